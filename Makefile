@@ -1,0 +1,92 @@
+# Needs python3 (3.11 or newer) with venv, and make; everything else goes into .venv.
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= 2
+
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DIST  := dist
+
+# The build backend is pinned too; a pip that does not know the setting ignores it.
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# PRONK_DATA, if set, is the directory of the benchmark data sets; tests that need
+# them are skipped without it.
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test doctest lint format bench soak dist clean
+
+help: ## list the targets
+	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+install: $(STAMP) ## create .venv and install pronk with its tools into it
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e ".[dev,plot,river]" -c constraints.txt
+	touch $@
+
+# One thread everywhere where time is measured or two processes share two cores.
+test doctest bench soak: export OPENBLAS_NUM_THREADS := 1
+test doctest bench soak: export OMP_NUM_THREADS := 1
+test doctest bench soak: export MKL_NUM_THREADS := 1
+test doctest bench soak: export NUMBA_NUM_THREADS := 1
+
+demo: $(STAMP) ## run several learners over a generated stream
+	$(BIN)/pronk demo
+
+test: $(STAMP) ## run all tests and the examples in the docstrings
+	$(BIN)/python -m pytest -n $(JOBS) tests
+	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules src/pronk
+
+doctest: $(STAMP) ## run only the examples in the docstrings
+	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules src/pronk
+
+lint: $(STAMP) ## ruff, mypy, and the layers with import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(STAMP) ## let ruff rewrite the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(STAMP) ## run every benchmarks/bench_*.py
+	@set -e; for script in benchmarks/bench_*.py; do \
+	    if test -e "$$script"; then \
+	        printf '\n== %s\n' "$$script"; $(BIN)/python "$$script"; \
+	    else \
+	        echo "no benchmarks yet"; \
+	    fi; \
+	done
+
+soak: $(STAMP) ## run the long reliability tests (benchmarks/soak.py)
+	@if test -e benchmarks/soak.py; then \
+	    $(BIN)/python benchmarks/soak.py; \
+	else \
+	    echo "no soak tests yet"; \
+	fi
+
+# Build both archives, install each into an empty environment, use it from there.
+dist: $(STAMP) ## wheel and sdist in dist/, each tried in an empty environment
+	rm -rf $(DIST)
+	$(BIN)/python -m build --no-isolation --outdir $(DIST) .
+	@set -e; root=$$(pwd); \
+	temporary=$$(mktemp -d); trap 'rm -rf "$$temporary"' EXIT; \
+	for archive in $(DIST)/pronk-*.whl $(DIST)/pronk-*.tar.gz; do \
+	    printf '\n== %s in an empty environment\n' "$$archive"; \
+	    rm -rf "$$temporary/venv"; \
+	    $(PYTHON) -m venv "$$temporary/venv"; \
+	    "$$temporary/venv/bin/python" -m pip install --quiet "$$archive" -c constraints.txt; \
+	    ( cd "$$temporary"; \
+	      venv/bin/pronk --version; \
+	      venv/bin/python "$$root/.ci/smoke.py" ); \
+	done
+
+clean: ## remove caches and built files (not .venv)
+	rm -rf build $(DIST) docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	    .import_linter_cache .numba_cache
+	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +

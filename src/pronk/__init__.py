@@ -1,0 +1,42 @@
+"""pronk: online kernel learning. Predict, then learn, in bounded time and memory a row.
+
+>>> import numpy as np
+>>> import pronk
+>>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
+>>> y = X[:, 0] * X[:, 1]
+>>> learner = pronk.PKAWVRegressor(random_state=0)
+>>> predictions = learner.predict_then_learn(X, y)
+>>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}")
+mean squared error 0.0113
+"""
+
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
+from pronk._version import __version__
+
+# Where each public name lives. Nothing is imported until it is asked for, so that a bare
+# `import pronk` loads neither scikit-learn nor a compiler.
+_HOMES = {
+    "pronk.parts.kernels": ("Gaussian", "Laplacian", "Linear", "Matern", "Polynomial"),
+    "pronk.estimators.kernel_awv": ("KernelAWVClassifier", "KernelAWVRegressor"),
+    "pronk.estimators.pkawv": ("PKAWVClassifier", "PKAWVRegressor"),
+    "pronk.estimators.registry": ("algorithms", "make"),
+    "pronk.estimators.storage": ("ModelFileError", "load"),
+    "pronk.estimators.warm": ("warmup",),
+}
+_NAMES = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = ["__version__", *sorted(_NAMES)]
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'pronk' has no attribute {name!r}")
+    value = getattr(_import_module(_NAMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

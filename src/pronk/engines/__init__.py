@@ -1,0 +1,1 @@
+"""The engines: float64 arrays in, float64 arrays out. They know no labels and no user errors."""

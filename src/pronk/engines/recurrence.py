@@ -1,0 +1,185 @@
+"""The recurrence inside a block, compiled: scalars and rows of a small triangle, nothing of size r.
+
+With q_t = phi_t' A_{t-1}^-1 phi_t, curvature c_t and kappa_t = c_t / (1 + c_t q_t),
+
+    R[t, s] = G[t, s] - sum_{i<s} kappa_i R[t, i] R[s, i]        q_t = R[t, t]
+    f_t     = f0_t    - sum_{s<t} step_s R[t, s]
+
+where G[t, s] = phi_t' A_0^-1 phi_s and f0_t = phi_t' A_0^-1 b_0 speak of the state at the block's
+start. ``upper`` keeps T' with T[t, s] = kappa_s R[t, s], so that both sums run along its rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.parts import losses
+
+Array = NDArray[np.float64]
+
+#: How eta is chosen: a given number, sigma/2 of the loss, or 1 / (L C sqrt t).
+ETA_GIVEN, ETA_CURVATURE, ETA_CONVEX = 0, 1, 2
+
+
+@njit(cache=True, fastmath={"contract"})
+def solve_row(upper: Array, z: Array) -> None:
+    """z becomes L^-1 z, in place; ``upper`` is L' (its rows are the columns of L)."""
+    n = z.size
+    for i in range(n):
+        row = upper[i]
+        z[i] /= row[i]
+        value = z[i]
+        for j in range(i + 1, n):
+            z[j] -= row[j] * value
+
+
+# Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
+@njit(cache=True, fastmath={"contract", "reassoc"})
+def border_row(z: Array, Z: Array, t: int, weights: Array, g: Array, f: Array) -> None:
+    """g[s] = z_s'z for s < t, g[t] = z'z, and f = weights'z: one row of G and of f0."""
+    for s in range(t):
+        total = 0.0
+        for i in range(z.size):
+            total += Z[s, i] * z[i]
+        g[s] = total
+    total = 0.0
+    for i in range(z.size):
+        total += z[i] * z[i]
+    g[t] = total
+    for o in range(f.size):
+        total = 0.0
+        for i in range(z.size):
+            total += weights[i, o] * z[i]
+        f[o] = total
+
+
+@njit(cache=True, fastmath={"contract"})
+def eliminate(g: Array, t: int, upper: Array, kappa: Array, step: Array, f: Array) -> float:
+    """Row t of R from row t of G (in place), f_t from f0_t (in place); returns q_t >= 0."""
+    q = g[t]
+    for i in range(t):
+        value = g[i]
+        row = upper[i]
+        for s in range(i + 1, t):
+            g[s] -= row[s] * value
+        scaled = kappa[i] * value
+        q -= scaled * value
+        upper[i, t] = scaled
+        for o in range(f.size):
+            f[o] -= step[i, o] * value
+    return max(q, 0.0)
+
+
+@njit(cache=True, fastmath={"contract"})
+def squared_row(
+    q: float, f: Array, y: Array, t: int, anticipate: bool, kappa: Array, step: Array, out: Array
+) -> None:
+    """Ridge and AWV forecasters: c = 1, step = (f - y) / (1 + q), p = f or f / (1 + q)."""
+    kappa[t] = 1.0 / (1.0 + q)
+    for o in range(f.size):
+        step[t, o] = (f[o] - y[o]) * kappa[t]
+        out[o] = f[o] * kappa[t] if anticipate else f[o]
+
+
+@njit(cache=True, fastmath={"contract"})
+def squared_rows(
+    G: Array, F: Array, Y: Array, t: int, anticipate: bool,
+    upper: Array, kappa: Array, step: Array, out: Array,
+) -> None:  # fmt: skip
+    """Rows t, t+1, .. of the block by the ridge or AWV forecaster, given their G and f0."""
+    for i in range(len(F)):
+        q = eliminate(G[i], t + i, upper, kappa, step, F[i])
+        squared_row(q, F[i], Y[i], t + i, anticipate, kappa, step, out[i])
+
+
+@njit(cache=True, fastmath={"contract"})
+def squared_rows_from_features(
+    Phi: Array, Y: Array, t: int, anticipate: bool, factor: Array, beta: Array, Z: Array,
+    upper: Array, kappa: Array, step: Array, out: Array,
+) -> None:  # fmt: skip
+    """The same from the features themselves, row by row: no BLAS call, for short calls."""
+    g = np.empty(upper.shape[0])
+    f = np.empty(Y.shape[1])
+    for i in range(len(Phi)):
+        Z[t + i] = Phi[i]
+        solve_row(factor, Z[t + i])
+        border_row(Z[t + i], Z, t + i, beta, g, f)
+        q = eliminate(g, t + i, upper, kappa, step, f)
+        squared_row(q, f, Y[i], t + i, anticipate, kappa, step, out[i])
+
+
+@njit(cache=True, fastmath={"contract"})
+def choose_eta(mode: int, given: float, code: int, parameter: float, clip: float, t: float) -> float:
+    """The coefficient of g g' in A."""
+    if mode == ETA_GIVEN:
+        return given
+    if mode == ETA_CURVATURE:
+        return 0.5 * losses.curvature(code, parameter, clip)
+    return 1.0 / (losses.lipschitz(code, parameter, clip) * clip * np.sqrt(t))
+
+
+@njit(cache=True, fastmath={"contract"})
+def newton_row(
+    q: float, f: float, y: float, t: int, rule: Array, running: Array,
+    kappa: Array, step: Array, curvature: Array, target: Array,
+) -> float:  # fmt: skip
+    """Online Newton: p = clip(f), c = eta slope^2, step = (f - p)/q + slope/(1 + c q).
+
+    ``rule`` is (loss code, loss parameter, eta mode, given eta, clip grows with |y|); ``running``
+    is (clip, rows seen). ``target`` is the row's coefficient in b: c p - slope - (f - p)/q.
+    Where there is no clipping there is no projection, and q may be 0.
+    """
+    code, parameter = int(rule[0]), rule[1]
+    running[1] += 1.0
+    p = min(max(f, -running[0]), running[0])
+    if rule[4] != 0.0:
+        running[0] = max(running[0], abs(y))
+    kappa[t] = 0.0
+    step[t, 0] = 0.0
+    curvature[t] = 0.0
+    target[t, 0] = 0.0
+    if running[0] == 0.0:  # only labels 0 so far: there is no scale to learn on
+        return p
+    slope = losses.slope(code, parameter, p, y)
+    eta = choose_eta(int(rule[2]), rule[3], code, parameter, running[0], running[1])
+    c = eta * slope * slope
+    projection = (f - p) / q if f != p and q > 0.0 else 0.0
+    kappa[t] = c / (1.0 + c * q)
+    step[t, 0] = projection + slope / (1.0 + c * q)
+    curvature[t] = c
+    target[t, 0] = c * p - slope - projection
+    return p
+
+
+@njit(cache=True, fastmath={"contract"})
+def newton_rows(
+    G: Array, F: Array, Y: Array, t: int, rule: Array, running: Array,
+    upper: Array, kappa: Array, step: Array, curvature: Array, target: Array, out: Array,
+) -> None:  # fmt: skip
+    """Rows t, t+1, .. of the block by the online Newton forecaster, given their G and f0."""
+    for i in range(len(F)):
+        q = eliminate(G[i], t + i, upper, kappa, step, F[i])
+        out[i, 0] = newton_row(
+            q, F[i, 0], Y[i, 0], t + i, rule, running, kappa, step, curvature, target
+        )
+
+
+@njit(cache=True, fastmath={"contract"})
+def newton_rows_from_features(
+    Phi: Array, Y: Array, t: int, rule: Array, running: Array,
+    factor: Array, beta: Array, Z: Array,
+    upper: Array, kappa: Array, step: Array, curvature: Array, target: Array, out: Array,
+) -> None:  # fmt: skip
+    """The same from the features themselves, row by row, for short calls."""
+    g = np.empty(upper.shape[0])
+    f = np.empty(1)
+    for i in range(len(Phi)):
+        Z[t + i] = Phi[i]
+        solve_row(factor, Z[t + i])
+        border_row(Z[t + i], Z, t + i, beta, g, f)
+        q = eliminate(g, t + i, upper, kappa, step, f)
+        out[i, 0] = newton_row(
+            q, f[0], Y[i, 0], t + i, rule, running, kappa, step, curvature, target
+        )

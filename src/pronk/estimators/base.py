@@ -1,0 +1,352 @@
+"""What all learners share: one pass over rows, checked first, then given to the engine."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from numbers import Integral
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from pronk.estimators import storage
+from pronk.estimators.inputs import (
+    LARGEST,
+    check_rows,
+    check_targets,
+    dense_blocks,
+    one_row,
+)
+from pronk.estimators.labels import Labels
+from pronk.parts.kernels import KERNELS, Kernel, UserKernel, get_kernel
+from pronk.parts.randomness import make_seed
+
+Array = NDArray[np.float64]
+
+
+class Model(Protocol):
+    """What an engine offers to the learner around it."""
+
+    @property
+    def points(self) -> Array | None: ...
+    def learn(self, X: Array, Y: Array) -> Array: ...
+    def predict(self, X: Array) -> Array: ...
+    def remap(self, matrix: Array) -> None: ...
+    def to_state(self) -> dict[str, Any]: ...
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+class OnlineLearner(BaseEstimator):  # type: ignore[misc]
+    """One state-changing operation, `predict_then_learn`; everything else is built on it.
+
+    A subclass stores its parameters and builds its engine in ``_make_model(columns, outputs)``.
+    ``sample_weight`` is not supported: a row is learned once, or twice if it comes twice.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [StrOptions(set(KERNELS)), Kernel, callable],
+        "random_state": [Interval(Integral, 0, None, closed="left"), np.random.Generator, None],
+    }
+    kernel: Any
+    random_state: Any
+
+    def _make_model(self, columns: int, outputs: int) -> Model:
+        raise NotImplementedError
+
+    # -- the parameters of the kernel are parameters of the learner -----------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with ``deep`` also the kernel's, as ``kernel__bandwidth``."""
+        params: dict[str, Any] = super().get_params(deep=deep)
+        if deep and isinstance(self.kernel, str) and self.kernel in KERNELS:
+            nested = KERNELS[self.kernel]().get_params()
+            params |= {f"kernel__{name}": value for name, value in nested.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; ``kernel__bandwidth`` also on a kernel given by its name."""
+        kernel = params.get("kernel", self.kernel)
+        nested = any(name.startswith("kernel__") for name in params)
+        if nested and isinstance(kernel, str) and kernel in KERNELS:
+            params["kernel"] = KERNELS[kernel]()
+        super().set_params(**params)
+        return self
+
+    # -- a pass ------------------------------------------------------------------------------
+
+    def _reset(self) -> None:
+        """Forget everything that was learned."""
+        for name in ("_model", "_keys", "_seed", "_labels", "n_seen_", "n_features_in_"):
+            self.__dict__.pop(name, None)
+        self.__dict__.pop("feature_names_in_", None)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_model" in self.__dict__
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """A call that raises leaves every attribute as it was.
+
+        All checks come before learning, so the engine itself needs no copy, except where a user's
+        kernel function may raise at any row.
+        """
+        before = dict(self.__dict__)
+        if "_model" in before and isinstance(get_kernel(self.kernel), UserKernel):
+            before["_model"] = copy.deepcopy(before["_model"])
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    def _rows(self, X: Any) -> Any:
+        """Checked rows; the first call also checks the parameters and sets the columns."""
+        first = not self.__sklearn_is_fitted__()
+        if first:
+            self._validate_params()
+            get_kernel(self.kernel)
+        rows = check_rows(self, X, first=first)
+        self._check_kernel_values(rows)
+        return rows
+
+    def _start(self, columns: int, outputs: int) -> None:
+        self._seed = make_seed(self.random_state)
+        self._model = self._make_model(columns, outputs)
+        self.n_seen_ = 0
+
+    def _check_kernel_values(self, X: Any) -> None:
+        """Refuse rows whose kernel values would overflow: by Cauchy-Schwarz k(x, x) tells."""
+        kernel = get_kernel(self.kernel)
+        if kernel.name not in ("linear", "polynomial"):
+            return
+        with np.errstate(over="ignore"):
+            for rows, block in dense_blocks(X):
+                diagonal = kernel.diagonal(block())
+                if not diagonal.max() <= LARGEST:
+                    row = rows.start + int(np.argmax(~(diagonal <= LARGEST)))
+                    raise ValueError(
+                        f"X makes k(x, x) overflow at row {row} (counting from 0); rescale it"
+                    )
+
+    def _pass(self, X: Any, Y: Array) -> Array:
+        """Predict then learn all rows."""
+        parts = [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
+        self.n_seen_ += len(Y)
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def _predict(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = self._rows(X)
+        parts = [self._model.predict(block()) for _, block in dense_blocks(X)]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    # -- what is held --------------------------------------------------------------------------
+
+    @property
+    def size_(self) -> int:
+        """Points held now; 0 for fixed features."""
+        check_is_fitted(self)
+        points = self._model.points
+        return 0 if points is None else len(points)
+
+    @property
+    def dictionary_(self) -> Array:
+        """The held points, (size_, columns)."""
+        check_is_fitted(self)
+        points = self._model.points
+        if points is None:
+            raise AttributeError("fixed features hold no points")
+        return points.copy()
+
+    # -- saving ----------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the complete state to one file (no pickle); `pronk.load` reads it."""
+        storage.save(self, path)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        state: dict[str, Any] = {
+            "n_features_in_": self.n_features_in_,
+            "n_seen_": self.n_seen_,
+            "seed": self._seed,
+            "keys": getattr(self, "_keys", None),
+            "model": self._model.to_state(),
+        }
+        if hasattr(self, "feature_names_in_"):
+            state["feature_names_in_"] = list(self.feature_names_in_)
+        return state
+
+    def _restore(self, state: dict[str, Any], outputs: int) -> None:
+        self.n_features_in_ = state["n_features_in_"]
+        if "feature_names_in_" in state:
+            self.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
+        if state["keys"] is not None:
+            self._keys = state["keys"]
+        self._seed = state["seed"]
+        self._model = self._make_model(self.n_features_in_, outputs)
+        self._model.restore(state["model"])
+        self.n_seen_ = state["n_seen_"]
+
+    # -- scikit-learn ----------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class OnlineRegressor(RegressorMixin, OnlineLearner):  # type: ignore[misc]
+    """A learner of real numbers; several outputs where y has several columns."""
+
+    _several_outputs: ClassVar[bool] = True
+
+    def predict_then_learn(self, X: Any, y: Any) -> Array:
+        """Walk the rows in order; return the predictions made before each row's y was used."""
+        with self._all_or_nothing():
+            rows = self._rows(X)
+            Y = check_targets(y, rows.shape[0])
+            outputs = 1 if Y.ndim == 1 else Y.shape[1]
+            self._check_outputs(Y.ndim, outputs)
+            if not self.__sklearn_is_fitted__():
+                self._start(rows.shape[1], outputs)
+                self._flat, self._outputs = Y.ndim == 1, outputs
+            P = self._pass(rows, Y.reshape(len(Y), outputs))
+        return P[:, 0] if self._flat else P
+
+    def _check_outputs(self, dimensions: int, outputs: int) -> None:
+        if dimensions == 2 and not self._several_outputs and outputs > 1:
+            raise ValueError(f"y has {outputs} columns; this learner has one output")
+        if self.__sklearn_is_fitted__() and outputs != self._outputs:
+            raise ValueError(f"y has {outputs} columns; the learner was started with {self._outputs}")
+
+    def partial_fit(self, X: Any, y: Any) -> Self:
+        """Learn the rows in order."""
+        self.predict_then_learn(X, y)
+        return self
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Forget everything, then learn the rows in order: one pass."""
+        self._reset()
+        return self.partial_fit(X, y)
+
+    def predict(self, X: Any) -> Array:
+        """The current model's predictions; changes nothing."""
+        P = self._predict(X)
+        return P[:, 0] if self._flat else P
+
+    def learn_one(self, x: Any, y: float) -> Self:
+        """Learn one row, a dict or a vector."""
+        return self.partial_fit(one_row(self, x), [y])
+
+    def predict_one(self, x: Any) -> float:
+        """Predict one row, a dict or a vector; 0 before the first row is learned."""
+        if not self.__sklearn_is_fitted__():
+            return 0.0
+        return float(self.predict(one_row(self, x))[0])
+
+    def _reset(self) -> None:
+        super()._reset()
+        for name in ("_flat", "_outputs"):
+            self.__dict__.pop(name, None)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        return {**super()._fitted_state(), "flat": self._flat, "outputs": self._outputs}
+
+    def _restore(self, state: dict[str, Any], outputs: int = 1) -> None:
+        self._flat, self._outputs = state["flat"], state["outputs"]
+        super()._restore(state, self._outputs)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._several_outputs
+        tags.target_tags.single_output = True
+        return tags
+
+
+class OnlineClassifier(ClassifierMixin, OnlineLearner):  # type: ignore[misc]
+    """A learner of labels, known beforehand (``classes``) or discovered on the way."""
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels known so far, sorted."""
+        check_is_fitted(self)
+        return self._labels.classes
+
+    def predict_then_learn(self, X: Any, y: Any, output: str = "label") -> NDArray[Any]:
+        """Walk the rows in order; return what was predicted before each row's label was used.
+
+        ``output="decision"`` gives the margins (n,), or (n, classes) for three classes or more.
+        """
+        if output not in ("label", "decision"):
+            raise ValueError(f"output must be 'label' or 'decision', got {output!r}")
+        return self._walk(X, y, None, output)
+
+    def _walk(self, X: Any, y: Any, classes: Sequence[Any] | None, output: str) -> NDArray[Any]:
+        with self._all_or_nothing():
+            rows = self._rows(X)
+            labels = self._known_labels(classes)
+            values, stages, after = labels.receive(y, rows.shape[0])
+            if not self.__sklearn_is_fitted__():
+                self._start(rows.shape[1], labels.outputs)
+            if after is not labels and (after.classes is not labels.classes):
+                self._model.remap(labels.matrix(after))
+            self._labels = after
+            P = self._pass(rows, after.targets(values))
+        if output == "decision":
+            return after.decisions(P)
+        return after.name(P, stages, values.dtype)
+
+    def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
+        if not self.__sklearn_is_fitted__():
+            return Labels(classes)
+        if classes is not None and not np.array_equal(np.unique(classes), self._labels.classes):
+            raise ValueError(
+                f"classes={list(classes)} differ from the classes known so far, "
+                f"{self._labels.classes.tolist()}"
+            )
+        return self._labels
+
+    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | None = None) -> Self:
+        """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
+        self._walk(X, y, classes, "label")
+        return self
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Forget everything, then learn the rows in order: one pass."""
+        self._reset()
+        return self.partial_fit(X, y)
+
+    def decision_function(self, X: Any) -> Array:
+        """Margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
+        P = self._predict(X)
+        return self._labels.decisions(P)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels by the current model; changes nothing."""
+        P = self._predict(X)
+        return self._labels._name_rows(P, self._labels.classes)
+
+    def learn_one(self, x: Any, y: Any) -> Self:
+        """Learn one row, a dict or a vector."""
+        return self.partial_fit(one_row(self, x), [y])
+
+    def predict_one(self, x: Any) -> Any:
+        """Predict one row, a dict or a vector; None before the first row is learned."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        return self.predict(one_row(self, x))[0]
+
+    def _fitted_state(self) -> dict[str, Any]:
+        return {**super()._fitted_state(), "labels": self._labels.to_state()}
+
+    def _restore(self, state: dict[str, Any], outputs: int = 1) -> None:
+        self._labels = Labels.from_state(state["labels"])
+        super()._restore(state, self._labels.outputs)

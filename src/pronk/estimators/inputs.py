@@ -1,0 +1,162 @@
+"""What users hand in, as float64 rows: checked before anything is learned.
+
+A fitted learner takes a C-contiguous float64 array past scikit-learn's full validation, which
+costs more than learning a row; everything else goes through it. Errors name the argument, the row
+and the column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+Array = NDArray[np.float64]
+
+#: Larger values overflow when they are squared.
+LARGEST = 1e150
+
+
+def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
+    """X as a C-contiguous float64 array, or as a CSR matrix; ``first`` sets the columns."""
+    if (
+        type(X) is np.ndarray
+        and not first
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and X.shape[1] == learner.n_features_in_
+        and len(X)
+    ):
+        check_finite(X, "X")
+        return X
+    if hasattr(X, "schema") and hasattr(X, "column_names") and hasattr(X, "num_rows"):
+        X = _from_arrow(X)
+    try:
+        rows = validate_data(
+            learner,
+            X,
+            reset=first,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite=False,
+        )
+    except (ValueError, TypeError) as error:
+        column = _text_column(X)
+        if column is None:
+            raise
+        raise ValueError(
+            f"X column {column!r} is not numeric ({error}); drop it or encode it as numbers"
+        ) from None
+    check_finite(rows.data if sparse.issparse(rows) else rows, "X", rows)
+    return rows
+
+
+def check_finite(values: Array, name: str, whole: Any = None) -> None:
+    """Raise a ValueError that names the first row with NaN, infinity or an overflowing value."""
+    if not values.size or np.abs(values).max() <= LARGEST:
+        return
+    if sparse.issparse(whole):
+        entry = int(np.flatnonzero(~(np.abs(values) <= LARGEST))[0])
+        row = int(np.searchsorted(whole.indptr, entry, side="right")) - 1
+        where, value = f"row {row}, column {whole.indices[entry]}", values[entry]
+    else:
+        place = tuple(int(i) for i in np.argwhere(~(np.abs(values) <= LARGEST))[0])
+        value = values[place]
+        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+    what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:.3g}"
+    advice = "rescale it" if np.isfinite(value) else "drop the row or fill the value in"
+    raise ValueError(f"{name} has {what} at {where} (counting from 0); {advice}")
+
+
+def check_targets(y: Any, n: int) -> Array:
+    """y of a regression as (n, outputs), finite."""
+    if y is None:
+        raise ValueError("y is missing: this learner requires y to be passed, but got None")
+    try:
+        values = np.asarray(y)
+        if np.iscomplexobj(values):
+            raise ValueError("Complex data not supported: y has complex values")
+        values = np.ascontiguousarray(values, dtype=np.float64)
+    except TypeError as error:
+        raise ValueError(f"y must hold numbers ({error})") from None
+    if values.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions, got shape {values.shape}")
+    check_length(values, n)
+    check_finite(values, "y")
+    return values
+
+
+def check_length(y: Any, n: int) -> None:
+    if len(y) != n:
+        raise ValueError(f"y has {len(y)} rows but X has {n}: give one label a row")
+
+
+def dense_blocks(X: Any, rows: int = 2048) -> list[tuple[slice, Any]]:
+    """The blocks a matrix is worked through in: itself, or pieces of a sparse one, dense."""
+    n = X.shape[0]
+    if not sparse.issparse(X):
+        return [(slice(0, n), lambda: X)]
+    return [
+        (slice(i, min(i + rows, n)), lambda i=i: X[i : i + rows].toarray())
+        for i in range(0, n, rows)
+    ]
+
+
+def one_row(learner: Any, x: Any) -> Any:
+    """A dict or a vector as one row; a dict's keys name the columns and may come in any order."""
+    if not isinstance(x, dict):
+        return np.asarray(x, dtype=np.float64).reshape(1, -1)
+    names = getattr(learner, "_keys", None)
+    if names is None:
+        names = list(getattr(learner, "feature_names_in_", x))
+        learner._keys = names
+    missing = [name for name in names if name not in x]
+    if missing or len(x) != len(names):
+        extra = [name for name in x if name not in names]
+        raise ValueError(f"x must have the keys {names}; missing {missing}, unknown {extra}")
+    return np.array([[x[name] for name in names]], dtype=np.float64)
+
+
+def _from_arrow(table: Any) -> Any:
+    """A pyarrow table as a pandas-free frame: its columns as an array that keeps their names."""
+    for name in table.column_names:
+        kind = str(table.schema.field(name).type)
+        if not kind.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")):
+            raise ValueError(
+                f"X column {name!r} is not numeric (its type is {kind}); drop it or encode it as numbers"
+            )
+    columns = [_arrow_column(table.column(i)) for i in range(table.num_columns)]
+    return NamedRows(np.column_stack(columns) if columns else np.empty((table.num_rows, 0)), table)
+
+
+def _arrow_column(column: Any) -> Array:
+    values = column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(False)
+    return np.asarray(values, dtype=np.float64)
+
+
+class NamedRows(np.ndarray):  # type: ignore[type-arg]
+    """An array with column names, in the form scikit-learn reads names from."""
+
+    def __new__(cls, values: Array, table: Any) -> NamedRows:
+        rows = np.ascontiguousarray(values).view(cls)
+        rows.columns = np.array(table.column_names, dtype=object)
+        return rows
+
+    columns: Any
+
+
+def _text_column(X: Any) -> Any:
+    """The first column of a frame that does not turn into numbers, if X is a frame."""
+    if not hasattr(X, "columns"):
+        return None
+    for name in X.columns:
+        try:
+            np.asarray(X[name], dtype=np.float64)
+        except (ValueError, TypeError):
+            return name
+    return None

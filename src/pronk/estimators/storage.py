@@ -1,0 +1,162 @@
+"""Saved learners: one safetensors file, arrays plus a JSON header, no pickle.
+
+The header names the class, its parameters and the fitted state; arrays of that tree stand in the
+file by their path. A SHA-256 over header and arrays catches what the container does not. The file
+is written beside its place, synced and renamed, so a crash leaves the old file or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors_numpy
+
+from pronk._version import __version__
+from pronk.parts.kernels import KERNELS, Kernel
+
+#: Version of the file format. Older versions keep loading; newer ones are refused.
+FORMAT = 1
+
+_ARRAY = "__array__"
+_KERNEL = "__kernel__"
+
+
+class ModelFileError(ValueError):
+    """The file is not a pronk model, is damaged, or needs something that was not given."""
+
+
+def save(learner: Any, path: str | Path) -> None:
+    """Write a fitted learner to ``path``, whole or not at all."""
+    arrays: dict[str, NDArray[Any]] = {}
+    header = {
+        "format": FORMAT,
+        "pronk": __version__,
+        "class": type(learner).__name__,
+        "params": _pack(learner.get_params(deep=False), "params", arrays),
+        "state": _pack(learner._fitted_state(), "state", arrays),
+    }
+    text = json.dumps(header, sort_keys=True)
+    metadata = {"pronk": text, "sha256": _digest(text, arrays)}
+    _write(Path(path), safetensors_numpy.save(arrays, metadata=metadata))
+
+
+def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
+    """Read a learner that `save` wrote. A learner with a user's kernel needs that ``kernel``.
+
+    Nothing in the file is ever executed. A file that is foreign, truncated or altered gives a
+    ModelFileError, which is a ValueError.
+    """
+    header, arrays = _read(Path(path))
+    params = _unpack(header["params"], arrays)
+    if params.get("kernel") == {_KERNEL: "user"}:
+        if kernel is None:
+            raise ModelFileError(
+                f"{path} was saved with a kernel function, which is not in the file: "
+                "call load(path, kernel=function)"
+            )
+        params["kernel"] = kernel
+    learner = _learner_class(header["class"], path)(**params)
+    learner._restore(_unpack(header["state"], arrays))
+    return learner
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from None
+    try:
+        arrays = safetensors_numpy.load(data)
+        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        text, digest = metadata["pronk"], metadata["sha256"]
+    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, MemoryError):
+        raise ModelFileError(f"{path} is not a pronk model file, or it is truncated") from None
+    if digest != _digest(text, arrays):
+        raise ModelFileError(f"{path} is damaged: its checksum does not match its contents")
+    header = json.loads(text)
+    if header["format"] > FORMAT:
+        raise ModelFileError(
+            f"{path} has format {header['format']}, written by pronk {header['pronk']}; this is "
+            f"pronk {__version__}, which reads formats up to {FORMAT}: upgrade pronk"
+        )
+    return header, arrays
+
+
+def _learner_class(name: str, path: str | Path) -> Any:
+    found = getattr(importlib.import_module("pronk"), name, None)
+    if not (isinstance(found, type) and hasattr(found, "predict_then_learn")):
+        raise ModelFileError(f"{path} holds a {name!r}, which this version of pronk does not know")
+    return found
+
+
+def _digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    if os.name == "posix":  # the rename itself must reach the disk too
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    """A tree as JSON: arrays move to ``arrays`` under their path."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        arrays[path] = np.ascontiguousarray(value)
+        return {_ARRAY: path}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: _pack(item, f"{path}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_pack(item, f"{path}/{i}", arrays) for i, item in enumerate(value)]
+    if isinstance(value, Kernel):
+        return {_KERNEL: value.name, "params": _pack(value.get_params(), path, arrays)}
+    if isinstance(value, np.random.Generator):
+        return None  # the seed drawn from it is part of the state
+    if isinstance(value, np.generic):
+        return value.item()
+    if callable(value):
+        return {_KERNEL: "user"}
+    return value
+
+
+def _unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    if isinstance(value, list):
+        return [_unpack(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _ARRAY in value:
+        return arrays[value[_ARRAY]]
+    if value.get(_KERNEL) in KERNELS:
+        return KERNELS[value[_KERNEL]](**_unpack(value["params"], arrays))
+    return {key: _unpack(item, arrays) for key, item in value.items()}

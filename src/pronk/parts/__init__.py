@@ -1,0 +1,1 @@
+"""Kernels, losses, dictionaries, embeddings and linear algebra: what the engines are made of."""

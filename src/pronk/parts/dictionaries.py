@@ -1,0 +1,197 @@
+"""Dictionaries: which rows of the stream are kept as points of the kernel expansion.
+
+A dictionary reads a block of rows with `scan` and says which of them it accepts. It needs no
+labels, so a whole block can be read ahead of the learner. The kernel values it computes on the way
+are handed back, because the learner needs the same ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.parts.kernels import Kernel
+from pronk.parts.linalg import GrowingCholesky, GrowingRows
+from pronk.parts.randomness import KORS_COINS, Uniforms
+
+Array = NDArray[np.float64]
+
+
+class Dictionary:
+    """The accepted points and the rule that accepts them; at most ``budget`` points."""
+
+    def __init__(self, kernel: Kernel, columns: int, budget: int | None = None) -> None:
+        self.kernel = kernel
+        self.budget = budget
+        self._points = GrowingRows(columns)
+
+    @property
+    def points(self) -> Array:
+        """The accepted points, oldest first."""
+        return self._points.values
+
+    @property
+    def full(self) -> bool:
+        return self.budget is not None and self._points.size >= self.budget
+
+    def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
+        """Read rows X whose kernel values with the present points are K (n, size).
+
+        Returns the numbers of the accepted rows, and K with one more column for each of them:
+        k(x, new point) from its own row on, zero before.
+        """
+        raise NotImplementedError
+
+    def _accept(self, X: Array, row: int) -> Array:
+        """Keep a row; return its kernel values with the rows from it on."""
+        self._points.append(X[row : row + 1])
+        return self.kernel(X[row:], X[row : row + 1])[:, 0]
+
+    def to_state(self) -> dict[str, Any]:
+        return {"points": self._points.to_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._points = GrowingRows.from_state(state["points"])
+
+
+def _with_columns(K: Array, rows: list[int], columns: list[Array]) -> Array:
+    """K with columns appended that start at their own rows."""
+    if not rows:
+        return K
+    n, old = K.shape
+    grown = np.zeros((n, old + len(rows)))
+    grown[:, :old] = K
+    for i, (row, column) in enumerate(zip(rows, columns, strict=True)):
+        grown[row:, old + i] = column
+    return grown
+
+
+class FirstRows(Dictionary):
+    """The first ``budget`` rows of the stream."""
+
+    def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
+        room = len(X) if self.budget is None else self.budget - self._points.size
+        rows = list(range(min(len(X), max(room, 0))))
+        return rows, _with_columns(K, rows, [self._accept(X, row) for row in rows])
+
+
+class UniformRows(Dictionary):
+    """Every row with the same probability ``rate``, until the budget is full."""
+
+    def __init__(
+        self, kernel: Kernel, columns: int, rate: float, seed: int, budget: int | None = None
+    ) -> None:
+        super().__init__(kernel, columns, budget)
+        self.rate = rate
+        self._uniforms = Uniforms(seed, KORS_COINS)
+
+    def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
+        drawn = np.flatnonzero(self._uniforms.take(len(X)) < self.rate)
+        if self.budget is not None:
+            drawn = drawn[: max(self.budget - self._points.size, 0)]
+        rows = [int(row) for row in drawn]
+        return rows, _with_columns(K, rows, [self._accept(X, row) for row in rows])
+
+    def to_state(self) -> dict[str, Any]:
+        return {**super().to_state(), "uniforms": self._uniforms.to_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._uniforms = Uniforms.from_state(state["uniforms"])
+
+
+class KORS(Dictionary):
+    """Kernel online row sampling: rows enter with their estimated ridge leverage score.
+
+    With s_i = p_i^(-1/2), L L' = S K S + gamma I over the dictionary and w = L^-1 S k(x),
+
+        rho = k(x, x) - |w|^2
+        tau = (1 + epsilon) rho / (rho + gamma)
+        p   = min(beta tau, 1),  accepted when u < p.
+
+    One triangular solve scores a block. An accepted row adds one row to L and one number to every
+    later w, so the rows before it are final and the rest costs O(size) each to score again.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        columns: int,
+        gamma: float,
+        epsilon: float,
+        beta: float,
+        seed: int,
+        budget: int | None = None,
+    ) -> None:
+        super().__init__(kernel, columns, budget)
+        self.gamma, self.epsilon, self.beta = gamma, epsilon, beta
+        self._uniforms = Uniforms(seed, KORS_COINS)
+        self._factor = GrowingCholesky(floor=gamma)
+        self._scales = GrowingRows(1)  # s_i
+
+    @property
+    def probabilities(self) -> Array:
+        """The probability with which each point entered."""
+        return self._scales.values[:, 0] ** -2
+
+    def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
+        uniforms = self._uniforms.take(len(X))  # drawn also when the budget is full
+        if self.full:
+            return [], K
+        W = self._factor.solve((K * self._scales.values[:, 0]).T).T
+        diagonal = self.kernel.diagonal(X)
+        rho = diagonal - np.einsum("ij,ij->i", W, W)
+        rows: list[int] = []
+        columns: list[Array] = []
+        start = 0  # W and rho speak of the rows from here on
+        while not self.full:
+            p = self._probability(rho)
+            hits = np.flatnonzero(uniforms[start:] < p)
+            if not hits.size:
+                break
+            hit = int(hits[0])
+            row = start + hit
+            column = self._accept(X, row)
+            w_new = self._enter(W[hit], diagonal[row], p[hit], column[1:], W[hit + 1 :])
+            rows.append(row)
+            columns.append(column)
+            W = np.column_stack((W[hit + 1 :], w_new))
+            rho = rho[hit + 1 :] - w_new * w_new
+            start = row + 1
+        return rows, _with_columns(K, rows, columns)
+
+    def score(self, X: Array) -> Array:
+        """The probabilities with which the rows would enter now; changes nothing."""
+        K = self.kernel(X, self.points)
+        W = self._factor.solve((K * self._scales.values[:, 0]).T).T
+        return self._probability(self.kernel.diagonal(X) - np.einsum("ij,ij->i", W, W))
+
+    def _probability(self, rho: Array) -> Array:
+        rho = np.maximum(rho, 0.0)
+        tau = (1.0 + self.epsilon) * rho / (rho + self.gamma)
+        return np.minimum(self.beta * tau, 1.0)
+
+    def _enter(self, w: Array, diagonal: float, p: float, column: Array, W: Array) -> Array:
+        """Grow the factor by a point with coordinates w; its coordinate in the later rows W."""
+        scale = p**-0.5
+        solved = scale * w
+        corner = np.array([[diagonal * scale * scale + self.gamma]])
+        pivot = self._factor.append(solved[:, None], corner)[0, 0]
+        self._scales.append(np.array([[scale]]))
+        return np.asarray((scale * column - W @ solved) / pivot)
+
+    def to_state(self) -> dict[str, Any]:
+        return {
+            **super().to_state(),
+            "uniforms": self._uniforms.to_state(),
+            "factor": self._factor.to_state(),
+            "scales": self._scales.to_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._uniforms = Uniforms.from_state(state["uniforms"])
+        self._factor = GrowingCholesky.from_state(state["factor"])
+        self._scales = GrowingRows.from_state(state["scales"])

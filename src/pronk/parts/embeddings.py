@@ -1,0 +1,177 @@
+"""Embeddings x -> phi(x) in R^r whose inner products are, or come close to, the kernel."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+from math import comb, factorial, prod
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.parts.elementary import cos_sin, exp_scalar
+from pronk.parts.kernels import Gaussian, Kernel, Laplacian, Matern
+from pronk.parts.linalg import GrowingCholesky
+from pronk.parts.randomness import FREQUENCIES
+
+Array = NDArray[np.float64]
+
+#: More Taylor features than this make the r x r matrix of a second-order learner hopeless.
+MOST_TAYLOR_FEATURES = 20_000
+
+#: A point whose squared distance to the span of the earlier ones is below this share of k(x, x)
+#: adds nothing but rounding. At 1e-12 what is lost and what rounding does to the kept directions
+#: (eps / 1e-6) are both near 1e-10.
+DEPENDENT = 1e-12
+
+
+@njit(cache=True, fastmath={"contract"})
+def _taylor(X: Array, scale: float, starts: NDArray[np.int64], weights: Array, out: Array) -> None:
+    """Monomials of degree k are x_i times those of degree k-1 that begin with a variable >= i.
+
+    In the lexicographic order of non-decreasing variable lists the latter are the tail that
+    begins at starts[k-1, i] and ends where degree k begins, starts[k, 0].
+    """
+    n, d = X.shape
+    degree = starts.shape[0] - 1
+    for t in range(n):
+        row = out[t]
+        square = 0.0
+        for i in range(d):
+            square += (X[t, i] * scale) ** 2
+        row[0] = exp_scalar(-0.5 * square)
+        end = 1
+        for k in range(1, degree + 1):
+            stop = end
+            for i in range(d):
+                x = X[t, i] * scale
+                first = starts[k - 1, i]
+                length = stop - first
+                source = row[first:stop]
+                target = row[end : end + length]
+                for j in range(length):
+                    target[j] = x * source[j]
+                end += length
+        for j in range(row.size):
+            row[j] *= weights[j]
+
+
+class Taylor:
+    """The Gaussian kernel's Taylor features up to a degree, without duplicate multi-indices:
+
+        g_k(x) = prod_i (x_i / sigma)^k_i / sqrt(k_i!) exp(-|x|^2 / (2 sigma^2)),  |k| <= degree,
+
+    C(degree + d, d) of them; the paper's listing makes all d^k ordered monomials, which span the
+    same space isometrically.
+    """
+
+    def __init__(self, columns: int, bandwidth: float, degree: int) -> None:
+        self.size = comb(degree + columns, columns)
+        if self.size > MOST_TAYLOR_FEATURES:
+            raise ValueError(
+                f"degree={degree} on {columns} columns makes {self.size} Taylor features; lower "
+                "the degree or use features='nystrom'"
+            )
+        self.bandwidth = bandwidth
+        starts = np.zeros((degree + 1, columns), dtype=np.int64)
+        weights = [1.0]
+        for k in range(1, degree + 1):
+            lists = list(combinations_with_replacement(range(columns), k))
+            for i in range(columns):
+                starts[k, i] = len(weights) + next(n for n, v in enumerate(lists) if v[0] == i)
+            for variables in lists:
+                counts = (variables.count(i) for i in set(variables))
+                weights.append(prod(factorial(c) for c in counts) ** -0.5)
+        self._starts, self._weights = starts, np.array(weights)
+
+    def transform(self, X: Array) -> Array:
+        out = np.empty((len(X), self.size))
+        _taylor(X, 1.0 / self.bandwidth, self._starts, self._weights, out)
+        return out
+
+
+class Fourier:
+    """Random Fourier features [cos(X W), sin(X W)] / sqrt(L): E phi(x)'phi(z) = k(x, z).
+
+    The columns of W are drawn from the kernel's spectral measure: normal for the Gaussian, Cauchy
+    by coordinate for the Laplacian, Student t with 2 nu degrees of freedom for the Matern. Pairs of
+    sine and cosine have a smaller variance than shifted cosines, and phi(x)'phi(x) = 1 exactly.
+    """
+
+    def __init__(self, kernel: Kernel, columns: int, frequencies: int, seed: int) -> None:
+        self.size = 2 * frequencies
+        rng = np.random.default_rng([seed, FREQUENCIES])
+        self.frequencies = _spectral_sample(kernel, rng, columns, frequencies)
+
+    def transform(self, X: Array) -> Array:
+        out = np.empty((len(X), self.size))
+        cos_sin(X @ self.frequencies, (self.size // 2) ** -0.5, out)
+        return out
+
+
+def _spectral_sample(kernel: Kernel, rng: np.random.Generator, d: int, n: int) -> Array:
+    if isinstance(kernel, Gaussian):
+        return rng.standard_normal((d, n)) / kernel.bandwidth
+    if isinstance(kernel, Laplacian):
+        return rng.standard_cauchy((d, n)) / kernel.bandwidth
+    if isinstance(kernel, Matern):
+        normal = rng.standard_normal((d, n))
+        freedom = 2.0 * kernel.nu
+        return normal / np.sqrt(rng.chisquare(freedom, n) / freedom) / kernel.bandwidth
+    raise ValueError(
+        "kernel must be gaussian, laplacian or matern for random Fourier features, "
+        f"got {kernel.name!r}"
+    )
+
+
+class Nystrom:
+    """The span of a growing set of points, in Cholesky coordinates: phi(x) = L^-1 k_I(x), L L' = K_II.
+
+    A new point adds one coordinate and leaves the others as they are. Points that depend on the
+    earlier ones in rounding (exact duplicates too) add no coordinate.
+    """
+
+    def __init__(self) -> None:
+        self._factor = GrowingCholesky()
+        self._used: list[int] = []  # which of the points have a coordinate
+        self.points = 0  # points offered so far
+
+    @property
+    def size(self) -> int:
+        return self._factor.size
+
+    def transform(self, K: Array) -> Array:
+        """Coordinates of rows from their kernel values with all the points offered so far."""
+        if self.size < self.points:
+            K = K[:, self._used]
+        return np.ascontiguousarray(self._factor.solve(K[:, : self.points].T).T)
+
+    def grow(self, phi: Array, diagonal: float) -> float | None:
+        """Add a point with the present coordinates phi and k(x, x) = diagonal.
+
+        Returns its pivot, by which `extend` divides, or None if it depends on the others.
+        """
+        self.points += 1
+        distance = diagonal - phi @ phi
+        if distance <= DEPENDENT * diagonal:
+            return None
+        self._used.append(self.points - 1)
+        return float(self._factor.append(phi[:, None], np.array([[diagonal]]))[0, 0])
+
+    def to_state(self) -> dict[str, Any]:
+        return {
+            "factor": self._factor.to_state(),
+            "used": np.array(self._used, dtype=np.int64),
+            "points": self.points,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._factor = GrowingCholesky.from_state(state["factor"])
+        self._used = [int(i) for i in state["used"]]
+        self.points = state["points"]
+
+
+def extend(Phi: Array, column: Array, phi: Array, pivot: float) -> Array:
+    """The new coordinate of rows Phi, whose kernel values with the new point phi are ``column``."""
+    return np.asarray((column - Phi @ phi) / pivot)

@@ -1,0 +1,215 @@
+"""Triangular and growing linear algebra: every Cholesky factor of the library is made here."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk, dtrsm
+from scipy.linalg.lapack import dpotrf
+
+Array = NDArray[np.float64]
+
+#: Rows of a growing factor that are solved by one triangular call; the rest is matrix products.
+_PANEL = 128
+
+
+def cholesky(A: Array, what: str = "matrix") -> Array:
+    """The lower factor L of A = L L' (only the lower triangle of A is read), in Fortran order.
+
+    A matrix that is not positive definite in rounding gets the smallest power-of-ten multiple of
+    its rounding error on the diagonal that makes it so, with one warning.
+    """
+    if not len(A):
+        return A.copy()
+    factor, info = dpotrf(A, lower=1, clean=1, overwrite_a=0)
+    if info == 0:
+        return np.asarray(factor)
+    scale = float(np.abs(np.diag(A)).max()) * np.finfo(np.float64).eps
+    for power in range(12):
+        jitter = scale * 10.0**power
+        factor, info = dpotrf(A + jitter * np.eye(len(A)), lower=1, clean=1, overwrite_a=1)
+        if info == 0:
+            warnings.warn(
+                f"{what} was not positive definite in rounding; {jitter:.1e} was added to its "
+                "diagonal (a larger alpha avoids this)",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return np.asarray(factor)
+    raise FloatingPointError(f"{what} has no Cholesky factor: it is not finite")
+
+
+def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
+    """L^-1 B, or L^-T B, for a lower triangular L; B is (n, k)."""
+    if not len(L):
+        return B.copy()
+    return np.asarray(dtrsm(1.0, L, B, lower=1, trans_a=int(transposed)))
+
+
+def solve_rows(L: Array, rows: Array) -> Array:
+    """rows L^-T: every row solved by a lower triangular L. Rows stay rows, contiguous."""
+    if not rows.size:
+        return rows.copy()
+    # A C-ordered block of rows is a Fortran-ordered block of columns: no copy is made.
+    return np.asarray(dtrsm(1.0, L, rows.T, lower=1)).T
+
+
+def add_products(A: Array, rows: Array) -> Array:
+    """A + rows' rows on the lower triangle of the Fortran-ordered A, in place."""
+    if not rows.size:
+        return A
+    return np.asarray(dsyrk(1.0, rows.T, beta=1.0, c=A, lower=1, overwrite_c=1))
+
+
+def bordered(A: Array, diagonal: float) -> Array:
+    """A with one more row and column: zeros and the given diagonal, Fortran order."""
+    n = len(A)
+    grown = np.zeros((n + 1, n + 1), order="F")
+    grown[:n, :n] = A
+    grown[n, n] = diagonal
+    return grown
+
+
+def doubled(old: Array, used: int, shape: tuple[int, ...]) -> Array:
+    """A larger array of the given shape with the first ``used`` rows of the old one."""
+    grown = np.zeros(shape)
+    grown[(slice(used), *(slice(n) for n in old.shape[1:]))] = old[:used]
+    return grown
+
+
+class GrowingRows:
+    """A matrix that rows are appended to: preallocated and doubled."""
+
+    def __init__(self, columns: int) -> None:
+        self._rows = np.zeros((16, columns))
+        self.size = 0
+
+    @property
+    def values(self) -> Array:
+        """The rows so far, a view."""
+        return self._rows[: self.size]
+
+    def append(self, rows: Array) -> None:
+        needed = self.size + len(rows)
+        if needed > len(self._rows):
+            shape = (max(needed, 2 * len(self._rows)), self._rows.shape[1])
+            self._rows = doubled(self._rows, self.size, shape)
+        self._rows[self.size : needed] = rows
+        self.size = needed
+
+    @property
+    def columns(self) -> int:
+        return self._rows.shape[1]
+
+    def widen(self, columns: int) -> None:
+        """More columns, filled with zeros."""
+        self._rows = doubled(self._rows, self.size, (len(self._rows), columns))
+
+    def remap(self, matrix: Array) -> None:
+        """Every row times the matrix."""
+        self._rows = np.ascontiguousarray(self._rows @ matrix)
+
+    def to_state(self) -> Array:
+        return self.values.copy()
+
+    @classmethod
+    def from_state(cls, values: Array) -> GrowingRows:
+        rows = cls(values.shape[1])
+        rows.append(values)
+        return rows
+
+
+class GrowingCholesky:
+    """The lower factor of a symmetric matrix M that grows by rows and columns.
+
+    ``floor`` bounds every squared pivot from below. For M = K + floor*I with K positive
+    semi-definite that is what exact arithmetic gives, so the bound only takes away rounding.
+    Appending m rows costs O(n^2 m) in matrix products; the storage doubles when it is full.
+    """
+
+    def __init__(self, floor: float = 0.0) -> None:
+        self.floor = floor
+        self.size = 0
+        self._factor = np.zeros((16, 16))
+        self._diagonal_blocks: list[Array] = []
+
+    def solve(self, B: Array) -> Array:
+        """L^-1 B for B of shape (size, k), or (size,)."""
+        if B.ndim == 1:
+            return self.solve(B[:, None])[:, 0]
+        if self.size <= _PANEL:
+            return solve_lower(self._diagonal_blocks[0], B) if self.size else B.copy()
+        X = B.copy()
+        for i, block in enumerate(self._diagonal_blocks):
+            rows = slice(i * _PANEL, i * _PANEL + len(block))
+            X[rows] -= self._factor[rows, : rows.start] @ X[: rows.start]
+            X[rows] = solve_lower(block, X[rows])
+        return X
+
+    def solve_transposed(self, B: Array) -> Array:
+        """L^-T B for B of shape (size, k)."""
+        X = B.copy()
+        for i in range(len(self._diagonal_blocks) - 1, -1, -1):
+            block = self._diagonal_blocks[i]
+            rows = slice(i * _PANEL, i * _PANEL + len(block))
+            below = slice(rows.stop, self.size)
+            X[rows] -= self._factor[below, rows].T @ X[below]
+            X[rows] = solve_lower(block, X[rows], transposed=True)
+        return X
+
+    def append(self, solved: Array, corner: Array) -> Array:
+        """Append m rows given V = ``solve`` of the new columns (size, m) and the m x m corner of M.
+
+        Returns the lower factor of the corner's Schur complement, the new diagonal block of L.
+        """
+        schur = corner - solved.T @ solved
+        block, info = dpotrf(schur, lower=1, clean=1)
+        if info or np.diag(block).min(initial=np.inf) ** 2 < self.floor:
+            block = _floored_cholesky(schur, self.floor)
+        m, n = len(corner), self.size
+        if n + m > len(self._factor):
+            capacity = max(n + m, 2 * len(self._factor))
+            self._factor = doubled(self._factor, n, (capacity, capacity))
+        self._factor[n : n + m, :n] = solved.T
+        self._factor[n : n + m, n : n + m] = block
+        self.size = n + m
+        self._refresh(n)
+        return np.asarray(block)
+
+    def _refresh(self, start: int) -> None:
+        """Copy the diagonal panels that the rows from ``start`` on have touched."""
+        del self._diagonal_blocks[start // _PANEL :]
+        for first in range(start // _PANEL * _PANEL, self.size, _PANEL):
+            last = min(first + _PANEL, self.size)
+            panel = np.asfortranarray(self._factor[first:last, first:last])
+            self._diagonal_blocks.append(panel)
+
+    def log_determinant(self) -> float:
+        """log det M."""
+        return 2.0 * float(np.log(np.diag(self._factor)[: self.size]).sum())
+
+    def to_state(self) -> dict[str, Any]:
+        return {"factor": self._factor[: self.size, : self.size].copy(), "floor": self.floor}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> GrowingCholesky:
+        grown = cls(state["floor"])
+        grown._factor = np.ascontiguousarray(state["factor"])
+        grown.size = len(grown._factor)
+        grown._refresh(0)
+        return grown
+
+
+def _floored_cholesky(A: Array, floor: float) -> Array:
+    """Row-by-row Cholesky whose squared pivots are at least ``floor`` (and above rounding)."""
+    n = len(A)
+    L = np.zeros((n, n), order="F")
+    least = max(floor, np.finfo(np.float64).tiny)
+    for i in range(n):
+        row = solve_lower(np.asfortranarray(L[:i, :i]), A[i, :i, None])[:, 0]
+        L[i, :i] = row
+        L[i, i] = np.sqrt(max(A[i, i] - row @ row, least))
+    return L
