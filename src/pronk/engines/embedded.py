@@ -12,12 +12,12 @@ from pronk.engines.newton import Newton
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.embeddings import Nystrom, extend
 from pronk.parts.kernels import Kernel
-from pronk.parts.linalg import GrowingRows
+from pronk.parts.linalg import GrowingRows, Workspace
 
 Array = NDArray[np.float64]
 
 #: Rows whose features or kernel values are held at a time.
-CHUNK = 512
+CHUNK = 256
 
 Growth = Literal["carry", "restart", "exact"]
 
@@ -97,6 +97,7 @@ class GrowingFeatures:
         self.growth, self.lag = growth, lag
         self.nystrom = Nystrom()
         self._history: History | None = None
+        self._memory = Workspace()
 
     @property
     def points(self) -> Array:
@@ -110,7 +111,7 @@ class GrowingFeatures:
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def _learn_chunk(self, X: Array, Y: Array) -> Array:
-        K = self.kernel(X, self.points)
+        K = self._kernel_values(X)
         known = K.shape[1]
         accepted, K = self.dictionary.scan(X, K)
         Phi = self.nystrom.transform(K)
@@ -123,6 +124,10 @@ class GrowingFeatures:
             start = stop
         out[start:] = self._run(X[start:], Phi[start:], Y[start:])
         return out
+
+    def _kernel_values(self, X: Array) -> Array:
+        out = self._memory.take("kernel values", len(X), len(self.points))
+        return self.kernel(X, self.points, out)
 
     def _run(self, X: Array, Phi: Array, Y: Array) -> Array:
         if self._history is not None:
@@ -151,7 +156,7 @@ class GrowingFeatures:
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next and did not enter the dictionary."""
         parts = [
-            self.learner.predict(self.nystrom.transform(self.kernel(X[rows], self.points)))
+            self.learner.predict(self.nystrom.transform(self._kernel_values(X[rows])))
             for rows in chunks(len(X))
         ]
         return np.concatenate(parts)

@@ -24,7 +24,14 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
 from pronk.engines import recurrence
-from pronk.parts.linalg import add_products, bordered, cholesky, solve_lower, solve_rows
+from pronk.parts.linalg import (
+    Workspace,
+    add_products,
+    bordered,
+    cholesky,
+    solve_lower,
+    solve_rows,
+)
 from pronk.parts.losses import Loss
 
 Array = NDArray[np.float64]
@@ -43,7 +50,7 @@ class Squared:
 
     def block_rows(self, r: int) -> int:
         """Block length that balances the new factor (r^3 / 3B a row) with B r + B^2 / 3."""
-        return min(1024, max(32, 16 * round(r / 32)))
+        return min(1024, max(32, 16 * round(r / 48)))
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,8 @@ class Newton:
         self.rule = rule
         self.alpha = alpha
         self.outputs = outputs
+        self._Phi = np.empty((0, 0))
+        self._memory = Workspace()
         clip = 0.0
         if isinstance(rule, OnlineNewton):
             self._rule = rule.as_array()
@@ -103,6 +112,8 @@ class Newton:
         self._open = 0  # rows in the open block
         self._weights: Array | None = None
         rows = self.rule.block_rows(self.size)
+        if self._Phi.shape == (rows, self.size):
+            return  # what a closed block left is overwritten before it is read
         self._Phi = np.zeros((rows, self.size))
         self._Z = np.zeros((rows, self.size))  # L^-1 phi
         self._upper = np.zeros((rows, rows))
@@ -120,13 +131,14 @@ class Newton:
         while start < len(Phi):
             stop = min(len(Phi), start + len(self._kappa) - self._open)
             rows = slice(start, stop)
-            self._append(np.ascontiguousarray(Phi[rows]), Y[rows], out[rows])
+            self._append(Phi[rows], Y[rows], out[rows])
             start = stop
         return out
 
     def _append(self, Phi: Array, Y: Array, out: Array) -> None:
         t, m = self._open, len(Phi)
         self._Phi[t : t + m] = Phi
+        Phi = self._Phi[t : t + m]
         if m <= SHORT_CALL or self.size <= SMALL:
             self._append_rows(Phi, Y, out)
         else:
@@ -152,10 +164,11 @@ class Newton:
 
     def _append_block(self, Phi: Array, Y: Array, out: Array) -> None:
         t, m, rule = self._open, len(Phi), self.rule
-        Z = solve_rows(self._L, Phi)
-        self._Z[t : t + m] = Z
+        Z = self._Z[t : t + m]
+        Z[:] = Phi
+        solve_rows(self._L, Z)
         F = Z @ self._beta
-        G = Z @ self._Z[: t + m].T
+        G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.take("G", m, t + m))
         if isinstance(rule, Squared):
             self._target[t : t + m] = Y
             self._squared_block(G, F, Y, out)
@@ -172,17 +185,18 @@ class Newton:
         """
         t, m = self._open, len(F)
         own = slice(t, t + m)
-        corner = G[:, t:]
+        corner = G if t == 0 else np.ascontiguousarray(G[:, t:])
         if t:
             R = self._through_open(G[:, :t])
             F = F - R @ self._step[:t]
             scaled = R * self._kappa[:t]
-            corner = corner - scaled @ R.T
+            corner -= scaled @ R.T
             self._upper[:t, own] = scaled.T
-        C = cholesky(np.eye(m) + corner, "block matrix I + G")
+        corner.flat[:: m + 1] += 1.0
+        C = cholesky(corner, "block matrix I + G", self._memory.take("C", m, m).T)
         root = np.diag(C)
         errors = root[:, None] * solve_lower(C, F - Y)
-        self._upper[own, own] = (C / root).T
+        np.divide(C.T, root[:, None], out=self._upper[own, own])
         self._kappa[own] = root**-2
         self._step[own] = errors * self._kappa[own, None]
         F = Y + errors
@@ -195,19 +209,23 @@ class Newton:
 
     def _close_block(self) -> None:
         """Add the open rows to the sums and factor A anew."""
-        self._A, self._b = self._sums()
-        self._L = cholesky(self._A, "A")
-        self._beta = solve_lower(self._L, self._b)
+        self._add_open_rows()
+        self._factor()
         self._open_block()
 
-    def _sums(self) -> tuple[Array, Array]:
-        """A (lower triangle) and b with the open rows in them."""
+    def _add_open_rows(self) -> None:
         t = self._open
         rows = self._Phi[:t]
-        b = self._b + rows.T @ self._target[:t]
+        self._b += rows.T @ self._target[:t]
         if not isinstance(self.rule, Squared):
-            rows = rows * np.sqrt(self._curvature[:t, None])
-        return add_products(self._A.copy(order="F"), rows), b
+            out = self._memory.take("weighted", *rows.shape)
+            rows = np.multiply(rows, np.sqrt(self._curvature[:t, None]), out=out)
+        self._A = add_products(self._A, rows)
+
+    def _factor(self) -> None:
+        out = self._L if self._L.shape == self._A.shape else None
+        self._L = cholesky(self._A, "A", out)
+        self._beta = solve_lower(self._L, self._b)
 
     # -- the current model --------------------------------------------------------------------
 
@@ -233,7 +251,7 @@ class Newton:
 
     def leverage(self, Phi: Array) -> Array:
         """q = phi' A^-1 phi for every row."""
-        Z = solve_rows(self._L, np.ascontiguousarray(Phi))
+        Z = solve_rows(self._L, Phi.copy())
         q = np.einsum("ij,ij->i", Z, Z)
         if self._open:
             R = self._through_open(Z @ self._Z[: self._open].T)
@@ -256,13 +274,12 @@ class Newton:
 
     def grow_with_history(self, history: Array, column: Array, targets: Array) -> None:
         """One more coordinate, in which the rows so far (features ``history``) are ``column``."""
-        self._A, self._b = self._sums()
-        self._A = bordered(self._A, self.alpha + column @ column)
+        self._add_open_rows()
+        self._A = bordered(self._A, self.alpha + float(column @ column))
         self._A[-1, :-1] = column @ history
         self._b = np.vstack((self._b, column @ targets))
         self.size += 1
-        self._L = cholesky(self._A, "A")
-        self._beta = solve_lower(self._L, self._b)
+        self._factor()
         self._open_block()
 
     def remap(self, matrix: Array) -> None:
@@ -285,8 +302,8 @@ class Newton:
 
     def restore(self, state: dict[str, Any]) -> None:
         for name in self._ARRAYS:
-            order = "F" if name in ("A", "L") else "C"
-            setattr(self, "_" + name, np.array(state[name], order=order))
+            array = np.array(state[name])
+            setattr(self, "_" + name, np.asfortranarray(array) if name in ("A", "L") else array)
         self.size, self.outputs = self._b.shape
         self._open = state["open"]
         self._weights = None

@@ -111,7 +111,9 @@ def squared_rows_from_features(
 
 
 @njit(cache=True, fastmath={"contract"})
-def choose_eta(mode: int, given: float, code: int, parameter: float, clip: float, t: float) -> float:
+def choose_eta(
+    mode: int, given: float, code: int, parameter: float, clip: float, t: float
+) -> float:
     """The coefficient of g g' in A."""
     if mode == ETA_GIVEN:
         return given

@@ -24,7 +24,7 @@ from pronk.estimators.inputs import (
     one_row,
 )
 from pronk.estimators.labels import Labels
-from pronk.parts.kernels import KERNELS, Kernel, UserKernel, get_kernel
+from pronk.parts.kernels import KERNELS, Kernel, Linear, Polynomial, UserKernel, get_kernel
 from pronk.parts.randomness import make_seed
 
 Array = NDArray[np.float64]
@@ -42,7 +42,7 @@ class Model(Protocol):
     def restore(self, state: dict[str, Any]) -> None: ...
 
 
-class OnlineLearner(BaseEstimator):  # type: ignore[misc]
+class OnlineLearner(BaseEstimator):
     """One state-changing operation, `predict_then_learn`; everything else is built on it.
 
     A subclass stores its parameters and builds its engine in ``_make_model(columns, outputs)``.
@@ -97,7 +97,7 @@ class OnlineLearner(BaseEstimator):  # type: ignore[misc]
         kernel function may raise at any row.
         """
         before = dict(self.__dict__)
-        if "_model" in before and isinstance(get_kernel(self.kernel), UserKernel):
+        if "_model" in before and before["_user_kernel"]:
             before["_model"] = copy.deepcopy(before["_model"])
         try:
             yield
@@ -113,18 +113,26 @@ class OnlineLearner(BaseEstimator):  # type: ignore[misc]
             self._validate_params()
             get_kernel(self.kernel)
         rows = check_rows(self, X, first=first)
-        self._check_kernel_values(rows)
+        if first or self._dot_kernel:
+            self._check_kernel_values(rows)
         return rows
 
     def _start(self, columns: int, outputs: int) -> None:
         self._seed = make_seed(self.random_state)
         self._model = self._make_model(columns, outputs)
+        self._note_kernel()
         self.n_seen_ = 0
+
+    def _note_kernel(self) -> None:
+        """What every call asks of the kernel, asked once."""
+        kernel = get_kernel(self.kernel)
+        self._user_kernel = isinstance(kernel, UserKernel)
+        self._dot_kernel = isinstance(kernel, Linear | Polynomial)
 
     def _check_kernel_values(self, X: Any) -> None:
         """Refuse rows whose kernel values would overflow: by Cauchy-Schwarz k(x, x) tells."""
         kernel = get_kernel(self.kernel)
-        if kernel.name not in ("linear", "polynomial"):
+        if not isinstance(kernel, Linear | Polynomial):
             return
         with np.errstate(over="ignore"):
             for rows, block in dense_blocks(X):
@@ -193,6 +201,7 @@ class OnlineLearner(BaseEstimator):  # type: ignore[misc]
         self._seed = state["seed"]
         self._model = self._make_model(self.n_features_in_, outputs)
         self._model.restore(state["model"])
+        self._note_kernel()
         self.n_seen_ = state["n_seen_"]
 
     # -- scikit-learn ----------------------------------------------------------------------------
@@ -203,7 +212,7 @@ class OnlineLearner(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
-class OnlineRegressor(RegressorMixin, OnlineLearner):  # type: ignore[misc]
+class OnlineRegressor(RegressorMixin, OnlineLearner):
     """A learner of real numbers; several outputs where y has several columns."""
 
     _several_outputs: ClassVar[bool] = True
@@ -225,7 +234,9 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):  # type: ignore[misc]
         if dimensions == 2 and not self._several_outputs and outputs > 1:
             raise ValueError(f"y has {outputs} columns; this learner has one output")
         if self.__sklearn_is_fitted__() and outputs != self._outputs:
-            raise ValueError(f"y has {outputs} columns; the learner was started with {self._outputs}")
+            raise ValueError(
+                f"y has {outputs} columns; the learner was started with {self._outputs}"
+            )
 
     def partial_fit(self, X: Any, y: Any) -> Self:
         """Learn the rows in order."""
@@ -271,8 +282,13 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):  # type: ignore[misc]
         return tags
 
 
-class OnlineClassifier(ClassifierMixin, OnlineLearner):  # type: ignore[misc]
-    """A learner of labels, known beforehand (``classes``) or discovered on the way."""
+class OnlineClassifier(ClassifierMixin, OnlineLearner):
+    """A learner of labels, known beforehand (``classes``) or discovered on the way.
+
+    ``_linear_in_targets`` says whether several outputs come at no cost (see `labels`).
+    """
+
+    _linear_in_targets: ClassVar[bool] = True
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -306,7 +322,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):  # type: ignore[misc]
 
     def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
         if not self.__sklearn_is_fitted__():
-            return Labels(classes)
+            return Labels(classes, linear=self._linear_in_targets)
         if classes is not None and not np.array_equal(np.unique(classes), self._labels.classes):
             raise ValueError(
                 f"classes={list(classes)} differ from the classes known so far, "

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 Array = NDArray[np.float64]
@@ -52,7 +51,10 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
         raise ValueError(
             f"X column {column!r} is not numeric ({error}); drop it or encode it as numbers"
         ) from None
-    check_finite(rows.data if sparse.issparse(rows) else rows, "X", rows)
+    if isinstance(rows, np.ndarray):
+        check_finite(rows, "X")
+    else:
+        check_finite(rows.data, "X", rows)
     return rows
 
 
@@ -60,7 +62,7 @@ def check_finite(values: Array, name: str, whole: Any = None) -> None:
     """Raise a ValueError that names the first row with NaN, infinity or an overflowing value."""
     if not values.size or np.abs(values).max() <= LARGEST:
         return
-    if sparse.issparse(whole):
+    if whole is not None:  # the stored values of a sparse matrix
         entry = int(np.flatnonzero(~(np.abs(values) <= LARGEST))[0])
         row = int(np.searchsorted(whole.indptr, entry, side="right")) - 1
         where, value = f"row {row}, column {whole.indices[entry]}", values[entry]
@@ -99,7 +101,7 @@ def check_length(y: Any, n: int) -> None:
 def dense_blocks(X: Any, rows: int = 2048) -> list[tuple[slice, Any]]:
     """The blocks a matrix is worked through in: itself, or pieces of a sparse one, dense."""
     n = X.shape[0]
-    if not sparse.issparse(X):
+    if isinstance(X, np.ndarray):
         return [(slice(0, n), lambda: X)]
     return [
         (slice(i, min(i + rows, n)), lambda i=i: X[i : i + rows].toarray())
@@ -128,7 +130,8 @@ def _from_arrow(table: Any) -> Any:
         kind = str(table.schema.field(name).type)
         if not kind.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")):
             raise ValueError(
-                f"X column {name!r} is not numeric (its type is {kind}); drop it or encode it as numbers"
+                f"X column {name!r} is not numeric (its type is {kind}); "
+                "drop it or encode it as numbers"
             )
     columns = [_arrow_column(table.column(i)) for i in range(table.num_columns)]
     return NamedRows(np.column_stack(columns) if columns else np.empty((table.num_rows, 0)), table)
@@ -139,7 +142,7 @@ def _arrow_column(column: Any) -> Array:
     return np.asarray(values, dtype=np.float64)
 
 
-class NamedRows(np.ndarray):  # type: ignore[type-arg]
+class NamedRows(np.ndarray):
     """An array with column names, in the form scikit-learn reads names from."""
 
     def __new__(cls, values: Array, table: Any) -> NamedRows:

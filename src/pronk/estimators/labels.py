@@ -1,15 +1,19 @@
 """Labels and their target columns, discovered as the stream goes.
 
-A learner that is linear in its targets holds one output of ones (every row's target is 1) and one
-output a class (1 for its rows, -1 for the others); two classes share one output, that of the second.
-A class that was not seen before enters as minus the ones, as if all earlier rows had been negative
-for it, so that nothing has to be learned again:
+A learner holds one output of ones (every row's target is 1) and one output a class (1 for its
+rows, -1 for the others); two classes share one output, that of the second. A class that was not
+seen before enters as minus the ones, as if all earlier rows had been negative for it, so that
+nothing has to be learned again:
 
     one label so far       its output is the ones          (no output of its own)
     two classes a < b      output of b; that of a is its negative
     three or more          one output each
 
 A first label in {-1, 1}, {0, 1} or {False, True} fixes that pair before its partner is seen.
+
+For a learner that is linear in its targets the ones are one more right-hand side and cost nothing.
+For others they are a second learner, so those run it only while a third class can still come: not
+when the classes were given, and not for {-1, 1} and {False, True}, which stay pairs.
 """
 
 from __future__ import annotations
@@ -35,7 +39,8 @@ class Stage:
 class Labels:
     """The classes known so far, and how they map to outputs."""
 
-    def __init__(self, classes: Any = None) -> None:
+    def __init__(self, classes: Any = None, *, linear: bool = True) -> None:
+        self.linear = linear
         self.fixed = classes is not None
         self.classes: NDArray[Any] = np.empty(0) if classes is None else np.unique(classes)
         self.phantom: Any = None  # the partner of a fixed pair that was not seen yet
@@ -43,9 +48,21 @@ class Labels:
             raise ValueError(f"classes must name at least two classes, got {classes!r}")
 
     @property
+    def ones(self) -> int:
+        """1 if the first output is the ones, else 0."""
+        return int(self.linear or not (self.fixed or self._closed))
+
+    @property
+    def _closed(self) -> bool:
+        """Whether the classes are {-1, 1} or {False, True}."""
+        if len(self.classes) != 2:
+            return False
+        return self.classes.dtype.kind == "b" or self.classes.tolist() == [-1, 1]
+
+    @property
     def outputs(self) -> int:
         """Ones, and the outputs of the classes."""
-        return 1 + _class_outputs(len(self.classes))
+        return self.ones + _class_outputs(len(self.classes))
 
     def receive(self, y: Any, n: int) -> tuple[NDArray[Any], list[Stage], Labels]:
         """Check the labels of one call; the stages of its rows and the labels after it.
@@ -70,7 +87,7 @@ class Labels:
 
     def _discover(self, values: NDArray[Any]) -> tuple[list[Stage], Labels]:
         """Walk the first appearances in row order; predictions of a row know the rows before it."""
-        after = Labels()
+        after = Labels(linear=self.linear)
         after.classes, after.phantom = self.classes, self.phantom
         stages = [Stage(0, self.classes)]
         _, firsts = np.unique(values, return_index=True)
@@ -80,6 +97,12 @@ class Labels:
             after._add(label, values.dtype)
             if after.classes is not before:
                 stages.append(Stage(int(row) + 1, after.classes))
+        if after.ones and not self.ones and self.phantom is None:
+            new = next(label for label in after.classes if label not in self.classes)
+            raise ValueError(
+                f"y has the label {new!r} beside the pair {self.classes.tolist()}; for more than "
+                "two classes give all of them as partial_fit(X, y, classes=...) at the start"
+            )
         return stages, after
 
     def _add(self, label: Any, dtype: Any) -> None:
@@ -103,40 +126,49 @@ class Labels:
     def matrix(self, after: Labels) -> Array:
         """M with new outputs = old outputs @ M, when the classes become those of ``after``."""
         M = np.zeros((self.outputs, after.outputs))
-        M[0, 0] = 1.0
+        if after.ones:
+            M[:, 0] = self._ones_column()
         for position, label in enumerate(_with_output(after.classes)):
-            M[:, 1 + position] = self._column(label)
+            M[:, after.ones + position] = self._column(label)
         return M
+
+    def _ones_column(self) -> Array:
+        """The ones as a combination of the present outputs."""
+        if self.ones:
+            return np.eye(self.outputs)[0]
+        seen = self.classes[self.classes != self.phantom][0]
+        return self._column(seen)  # a pair of which one label was seen: all rows were of it
 
     def _column(self, label: Any) -> Array:
         """A class's output as a combination of the present outputs."""
         column = np.zeros(self.outputs)
         if label not in self.classes:
-            column[0] = -1.0
-        elif len(self.classes) == 1:
-            column[0] = 1.0
-        elif len(self.classes) == 2:
-            column[1] = 1.0 if label == self.classes[1] else -1.0
+            return -self._ones_column()
+        if len(self.classes) == 1:
+            return self._ones_column()
+        if len(self.classes) == 2:
+            column[self.ones] = 1.0 if label == self.classes[1] else -1.0
         else:
-            column[1 + int(np.searchsorted(self.classes, label))] = 1.0
+            column[self.ones + int(np.searchsorted(self.classes, label))] = 1.0
         return column
 
     def targets(self, values: NDArray[Any]) -> Array:
         """One row of targets a label: 1 for the ones, then +-1."""
         own = np.searchsorted(self.classes, values)
         targets = np.full((len(values), self.outputs), -1.0)
-        targets[:, 0] = 1.0
+        if self.ones:
+            targets[:, 0] = 1.0
         if len(self.classes) == 2:
-            targets[:, 1] = 2.0 * own - 1.0
+            targets[:, self.ones] = 2.0 * own - 1.0
         elif len(self.classes) > 2:
-            targets[np.arange(len(values)), 1 + own] = 1.0
+            targets[np.arange(len(values)), self.ones + own] = 1.0
         return targets
 
     def decisions(self, P: Array) -> Array:
         """The margin (n,) of two classes or fewer, or (n, classes)."""
         if len(self.classes) < 2:
             return -P[:, 0]  # a lone label counts as -1
-        return P[:, 1] if len(self.classes) == 2 else P[:, 1:]
+        return P[:, self.ones] if len(self.classes) == 2 else P[:, self.ones :]
 
     def name(self, P: Array, stages: list[Stage], dtype: Any) -> NDArray[Any]:
         """The label predicted for each row, from the classes that its stage knows."""
@@ -169,12 +201,13 @@ class Labels:
         return {
             "classes": self.classes.tolist() if text else self.classes,
             "fixed": self.fixed,
+            "linear": self.linear,
             "phantom": None if self.phantom is None else self.phantom.item(),
         }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Labels:
-        labels = cls()
+        labels = cls(linear=state["linear"])
         labels.classes = np.asarray(state["classes"])
         labels.fixed = state["fixed"]
         if state["phantom"] is not None:

@@ -24,7 +24,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pronk.engines.embedded import Embedding, FixedFeatures, FixedPoints, GrowingFeatures
+from pronk.engines.embedded import (
+    Embedding,
+    FixedFeatures,
+    FixedPoints,
+    GrowingFeatures,
+    Growth,
+)
 from pronk.engines.newton import Newton, Squared
 from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
 from pronk.estimators.inputs import check_finite
@@ -89,7 +95,7 @@ class _PKAWV(OnlineLearner):
             dictionary = KORS(
                 kernel, columns, self.gamma, self.epsilon, self.beta, self._seed, self.budget
             )
-            growth = "exact" if self.history == "exact" else "carry"
+            growth: Growth = "exact" if self.history == "exact" else "carry"
             learner = Newton(rule, self.alpha, 0, outputs)
             return GrowingFeatures(kernel, dictionary, learner, growth, lag=0)
         embedding = self._fixed_embedding(kernel, columns)

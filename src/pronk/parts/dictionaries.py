@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.parts.kernels import Kernel
-from pronk.parts.linalg import GrowingCholesky, GrowingRows
+from pronk.parts.linalg import GrowingCholesky, GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
 
 Array = NDArray[np.float64]
@@ -130,6 +130,7 @@ class KORS(Dictionary):
         self._uniforms = Uniforms(seed, KORS_COINS)
         self._factor = GrowingCholesky(floor=gamma)
         self._scales = GrowingRows(1)  # s_i
+        self._memory = Workspace()
 
     @property
     def probabilities(self) -> Array:
@@ -140,7 +141,7 @@ class KORS(Dictionary):
         uniforms = self._uniforms.take(len(X))  # drawn also when the budget is full
         if self.full:
             return [], K
-        W = self._factor.solve((K * self._scales.values[:, 0]).T).T
+        W = self._coordinates(K)
         diagonal = self.kernel.diagonal(X)
         rho = diagonal - np.einsum("ij,ij->i", W, W)
         rows: list[int] = []
@@ -164,9 +165,14 @@ class KORS(Dictionary):
 
     def score(self, X: Array) -> Array:
         """The probabilities with which the rows would enter now; changes nothing."""
-        K = self.kernel(X, self.points)
-        W = self._factor.solve((K * self._scales.values[:, 0]).T).T
+        W = self._coordinates(self.kernel(X, self.points))
         return self._probability(self.kernel.diagonal(X) - np.einsum("ij,ij->i", W, W))
+
+    def _coordinates(self, K: Array) -> Array:
+        """w = L^-1 S k(x) for every row."""
+        W = self._memory.take("coordinates", *K.shape)
+        np.multiply(K, self._scales.values[:, 0], out=W)
+        return self._factor.solve_rows(W)
 
     def _probability(self, rho: Array) -> Array:
         rho = np.maximum(rho, 0.0)

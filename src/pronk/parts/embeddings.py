@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pronk.parts.elementary import cos_sin, exp_scalar
 from pronk.parts.kernels import Gaussian, Kernel, Laplacian, Matern
-from pronk.parts.linalg import GrowingCholesky
+from pronk.parts.linalg import GrowingCholesky, Workspace
 from pronk.parts.randomness import FREQUENCIES
 
 Array = NDArray[np.float64]
@@ -84,9 +84,11 @@ class Taylor:
                 counts = (variables.count(i) for i in set(variables))
                 weights.append(prod(factorial(c) for c in counts) ** -0.5)
         self._starts, self._weights = starts, np.array(weights)
+        self._memory = Workspace()
 
     def transform(self, X: Array) -> Array:
-        out = np.empty((len(X), self.size))
+        """The features of a block, valid until the next call."""
+        out = self._memory.take("features", len(X), self.size)
         _taylor(X, 1.0 / self.bandwidth, self._starts, self._weights, out)
         return out
 
@@ -97,36 +99,64 @@ class Fourier:
     The columns of W are drawn from the kernel's spectral measure: normal for the Gaussian, Cauchy
     by coordinate for the Laplacian, Student t with 2 nu degrees of freedom for the Matern. Pairs of
     sine and cosine have a smaller variance than shifted cosines, and phi(x)'phi(x) = 1 exactly.
+
+    With ``orthogonal`` the columns are orthogonal in blocks of d, their lengths still those of
+    normal vectors (chi with d degrees of freedom): each column has the same distribution and they
+    spread more evenly, which lowers the variance. The normal numbers drawn are the same.
     """
 
-    def __init__(self, kernel: Kernel, columns: int, frequencies: int, seed: int) -> None:
+    def __init__(
+        self, kernel: Kernel, columns: int, frequencies: int, seed: int, orthogonal: bool = False
+    ) -> None:
         self.size = 2 * frequencies
         rng = np.random.default_rng([seed, FREQUENCIES])
-        self.frequencies = _spectral_sample(kernel, rng, columns, frequencies)
+        self.frequencies = _spectral_sample(kernel, rng, columns, frequencies, orthogonal)
+        self._memory = Workspace()
 
     def transform(self, X: Array) -> Array:
-        out = np.empty((len(X), self.size))
-        cos_sin(X @ self.frequencies, (self.size // 2) ** -0.5, out)
+        """The features of a block, valid until the next call."""
+        angles = self._memory.take("angles", len(X), self.size // 2)
+        out = self._memory.take("features", len(X), self.size)
+        np.matmul(X, self.frequencies, out=angles)
+        cos_sin(angles, (self.size // 2) ** -0.5, out)
         return out
 
 
-def _spectral_sample(kernel: Kernel, rng: np.random.Generator, d: int, n: int) -> Array:
+def _spectral_sample(
+    kernel: Kernel, rng: np.random.Generator, d: int, n: int, orthogonal: bool = False
+) -> Array:
+    if isinstance(kernel, Laplacian) and orthogonal:
+        raise ValueError("kernel must be gaussian or matern for orthogonal random features")
     if isinstance(kernel, Gaussian):
-        return rng.standard_normal((d, n)) / kernel.bandwidth
+        normal = rng.standard_normal((d, n))
+        return (_orthogonal(normal, rng) if orthogonal else normal) / kernel.bandwidth
     if isinstance(kernel, Laplacian):
         return rng.standard_cauchy((d, n)) / kernel.bandwidth
     if isinstance(kernel, Matern):
         normal = rng.standard_normal((d, n))
         freedom = 2.0 * kernel.nu
-        return normal / np.sqrt(rng.chisquare(freedom, n) / freedom) / kernel.bandwidth
+        scales = np.sqrt(rng.chisquare(freedom, n) / freedom)
+        return (_orthogonal(normal, rng) if orthogonal else normal) / scales / kernel.bandwidth
     raise ValueError(
         "kernel must be gaussian, laplacian or matern for random Fourier features, "
         f"got {kernel.name!r}"
     )
 
 
+def _orthogonal(normal: Array, rng: np.random.Generator) -> Array:
+    """Columns orthogonal in blocks of d, uniform directions, lengths as of normal vectors."""
+    d, n = normal.shape
+    directions = []
+    for first in range(0, n, d):
+        Q, R = np.linalg.qr(normal[:, first : first + d])
+        directions.append(Q * np.sign(np.diag(R)))  # the sign makes Q uniform
+    return np.asarray(np.hstack(directions) * np.sqrt(rng.chisquare(d, n)))
+
+
 class Nystrom:
-    """The span of a growing set of points, in Cholesky coordinates: phi(x) = L^-1 k_I(x), L L' = K_II.
+    """The span of a growing set of points, in Cholesky coordinates.
+
+    phi(x) = L^-1 k_I(x) with L L' = K_II, so phi(x)'phi(z) is the kernel projected on the span.
 
     A new point adds one coordinate and leaves the others as they are. Points that depend on the
     earlier ones in rounding (exact duplicates too) add no coordinate.
@@ -136,16 +166,20 @@ class Nystrom:
         self._factor = GrowingCholesky()
         self._used: list[int] = []  # which of the points have a coordinate
         self.points = 0  # points offered so far
+        self._memory = Workspace()
 
     @property
     def size(self) -> int:
         return self._factor.size
 
     def transform(self, K: Array) -> Array:
-        """Coordinates of rows from their kernel values with all the points offered so far."""
-        if self.size < self.points:
-            K = K[:, self._used]
-        return np.ascontiguousarray(self._factor.solve(K[:, : self.points].T).T)
+        """Coordinates of rows from their kernel values with all the points offered so far.
+
+        They are valid until the next call.
+        """
+        out = self._memory.take("features", len(K), self.size)
+        out[:] = K[:, : self.points] if self.size == self.points else K[:, self._used]
+        return self._factor.solve_rows(out)
 
     def grow(self, phi: Array, diagonal: float) -> float | None:
         """Add a point with the present coordinates phi and k(x, x) = diagonal.

@@ -3,8 +3,8 @@
 Distances are never left to cancel. Up to ``DIRECT_COLUMNS`` columns they are sums of squared
 differences in a compiled loop that runs along the points, so a value depends on its two points
 alone and not on how the stream is cut into blocks. Wider rows go through BLAS as
-|x-o|^2 + |z-o|^2 - 2 (x-o)'(z-o) with the origin o moved to the first point of Z, and the pairs that
-lost more than three digits are computed again from the differences.
+|x-o|^2 + |z-o|^2 - 2 (x-o)'(z-o) with the origin o moved to the first point of Z, and the pairs
+that lost more than three digits are computed again from the differences.
 """
 
 from __future__ import annotations
@@ -90,23 +90,23 @@ def _from_products(X: Array, Z: Array, products: Array, limit: float) -> None:
             products[i, j] = value
 
 
-def square_distances(X: Array, Z: Array) -> Array:
+def square_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
     """|x_i - z_j|^2 for all pairs, accurate to a relative 1e-12 however close the points are."""
+    if out is None:
+        out = np.empty((len(X), len(Z)))
     if X.shape[1] <= DIRECT_COLUMNS:
-        out = np.empty((X.shape[0], Z.shape[0]))
         _square_distances(X, np.ascontiguousarray(Z.T), out)
-        return out
-    if not len(Z):
-        return np.empty((X.shape[0], 0))
-    X0, Z0 = X - Z[0], Z - Z[0]
-    products = X0 @ Z0.T
-    _from_products(X0, Z0, products, _CANCELLED)
-    return products
+    elif len(Z):
+        X0, Z0 = X - Z[0], Z - Z[0]
+        np.matmul(X0, Z0.T, out=out)
+        _from_products(X0, Z0, out, _CANCELLED)
+    return out
 
 
-def absolute_distances(X: Array, Z: Array) -> Array:
+def absolute_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
     """|x_i - z_j|_1 for all pairs."""
-    out = np.empty((X.shape[0], Z.shape[0]))
+    if out is None:
+        out = np.empty((len(X), len(Z)))
     _absolute_distances(X, np.ascontiguousarray(Z.T), out)
     return out
 
@@ -136,7 +136,7 @@ def _matern(values: Array, rate: float, nu: float) -> None:
             flat[i] = (1.0 + s + s * s / 3.0) * exp_scalar(-s)
 
 
-class Kernel(BaseEstimator):  # type: ignore[misc]
+class Kernel(BaseEstimator):
     """A kernel: callable on two blocks of rows, with its diagonal and its parameters.
 
     ``distances`` and ``from_distances`` split the work so that several bandwidths can share one
@@ -145,7 +145,7 @@ class Kernel(BaseEstimator):  # type: ignore[misc]
 
     name: str = ""
 
-    def distances(self, X: Array, Z: Array) -> Array:
+    def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """What the kernel is a function of: distances or inner products of all pairs."""
         raise NotImplementedError
 
@@ -153,8 +153,9 @@ class Kernel(BaseEstimator):  # type: ignore[misc]
         """The kernel values from ``distances``; may overwrite its argument."""
         raise NotImplementedError
 
-    def __call__(self, X: Array, Z: Array) -> Array:
-        return self.from_distances(self.distances(X, Z))
+    def __call__(self, X: Array, Z: Array, out: Array | None = None) -> Array:
+        """k(x_i, z_j) for all pairs; ``out`` may be used for the answer, and need not be."""
+        return self.from_distances(self.distances(X, Z, out))
 
     def diagonal(self, X: Array) -> Array:
         """k(x, x) for every row."""
@@ -189,8 +190,8 @@ class Gaussian(Kernel):
     def __init__(self, bandwidth: float = 1.0) -> None:
         self.bandwidth = bandwidth
 
-    def distances(self, X: Array, Z: Array) -> Array:
-        return square_distances(X, Z)
+    def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
+        return square_distances(X, Z, out)
 
     def from_distances(self, values: Array) -> Array:
         _exponential(values, 0.5 / self.bandwidth**2)
@@ -205,8 +206,8 @@ class Laplacian(Kernel):
     def __init__(self, bandwidth: float = 1.0) -> None:
         self.bandwidth = bandwidth
 
-    def distances(self, X: Array, Z: Array) -> Array:
-        return absolute_distances(X, Z)
+    def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
+        return absolute_distances(X, Z, out)
 
     def from_distances(self, values: Array) -> Array:
         _exponential(values, 1.0 / self.bandwidth)
@@ -228,8 +229,8 @@ class Matern(Kernel):
         if self.nu not in (0.5, 1.5, 2.5):
             raise ValueError(f"kernel nu must be 0.5, 1.5 or 2.5, got {self.nu!r}")
 
-    def distances(self, X: Array, Z: Array) -> Array:
-        return square_distances(X, Z)
+    def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
+        return square_distances(X, Z, out)
 
     def from_distances(self, values: Array) -> Array:
         _matern(values, np.sqrt(2.0 * self.nu) / self.bandwidth, float(self.nu))
@@ -241,8 +242,8 @@ class Linear(Kernel):
 
     name = "linear"
 
-    def distances(self, X: Array, Z: Array) -> Array:
-        return X @ Z.T
+    def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
+        return np.matmul(X, Z.T, out=out)
 
     def from_distances(self, values: Array) -> Array:
         return values
@@ -266,11 +267,12 @@ class Polynomial(Kernel):
         if self.offset != 0 and not _positive(self.offset):
             raise ValueError(f"kernel offset must be a finite number >= 0, got {self.offset!r}")
 
-    def distances(self, X: Array, Z: Array) -> Array:
-        return X @ Z.T
+    def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
+        return np.matmul(X, Z.T, out=out)
 
     def from_distances(self, values: Array) -> Array:
-        return np.asarray((values + self.offset) ** self.degree)
+        values += self.offset
+        return np.power(values, self.degree, out=values)
 
     def diagonal(self, X: Array) -> Array:
         return np.asarray((np.einsum("ij,ij->i", X, X) + self.offset) ** self.degree)
@@ -284,7 +286,7 @@ class UserKernel(Kernel):
     def __init__(self, function: Callable[[Array, Array], Any]) -> None:
         self.function = function
 
-    def __call__(self, X: Array, Z: Array) -> Array:
+    def __call__(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         values = np.ascontiguousarray(self.function(X, Z), dtype=np.float64)
         if values.shape != (len(X), len(Z)):
             raise ValueError(
@@ -317,6 +319,4 @@ def get_kernel(kernel: str | Kernel | Callable[[Array, Array], Any]) -> Kernel:
         return kernel
     if callable(kernel):
         return UserKernel(kernel)
-    raise ValueError(
-        f"kernel must be a name, a pronk kernel or a function k(X, Z), got {kernel!r}"
-    )
+    raise ValueError(f"kernel must be a name, a pronk kernel or a function k(X, Z), got {kernel!r}")

@@ -16,15 +16,23 @@ Array = NDArray[np.float64]
 _PANEL = 128
 
 
-def cholesky(A: Array, what: str = "matrix") -> Array:
-    """The lower factor L of A = L L' (only the lower triangle of A is read), in Fortran order.
+def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
+    """The lower factor L of A = L L', in Fortran order. Of a Fortran-ordered A only the lower
+    triangle is read, of a C-ordered one only the upper.
 
-    A matrix that is not positive definite in rounding gets the smallest power-of-ten multiple of
-    its rounding error on the diagonal that makes it so, with one warning.
+    ``out``, a Fortran-ordered array of A's shape, is overwritten and returned where it is given:
+    fresh memory for a factor costs about as much as the factor. A matrix that is not positive
+    definite in rounding gets the smallest power-of-ten multiple of its rounding error on the
+    diagonal that makes it so, with one warning.
     """
     if not len(A):
         return A.copy()
-    factor, info = dpotrf(A, lower=1, clean=1, overwrite_a=0)
+    if out is None:
+        out = np.empty(A.shape, order="F")
+    np.copyto(out, A if A.flags.f_contiguous else A.T)
+    factor, info = dpotrf(out, lower=1, clean=1, overwrite_a=1)
+    if not np.isfinite(factor[-1, -1]):  # LAPACK passes NaN on; it ends in the last pivot
+        raise FloatingPointError(f"{what} has no Cholesky factor: it is not finite")
     if info == 0:
         return np.asarray(factor)
     scale = float(np.abs(np.diag(A)).max()) * np.finfo(np.float64).eps
@@ -39,7 +47,7 @@ def cholesky(A: Array, what: str = "matrix") -> Array:
                 stacklevel=3,
             )
             return np.asarray(factor)
-    raise FloatingPointError(f"{what} has no Cholesky factor: it is not finite")
+    raise FloatingPointError(f"{what} has no Cholesky factor: it is far from positive definite")
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
@@ -50,11 +58,11 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
 
 
 def solve_rows(L: Array, rows: Array) -> Array:
-    """rows L^-T: every row solved by a lower triangular L. Rows stay rows, contiguous."""
+    """rows L^-T, in place: every row of a C-contiguous block solved by a lower triangular L."""
     if not rows.size:
-        return rows.copy()
+        return rows
     # A C-ordered block of rows is a Fortran-ordered block of columns: no copy is made.
-    return np.asarray(dtrsm(1.0, L, rows.T, lower=1)).T
+    return np.asarray(dtrsm(1.0, L, rows.T, lower=1, overwrite_b=1)).T
 
 
 def add_products(A: Array, rows: Array) -> Array:
@@ -78,6 +86,31 @@ def doubled(old: Array, used: int, shape: tuple[int, ...]) -> Array:
     grown = np.zeros(shape)
     grown[(slice(used), *(slice(n) for n in old.shape[1:]))] = old[:used]
     return grown
+
+
+class Workspace:
+    """Memory for temporaries, kept between calls: touching fresh pages costs more than arithmetic.
+
+    What `take` returns holds until the next `take` of the same name. It is never part of a state.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def take(self, name: str, rows: int, columns: int) -> Array:
+        """A C-contiguous (rows, columns) array with arbitrary contents."""
+        size = rows * columns
+        held = self._arrays.get(name)
+        if held is None or len(held) < size:
+            held = np.empty(size + size // 4)
+            self._arrays[name] = held
+        return held[:size].reshape(rows, columns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_arrays": {}}  # copies and pickles of a learner start without
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Workspace:
+        return Workspace()
 
 
 class GrowingRows:
@@ -148,6 +181,17 @@ class GrowingCholesky:
             X[rows] -= self._factor[rows, : rows.start] @ X[: rows.start]
             X[rows] = solve_lower(block, X[rows])
         return X
+
+    def solve_rows(self, rows: Array) -> Array:
+        """rows L^-T in place, for a C-contiguous block of rows of length size."""
+        if self.size <= _PANEL:
+            return solve_rows(self._diagonal_blocks[0], rows) if self.size else rows
+        for i, block in enumerate(self._diagonal_blocks):
+            start, stop = i * _PANEL, i * _PANEL + len(block)
+            part = np.ascontiguousarray(rows[:, start:stop])
+            part -= rows[:, :start] @ self._factor[start:stop, :start].T
+            rows[:, start:stop] = solve_rows(block, part)
+        return rows
 
     def solve_transposed(self, B: Array) -> Array:
         """L^-T B for B of shape (size, k)."""

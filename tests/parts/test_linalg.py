@@ -1,0 +1,95 @@
+"""Growing factors, jitter, and storage."""
+
+import numpy as np
+import pytest
+
+from pronk.parts.linalg import (
+    GrowingCholesky,
+    GrowingRows,
+    Workspace,
+    add_products,
+    cholesky,
+    solve_lower,
+    solve_rows,
+)
+
+
+def positive_definite(n, seed=0):
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(n, n))
+    return root @ root.T + n * np.eye(n)
+
+
+@pytest.mark.parametrize("pieces", [[1] * 30, [300], [100, 57, 1, 142]])
+def test_a_factor_grown_in_pieces_is_the_factor_of_the_whole(pieces):
+    n = sum(pieces)
+    M = positive_definite(n)
+    grown = GrowingCholesky()
+    for m in pieces:
+        i = grown.size
+        solved = grown.solve(M[:i, i : i + m])
+        grown.append(solved, M[i : i + m, i : i + m])
+    L = np.linalg.cholesky(M)
+    B = np.random.default_rng(1).normal(size=(n, 4))
+    assert np.allclose(grown.to_state()["factor"], L, rtol=1e-11, atol=1e-11)
+    assert np.allclose(grown.solve(B), np.linalg.solve(L, B), rtol=1e-10, atol=1e-12)
+    assert np.allclose(grown.solve(B[:, 0]), np.linalg.solve(L, B[:, 0]), rtol=1e-10, atol=1e-12)
+    assert np.allclose(grown.solve_transposed(B), np.linalg.solve(L.T, B), rtol=1e-10, atol=1e-12)
+    rows = np.ascontiguousarray(B.T)
+    assert np.allclose(grown.solve_rows(rows), np.linalg.solve(L, B).T, rtol=1e-10, atol=1e-12)
+    assert grown.log_determinant() == pytest.approx(np.linalg.slogdet(M)[1])
+    again = GrowingCholesky.from_state(grown.to_state())
+    assert np.array_equal(again.solve(B), grown.solve(B))
+
+
+def test_the_floor_keeps_a_singular_matrix_factorable():
+    """K of rank one plus 1e-18 I: every later pivot is rounding, and becomes the floor."""
+    K = np.ones((6, 6))
+    grown = GrowingCholesky(floor=1e-18)
+    for m in (1, 3, 2):
+        i = grown.size
+        solved = grown.solve(K[:i, i : i + m])
+        grown.append(solved, K[i : i + m, i : i + m] + 1e-18 * np.eye(m))
+    pivots = np.diag(grown.to_state()["factor"])
+    assert np.isfinite(pivots).all()
+    assert (pivots[1:] ** 2 >= 1e-18 * (1 - 1e-12)).all()
+
+
+def test_only_the_stated_triangle_is_read_and_jitter_is_reported():
+    M = np.asfortranarray(positive_definite(5))
+    spoiled = M.copy(order="F")
+    spoiled[np.triu_indices(5, 1)] = np.nan
+    assert np.allclose(cholesky(spoiled), np.linalg.cholesky(M))
+    singular = np.asfortranarray(np.ones((4, 4)) - 1e-17 * np.eye(4))
+    with pytest.warns(RuntimeWarning, match="not positive definite"):
+        L = cholesky(singular, "test matrix")
+    assert np.allclose(L @ L.T, singular, atol=1e-12)
+    with pytest.raises(FloatingPointError, match="not finite"):
+        cholesky(np.asfortranarray(np.full((2, 2), np.nan)))
+
+
+def test_row_solves_and_products_work_in_place():
+    M = np.asfortranarray(positive_definite(6))
+    L = cholesky(M)
+    rows = np.random.default_rng(3).normal(size=(9, 6))
+    expected = np.linalg.solve(L, rows.T).T
+    total = np.tril(M + rows.T @ rows)
+    assert np.allclose(np.tril(add_products(M, rows)), total)
+    held = rows.copy()
+    assert np.allclose(solve_rows(L, held), expected)
+    assert np.allclose(held, expected)
+    assert np.allclose(solve_lower(L, rows.T, transposed=True), np.linalg.solve(L.T, rows.T))
+
+
+def test_growing_rows_and_workspace():
+    rows = GrowingRows(2)
+    values = np.arange(200.0).reshape(100, 2)
+    for i in range(0, 100, 7):
+        rows.append(values[i : i + 7])
+    assert np.array_equal(rows.values, values)
+    rows.widen(3)
+    assert np.array_equal(rows.values[:, 2], np.zeros(100))
+    memory = Workspace()
+    first = memory.take("a", 4, 5)
+    assert first.shape == (4, 5) and np.shares_memory(first, memory.take("a", 2, 3))
+    assert not np.shares_memory(first, memory.take("b", 4, 5))
