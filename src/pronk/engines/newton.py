@@ -225,7 +225,8 @@ class Newton:
     def _factor(self) -> None:
         out = self._L if self._L.shape == self._A.shape else None
         self._L = cholesky(self._A, "A", out)
-        self._beta = solve_lower(self._L, self._b)
+        # C order throughout: a compiled loop is another one, with other sums, for another layout.
+        self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
 
     # -- the current model --------------------------------------------------------------------
 

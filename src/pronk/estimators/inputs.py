@@ -7,11 +7,12 @@ and the column.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, validate_data
 
 Array = NDArray[np.float64]
 
@@ -32,8 +33,14 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
     ):
         check_finite(X, "X")
         return X
-    if hasattr(X, "schema") and hasattr(X, "column_names") and hasattr(X, "num_rows"):
-        X = _from_arrow(X)
+    if hasattr(X, "column_names") and hasattr(X, "num_rows"):
+        rows = _from_arrow(X)
+        if hasattr(X, "to_struct_array") and not hasattr(X, "combine_chunks"):  # a batch
+            X = import_module("pyarrow").Table.from_batches([X])
+        validate_data(learner, X, reset=first, skip_check_array=True)  # the names
+        rows = check_array(rows, dtype=np.float64, order="C", ensure_all_finite=False)
+        check_finite(rows, "X")
+        return rows
     try:
         rows = validate_data(
             learner,
@@ -78,7 +85,7 @@ def check_finite(values: Array, name: str, whole: Any = None) -> None:
 def check_targets(y: Any, n: int) -> Array:
     """y of a regression as (n, outputs), finite."""
     if y is None:
-        raise ValueError("y is missing: this learner requires y to be passed, but got None")
+        raise ValueError("this learner requires y to be passed, but the target y is None")
     try:
         values = np.asarray(y)
         if np.iscomplexobj(values):
@@ -124,8 +131,8 @@ def one_row(learner: Any, x: Any) -> Any:
     return np.array([[x[name] for name in names]], dtype=np.float64)
 
 
-def _from_arrow(table: Any) -> Any:
-    """A pyarrow table as a pandas-free frame: its columns as an array that keeps their names."""
+def _from_arrow(table: Any) -> Array:
+    """The columns of a pyarrow table or batch as an array; missing values become NaN."""
     for name in table.column_names:
         kind = str(table.schema.field(name).type)
         if not kind.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")):
@@ -133,24 +140,11 @@ def _from_arrow(table: Any) -> Any:
                 f"X column {name!r} is not numeric (its type is {kind}); "
                 "drop it or encode it as numbers"
             )
-    columns = [_arrow_column(table.column(i)) for i in range(table.num_columns)]
-    return NamedRows(np.column_stack(columns) if columns else np.empty((table.num_rows, 0)), table)
-
-
-def _arrow_column(column: Any) -> Array:
-    values = column.to_numpy() if hasattr(column, "chunks") else column.to_numpy(False)
-    return np.asarray(values, dtype=np.float64)
-
-
-class NamedRows(np.ndarray):
-    """An array with column names, in the form scikit-learn reads names from."""
-
-    def __new__(cls, values: Array, table: Any) -> NamedRows:
-        rows = np.ascontiguousarray(values).view(cls)
-        rows.columns = np.array(table.column_names, dtype=object)
-        return rows
-
-    columns: Any
+    columns = [
+        np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        for column in table.columns
+    ]
+    return np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
 
 
 def _text_column(X: Any) -> Any:

@@ -246,7 +246,7 @@ def _nothing_known(dtype: Any) -> Any:
 
 def _as_labels(y: Any, n: int) -> NDArray[Any]:
     if y is None:
-        raise ValueError("y is missing: this learner requires y to be passed, but got None")
+        raise ValueError("this learner requires y to be passed, but the target y is None")
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 1:
         import warnings

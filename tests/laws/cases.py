@@ -1,0 +1,85 @@
+"""Every learner there is, small enough to be tried a thousand times. A new name in the registry gets
+all the laws by itself; what it needs to be small, or further forms of it, are added here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pronk
+
+#: What makes an algorithm interesting on 150 rows.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "rbp": {"budget": 12},
+    "forgetron": {"budget": 12},
+    "projectron": {"budget": 12},
+    "projectron++": {"budget": 12},
+    "bogd": {"budget": 12},
+    "bsgd-r": {"budget": 12},
+    "bsgd-m": {"budget": 12},
+    "nogd": {"budget": 15, "rank": 8},
+    "fogd": {"n_features": 20},
+    "dual-sgd": {"n_features": 20, "budget": 10},
+    "dual-svrg-b": {"n_features": 20, "budget": 10, "memory": 7, "period": 11},
+    "dual-svrg-c": {"n_features": 20, "radius": 0.8, "memory": 7, "period": 11},
+    "dual-svrg-am": {"n_features": 20, "memory": 7, "period": 11},
+    "b-kons": {"budget": 9},
+}
+
+#: Further forms of the classes: (name of the form, algorithm, parameters).
+FORMS: list[tuple[str, str, dict[str, Any]]] = [
+    ("pkawv-projected", "pkawv-nystrom", {"history": "projected"}),
+    ("pkawv-budget", "pkawv-nystrom", {"history": "projected", "budget": 7}),
+    ("pkawv-fourier", "pkawv-taylor", {"features": "fourier", "n_features": 12}),
+    ("pkawv-points", "pkawv-nystrom", {"dictionary": [[0.0, 0.0], [1.0, -1.0], [0.5, 0.5]]}),
+    ("pkawv-laplacian", "pkawv-nystrom", {"kernel": pronk.Laplacian(2.0)}),
+    ("pkrr-matern", "pkrr-nystrom", {"kernel": pronk.Matern(1.0, 2.5), "history": "projected"}),
+    ("awv-polynomial", "kernel-awv", {"kernel": pronk.Polynomial(2, 1.0), "alpha": 10.0}),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A learner to try the laws on."""
+
+    id: str
+    algorithm: str
+    task: str
+    params: dict[str, Any] = field(default_factory=dict)
+    classes: int = 2
+
+    def make(self, **params: Any) -> Any:
+        return pronk.make(self.algorithm, self.task, **{"random_state": 5, **self.params, **params})
+
+    @property
+    def bounded(self) -> bool:
+        return self.make().__dict__.get("budget") is not None or (
+            pronk.algorithms()[self.algorithm].bounded
+        )
+
+    def stream(self, n: int = 150, seed: int = 0) -> tuple[Any, Any]:
+        """Rows and targets: well-conditioned, with a repeated row, no score near a threshold."""
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1.5, 1.5, size=(n, 2))
+        X[n // 2] = X[0]
+        score = np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=n)
+        if self.task == "regression":
+            return X, score
+        if self.classes == 2:
+            return X, np.where(score > 0, 1, -1)
+        return X, np.array(["ant", "bee", "cat"])[np.digitize(score, [-0.6, 0.6])]
+
+
+def all_cases() -> list[Case]:
+    cases = []
+    forms = [(name, name, SETTINGS.get(name, {})) for name in pronk.algorithms()] + FORMS
+    for name, algorithm, params in forms:
+        for task in pronk.algorithms()[algorithm].tasks:
+            cases.append(Case(f"{name}-{task}", algorithm, task, params))
+            if task == "classification":
+                cases.append(Case(f"{name}-three-classes", algorithm, task, params, classes=3))
+    return cases
+
+
+CASES = all_cases()
