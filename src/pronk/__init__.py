@@ -19,7 +19,17 @@ from pronk._version import __version__
 # `import pronk` loads neither scikit-learn nor a compiler.
 _HOMES = {
     "pronk.parts.kernels": ("Gaussian", "Laplacian", "Linear", "Matern", "Polynomial"),
+    "pronk.estimators.dual_sgd": ("DualSGDClassifier", "DualSGDRegressor"),
+    "pronk.estimators.dual_svrg": ("DualSVRGClassifier", "DualSVRGRegressor"),
+    "pronk.estimators.fogd": ("FOGDClassifier", "FOGDRegressor"),
     "pronk.estimators.kernel_awv": ("KernelAWVClassifier", "KernelAWVRegressor"),
+    "pronk.estimators.kernel_ogd": ("KernelOGDClassifier", "KernelOGDRegressor"),
+    "pronk.estimators.krls": ("KRLSRegressor",),
+    "pronk.estimators.nogd": ("NOGDClassifier", "NOGDRegressor"),
+    "pronk.estimators.perceptron": ("KernelPerceptron",),
+    "pronk.estimators.kons": ("KONSClassifier", "KONSRegressor"),
+    "pronk.estimators.sketched_kons": ("SketchedKONSClassifier", "SketchedKONSRegressor"),
+    "pronk.estimators.pros_n_kons": ("ProsNKONSClassifier", "ProsNKONSRegressor"),
     "pronk.estimators.pkawv": ("PKAWVClassifier", "PKAWVRegressor"),
     "pronk.estimators.registry": ("algorithms", "make"),
     "pronk.estimators.storage": ("ModelFileError", "load"),

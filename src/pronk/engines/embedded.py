@@ -8,6 +8,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.engines.bank import NewtonBank
+from pronk.engines.certificate import Certificate
 from pronk.engines.newton import Newton
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.embeddings import Nystrom, extend
@@ -39,7 +41,7 @@ class FixedFeatures:
 
     points: Array | None = None
 
-    def __init__(self, embedding: Embedding, learner: Newton) -> None:
+    def __init__(self, embedding: Embedding, learner: Newton | NewtonBank) -> None:
         self.embedding, self.learner = embedding, learner
 
     def learn(self, X: Array, Y: Array) -> Array:
@@ -57,6 +59,10 @@ class FixedFeatures:
 
     def remap(self, matrix: Array) -> None:
         self.learner.remap(matrix)
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Regret so far against the best function of the space."""
+        return self.learner.certificate(output)
 
     def to_state(self) -> dict[str, Any]:
         return {"learner": self.learner.to_state()}
@@ -91,7 +97,12 @@ class GrowingFeatures:
     """
 
     def __init__(
-        self, kernel: Kernel, dictionary: Dictionary, learner: Newton, growth: Growth, lag: int
+        self,
+        kernel: Kernel,
+        dictionary: Dictionary,
+        learner: Newton | NewtonBank,
+        growth: Growth,
+        lag: int,
     ) -> None:
         self.kernel, self.dictionary, self.learner = kernel, dictionary, learner
         self.growth, self.lag = growth, lag
@@ -160,6 +171,17 @@ class GrowingFeatures:
             for rows in chunks(len(X))
         ]
         return np.concatenate(parts)
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Regret so far in the current span.
+
+        Carried over, it speaks of past rows as their projections on the spans of their own times.
+        With exact history predictions were made in other spans than the one they are compared in,
+        so there is no bound.
+        """
+        if isinstance(self.learner, Newton):
+            return self.learner.certificate(output, bounded=self.growth != "exact")
+        return self.learner.certificate(output)
 
     def remap(self, matrix: Array) -> None:
         self.learner.remap(matrix)

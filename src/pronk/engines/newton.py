@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
 from pronk.engines import recurrence
+from pronk.engines.certificate import Certificate, account, new_ledger, squared_certificate
 from pronk.parts.linalg import (
     Workspace,
     add_products,
@@ -68,7 +69,7 @@ class OnlineNewton:
     def as_array(self) -> Array:
         """What the compiled rows read: loss, its parameter, how eta is made, whether clip grows."""
         eta = self.eta
-        if eta == "auto" and self.loss.curvature(1.0) == 0.0:
+        if eta == "auto" and not self.loss.curved:
             eta = "convex"
         mode, given = recurrence.ETA_GIVEN, 0.0
         if eta == "auto":
@@ -96,11 +97,17 @@ class Newton:
         if isinstance(rule, OnlineNewton):
             self._rule = rule.as_array()
             clip = rule.clip or 0.0
-        self._running = np.array([clip, 0.0])
-        self.restart(size)
+        self._running = np.array([clip, 0.0, 0.0])  # clip, rows, sum of g'A^-1 g
+        self._ledger = new_ledger(outputs)
+        self._start(size)
 
     def restart(self, size: int) -> None:
         """Forget the sums and start in R^size; the clip and the row count stay."""
+        self._running[2] = 0.0
+        self._ledger[:] = 0.0
+        self._start(size)
+
+    def _start(self, size: int) -> None:
         self.size = size
         self._A = np.asfortranarray(self.alpha * np.eye(size))
         self._b = np.zeros((size, self.outputs))
@@ -133,6 +140,7 @@ class Newton:
             rows = slice(start, stop)
             self._append(Phi[rows], Y[rows], out[rows])
             start = stop
+        account(out, Y, self._ledger)
         return out
 
     def _append(self, Phi: Array, Y: Array, out: Array) -> None:
@@ -259,6 +267,38 @@ class Newton:
             q -= (R * R) @ self._kappa[: self._open]
         return np.maximum(q, 0.0)
 
+    @property
+    def running_clip(self) -> float:
+        """The level predictions are clipped at now."""
+        return float(self._running[0])
+
+    @property
+    def regret_terms(self) -> float:
+        """Online Newton: sum of g_t' A_t^-1 g_t since the start or restart."""
+        return float(self._running[2])
+
+    def log_determinant(self) -> float:
+        """log det(A / alpha): the factor's diagonal, and 1 + c q of each open row."""
+        factor = 2.0 * float(np.log(np.diag(self._L)).sum()) - self.size * np.log(self.alpha)
+        if isinstance(self.rule, Squared):
+            return factor - float(np.log(self._kappa[: self._open]).sum())
+        # kappa = c / (1 + c q)
+        c, kappa = self._curvature[: self._open], self._kappa[: self._open]
+        return factor + float(np.log(c[c > 0] / kappa[c > 0]).sum())
+
+    def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
+        """Regret so far against the best of the current space: O(r) from the cached weights."""
+        if not isinstance(self.rule, Squared):
+            raise TypeError("online Newton keeps its certificate in RegretSums")
+        v, t = self.weights[:, output], self._open
+        fit = float(v @ (self._b[:, output] + self._Phi[:t].T @ self._target[:t, output]))
+        penalty = self.alpha * float(v @ v)
+        column = self._ledger[:, output]
+        determinant = self.log_determinant() if bounded else None
+        return squared_certificate(
+            column, float(column[2]) - fit - penalty, penalty, determinant, self.rule.anticipate
+        )
+
     # -- changes of the space and of the outputs ------------------------------------------------
 
     def grow(self) -> None:
@@ -288,13 +328,18 @@ class Newton:
         self.outputs = matrix.shape[1]
         self._b, self._beta = self._b @ matrix, self._beta @ matrix
         self._step, self._target = self._step @ matrix, self._target @ matrix
+        self._ledger = np.ascontiguousarray(self._ledger @ np.abs(matrix))
         self._weights = None
+
+    def negate(self) -> None:
+        """As if all targets had had the other sign."""
+        self.remap(-np.eye(self.outputs))
 
     # -- state ------------------------------------------------------------------------------
 
     _ARRAYS = (
         "A", "b", "L", "beta", "Phi", "Z", "upper", "kappa", "step", "curvature", "target",
-        "running",
+        "running", "ledger",
     )  # fmt: skip
 
     def to_state(self) -> dict[str, Any]:

@@ -130,7 +130,7 @@ def newton_row(
     """Online Newton: p = clip(f), c = eta slope^2, step = (f - p)/q + slope/(1 + c q).
 
     ``rule`` is (loss code, loss parameter, eta mode, given eta, clip grows with |y|); ``running``
-    is (clip, rows seen). ``target`` is the row's coefficient in b: c p - slope - (f - p)/q.
+    is (clip, rows seen, sum of g'A^-1 g). ``target`` is the row's coefficient in b: c p - slope - (f - p)/q.
     Where there is no clipping there is no projection, and q may be 0.
     """
     code, parameter = int(rule[0]), rule[1]
@@ -152,6 +152,7 @@ def newton_row(
     step[t, 0] = projection + slope / (1.0 + c * q)
     curvature[t] = c
     target[t, 0] = c * p - slope - projection
+    running[2] += slope * slope * q / (1.0 + c * q)
     return p
 
 
@@ -185,3 +186,39 @@ def newton_rows_from_features(
         out[i, 0] = newton_row(
             q, f[0], Y[i, 0], t + i, rule, running, kappa, step, curvature, target
         )
+
+
+@njit(cache=True, fastmath={"contract"})
+def sketched_rows(
+    G: Array, F: Array, Y: Array, start: int, rule: Array, running: Array, coins: Array,
+    rho: Array, uniforms: Array, upper: Array, kappa: Array, step: Array, curvature: Array,
+    target: Array, out: Array,
+) -> tuple[int, float]:  # fmt: skip
+    """Rows of the block from ``start`` on, until KORS keeps one or the block ends.
+
+    ``coins`` is (floor, epsilon, beta, alpha). With the row's curvature d^2 and rho its distance to
+    the span of KORS's rescaled points,
+
+        tau = (1 + epsilon) d^2 rho / (d^2 rho + alpha)      p = min(beta tau, 1)
+
+    KORS keeps the row if u < p. If u >= max(p, floor) its curvature does not enter A: kappa is 0,
+    and c p leaves its coefficient. Returns the next row, and p of the row before if KORS kept it.
+    """
+    floor, epsilon, beta, alpha = coins[0], coins[1], coins[2], coins[3]
+    for t in range(start, len(F)):
+        q = eliminate(G[t], t, upper, kappa, step, F[t])
+        prediction = newton_row(
+            q, F[t, 0], Y[t, 0], t, rule, running, kappa, step, curvature, target
+        )
+        out[t, 0] = prediction
+        fresh = curvature[t] * max(rho[t], 0.0)
+        p = min(beta * (1.0 + epsilon) * fresh / (fresh + alpha), 1.0)
+        if uniforms[t] < p:
+            return t + 1, p
+        if uniforms[t] >= floor and curvature[t] > 0.0:
+            # Without its curvature the row is a plain gradient step, slope + projection.
+            step[t, 0] = curvature[t] * prediction - target[t, 0]
+            target[t, 0] = -step[t, 0]
+            curvature[t] = 0.0
+            kappa[t] = 0.0
+    return len(F), 0.0

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.engines.certificate import Certificate, account, new_ledger, squared_certificate
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows, solve_lower
 
@@ -35,6 +36,7 @@ class Span:
         self._points = GrowingRows(columns)
         self._factor = GrowingCholesky(floor=alpha)
         self._U = GrowingRows(outputs)
+        self._ledger = new_ledger(outputs)
         self._coefficients: Array | None = None
 
     @property
@@ -57,7 +59,9 @@ class Span:
         self._points.append(X)
         self._coefficients = None
         F = Y - pivots * U
-        return F * (self.alpha / pivots**2) if self.anticipate else F
+        P = F * (self.alpha / pivots**2) if self.anticipate else F
+        account(P, Y, self._ledger)
+        return P
 
     @property
     def coefficients(self) -> Array:
@@ -83,17 +87,33 @@ class Span:
     def remap(self, matrix: Array) -> None:
         """New outputs as linear combinations of the old."""
         self._U.remap(matrix)
+        self._ledger = np.ascontiguousarray(self._ledger @ np.abs(matrix))
         self._coefficients = None
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Regret so far against the best function of the whole RKHS.
+
+        min_f sum (y - f)^2 + alpha |f|^2 = alpha |U|^2, and |f|^2 = c'y - alpha |c|^2.
+        """
+        U, c = self._U.values[:, output], self.coefficients[:, output]
+        least = self.alpha * float(U @ U)
+        loss = self.alpha**2 * float(c @ c)  # the residuals of the fit are alpha c
+        determinant = self._factor.log_determinant() - len(U) * np.log(self.alpha)
+        return squared_certificate(
+            self._ledger[:, output], loss, max(least - loss, 0.0), determinant, self.anticipate
+        )
 
     def to_state(self) -> dict[str, Any]:
         return {
             "points": self._points.to_state(),
             "factor": self._factor.to_state(),
             "U": self._U.to_state(),
+            "ledger": self._ledger.copy(),
         }
 
     def restore(self, state: dict[str, Any]) -> None:
         self._points = GrowingRows.from_state(state["points"])
         self._factor = GrowingCholesky.from_state(state["factor"])
         self._U = GrowingRows.from_state(state["U"])
+        self._ledger = np.array(state["ledger"])
         self._coefficients = None

@@ -11,10 +11,13 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from pronk.engines.certificate import Certificate
 from pronk.estimators import storage
 from pronk.estimators.inputs import (
     LARGEST,
@@ -172,6 +175,21 @@ class OnlineLearner(BaseEstimator):
         if points is None:
             raise AttributeError("fixed features hold no points")
         return points.copy()
+
+    def certificate(self) -> Certificate:
+        """Regret so far against the best function in hindsight, and its bound, from the state.
+
+        Ridge and AWV learners always have it, online Newton learners with ``track_regret=True``.
+        It speaks of one output: the first of several, or the classes' one output for two classes.
+        """
+        check_is_fitted(self)
+        if not hasattr(self._model, "certificate"):
+            raise ValueError(f"{type(self).__name__} has no certificate: its regret is not tracked")
+        certificate: Certificate = self._model.certificate(self._certified_output())
+        return certificate
+
+    def _certified_output(self) -> int:
+        return 0
 
     # -- saving ----------------------------------------------------------------------------------
 
@@ -349,6 +367,17 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         """Labels by the current model; changes nothing."""
         P = self._predict(X)
         return self._labels._name_rows(P, self._labels.classes)
+
+    @available_if(lambda self: getattr(self, "loss", None) == "logistic")
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities (n, classes) by the logistic link; for three classes or more normalised."""
+        positive = expit(np.atleast_2d(self.decision_function(X).T).T)
+        if positive.shape[1] == 1:
+            positive = np.hstack((1.0 - positive, positive))
+        return np.asarray(positive / positive.sum(axis=1, keepdims=True))
+
+    def _certified_output(self) -> int:
+        return self._labels.ones if len(self._labels.classes) > 1 else 0
 
     def learn_one(self, x: Any, y: Any) -> Self:
         """Learn one row, a dict or a vector."""

@@ -33,10 +33,10 @@ from pronk.engines.embedded import (
 )
 from pronk.engines.newton import Newton, Squared
 from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.features import fixed_embedding
 from pronk.estimators.inputs import check_finite
 from pronk.parts.dictionaries import KORS
-from pronk.parts.embeddings import Fourier, Taylor
-from pronk.parts.kernels import Gaussian, get_kernel
+from pronk.parts.kernels import get_kernel
 
 
 class _PKAWV(OnlineLearner):
@@ -110,11 +110,7 @@ class _PKAWV(OnlineLearner):
                 )
             check_finite(points, "dictionary")
             return FixedPoints(kernel, points)
-        if self.features == "fourier":
-            return Fourier(kernel, columns, self.n_features, self._seed)
-        if not isinstance(kernel, Gaussian):
-            raise ValueError("kernel must be gaussian for features='taylor'")
-        return Taylor(columns, kernel.bandwidth, self.degree)
+        return fixed_embedding(self, kernel, columns)
 
 
 class PKAWVRegressor(_PKAWV, OnlineRegressor):

@@ -138,10 +138,10 @@ class KORS(Dictionary):
         return self._scales.values[:, 0] ** -2
 
     def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
-        uniforms = self._uniforms.take(len(X))  # drawn also when the budget is full
+        uniforms = self.draw(len(X))  # drawn also when the budget is full
         if self.full:
             return [], K
-        W = self._coordinates(K)
+        W = self.coordinates(K)
         diagonal = self.kernel.diagonal(X)
         rho = diagonal - np.einsum("ij,ij->i", W, W)
         rows: list[int] = []
@@ -154,8 +154,9 @@ class KORS(Dictionary):
                 break
             hit = int(hits[0])
             row = start + hit
-            column = self._accept(X, row)
-            w_new = self._enter(W[hit], diagonal[row], p[hit], column[1:], W[hit + 1 :])
+            column = self.kernel(X[row:], X[row : row + 1])[:, 0]
+            scale = p[hit] ** -0.5
+            w_new = self.enter(X[row], W[hit], diagonal[row], scale, column[1:], W[hit + 1 :])
             rows.append(row)
             columns.append(column)
             W = np.column_stack((W[hit + 1 :], w_new))
@@ -165,10 +166,10 @@ class KORS(Dictionary):
 
     def score(self, X: Array) -> Array:
         """The probabilities with which the rows would enter now; changes nothing."""
-        W = self._coordinates(self.kernel(X, self.points))
+        W = self.coordinates(self.kernel(X, self.points))
         return self._probability(self.kernel.diagonal(X) - np.einsum("ij,ij->i", W, W))
 
-    def _coordinates(self, K: Array) -> Array:
+    def coordinates(self, K: Array) -> Array:
         """w = L^-1 S k(x) for every row."""
         W = self._memory.take("coordinates", *K.shape)
         np.multiply(K, self._scales.values[:, 0], out=W)
@@ -179,9 +180,19 @@ class KORS(Dictionary):
         tau = (1.0 + self.epsilon) * rho / (rho + self.gamma)
         return np.minimum(self.beta * tau, 1.0)
 
-    def _enter(self, w: Array, diagonal: float, p: float, column: Array, W: Array) -> Array:
-        """Grow the factor by a point with coordinates w; its coordinate in the later rows W."""
-        scale = p**-0.5
+    def draw(self, n: int) -> Array:
+        """The uniforms of the next n rows."""
+        return self._uniforms.take(n)
+
+    def enter(
+        self, x: Array, w: Array, diagonal: float, scale: float, column: Array, W: Array
+    ) -> Array:
+        """Take in a point with coordinates w and weight ``scale``.
+
+        Returns the new coordinate of later rows, whose others are W and whose kernel values with
+        the point are ``column``.
+        """
+        self._points.append(x[None, :])
         solved = scale * w
         corner = np.array([[diagonal * scale * scale + self.gamma]])
         pivot = self._factor.append(solved[:, None], corner)[0, 0]

@@ -1,0 +1,46 @@
+"""A failure as one line on stderr and an exit code; never a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+class CommandError(Exception):
+    """Something the user can put right, or a run that failed: a line and an exit code."""
+
+    def __init__(self, message: str, code: int = 2) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def report(error: BaseException) -> int:
+    """Print an error, return the exit code; PRONK_TRACEBACK=1 in the environment shows all."""
+    if os.environ.get("PRONK_TRACEBACK"):
+        raise error
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, BrokenPipeError):  # `pronk algorithms | head`
+        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    message, code = _describe(error)
+    print("pronk: " + " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _describe(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return "stopped from the keyboard", 130
+    if isinstance(error, CommandError):
+        return str(error), error.code
+    if hasattr(error, "format_message"):  # Typer's usage errors
+        return f"{error.format_message()} (--help lists the options)", 2
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}".rstrip(": "), 1
+    if isinstance(error, OSError):
+        name = f"{error.filename}: " if error.filename else ""
+        return f"{name}{error.strerror or error}", 1
+    if isinstance(error, ValueError) and type(error).__name__ != "LinAlgError":
+        return str(error), 2
+    return f"failed: {type(error).__name__}: {error}", 1

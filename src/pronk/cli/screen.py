@@ -1,0 +1,86 @@
+"""Consoles, numbers as text, and what several commands print."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+
+from pronk._version import __version__
+
+_BARS = "▁▂▃▄▅▆▇█"
+
+
+def output() -> Console:
+    """Where results go."""
+    return Console(highlight=False)
+
+
+def messages() -> Console:
+    """Where progress and notes go, so that results can be piped."""
+    return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def warnings_as_notes(console: Console) -> Iterator[None]:
+    """Show a warning as one line, above a progress bar if there is one."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: console.print(
+            f"note: {' '.join(str(message).split())}", style="yellow", markup=False
+        )
+        yield
+
+
+def print_json(value: Any) -> None:
+    """One JSON object on stdout; NaN and infinity, which JSON has not, are null."""
+    print(json.dumps(_finite(value), indent=2))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def versions() -> dict[str, str]:
+    """What made a result."""
+    import numpy
+
+    return {"pronk": __version__, "numpy": numpy.__version__, "python": platform.python_version()}
+
+
+def number(value: float) -> str:
+    """Four digits that matter."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e6:
+        digits = 4 if value == 0 else max(0, min(6, 3 - math.floor(math.log10(abs(value)))))
+        return f"{value:,.{digits}f}"
+    return f"{value:.2e}"
+
+
+def size(bytes_held: int) -> str:
+    """Bytes in kB or MB."""
+    if bytes_held < 999_500:
+        return f"{bytes_held / 1e3:,.0f} kB" if bytes_held >= 9950 else f"{bytes_held / 1e3:.1f} kB"
+    return f"{bytes_held / 1e6:,.1f} MB"
+
+
+def course(values: Sequence[float], low: float, high: float) -> str:
+    """A row of bars on a logarithmic scale from ``low`` to ``high``."""
+    span = math.log(high / low) if 0 < low < high else 1.0
+    bars = ""
+    for value in values:
+        level = math.log(value / low) / span if 0 < low < value < math.inf else 0.0
+        bars += _BARS[min(len(_BARS) - 1, int(level * len(_BARS)))] if value < math.inf else "!"
+    return bars

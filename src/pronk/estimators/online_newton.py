@@ -1,0 +1,53 @@
+"""What the online Newton learners share: loss, curvature eta and clip, and their certificate."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pronk.engines.newton import OnlineNewton
+from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.first_order import losses_for
+from pronk.parts.losses import get_loss
+
+
+class OnlineNewtonLearner(OnlineLearner):
+    """Parameters of the step; ``eta`` is the coefficient of g g' in A."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineLearner._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "eta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "convex"})],
+        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+    }
+    eta: Any
+    clip: Any
+    loss: str
+
+    def _rule(self) -> OnlineNewton:
+        """The step; an automatic clip is 1 for labels and the largest |y| so far for numbers."""
+        labels = isinstance(self, OnlineClassifier)
+        clip = (1.0 if labels else None) if self.clip == "auto" else float(self.clip)
+        eta = self.eta if isinstance(self.eta, str) else float(self.eta)
+        return OnlineNewton(get_loss(self.loss), eta, clip)
+
+
+class OnlineNewtonRegressor(OnlineNewtonLearner, OnlineRegressor):
+    """The regression face: losses on numbers."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNewtonLearner._parameter_constraints,
+        "loss": losses_for("regression"),
+    }
+
+
+class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
+    """The classification face: losses on labels, one output against the rest."""
+
+    _linear_in_targets: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNewtonLearner._parameter_constraints,
+        "loss": losses_for("classification"),
+    }

@@ -1,0 +1,81 @@
+"""What a learner must beat: the mean, or the most frequent label, of the rows so far."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class RunningMean:
+    """Predict the mean of the targets so far; 0 for the first.
+
+    >>> import numpy as np
+    >>> from pronk.evaluate import RunningMean
+    >>> print(RunningMean().predict_then_learn(np.zeros((3, 1)), np.array([4.0, 2.0, 9.0])))
+    [0. 4. 3.]
+    """
+
+    size_ = 0
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.total = 0.0
+
+    def predict_then_learn(self, X: Any, y: Any) -> Array:
+        """The mean of the targets before each row."""
+        totals = np.cumsum(np.concatenate([[self.total], np.asarray(y, dtype=np.float64)]))
+        counts = np.arange(self.rows, self.rows + len(totals) - 1)
+        self.rows += len(totals) - 1
+        self.total = float(totals[-1])
+        return totals[:-1] / np.maximum(counts, 1)
+
+    def partial_fit(self, X: Any, y: Any) -> RunningMean:
+        """Learn the rows."""
+        self.predict_then_learn(X, y)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """The mean so far."""
+        return np.full(len(X), self.total / max(self.rows, 1))
+
+
+class RunningMajority:
+    """Predict the most frequent label so far, the one seen first among equals.
+
+    >>> import numpy as np
+    >>> from pronk.evaluate import RunningMajority
+    >>> y = np.array(["a", "b", "b", "b"])
+    >>> print(RunningMajority().predict_then_learn(np.zeros((4, 1)), y))
+    [None 'a' 'a' 'b']
+    """
+
+    size_ = 0
+
+    def __init__(self) -> None:
+        self.counts: Counter[Any] = Counter()
+        self.best: Any = None
+
+    def predict_then_learn(self, X: Any, y: Any) -> NDArray[Any]:
+        """The most frequent label before each row; None before the first."""
+        labels = np.asarray(y).tolist()
+        predictions = np.empty(len(labels), dtype=object)
+        for i, label in enumerate(labels):
+            predictions[i] = self.best
+            self.counts[label] += 1
+            if self.best is None or self.counts[label] > self.counts[self.best]:
+                self.best = label
+        return predictions
+
+    def partial_fit(self, X: Any, y: Any) -> RunningMajority:
+        """Learn the rows."""
+        self.predict_then_learn(X, y)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most frequent label so far."""
+        return np.full(len(X), self.best, dtype=object)

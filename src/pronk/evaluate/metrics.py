@@ -1,0 +1,128 @@
+"""Metrics: a loss a row, averaged over all rows so far and over a window of the last ones."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Losses = Callable[[NDArray[Any], NDArray[Any]], Any]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A loss for each row from y and the predictions, and what is made of its mean."""
+
+    name: str
+    losses: Losses
+    finish: Callable[[float], float] = float
+
+    def rows(self, y: NDArray[Any], predictions: NDArray[Any]) -> Array:
+        """One loss a row; that of several outputs is their mean."""
+        losses = np.asarray(self.losses(y, predictions), dtype=np.float64)
+        if losses.ndim == 2:
+            losses = losses.mean(axis=1)
+        if losses.shape != (len(y),):
+            raise ValueError(
+                f"metric {self.name!r} must return one loss a row: for {len(y)} rows it returned "
+                f"shape {losses.shape}"
+            )
+        return losses
+
+
+def _squared(y: Array, predictions: Array) -> Array:
+    difference = predictions - y
+    return difference * difference
+
+
+def _absolute(y: Array, predictions: Array) -> Array:
+    return np.abs(predictions - y)
+
+
+def _mistakes(y: NDArray[Any], predictions: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.asarray(predictions != y)
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("mse", _squared),
+        Metric("rmse", _squared, math.sqrt),
+        Metric("mae", _absolute),
+        Metric("error", _mistakes),
+        Metric("accuracy", _mistakes, lambda mean: 1.0 - mean),
+    )
+}
+
+#: Metrics where none are asked for.
+DEFAULTS = {"regression": ("mse", "mae"), "classification": ("error",)}
+
+
+def get_metrics(metrics: Any) -> list[Metric]:
+    """Metrics from names, functions (y, predictions) -> losses, or a mix of both."""
+    if isinstance(metrics, str | Metric) or callable(metrics):
+        metrics = [metrics]
+    return [_get(metric) for metric in _distinct(metrics)]
+
+
+def _distinct(metrics: Iterable[Any]) -> list[Any]:
+    return list(dict.fromkeys(metrics))
+
+
+def _get(metric: Any) -> Metric:
+    if isinstance(metric, Metric):
+        return metric
+    if callable(metric):
+        return Metric(getattr(metric, "__name__", type(metric).__name__), metric)
+    if metric in METRICS:
+        return METRICS[metric]
+    near = difflib.get_close_matches(str(metric), METRICS, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(METRICS)}"
+    raise ValueError(f"metric {metric!r} is not known; {hint}")
+
+
+class Averages:
+    """The mean loss of all rows and that of the last ``window`` rows, for one metric."""
+
+    def __init__(self, metric: Metric, window: int | None) -> None:
+        self.metric = metric
+        self.window = window
+        self.rows = 0
+        self.total = 0.0
+        self._recent: deque[Array] = deque()
+        self._held = 0
+
+    def add(self, losses: Array) -> None:
+        """Count some rows."""
+        self.rows += len(losses)
+        self.total += float(losses.sum())
+        if self.window is None:
+            return
+        self._recent.append(losses)
+        self._held += len(losses)
+        while self._held - len(self._recent[0]) >= self.window:
+            self._held -= len(self._recent.popleft())
+
+    def mean(self) -> float:
+        """The metric over all rows."""
+        return self.metric.finish(self.total / self.rows)
+
+    def recent(self) -> float:
+        """The metric over the last ``window`` rows, or over all if there are fewer."""
+        if self.window is None:
+            return self.mean()
+        oldest = self._recent[0][max(0, self._held - self.window) :]
+        total = float(oldest.sum()) + sum(float(losses.sum()) for losses in self._others())
+        return self.metric.finish(total / min(self._held, self.window))
+
+    def _others(self) -> Iterable[Array]:
+        blocks = iter(self._recent)
+        next(blocks)
+        return blocks

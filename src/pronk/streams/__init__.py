@@ -1,0 +1,17 @@
+"""Rows as they come: blocks from files, generated streams, scaling on the way."""
+
+from pronk.streams.errors import StreamError
+from pronk.streams.files import FileStream
+from pronk.streams.generators import drifting
+from pronk.streams.scaled import Scaled
+from pronk.streams.scaling import MinMax, Standard, make_scaler
+
+__all__ = [
+    "FileStream",
+    "MinMax",
+    "Scaled",
+    "Standard",
+    "StreamError",
+    "drifting",
+    "make_scaler",
+]

@@ -1,0 +1,139 @@
+"""Online scaling: columns brought to a common size as the stream goes, never by its future.
+
+A row joins the statistics first and is then scaled by them: its x is known before its label is,
+so this looks at nothing that a forecaster may not see. Cutting the stream into blocks differently
+gives the same scaled rows to the last bit, because the running statistics are accumulated row by
+row in both cases.
+
+    min-max    x -> (x - min_t) / (max_t - min_t) - 1/2       in [-1/2, 1/2]
+    standard   x -> (x - mean_t) / deviation_t
+
+A column that was constant so far is 0. Min-max has its range centred at 0: for kernels of
+distances it is the same as [0, 1], and Taylor features expand around 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class Scaler(Protocol):
+    """What `Scaled` needs of a scaler."""
+
+    name: ClassVar[str]
+
+    def learn_transform(self, X: Array) -> Array: ...
+    def transform(self, X: Array) -> Array: ...
+    def to_state(self) -> dict[str, Any]: ...
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+class MinMax:
+    """Each column to [-1/2, 1/2], by its least and largest value so far.
+
+    >>> import numpy as np
+    >>> from pronk.streams import MinMax
+    >>> print(MinMax().learn_transform(np.array([[10.0], [30.0], [20.0], [50.0]]))[:, 0])
+    [0.  0.5 0.  0.5]
+    """
+
+    name: ClassVar[str] = "minmax"
+
+    def __init__(self) -> None:
+        self.least: Array | None = None
+        self.largest: Array | None = None
+
+    def learn_transform(self, X: Array) -> Array:
+        """The rows, each scaled by the rows up to and including itself, which it learns."""
+        if self.least is None or self.largest is None:
+            self.least, self.largest = X[0].copy(), X[0].copy()
+        least = np.minimum(np.minimum.accumulate(X), self.least)
+        largest = np.maximum(np.maximum.accumulate(X), self.largest)
+        self.least, self.largest = least[-1].copy(), largest[-1].copy()
+        return _between(X, least, largest)
+
+    def transform(self, X: Array) -> Array:
+        """Each row as it would be scaled if it came next; changes nothing."""
+        if self.least is None or self.largest is None:
+            return np.zeros_like(X)
+        return _between(X, np.minimum(X, self.least), np.maximum(X, self.largest))
+
+    def to_state(self) -> dict[str, Any]:
+        return {"least": self.least, "largest": self.largest}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.least, self.largest = state["least"], state["largest"]
+
+
+def _between(X: Array, least: Array, largest: Array) -> Array:
+    width = largest - least
+    return np.divide(X - least, width, out=np.full_like(X, 0.5), where=width > 0) - 0.5
+
+
+class Standard:
+    """Each column to mean 0 and deviation 1, by the rows so far.
+
+    Sums are taken of x minus the first row, so that a large common offset does not cancel.
+
+    >>> import numpy as np
+    >>> from pronk.streams import Standard
+    >>> print(Standard().learn_transform(np.array([[10.0], [30.0], [20.0]]))[:, 0])
+    [0. 1. 0.]
+    """
+
+    name: ClassVar[str] = "standard"
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.origin: Array | None = None
+        self.sums: Array | None = None  # of x - origin and of its square, (2, columns)
+
+    def learn_transform(self, X: Array) -> Array:
+        """The rows, each scaled by the rows up to and including itself, which it learns."""
+        if self.origin is None or self.sums is None:
+            self.origin, self.sums = X[0].copy(), np.zeros((2, X.shape[1]))
+        D = X - self.origin
+        # The carried sums are the first term, so that any cut adds in the same order.
+        first = np.cumsum(np.concatenate([self.sums[:1], D]), axis=0)[1:]
+        second = np.cumsum(np.concatenate([self.sums[1:], D * D]), axis=0)[1:]
+        counts = np.arange(self.rows + 1.0, self.rows + len(X) + 1.0)[:, None]
+        self.rows += len(X)
+        self.sums = np.stack([first[-1], second[-1]])
+        return _standardised(D, first, second, counts)
+
+    def transform(self, X: Array) -> Array:
+        """Each row as it would be scaled if it came next; changes nothing."""
+        if self.origin is None or self.sums is None:
+            return np.zeros_like(X)
+        D = X - self.origin
+        return _standardised(D, self.sums[0] + D, self.sums[1] + D * D, self.rows + 1.0)
+
+    def to_state(self) -> dict[str, Any]:
+        return {"rows": self.rows, "origin": self.origin, "sums": self.sums}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.rows, self.origin, self.sums = state["rows"], state["origin"], state["sums"]
+
+
+def _standardised(D: Array, first: Array, second: Array, counts: Any) -> Array:
+    mean, square = first / counts, second / counts
+    variance = square - mean * mean
+    # What is left of a constant column after cancellation is rounding, not spread.
+    spread = variance > 1e-12 * square
+    deviation = np.sqrt(np.where(spread, variance, 1.0))
+    return np.where(spread, (D - mean) / deviation, 0.0)
+
+
+SCALERS: dict[str, type[Any]] = {"minmax": MinMax, "standard": Standard}
+
+
+def make_scaler(name: str) -> Any:
+    """A scaler by name."""
+    if name not in SCALERS:
+        raise ValueError(f"scaler must be one of {', '.join(SCALERS)}; got {name!r}")
+    return SCALERS[name]()
