@@ -15,7 +15,9 @@ from typing import Annotated
 import typer
 
 from pronk._version import __version__
+from pronk.cli.data import data
 from pronk.cli.errors import report
+from pronk.cli.paper import paper
 
 app = typer.Typer(
     help="Learn from streams with kernels: one pass, predict then learn.",
@@ -150,6 +152,10 @@ def algorithms(json: JSON = False) -> None:
     from pronk.cli.listing import list_algorithms
 
     list_algorithms(as_json=json)
+
+
+app.command()(paper)
+app.add_typer(data, name="data")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

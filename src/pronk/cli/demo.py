@@ -26,12 +26,12 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "pkawv-taylor": {"degree": 5},
     "pkawv-nystrom": {"history": "projected", "budget": 100, "gamma": 10.0, "alpha": 0.1},
     "pkrr-nystrom": {"history": "projected", "budget": 100, "gamma": 10.0, "alpha": 0.1},
-    "pros-n-kons": {"gamma": 10.0, "alpha": 0.1},
-    "con-kons": {"gamma": 10.0, "alpha": 0.1},
-    "b-kons": {"budget": 100, "gamma": 10.0, "alpha": 0.1},
+    "pros-n-kons": {"gamma": 30.0, "alpha": 5.0},
+    "con-kons": {"gamma": 30.0, "alpha": 1.0},
+    "b-kons": {"budget": 50, "gamma": 30.0, "alpha": 5.0},
     "fogd": {"n_features": 200},
     "nogd": {"budget": 100},
-    "dual-svrg-am": {"n_features": 200},
+    "dual-svrg-am": {"n_features": 200, "eta": 0.1},
     "krls": {},
 }
 
@@ -121,9 +121,9 @@ def _print_result(racers: list[Racer], rows: int, console: Any) -> None:
     console.print(f"{rows:,} rows of a stream that drifts, and jumps three times\n", style="bold")
     console.print(_table(racers, rows, console))
     console.print(
-        "\nLoss: mean squared error of predictions made before the label was seen; the noise\n"
-        "alone makes 0.01. Course: the loss of each twentieth of the stream, logarithmic.\n"
-        "Time: in the learner, on one core. Points: held at the end; - for fixed features.",
+        "\nLoss: mean squared error of predictions made before the label was seen; the\n"
+        "noise alone makes 0.01. Course: the loss of each twentieth of the stream, on a\n"
+        "logarithmic scale. Time: in the learner, on one core. Points: held at the end.",
         style="dim",
     )
 

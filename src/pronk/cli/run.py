@@ -183,17 +183,19 @@ def _walk(
         if job.predictions is not None:
             file = stack.enter_context(PredictionsFile(job.predictions))
         bar = stack.enter_context(_Bar(console))
-        for X, y in stream:
-            if not evaluation.rows:
-                X = named(X, stream.columns)
-            baseline.feed(X, y)
-            for last in evaluation.feed(X, y):
+        try:
+            for X, y in stream:
+                if not evaluation.rows:
+                    X = named(X, stream.columns)
+                baseline.feed(X, y)
+                for last in evaluation.feed(X, y):
+                    _keep(file, last)
+                    bar.show(last, stream.expected_rows())
+        finally:  # the rows before a bad one were predicted too
+            end = evaluation.finish() if evaluation.rows else None
+            if end is not None:
+                last = end
                 _keep(file, last)
-                bar.show(last, stream.expected_rows())
-        end = evaluation.finish()
-        if end is not None:
-            last = end
-            _keep(file, last)
     end = baseline.finish()
     assert last is not None and end is not None  # a stream without rows was refused
     return last, end.metrics
@@ -262,7 +264,7 @@ def _print_summary(
     guessed = f" (guessed from {stream.reason})" if job.task == "auto" else ""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     table.add_row("task", f"{stream.task}{guessed}")
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns")
     for name, value in last.metrics.items():

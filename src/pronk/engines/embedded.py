@@ -46,11 +46,13 @@ class FixedFeatures:
 
     def learn(self, X: Array, Y: Array) -> Array:
         """Predict then learn each row."""
+        if len(X) <= CHUNK:
+            return self.learner.learn(self.embedding.transform(X), Y)
         parts = [
             self.learner.learn(self.embedding.transform(X[rows]), Y[rows])
             for rows in chunks(len(X))
         ]
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return np.concatenate(parts)
 
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""

@@ -11,7 +11,7 @@ triangle (``recurrence``). A full block is added to the sums and A is factored a
 errors do not build up however long the stream is. One row a call and a thousand rows a call walk
 the same blocks, because blocks are counted from the start of the stream.
 
-Cost a row at block length B: r^2 (2 + r / 3B) + B r + B^2 / 3 multiply-adds (x2 flops / 2).
+Cost a row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Squared:
     anticipate: bool = True
 
     def block_rows(self, r: int) -> int:
-        """Block length that balances the new factor (r^3 / 3B a row) with B r + B^2 / 3."""
-        return min(1024, max(32, 16 * round(r / 48)))
+        """Block length by measurement: the new factor costs r^3 / 3B a row, the triangle B r."""
+        return 40 if r <= SMALL else min(1024, max(96, 16 * round(r / 32)))
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class OnlineNewton:
 
     def block_rows(self, r: int) -> int:
         """Shorter than for squared loss: the triangle is a compiled loop, not LAPACK."""
-        return min(256, max(16, 8 * round(r / 24)))
+        return min(512, max(48, 16 * round(r / 32)))
 
     def as_array(self) -> Array:
         """What the compiled rows read: loss, its parameter, how eta is made, whether clip grows."""

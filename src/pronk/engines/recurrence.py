@@ -130,7 +130,8 @@ def newton_row(
     """Online Newton: p = clip(f), c = eta slope^2, step = (f - p)/q + slope/(1 + c q).
 
     ``rule`` is (loss code, loss parameter, eta mode, given eta, clip grows with |y|); ``running``
-    is (clip, rows seen, sum of g'A^-1 g). ``target`` is the row's coefficient in b: c p - slope - (f - p)/q.
+    is (clip, rows seen, sum of g'A^-1 g). ``target`` is the row's coefficient in b,
+    c p - slope - (f - p)/q.
     Where there is no clipping there is no projection, and q may be 0.
     """
     code, parameter = int(rule[0]), rule[1]

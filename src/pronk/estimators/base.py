@@ -148,9 +148,14 @@ class OnlineLearner(BaseEstimator):
 
     def _pass(self, X: Any, Y: Array) -> Array:
         """Predict then learn all rows."""
-        parts = [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
+        if isinstance(X, np.ndarray):
+            P = self._model.learn(X, Y)
+        else:
+            P = np.concatenate(
+                [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
+            )
         self.n_seen_ += len(Y)
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        return P
 
     def _predict(self, X: Any) -> Array:
         check_is_fitted(self)

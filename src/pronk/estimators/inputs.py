@@ -67,8 +67,8 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
 
 def check_finite(values: Array, name: str, whole: Any = None) -> None:
     """Raise a ValueError that names the first row with NaN, infinity or an overflowing value."""
-    if not values.size or np.abs(values).max() <= LARGEST:
-        return
+    if not values.size or (values.max() <= LARGEST and values.min() >= -LARGEST):
+        return  # NaN compares as False
     if whole is not None:  # the stored values of a sparse matrix
         entry = int(np.flatnonzero(~(np.abs(values) <= LARGEST))[0])
         row = int(np.searchsorted(whole.indptr, entry, side="right")) - 1
@@ -83,7 +83,10 @@ def check_finite(values: Array, name: str, whole: Any = None) -> None:
 
 
 def check_targets(y: Any, n: int) -> Array:
-    """y of a regression as (n, outputs), finite."""
+    """y of a regression as (n,) or (n, outputs), finite."""
+    if type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == n:
+        check_finite(y, "y")
+        return np.ascontiguousarray(y)
     if y is None:
         raise ValueError("this learner requires y to be passed, but the target y is None")
     try:

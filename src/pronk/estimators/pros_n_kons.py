@@ -8,8 +8,8 @@ When a point was added the learner starts anew in the larger span, or carries it
 
 PROS-N-KONS restarts at the row after each addition, which its regret bound needs; CON-KONS
 (``restart=False``) keeps w and A with alpha on the new direction, which is usually better;
-B-KONS stops adding at a ``budget``. With ``features="taylor"`` or ``"fourier"`` the same step runs on
-fixed features.
+B-KONS stops adding at a ``budget``. With ``features="taylor"`` or ``"fourier"`` the same step runs
+on fixed features.
 
 Cost a row: O(j^2 + j d) time and memory, j points.
 
@@ -76,6 +76,13 @@ class _ProsNKONS(OnlineNewtonLearner):
         return GrowingFeatures(
             kernel, dictionary, bank, "restart" if self.restart else "carry", lag=1
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if tags.classifier_tags is not None:
+            # With restarts, the rows before the last addition are forgotten by definition.
+            tags.classifier_tags.poor_score = self.restart
+        return tags
 
 
 class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):

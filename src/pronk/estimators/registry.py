@@ -125,7 +125,7 @@ ALGORITHMS: dict[str, Algorithm] = {
         ),
         Algorithm(
             "bogd", "Zhao, Wang, Wu, Jin, Hoi 2012 (BOGD)", "B d", "B d", True, "KernelOGD",
-            params={"alpha": 0.001, "budget": 100, "maintenance": "random"},
+            CLASSIFICATION, {"alpha": 0.001, "budget": 100, "maintenance": "random"},
         ),
         Algorithm(
             "bsgd-r", BSGD, "B d", "B d", True, "KernelOGD", CLASSIFICATION,

@@ -10,7 +10,8 @@ with tau_t from KORS on the rescaled points g_t sqrt(eta_t), coupled by the same
 Cost at row t: O(t + B^2) time with B rows in the sketch, O(t + B^2) memory; every row is held.
 
 Reference: Calandriello, Lazaric, Valko, "Second-order kernel online convex optimization with
-adaptive sketching", ICML 2017, Algorithm 3 (with z_i in the coefficient of Lemma 4, which the paper lost).
+adaptive sketching", ICML 2017, Algorithm 3 (with z_i in the coefficient of Lemma 4, which the paper
+lost).
 """
 
 from __future__ import annotations

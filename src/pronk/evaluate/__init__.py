@@ -3,7 +3,7 @@
 from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import METRICS, Metric
-from pronk.evaluate.progressive import Evaluation, Record, progressive
+from pronk.evaluate.validation import Evaluation, Record, progressive
 
 __all__ = [
     "METRICS",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-
-_SHARED = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
 
 
 def held_bytes(model: Any) -> int:
@@ -29,7 +27,7 @@ def held_bytes(model: Any) -> int:
         item = stack.pop()
         while isinstance(item, np.ndarray) and isinstance(item.base, np.ndarray):
             item = item.base
-        if id(item) in seen or isinstance(item, _SHARED) or _is_compiled(item):
+        if id(item) in seen or _is_code(item):
             continue
         seen.add(id(item))
         if isinstance(item, np.ndarray):
@@ -48,8 +46,11 @@ def held_bytes(model: Any) -> int:
     return total
 
 
-def _is_compiled(item: Any) -> bool:
-    return type(item).__module__.startswith(("numba.", "llvmlite."))
+def _is_code(item: Any) -> bool:
+    """Classes, modules and functions, also compiled ones."""
+    if isinstance(item, type | ModuleType):
+        return True
+    return callable(item) and hasattr(item, "__name__")
 
 
 def _attributes(item: Any) -> list[Any]:

@@ -156,21 +156,14 @@ class Scaled:
         return f"Scaled({self.learner!r}, scaler={self.scaler.name!r})"
 
 
-class NamedRows(np.ndarray):
-    """An array with column names, in the form scikit-learn reads names from."""
-
-    columns: Any
-
-
-def named(rows: NDArray[np.float64], names: Sequence[str]) -> NDArray[np.float64]:
+def named(rows: NDArray[np.float64], names: Sequence[str]) -> Any:
     """The rows with column names: a learner that starts with them keeps the names."""
-    result = rows.view(NamedRows)
-    result.columns = np.array(names, dtype=object)
-    return result
+    import pyarrow as pa
+
+    return pa.table(list(rows.T.copy()), names=list(names))
 
 
-def _named_as(X: Any, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def _named_as(X: Any, rows: NDArray[np.float64]) -> Any:
     """The scaled rows with the column names of X, if X has names."""
-    if hasattr(X, "column_names"):
-        return named(rows, X.column_names)
-    return named(rows, list(X.columns)) if hasattr(X, "columns") else rows
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    return named(rows, names) if names and all(isinstance(n, str) for n in names) else rows

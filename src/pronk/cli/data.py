@@ -1,0 +1,107 @@
+"""`pronk data list|fetch|check`: the papers' data sets."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+data = typer.Typer(help="The papers' data sets: list them, fetch them, check them.")
+
+
+@data.callback(invoke_without_command=True)
+def sets(context: typer.Context) -> None:
+    """The papers' data sets: list them, fetch them, check them."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@data.command("list")
+def list_sets() -> None:
+    """List the data sets and where they are."""
+    from rich.table import Table
+
+    from pronk.cli import screen
+    from pronk.paper.data import DATASETS, directories, locate
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("name", style="bold", no_wrap=True)
+    for title in ("rows", "columns"):
+        table.add_column(title, justify="right")
+    for title in ("task", "here", "can be fetched"):
+        table.add_column(title)
+    for dataset in DATASETS.values():
+        table.add_row(
+            dataset.name,
+            f"{dataset.rows:,}",
+            str(dataset.columns),
+            dataset.task,
+            "yes" if locate(dataset) else "",
+            "yes" if dataset.source else "",
+        )
+    console = screen.output()
+    console.print(table)
+    console.print("\nLooked for in: " + ", ".join(map(str, directories())), markup=False)
+
+
+@data.command()
+def check(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]..", help="All that are here, if none.")
+    ] = None,
+) -> None:
+    """Verify the checksums of data sets; the exit code is 1 where one is missing or differs."""
+    from pronk.cli import screen
+    from pronk.paper.data import DATASETS, DataError, find, locate, read
+
+    chosen = [find(name) for name in names] if names else [*filter(locate, DATASETS.values())]
+    console, failed = screen.output(), False
+    for dataset in chosen:
+        try:
+            X, _ = read(dataset)
+            console.print(f"{dataset.name}: {X.shape[0]:,} rows of {X.shape[1]} columns, verified")
+        except DataError as error:
+            failed = True
+            console.print(f"{dataset.name}: {error}", style="red", markup=False, soft_wrap=True)
+    if not chosen:
+        console.print("no data set is here; `pronk data list` lists them")
+    if failed:
+        raise SystemExit(1)
+
+
+@data.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME..", help="Data sets to download.")],
+    mirror: Annotated[
+        str | None,
+        typer.Option("--from", metavar="URL", help="A directory that holds files of these names."),
+    ] = None,
+    again: Annotated[bool, typer.Option("--again", help="Even if it is here.")] = False,
+) -> None:
+    """Download data sets from their original public sources, verify and store them."""
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    from pronk.cli import screen
+    from pronk.paper.data import find, locate
+    from pronk.paper.fetch import fetch as download
+
+    console, messages = screen.output(), screen.messages()
+    for dataset in [find(name) for name in names]:
+        if locate(dataset) and not again:
+            console.print(f"{dataset.name} is here already")
+            continue
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
+        )  # fmt: skip
+        with Progress(*columns, console=messages, transient=True) as bars:
+            shown: dict[str, int] = {}
+
+            def progress(
+                name: str, done: int, total: int | None, bars: Progress = bars, shown: dict[str, int] = shown
+            ) -> None:
+                if name not in shown:
+                    shown[name] = bars.add_task(name, total=total)
+                bars.update(shown[name], completed=done)
+
+            path = download(dataset, progress, mirror)
+        console.print(f"{dataset.name}: verified and stored as {path}", markup=False)

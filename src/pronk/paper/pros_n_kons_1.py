@@ -1,0 +1,119 @@
+"""PROS-N-KONS (2017), Table 1: mean squared loss on the regression sets."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+from pronk.paper.experiment import (
+    HEADER,
+    Experiment,
+    Options,
+    Page,
+    Section,
+    labels,
+    of,
+    runs_text,
+    summarise,
+    table_row,
+)
+from pronk.paper.jobs import Job, Record, view
+from pronk.paper.printed import PROS_N_KONS_1
+
+SETS = tuple(PROS_N_KONS_1)
+RUNS = 15
+#: The two readings of "bandwidth 8", as bandwidths of exp(-r^2 / (2 bandwidth^2)).
+FORMS = {"exp(-r²/128)": 8.0, "exp(-r²/64)": 8.0 / sqrt(2.0)}
+STEPS = (0.01, 0.05, 0.2)
+KONS = {"PROS-N-KONS": "pros-n-kons", "CON-KONS": "con-kons", "B-KONS": "b-kons"}
+
+
+def plan(options: Options, _: list[Record]) -> list[Job]:
+    """Three learners in both forms of the kernel, and first-order learners with three steps."""
+    jobs = []
+    for name in options.wanted(SETS):
+        for seed in options.seeds(RUNS):
+            for label, algorithm, params in _learners():
+                settings: dict[str, Any] = {"algorithm": algorithm, "params": params}
+                if options.rows() is not None:
+                    settings["rows"] = options.rows()
+                if algorithm == "con-kons":
+                    settings["hindsight"] = True
+                jobs.append(Job(label, name, "work:online", seed, settings, view(data=name)))
+    return jobs
+
+
+def _learners() -> list[tuple[str, str, dict[str, Any]]]:
+    learners: list[tuple[str, str, dict[str, Any]]] = []
+    for step in STEPS:
+        first = {"bandwidth": 8.0, "eta": step}
+        learners.append((f"FOGD|eta={step:g}", "fogd", {**first, "n_features": 30}))
+        learners.append((f"NOGD|eta={step:g}", "nogd", {**first, "budget": 30, "rank": 30}))
+    for form, bandwidth in FORMS.items():
+        for name, algorithm in KONS.items():
+            params: dict[str, Any] = {
+                "bandwidth": bandwidth, "alpha": 1.0, "gamma": 1.0, "beta": 1.0, "epsilon": 0.5,
+                "clip": 1.0,
+            }  # fmt: skip
+            if algorithm == "b-kons":
+                params["budget"] = 100
+            learners.append((f"{name}|{form}", algorithm, params))
+    return learners
+
+
+def page(options: Options, records: list[Record]) -> Page:
+    """A section a data set."""
+    sections = []
+    for group in dict.fromkeys(r["group"] for r in records):
+        rows, batch = [], []
+        for label in labels(records, group):
+            name, setting = label.split("|")
+            printed = PROS_N_KONS_1[group][name]
+            found = of(records, group, label)
+            rows.append(table_row(name, setting, summarise(found), printed, False))
+            if name == "CON-KONS":
+                best = summarise(found, "hindsight")
+                printed = PROS_N_KONS_1[group]["BATCH"]
+                batch.append(table_row("BATCH", setting, best, printed, False, timed=False))
+        rows += batch
+        n = summarise(of(records, group, labels(records, group)[0]))
+        count = "" if n is None else f", {n.rows:,} rows"
+        sections.append(Section(f"{group}{count}", HEADER, rows))
+    return Page(
+        "PROS-N-KONS, Table 1: regression",
+        [
+            "Mean squared loss, every row predicted before it is learned; points held at the end; "
+            "seconds in the learner. Columns and target scaled to [0, 1]; Gaussian kernel of "
+            "bandwidth 8 in both readings of the text; alpha = gamma = beta = 1, epsilon = 0.5, "
+            "predictions clipped to [-1, 1]; B-KONS holds at most 100 points.",
+            runs_text(options, records, RUNS),
+        ],
+        sections,
+        NOTES,
+    )
+
+
+NOTES = [
+    "**Dictionaries are about twice the printed size.** The sampling weights here are those of the "
+    "definition, 1/sqrt(p) on each side of the kernel matrix. Public implementations put 1/p on "
+    "each side; that gives about 16, 12, 12 and 13 points on the four sets, the definition gives "
+    "about 41, 30, 38 and 40, and the paper prints 18, 20, 20 and 21: between the two. No "
+    "reading of the text gives the printed sizes.",
+    "**PROS-N-KONS and B-KONS lose more than printed** because they start anew at every new point: "
+    "twice the points are twice the restarts, and some come late. With at most 100 points allowed "
+    "and about 40 held, B-KONS is PROS-N-KONS to the last digit.",
+    "**CON-KONS loses less than printed**: it keeps what it knows, so the larger space is pure "
+    "gain. It also takes the gradient step and the projection at the row after an addition, where "
+    "the text, read literally, does neither and leaves [-1, 1].",
+    "**Public code measures the loss one step late** (it scores the weights before the last "
+    "gradient step) and does not learn from the point that is added; both are small here.",
+    "**FOGD and NOGD**: the paper quotes Lu et al. (2016), whose step sizes it does not state; "
+    "three are shown. FOGD has 30 frequencies, NOGD 30 points and rank 30.",
+    "**BATCH**: the regularisation is not stated; alpha = 1 is used, in the final dictionary's "
+    "span, and the loss is without the regulariser. The span is larger than the paper's.",
+    "slice and year are in the paper's table and not here: the data is not at hand.",
+]
+
+EXPERIMENT = Experiment(
+    "pros-n-kons-1", "PROS-N-KONS (2017), Table 1: regression", SETS, (plan,), page
+)

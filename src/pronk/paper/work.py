@@ -1,0 +1,201 @@
+"""What jobs compute: a learner over a permuted data set, online or trained and then tested."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.estimators.registry import make
+from pronk.evaluate import progressive
+from pronk.paper.data import load
+from pronk.paper.jobs import Job
+from pronk.parts.kernels import Gaussian
+
+Array = NDArray[np.float64]
+BLOCK = 4096
+#: Rows learned by a copy beforehand, so that compiling is in nobody's time.
+WARM = 300
+
+
+def bandwidth(precision: float) -> float:
+    """Of the kernel exp(-precision |x - z|^2)."""
+    return 1.0 / math.sqrt(2.0 * precision)
+
+
+def learner(job: Job) -> Any:
+    """The learner of a job's settings; "bandwidth" or "precision" make its Gaussian kernel."""
+    params = dict(job.settings.get("params", {}))
+    if "precision" in params:
+        params["bandwidth"] = bandwidth(params.pop("precision"))
+    if "bandwidth" in params:
+        params["kernel"] = Gaussian(params.pop("bandwidth"))
+    return make(job.settings["algorithm"], job.data().task, random_state=job.seed, **params)
+
+
+def order(seed: int, rows: int) -> NDArray[np.intp]:
+    """The random permutation of a run."""
+    return np.random.default_rng([seed, 1]).permutation(rows)
+
+
+def stream(
+    X: Array, y: Array, rows: NDArray[np.intp], block: int = BLOCK
+) -> Iterator[tuple[Array, Array]]:
+    """The chosen rows in blocks."""
+    for start in range(0, len(rows), block):
+        chosen = rows[start : start + block]
+        yield X[chosen], y[chosen]
+
+
+def chosen_rows(job: Job, available: int) -> NDArray[np.intp]:
+    """All rows in the run's order (or in the given order), or the first ``rows`` of them."""
+    if job.settings.get("order") == "given":
+        rows = np.arange(available)
+    else:
+        rows = order(job.seed, available)
+    limit = job.settings.get("rows")
+    return rows if limit is None else rows[:limit]
+
+
+def online(job: Job) -> dict[str, Any]:
+    """Progressive validation: mean loss (or error), size and seconds; a curve if asked for."""
+    X, y = load(job.data())
+    rows = chosen_rows(job, len(y))
+    learner(job).predict_then_learn(X[rows[:WARM]], y[rows[:WARM]])
+    model = learner(job)
+    metric = "mse" if job.data().task == "regression" else "error"
+    points = job.settings.get("points")
+    every = None if points is None else max(1, len(rows) // points)
+    limit = job.settings.get("seconds", math.inf)
+    blocks = stream(X, y, rows, job.settings.get("block", BLOCK))
+    curve = []
+    for record in progressive(model, blocks, metric, every=every, memory=False):
+        curve.append((record.rows, record.metrics[metric], record.seconds, record.size))
+        if record.seconds > limit:
+            break
+    count, loss, seconds, size = curve[-1]
+    result = {"rows": count, "loss": loss, "seconds": seconds, "size": size}
+    if points is not None:
+        result["curve"] = curve
+    if job.settings.get("hindsight") and model.size_:
+        result["hindsight"] = hindsight(model, X, y, rows, job)
+    return result
+
+
+def hindsight(model: Any, X: Array, y: Array, rows: NDArray[np.intp], job: Job) -> float:
+    """Mean loss (or error) of the best function of the final dictionary's span.
+
+    It minimises the squared or the hinge loss, regularised by the learner's alpha; the loss is
+    without the regulariser.
+    """
+    from pronk.regret import best_in_span
+
+    regression = job.data().task == "regression"
+    loss, alpha = "squared" if regression else "hinge", float(model.alpha)
+    best = best_in_span(X[rows], y[rows], model.dictionary_, model.kernel, loss, alpha)
+    if regression:
+        return best.loss / len(rows)
+    return float(np.mean(np.where(best.predictions >= 0, 1.0, -1.0) != y[rows]))
+
+
+# -- train, then test --------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=1)
+def _parts(text: str, seed: int, share: float | None) -> tuple[Array, Array, Array, Array]:
+    """Training and test parts: the original ones, or a random split."""
+    from pronk.paper.data import View, find
+
+    view = View(**{k: tuple(v) if isinstance(v, list) else v for k, v in json.loads(text).items()})
+    X, y = load(view)
+    split = find(view.data).split
+    if share is None and split is not None:
+        return X[:split], y[:split], X[split:], y[split:]
+    rows = np.random.default_rng([seed, 3]).permutation(len(y))
+    cut = round((share or 0.9) * len(y))
+    return X[rows[:cut]], y[rows[:cut]], X[rows[cut:]], y[rows[cut:]]
+
+
+def batch(job: Job) -> dict[str, Any]:
+    """Train on the training part (``passes`` passes), test on the other."""
+    share = job.settings.get("share")
+    X, y, test, labels = _parts(json.dumps(job.view), job.seed, share)
+    rows = chosen_rows(job, len(y))
+    passes = int(job.settings.get("passes", 1))
+    if "peer" in job.settings:
+        return _peer(job, X[rows], y[rows], test, labels)
+    learner(job).predict_then_learn(X[rows[:WARM]], y[rows[:WARM]])
+    model = learner(job)
+    began = perf_counter()
+    for i in range(passes):
+        turn = rows if i == 0 else np.random.default_rng([job.seed, 1, i]).permutation(rows)
+        for block, targets in stream(X, y, turn):
+            model.partial_fit(block, targets)
+    seconds = perf_counter() - began
+    wrong = sum(
+        int(np.sum(model.predict(test[s : s + BLOCK]) != labels[s : s + BLOCK]))
+        for s in range(0, len(labels), BLOCK)
+    )
+    return {
+        "rows": len(rows), "loss": wrong / len(labels), "seconds": seconds, "size": model.size_,
+    }  # fmt: skip
+
+
+def _peer(job: Job, X: Array, y: Array, test: Array, labels: Array) -> dict[str, Any]:
+    """LIBSVM through scikit-learn, and LLSVM as Nystrom features with a linear machine."""
+    params = job.settings["params"]
+    began = perf_counter()
+    if job.settings["peer"] == "svc":
+        from sklearn.svm import SVC
+
+        machine = SVC(C=params["C"], gamma=params["precision"], cache_size=1000).fit(X, y)
+        seconds, size = perf_counter() - began, len(machine.support_)
+        error = np.mean(machine.predict(test) != labels)
+    else:
+        from sklearn.kernel_approximation import Nystroem
+        from sklearn.svm import LinearSVC
+
+        space = Nystroem(
+            gamma=params["precision"], n_components=params["budget"], random_state=job.seed
+        )
+        linear = LinearSVC(C=params["C"], dual=False).fit(space.fit_transform(X), y)
+        seconds, size = perf_counter() - began, params["budget"]
+        error = np.mean(linear.predict(space.transform(test)) != labels)
+    return {"rows": len(y), "loss": float(error), "seconds": seconds, "size": size}
+
+
+# -- choosing parameters -----------------------------------------------------------------------
+
+
+def select(job: Job) -> dict[str, Any]:
+    """The parameters of a grid with the least error on a validation part.
+
+    The rows are the first ``rows`` of the seed's order: 80 % are learned, 20 % validate, as in
+    Section 4.1.2 of the DualSVRG paper.
+    """
+    X, y = load(job.data())
+    rows = chosen_rows(job, len(y))
+    cut = round(0.8 * len(rows))
+    learned, tested = rows[:cut], rows[cut:]
+    scores = []
+    for choice in job.settings["grid"]:
+        params = {**job.settings.get("params", {}), **choice}
+        candidate = Job(
+            job.label, job.group, job.work, job.seed, {**job.settings, "params": params}, job.view
+        )
+        if "peer" in job.settings:
+            part = (X[learned], y[learned], X[tested], y[tested])
+            scores.append(_peer(candidate, *part)["loss"])
+        else:
+            model = learner(candidate)
+            with np.errstate(over="ignore"):
+                model.partial_fit(X[learned], y[learned])
+            scores.append(float(np.mean(model.predict(X[tested]) != y[tested])))
+    best = int(np.argmin(scores))
+    return {"params": job.settings["grid"][best], "loss": scores[best], "scores": scores}

@@ -1,0 +1,91 @@
+"""Regret: the best function in hindsight, measured regret, and the papers' bounds on it.
+
+>>> import numpy as np
+>>> from pronk import KernelAWVRegressor
+>>> from pronk.regret import bound_for, regret_against_best
+>>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+>>> y = X[:, 0] * X[:, 1]
+>>> learner = KernelAWVRegressor()
+>>> measured = regret_against_best(learner.predict_then_learn(X, y), X, y)
+>>> print(f"regret {measured.regret:.2f}, at most {bound_for(learner, X, y, measured.best):.2f}")
+regret 4.56, at most 20.35
+"""
+
+from pronk.parts.leverage import effective_dimension, online_effective_dimension
+from pronk.regret.bounds import (
+    Chain,
+    NewtonTerms,
+    dimension_chain,
+    kernel_awv_bound,
+    kons_bound,
+    kons_convex_bound,
+    kons_step_bound,
+    kors_beta,
+    kors_gap,
+    kors_size_bound,
+    log_determinant,
+    log_determinant_bound,
+    newton_bound,
+    newton_terms,
+    pkawv_bound,
+    pkawv_kors_bound,
+    pkawv_taylor_bound,
+    pros_n_kons_bound,
+    pros_n_kons_squared_bound,
+    sketched_kons_bound,
+    taylor_degree,
+    taylor_gap,
+)
+from pronk.regret.hindsight import (
+    Best,
+    best_in_hindsight,
+    best_in_span,
+    best_with_features,
+    best_within_clip,
+)
+from pronk.regret.learners import bound_for
+from pronk.regret.measured import (
+    Regret,
+    cumulative_regret,
+    kernel_awv_penalised_regret,
+    penalised_regret,
+    regret_against_best,
+)
+
+__all__ = [
+    "Best",
+    "Chain",
+    "NewtonTerms",
+    "Regret",
+    "best_in_hindsight",
+    "best_in_span",
+    "best_with_features",
+    "best_within_clip",
+    "bound_for",
+    "cumulative_regret",
+    "dimension_chain",
+    "effective_dimension",
+    "kernel_awv_bound",
+    "kernel_awv_penalised_regret",
+    "kons_bound",
+    "kons_convex_bound",
+    "kons_step_bound",
+    "kors_beta",
+    "kors_gap",
+    "kors_size_bound",
+    "log_determinant",
+    "log_determinant_bound",
+    "newton_bound",
+    "newton_terms",
+    "online_effective_dimension",
+    "penalised_regret",
+    "pkawv_bound",
+    "pkawv_kors_bound",
+    "pkawv_taylor_bound",
+    "pros_n_kons_bound",
+    "pros_n_kons_squared_bound",
+    "regret_against_best",
+    "sketched_kons_bound",
+    "taylor_degree",
+    "taylor_gap",
+]

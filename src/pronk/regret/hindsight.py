@@ -1,0 +1,235 @@
+"""The best function in hindsight: what a learner's regret is measured against.
+
+For every loss the objective is
+
+    sum_t l(f(x_t), y_t) + alpha |f|^2        (no mean over the rows, no factor 1/2),
+
+over the whole RKHS (`best_in_hindsight`), over the span of some points such as a learner's
+dictionary (`best_in_span`), or over given features (`best_with_features`). Squared loss: the closed
+form (K + alpha I) c = y; losses with a derivative: Newton iterations; losses with kinks: the dual
+problem by an interior-point method. What may be left of the objective is reported as ``gap``.
+
+>>> import numpy as np
+>>> from pronk import Gaussian
+>>> X = np.linspace(-1, 1, 50)[:, None]
+>>> y = np.sign(X[:, 0])
+>>> best = best_in_hindsight(X, y, Gaussian(0.5), alpha=0.1, clip=1.0)
+>>> print(f"loss {best.loss:.3f}, largest {abs(best.predictions).max():.3f}")
+loss 4.267, largest 1.147
+>>> print(f"clipped: {best.clipped.loss:.3f}, {abs(best.clipped.predictions).max():.3f}")
+clipped: 5.199, 1.000
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pronk.engines.embedded import FixedPoints
+from pronk.parts.kernels import Kernel, get_kernel
+from pronk.parts.losses import Loss, get_loss
+from pronk.regret.solvers import minimise, minimise_within
+from pronk.regret.spaces import FeatureSpace, KernelSpace, Space
+
+Array = NDArray[np.float64]
+
+#: Rows whose features are computed at a time.
+_CHUNK = 1024
+
+
+@dataclass(frozen=True)
+class Best:
+    """A function that was best in hindsight, and its record on the rows it was chosen for.
+
+    ``loss`` is the plain sum of losses, ``penalised`` adds alpha |f|^2, ``gap`` bounds how far
+    ``penalised`` is above the minimum. ``coefficients`` belong to the rows (full RKHS), to
+    orthonormal coordinates of the span, or to the features.
+    """
+
+    coefficients: Array
+    norm2: float
+    predictions: Array
+    loss: float
+    alpha: float
+    gap: float
+    _y: Array = field(repr=False)
+    _loss: Loss = field(repr=False)
+    _map: Callable[[Array], Array] | None = field(repr=False, default=None)
+    clipped: Best | None = field(repr=False, default=None)
+
+    @property
+    def penalised(self) -> float:
+        """sum of losses + alpha |f|^2."""
+        return self.loss + self.alpha * self.norm2
+
+    def within(self, clip: float) -> Best:
+        """The function scaled down until |f(x_t)| <= clip on all its rows.
+
+        The regret bounds of the online Newton papers compare with the functions whose predictions
+        lie in [-clip, clip]; this one does. It is a member of that class, not the best of it
+        (`best_within_clip` is), and its ``gap`` is not known (NaN) if it had to be scaled.
+        """
+        if not clip > 0:
+            raise ValueError(f"clip must be positive, got {clip!r}")
+        largest = float(np.abs(self.predictions).max(initial=0.0))
+        if largest <= clip:
+            return self
+        scale = clip / largest
+        # Rounding must not put the largest prediction an ulp outside.
+        predictions = np.clip(self.predictions * scale, -clip, clip)
+        return replace(
+            self,
+            coefficients=self.coefficients * scale,
+            norm2=self.norm2 * scale**2,
+            predictions=predictions,
+            loss=float(self._loss.value(predictions, self._y).sum()),
+            gap=float("nan"),
+            clipped=None,
+        )
+
+    def predict(self, X: ArrayLike) -> Array:
+        """f at new rows (feature rows for `best_with_features`)."""
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, got shape {X.shape}")
+        rows = X if self._map is None else self._map(X)
+        return np.asarray(rows @ self.coefficients)
+
+
+def best_in_hindsight(
+    X: ArrayLike,
+    y: ArrayLike,
+    kernel: Any = "gaussian",
+    loss: str | Loss = "squared",
+    alpha: float = 1.0,
+    clip: float | None = None,
+) -> Best:
+    """argmin over the full RKHS of sum_t l(f(x_t), y_t) + alpha |f|^2; f = sum_t c_t k(x_t, .).
+
+    With ``clip`` the result also carries ``clipped``, the same function scaled into [-clip, clip].
+    Time O(n^3), memory O(n^2).
+    """
+    X, y = _rows(X, y)
+    k = get_kernel(kernel)
+    return _best(KernelSpace(k(X, X), _positive(alpha)), y, loss, clip, lambda Z: k(Z, X))
+
+
+def best_in_span(
+    X: ArrayLike,
+    y: ArrayLike,
+    points: ArrayLike,
+    kernel: Any = "gaussian",
+    loss: str | Loss = "squared",
+    alpha: float = 1.0,
+    clip: float | None = None,
+) -> Best:
+    """The same over the span of k(p, .), p in ``points``: a learner's final space.
+
+    With a learner's ``dictionary_`` it is the BATCH comparator of the PROS-N-KONS paper. The
+    coordinates are those of the Cholesky factor of K_points, whose dependent points are left out;
+    time O(n r^2).
+    """
+    X, y = _rows(X, y)
+    points = np.ascontiguousarray(points, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != X.shape[1]:
+        raise ValueError(f"points must have shape (points, {X.shape[1]}), got {points.shape}")
+    embed = _span(get_kernel(kernel), points)
+    return _best(FeatureSpace(embed(X), _positive(alpha)), y, loss, clip, embed)
+
+
+def best_with_features(
+    Phi: ArrayLike,
+    y: ArrayLike,
+    loss: str | Loss = "squared",
+    alpha: float = 1.0,
+    clip: float | None = None,
+) -> Best:
+    """The same over w -> phi'w for given feature rows, with the penalty alpha |w|^2."""
+    Phi, y = _rows(Phi, y)
+    return _best(FeatureSpace(Phi, _positive(alpha)), y, loss, clip, None)
+
+
+def best_within_clip(
+    X: ArrayLike,
+    y: ArrayLike,
+    clip: float,
+    kernel: Any = "gaussian",
+    loss: str | Loss = "squared",
+    alpha: float = 1.0,
+) -> Best:
+    """The best function among those with |f(x_t)| <= clip on all rows, in the full RKHS.
+
+    This is the comparator class of the online Newton papers; `Best.within` only scales a function
+    into it. For losses with a derivative, by an interior-point method.
+    """
+    if not clip > 0:
+        raise ValueError(f"clip must be positive, got {clip!r}")
+    X, y = _rows(X, y)
+    k = get_kernel(kernel)
+    return _best(KernelSpace(k(X, X), _positive(alpha)), y, loss, None, lambda Z: k(Z, X), clip)
+
+
+def _best(
+    space: Space,
+    y: Array,
+    loss: str | Loss,
+    clip: float | None,
+    embed: Callable[[Array], Array] | None,
+    inside: float | None = None,
+) -> Best:
+    chosen = get_loss(loss) if isinstance(loss, str) else loss
+    if chosen.task == "classification" and not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError(f"the {chosen.name} loss needs labels -1 and 1")
+    if inside is None:
+        solution = minimise(space, y, chosen)
+    else:
+        solution = minimise_within(space, y, chosen, inside)
+    best = Best(
+        coefficients=solution.coefficients,
+        norm2=space.square_norm(solution.coefficients),
+        predictions=solution.values,
+        loss=float(chosen.value(solution.values, y).sum()),
+        alpha=space.alpha,
+        gap=solution.gap,
+        _y=y,
+        _loss=chosen,
+        _map=embed,
+    )
+    return best if clip is None else replace(best, clipped=best.within(clip))
+
+
+def _span(kernel: Kernel, points: Array) -> Callable[[Array], Array]:
+    """The map into orthonormal coordinates of the span of the points."""
+    if not len(points):
+        return lambda X: np.zeros((len(X), 0))
+    embedding = FixedPoints(kernel, points)
+
+    def embed(X: Array) -> Array:
+        Phi = np.empty((len(X), embedding.size))
+        for i in range(0, len(X), _CHUNK):
+            Phi[i : i + _CHUNK] = embedding.transform(X[i : i + _CHUNK])
+        return Phi
+
+    return embed
+
+
+def _rows(X: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    y = np.ascontiguousarray(y, dtype=np.float64)
+    if X.ndim != 2 or y.shape != (len(X),):
+        raise ValueError(
+            f"rows and labels must have shapes (n, columns) and (n,), got {X.shape} and {y.shape}"
+        )
+    if not (np.isfinite(X).all() and np.isfinite(y).all()):
+        raise ValueError("rows and labels must be finite")
+    return X, y
+
+
+def _positive(alpha: float) -> float:
+    if not 0.0 < alpha < np.inf:
+        raise ValueError(f"alpha must be a positive finite number, got {alpha!r}")
+    return float(alpha)

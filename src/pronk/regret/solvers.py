@@ -1,0 +1,241 @@
+"""Minimise sum_t l(f(x_t), y_t) + alpha |f|^2 over a space of functions, with a certificate.
+
+Losses with a derivative: Newton iterations, damped by halving. The objective is strongly convex in
+the norm of the space, so the gradient bounds what is left:
+
+    F(f) - min F <= |grad F(f)|^2 / (4 alpha).
+
+Losses with kinks (hinge, absolute, epsilon-insensitive): the dual problem
+
+    max  p'v - a'K a/(4 alpha),   a = M v,   0 <= v <= 1
+
+by a primal-dual interior-point method, one Cholesky factor an iteration;
+f = sum a_t k(x_t, .)/(2 alpha), and the difference of the two objectives bounds what is left. (A
+smoothed loss would give the minimiser of another problem.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.parts.losses import (
+    ABSOLUTE,
+    EPSILON_INSENSITIVE,
+    HINGE,
+    HUBER,
+    LOGISTIC,
+    SMOOTH_HINGE,
+    SQUARED,
+    Loss,
+)
+from pronk.regret.spaces import Space
+
+Array = NDArray[np.float64]
+
+#: What may be left of the objective, as a share of its value at f = 0.
+TOLERANCE = 1e-10
+#: Beyond this share the caller is warned.
+_POOR = 1e-6
+_MOST_STEPS = 200
+_KINKED = (HINGE, ABSOLUTE, EPSILON_INSENSITIVE)
+
+
+class Solution(NamedTuple):
+    """Coefficients, values at the rows, and a bound on objective - minimum."""
+
+    coefficients: Array
+    values: Array
+    gap: float
+
+
+def minimise(space: Space, y: Array, loss: Loss) -> Solution:
+    """The minimiser of sum_t l(f(x_t), y_t) + alpha |f|^2."""
+    if not space.rows or not space.size:
+        zeros = np.zeros(space.size)
+        return Solution(zeros, np.zeros(space.rows), 0.0)
+    solve = _interior_point if loss.code in _KINKED else _newton
+    solution = solve(space, y, loss)
+    scale = float(loss.value(np.zeros(len(y)), y).sum())
+    if solution.gap > _POOR * scale:
+        warnings.warn(
+            f"the best function in hindsight was found only up to {solution.gap:.1e} in the "
+            f"objective (its value at 0 is {scale:.1e}); a larger alpha helps",
+            UserWarning,
+            stacklevel=3,
+        )
+    return solution
+
+
+def second_derivative(loss: Loss, z: Array, y: Array) -> Array:
+    """d^2 l/dz^2, one-sided where it jumps (squared hinge, smooth hinge, Huber)."""
+    a = y * z
+    if loss.code == SQUARED:
+        return np.full(len(z), 2.0)
+    if loss.code == LOGISTIC:
+        e = np.exp(-np.abs(a))
+        return np.asarray(y**2 * e / (1.0 + e) ** 2)
+    if loss.code == SMOOTH_HINGE:
+        inside = (a < 1.0) & (a > 1.0 - loss.parameter)
+        return np.where(inside, y**2 / loss.parameter, 0.0)
+    if loss.code == HUBER:
+        return np.where(np.abs(z - y) <= loss.parameter, 1.0, 0.0)
+    return np.where(a < 1.0, 2.0 * y**2, 0.0)  # squared hinge
+
+
+class _Terms:
+    """The sum over the rows that Newton iterations see: losses, and a barrier where there is one.
+
+    The barrier -mu sum_t log(C^2 - z_t^2) keeps |f(x_t)| < C.
+    """
+
+    def __init__(self, y: Array, loss: Loss, clip: float = np.inf, mu: float = 0.0) -> None:
+        self.y, self.loss, self.clip, self.mu = y, loss, clip, mu
+
+    def value(self, z: Array) -> float:
+        total = float(self.loss.value(z, self.y).sum())
+        if self.mu == 0.0:
+            return total
+        room = np.minimum(self.clip - z, self.clip + z)
+        if room.min(initial=np.inf) <= 0.0:
+            return np.inf
+        return total - self.mu * float(np.log((self.clip - z) * (self.clip + z)).sum())
+
+    def derivatives(self, z: Array) -> tuple[Array, Array]:
+        slopes, seconds = self.loss.slope(z, self.y), second_derivative(self.loss, z, self.y)
+        if self.mu > 0.0:
+            above, below = 1.0 / (self.clip - z), 1.0 / (self.clip + z)
+            slopes = slopes + self.mu * (above - below)
+            seconds = seconds + self.mu * (above**2 + below**2)
+        return slopes, seconds
+
+
+def _newton(space: Space, y: Array, loss: Loss) -> Solution:
+    scale = float(loss.value(np.zeros(len(y)), y).sum())
+    start = np.zeros(space.size)
+    return _newton_from(start, space, _Terms(y, loss), TOLERANCE * scale, scale)
+
+
+def minimise_within(space: Space, y: Array, loss: Loss, clip: float) -> Solution:
+    """The minimiser over the functions with |f(x_t)| <= clip on all rows; losses with a derivative.
+
+    Newton iterations along the path of the barrier. With nu = 2 n its parameter,
+    F(f) - min F <= mu nu + |grad F_mu(f)|^2/(4 alpha) at every f.
+    """
+    if loss.code in _KINKED:
+        raise ValueError(
+            f"the best function within a clip needs a loss with a derivative, not {loss.name}"
+        )
+    if not space.rows or not space.size:
+        return Solution(np.zeros(space.size), np.zeros(space.rows), 0.0)
+    scale = float(loss.value(np.zeros(len(y)), y).sum())
+    f, mu = np.zeros(space.size), 0.1 * max(scale, 1e-300) / len(y)
+    best = Solution(f, np.zeros(space.rows), scale)
+    for _ in range(12):
+        nu_mu = 2.0 * len(y) * mu
+        terms = _Terms(y, loss, clip, mu)
+        centre = _newton_from(f, space, terms, 0.1 * nu_mu, scale)
+        f = centre.coefficients
+        if centre.gap + nu_mu < best.gap:
+            best = Solution(f, centre.values, centre.gap + nu_mu)
+        if nu_mu <= TOLERANCE * scale:
+            break
+        mu *= 0.1
+    return best
+
+
+def _newton_from(f: Array, space: Space, terms: _Terms, goal: float, scale: float) -> Solution:
+    """Damped Newton iterations from f until the gradient certifies ``goal``."""
+    z = space.values(f)
+    objective = terms.value(z) + space.alpha * space.square_norm(f)
+    best = Solution(f, z, np.inf)
+    for _ in range(_MOST_STEPS):
+        slopes, seconds = terms.derivatives(z)
+        gap = space.gradient_norm(f, slopes) / (4.0 * space.alpha)
+        if gap < best.gap:
+            best = Solution(f, z, gap)
+        if gap <= goal:
+            break
+        direction = space.newton_step(f, z, slopes, seconds) - f
+        step, moved = 1.0, False
+        while step > 1e-10 and not moved:
+            trial = f + step * direction
+            values = space.values(trial)
+            value = terms.value(values) + space.alpha * space.square_norm(trial)
+            # Rounding may lift an objective that is already at its minimum.
+            moved = value <= objective + 1e-13 * scale
+            step *= 0.5
+        if not moved:
+            break
+        f, z, objective = trial, values, value
+    return best
+
+
+def _dual(loss: Loss, y: Array) -> tuple[Array, float, Array, float]:
+    """(signs, offset, p, constant): a = offset + sum_i signs[i] v[i], linear term p'v + constant.
+
+    Hinge: a = y v, linear term sum v. Absolute: a = 2 v - 1, linear term y'a. Epsilon-insensitive:
+    a = v_0 - v_1, linear term y'a - eps sum (v_0 + v_1).
+    """
+    ones = np.ones(len(y))
+    if loss.code == HINGE:
+        return y[None, :], 0.0, ones[None, :], 0.0
+    if loss.code == ABSOLUTE or loss.parameter == 0.0:
+        return 2.0 * ones[None, :], -1.0, 2.0 * y[None, :], -float(y.sum())
+    eps = loss.parameter
+    return np.array([ones, -ones]), 0.0, np.array([y - eps, -y - eps]), 0.0
+
+
+def _interior_point(space: Space, y: Array, loss: Loss) -> Solution:
+    """Path following; v and its room to 1 are kept apart, so that neither cancels."""
+    signs, offset, p, constant = _dual(loss, y)
+    alpha = space.alpha
+    v, room = np.full(p.shape, 0.5), np.full(p.shape, 0.5)
+    z = space.kernel_times(offset + (signs * v).sum(axis=0)) / (2.0 * alpha)
+    gradient = signs * z - p
+    lower, upper = np.maximum(gradient, 0.0) + 1.0, np.maximum(-gradient, 0.0) + 1.0
+    scale = float(loss.value(np.zeros(len(y)), y).sum())
+    best = Solution(np.zeros(space.size), np.zeros(space.rows), scale)
+    for _ in range(_MOST_STEPS):
+        a = offset + (signs * v).sum(axis=0)
+        z = space.kernel_times(a) / (2.0 * alpha)
+        penalty = 0.5 * float(a @ z)  # alpha |f|^2
+        primal = float(loss.value(z, y).sum()) + penalty
+        gap = max(primal + penalty - float((p * v).sum()) - constant, 0.0)
+        if gap < best.gap:
+            f = space.from_dual(a)
+            best = Solution(f, space.values(f), gap)
+        if gap <= TOLERANCE * scale:
+            break
+        mu = 0.1 * float((lower * v + upper * room).mean()) / 2.0
+        barrier = lower / v + upper / room
+        right = p - signs * z + mu / v - mu / room
+        # (M'K M/(2 alpha) + barrier) dv = right, reduced to one n x n system in da = M dv.
+        D = 1.0 / (signs**2 / barrier).sum(axis=0)
+        b = D * (signs * right / barrier).sum(axis=0)
+        da = space.solve(D, b)
+        dv = (right - signs * (b - D * da)) / barrier
+        if len(signs) == 1:
+            dv = da / signs
+        d_lower = mu / v - lower - lower / v * dv
+        d_upper = mu / room - upper + upper / room * dv
+        step = min(
+            _largest_step(v, dv),
+            _largest_step(room, -dv),
+            _largest_step(lower, d_lower),
+            _largest_step(upper, d_upper),
+        )
+        if not 1e-12 < step < np.inf:
+            break
+        v, room = v + step * dv, room - step * dv
+        lower, upper = lower + step * d_lower, upper + step * d_upper
+    return best
+
+
+def _largest_step(x: Array, dx: Array) -> float:
+    """The largest step <= 1 that keeps x + step dx well inside x > 0."""
+    down = dx < 0
+    return float(min(1.0, 0.99 * (-x[down] / dx[down]).min(initial=np.inf)))

@@ -1,0 +1,108 @@
+"""The other commands: demo, algorithms, version, help."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+import pronk
+from pronk.cli import app, main, screen
+from pronk.cli import demo as demo_module
+
+runner = CliRunner()
+
+
+def test_version():
+    result = runner.invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"pronk {pronk.__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
+def test_help_lists_the_commands(arguments):
+    result = runner.invoke(app, arguments)
+    assert result.exit_code == 0
+    for command in ("demo", "run", "algorithms"):
+        assert command in result.output
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        "import sys\n"
+        "from pronk.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "heavy = {'numpy', 'numba', 'sklearn', 'pyarrow', 'scipy'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def test_algorithms_lists_the_whole_registry():
+    result = runner.invoke(app, ["algorithms", "--json"])
+    listed = json.loads(result.output)
+    assert set(listed) == set(pronk.algorithms())
+    assert listed["pkawv-taylor"]["bounded"] is True
+    table = runner.invoke(app, ["algorithms"], env={"COLUMNS": "80"}).output
+    assert all(name in table for name in listed)
+    assert max(len(line) for line in table.splitlines()) <= 80
+
+
+def test_unknown_command(capsys):
+    with pytest.raises(SystemExit) as exit_:
+        main(["ran"])
+    _, err = capsys.readouterr()
+    assert exit_.value.code == 2 and err.count("\n") == 1 and "'ran'" in err
+
+
+@pytest.fixture
+def two_learners(monkeypatch):
+    """The demo with two learners, and one that no registry knows."""
+    chosen = {"pkawv-taylor": {"degree": 3}, "unheard-of": {}, "pkrr-taylor": {"degree": 2}}
+    monkeypatch.setattr(demo_module, "LEARNERS", chosen)
+
+
+def test_demo_prints_a_table(two_learners):
+    result = runner.invoke(app, ["demo", "--rows", "6000"], env={"COLUMNS": "80"})
+    assert result.exit_code == 0
+    for word in ("pkawv-taylor", "pkrr-taylor", "running mean", "us a row", "memory"):
+        assert word in result.output
+    assert "unheard-of" not in result.output
+    assert max(len(line) for line in result.output.splitlines()) <= 80
+
+
+def test_demo_json(two_learners):
+    result = runner.invoke(app, ["demo", "--rows", "6000", "--seed", "1", "--json"])
+    given = json.loads(result.stdout)
+    assert (given["rows"], given["seed"], given["stream"]) == (6000, 1, "drifting")
+    losses = [learner["metrics"]["mse"] for learner in given["learners"]]
+    assert losses == sorted(losses) and losses[-1] < given["baseline"]["metrics"]["mse"]
+    for learner in given["learners"]:
+        assert learner["rows"] == 6000 and len(learner["course"]) == 20 and learner["memory"] > 0
+    again = json.loads(
+        runner.invoke(app, ["demo", "--rows", "6000", "--seed", "1", "--json"]).stdout
+    )
+    assert [learner["metrics"] for learner in again["learners"]] == [
+        learner["metrics"] for learner in given["learners"]
+    ]
+
+
+def test_every_learner_of_the_demo_beats_the_mean():
+    result = runner.invoke(app, ["demo", "--rows", "20000", "--json"])
+    given = json.loads(result.stdout)
+    known = set(demo_module.LEARNERS) & set(pronk.algorithms())
+    assert {learner["name"] for learner in given["learners"]} == known
+    for learner in given["learners"]:
+        assert learner["metrics"]["mse"] < 0.8 * given["baseline"]["metrics"]["mse"], learner[
+            "name"
+        ]
+
+
+def test_numbers_as_text():
+    assert [screen.number(v) for v in (0.0, 0.012346, 1.5, 123.456, 1e-9, float("inf"))] == [
+        "0.0000", "0.01235", "1.500", "123.5", "1.00e-09", "inf",
+    ]  # fmt: skip
+    assert [screen.size(v) for v in (500, 20_000, 5_000_000)] == ["0.5 kB", "20 kB", "5.0 MB"]
+    assert screen.course([0.01, 0.1, 1.0, 5.0, float("inf")], 0.01, 1.0) == "▁▅██!"

@@ -1,0 +1,294 @@
+"""Progressive validation against a loop by hand: predictions, metrics, records, delay, river."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import mean_absolute_error, mean_squared_error
+
+import pronk
+from pronk.evaluate import Evaluation, RunningMajority, RunningMean, held_bytes, progressive
+from pronk.evaluate.metrics import METRICS, get_metrics
+from pronk.streams import drifting
+
+N = 1000
+
+
+@pytest.fixture(scope="module")
+def data():
+    return next(drifting(N, seed=0))
+
+
+def learner(task="regression"):
+    return pronk.make("pkawv-taylor", task, degree=3)
+
+
+def blocks(X, y, *cuts):
+    return list(zip(np.split(X, cuts), np.split(y, cuts), strict=True))
+
+
+class Counting:
+    """A model that counts its calls and predicts the sum of a row."""
+
+    size_ = 3
+
+    def __init__(self):
+        self.calls = []
+
+    def predict_then_learn(self, X, y):
+        self.calls.append(len(y))
+        return X.sum(axis=1)
+
+
+def test_equals_a_loop_by_hand(data):
+    X, y = data
+    cuts = (100, 101, 640)
+    (record,) = progressive(learner(), blocks(X, y, *cuts), predictions=True)
+    by_hand = learner()
+    expected = np.concatenate([by_hand.predict_then_learn(A, b) for A, b in blocks(X, y, *cuts)])
+    np.testing.assert_array_equal(record.predictions, expected)
+    np.testing.assert_array_equal(record.targets, y)
+    assert record.rows == N
+    assert record.metrics["mse"] == pytest.approx(mean_squared_error(y, expected), rel=1e-12)
+    assert record.metrics["mae"] == pytest.approx(mean_absolute_error(y, expected), rel=1e-12)
+    assert record.windowed == record.metrics
+    assert record.size == by_hand.size_ == 0
+    assert record.memory > 8 * 35**2 and record.seconds > 0
+
+
+def test_a_pair_of_arrays_is_a_stream(data):
+    (one,) = progressive(learner(), data)
+    (other,) = progressive(learner(), [data])
+    assert one.metrics == other.metrics
+
+
+@pytest.mark.parametrize("every", [1, 64, 300, 1000, 5000])
+@pytest.mark.parametrize("window", [None, 1, 50, 700])
+def test_records_are_exact_wherever_the_blocks_are_cut(data, every, window):
+    X, y = data
+    losses = (X.sum(axis=1) - y) ** 2
+    for cuts in [(), (1, 2, 500), range(50, N, 50)]:
+        records = list(progressive(Counting(), blocks(X, y, *cuts), "mse", every, window=window))
+        ends = [*range(every, N + 1, every)]
+        ends += [] if ends and ends[-1] == N else [N]
+        assert [record.rows for record in records] == ends
+        for record in records:
+            past = losses[: record.rows]
+            assert record.metrics["mse"] == pytest.approx(past.mean(), rel=1e-12)
+            recent = past[-(window or every) :]
+            assert record.windowed["mse"] == pytest.approx(recent.mean(), rel=1e-12)
+            assert record.size == 3
+
+
+def test_predictions_of_all_records_are_those_of_the_stream(data):
+    X, y = data
+    records = list(progressive(Counting(), blocks(X, y, 333), every=100, predictions=True))
+    np.testing.assert_array_equal(np.concatenate([r.predictions for r in records]), X.sum(axis=1))
+    np.testing.assert_array_equal(np.concatenate([r.targets for r in records]), y)
+    assert all(len(r.predictions) == 100 for r in records)
+
+
+def test_the_model_is_called_once_a_block_however_many_records(data):
+    """What keeps the harness cheap: calls are counted in blocks, not in rows or records."""
+    X, y = data
+    model = Counting()
+    list(progressive(model, blocks(X, y, 600), every=7, memory=False))
+    assert model.calls == [600, 400]
+
+
+def test_losses_are_computed_once_a_block(data):
+    X, y = data
+    calls = []
+
+    def loss(y, predictions):
+        calls.append(len(y))
+        return np.abs(y - predictions)
+
+    (*_, last) = progressive(Counting(), blocks(X, y, 600), [loss, "mae"], every=7)
+    assert calls == [600, 400]
+    assert last.metrics["loss"] == last.metrics["mae"]
+
+
+def test_a_long_block_is_given_in_pieces(monkeypatch):
+    monkeypatch.setattr("pronk.evaluate.validation.PIECE", 300)
+    model = Counting()
+    list(progressive(model, next(drifting(N))))
+    assert model.calls == [300, 300, 300, 100]
+
+
+def test_records_are_yielded_as_the_stream_goes(data):
+    X, y = data
+    read = []
+
+    def stream():
+        for i in range(0, N, 100):
+            read.append(i)
+            yield X[i : i + 100], y[i : i + 100]
+
+    records = progressive(Counting(), stream(), every=100)
+    assert read == []
+    next(records)
+    assert read == [0]
+
+
+def test_to_dict_holds_the_numbers(data):
+    (record,) = progressive(Counting(), data, predictions=True)
+    assert set(record.to_dict()) == {
+        "rows", "metrics", "windowed", "seconds", "microseconds_a_row", "size", "memory",
+    }  # fmt: skip
+
+
+# -- metrics -------------------------------------------------------------------------------------
+
+
+def test_labels_are_scored_by_errors(data):
+    X, y = data
+    labels = np.where(y > 0, "up", "down")
+    (record,) = progressive(learner("classification"), (X, labels), predictions=True)
+    expected = np.mean(record.predictions != labels)
+    assert record.metrics == {"error": pytest.approx(expected)}
+    (record,) = progressive(learner("classification"), (X, labels), ["accuracy", "error"])
+    assert record.metrics["accuracy"] == pytest.approx(1 - expected)
+
+
+def test_several_outputs_are_averaged(data):
+    X, y = data
+    Y = np.column_stack([y, 2 * y])
+    (record,) = progressive(learner(), (X, Y), ["mse", "rmse"], predictions=True)
+    assert record.metrics["mse"] == pytest.approx(np.mean((record.predictions - Y) ** 2))
+    assert record.metrics["rmse"] == pytest.approx(record.metrics["mse"] ** 0.5)
+
+
+def test_wrong_metrics_are_named(data):
+    with pytest.raises(ValueError, match=r"'msee' is not known; did you mean 'mse'"):
+        progressive(Counting(), data, "msee")
+    with pytest.raises(ValueError, match="'mean_squared_error' must return one loss a row"):
+        list(progressive(Counting(), data, mean_squared_error))
+    assert [metric.name for metric in get_metrics(["mse", METRICS["mae"]])] == ["mse", "mae"]
+
+
+# -- delay ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", [1, 5, 2000])
+def test_delayed_labels_against_a_loop_by_hand(data, delay):
+    X, y = data[0][:300], data[1][:300]
+    (record,) = progressive(learner(), blocks(X, y, 37, 200), delay=delay, predictions=True)
+    model, expected = learner(), []
+    for t in range(len(y)):
+        known = t - delay  # rows learned before row t is predicted
+        expected.append(model.predict(X[t : t + 1])[0] if known > 0 else 0.0)
+        if known >= 0:
+            model.partial_fit(X[known : known + 1], y[known : known + 1])
+    np.testing.assert_allclose(record.predictions, expected, atol=1e-10)
+    np.testing.assert_array_equal(record.targets, y)
+    assert record.rows == 300
+
+
+def test_no_delay_in_the_delayed_path_is_predict_then_learn(data):
+    """Labels one row late: the prediction for t + 1 does not know y_t."""
+    X, y = data[0][:50], data[1][:50]
+    model = learner()
+    list(progressive(model, (X, y), delay=3))
+    assert model.n_seen_ == 50  # all labels have come at the end
+
+
+def test_delayed_labels_of_a_classifier(data):
+    X, y = data[0][:60], np.where(data[1][:60] > 0, "up", "down")
+    (record,) = progressive(learner("classification"), (X, y), delay=4, predictions=True)
+    assert record.predictions[:5].tolist() == [None] * 5
+    assert set(record.predictions[5:]) <= {"up", "down"}
+    records = list(progressive(learner("classification"), (X, y), delay=4, every=20))
+    assert [r.rows for r in records] == [20, 40, 60]
+
+
+# -- other models --------------------------------------------------------------------------------
+
+
+def test_river_models_run_in_the_same_harness(data):
+    linear_model = pytest.importorskip("river.linear_model")
+    X, y = data
+    (record,) = progressive(linear_model.LinearRegression(), blocks(X, y, 300), predictions=True)
+    model, expected = linear_model.LinearRegression(), []
+    for x, target in zip(X.tolist(), y.tolist(), strict=True):
+        row = dict(enumerate(x))
+        expected.append(model.predict_one(row))
+        model.learn_one(row, target)
+    np.testing.assert_array_equal(record.predictions, expected)
+    assert record.metrics["mse"] == pytest.approx(np.mean((np.array(expected) - y) ** 2))
+    assert record.size is None and record.memory > 0
+    delayed = list(progressive(linear_model.LinearRegression(), (X, y), delay=2))
+    assert delayed[-1].rows == N
+
+
+def test_river_classifiers_get_the_names_of_the_columns(data):
+    linear_model = pytest.importorskip("river.linear_model")
+    X, y = data
+
+    class Stream(list):
+        columns = ["a", "b", "c", "d"]
+
+    model = linear_model.LogisticRegression()
+    (record,) = progressive(model, Stream([(X, y > 0)]))
+    assert set(model.weights) == set(Stream.columns)
+    assert list(record.metrics) == ["error"] and record.metrics["error"] < 0.5
+
+
+def test_other_models_are_refused(data):
+    with pytest.raises(TypeError, match="predict_then_learn"):
+        list(progressive(object(), data))
+
+
+def test_baselines(data):
+    X, y = data
+    means = np.concatenate([[0.0], np.cumsum(y)[:-1] / np.arange(1, N)])
+    model = RunningMean()
+    given = np.concatenate([model.predict_then_learn(A, b) for A, b in blocks(X, y, 3, 400)])
+    np.testing.assert_allclose(given, means, atol=1e-12)
+    assert model.predict(X[:2]) == pytest.approx(y.mean())
+    labels = (y > 0.5).tolist()
+    given = RunningMajority().predict_then_learn(X, labels).tolist()
+    assert given[0] is None
+    for t in range(1, N):
+        counts = [labels[:t].count(label) for label in (False, True)]
+        assert counts[given[t]] == max(counts)
+
+
+# -- wrong use -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", [{"every": 0}, {"window": 0}, {"delay": -1}])
+def test_counts_are_checked(data, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        progressive(Counting(), data, **wrong)
+
+
+def test_a_stream_without_rows_is_an_error():
+    with pytest.raises(ValueError, match="no rows"):
+        list(progressive(Counting(), []))
+
+
+def test_lengths_must_agree(data):
+    X, y = data
+    with pytest.raises(ValueError, match="one label a row"):
+        list(progressive(learner(), (X, y[:-1])))
+
+
+def test_evaluation_can_be_fed_by_hand(data):
+    X, y = data
+    evaluation = Evaluation(Counting(), "mse", every=400)
+    records = evaluation.feed(X[:500], y[:500]) + evaluation.feed(X[500:], y[500:])
+    last = evaluation.finish()
+    assert [r.rows for r in [*records, last]] == [400, 800, 1000]
+    for by_hand, record in zip(
+        [*records, last], progressive(Counting(), data, "mse", 400), strict=True
+    ):
+        assert by_hand.metrics == pytest.approx(record.metrics, rel=1e-12)
+
+
+def test_held_bytes_counts_arrays_once_and_no_code():
+    shared = np.zeros(10_000)
+
+    class Model:
+        def __init__(self):
+            self.a, self.b, self.rest = shared, shared[5:], {"list": [shared], "code": np.sum}
+
+    assert 80_000 <= held_bytes(Model()) < 83_000
