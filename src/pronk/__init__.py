@@ -4,10 +4,10 @@
 >>> import pronk
 >>> X = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
 >>> y = X[:, 0] * X[:, 1]
->>> learner = pronk.PKAWVRegressor(random_state=0)
+>>> learner = pronk.PKAWVRegressor(random_state=1)
 >>> predictions = learner.predict_then_learn(X, y)
 >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}")
-mean squared error 0.0113
+mean squared error 0.0088
 """
 
 from importlib import import_module as _import_module

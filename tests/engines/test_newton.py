@@ -1,12 +1,14 @@
 """The Newton engine against its definition, in any cut, and where it is hard."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from naive.awv import feature_awv
 from naive.ons import ons
-
 from pronk.engines import newton
 from pronk.engines.newton import Newton, OnlineNewton, Squared
 from pronk.parts.losses import get_loss
@@ -16,9 +18,7 @@ cuts_of_200 = st.lists(st.integers(1, 199), max_size=8, unique=True).map(sorted)
 
 def in_blocks(engine, Phi, Y, cuts):
     edges = [0, *cuts, len(Phi)]
-    return np.concatenate(
-        [engine.learn(Phi[i:j], Y[i:j]) for i, j in zip(edges, edges[1:], strict=False)]
-    )
+    return np.concatenate([engine.learn(Phi[i:j], Y[i:j]) for i, j in pairwise(edges)])
 
 
 @settings(deadline=None, max_examples=20)

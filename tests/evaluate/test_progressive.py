@@ -132,7 +132,8 @@ def test_records_are_yielded_as_the_stream_goes(data):
 def test_to_dict_holds_the_numbers(data):
     (record,) = progressive(Counting(), data, predictions=True)
     assert set(record.to_dict()) == {
-        "rows", "metrics", "windowed", "seconds", "microseconds_a_row", "size", "memory",
+        "rows", "unlabelled", "metrics", "windowed", "seconds", "microseconds_a_row", "size",
+        "memory",
     }  # fmt: skip
 
 

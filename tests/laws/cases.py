@@ -1,5 +1,8 @@
-"""Every learner there is, small enough to be tried a thousand times. A new name in the registry gets
-all the laws by itself; what it needs to be small, or further forms of it, are added here."""
+"""Every learner there is, small enough to be tried a thousand times.
+
+A new name in the registry gets all the laws by itself; what it needs to be small, or further forms
+of it, are added here.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
 import pronk
 
 #: What makes an algorithm interesting on 150 rows.

@@ -2,14 +2,16 @@
 
 import copy
 import pickle
+from itertools import pairwise
 
 import numpy as np
-import pronk
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws.cases import CASES
 from sklearn.base import clone
+
+import pronk
+from laws.cases import CASES
 
 every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
@@ -41,7 +43,7 @@ def test_cutting_the_stream_changes_nothing(case, cuts):
     whole, cut = case.make(), case.make()
     labels = whole.predict_then_learn(X, y)
     edges = [0, *cuts, len(X)]
-    parts = [cut.predict_then_learn(X[i:j], y[i:j]) for i, j in zip(edges, edges[1:], strict=False)]
+    parts = [cut.predict_then_learn(X[i:j], y[i:j]) for i, j in pairwise(edges)]
     if case.task == "regression":
         assert np.allclose(np.concatenate(parts), labels, rtol=0, atol=1e-8)
     else:
@@ -103,7 +105,7 @@ def test_the_first_row_of_the_next_call_is_predicted_as_predict_says(case):
         expected = current(learner, X[i : i + 1])
         size = learner.size_
         got = decisions(learner, X[i : i + 1], y[i : i + 1])
-        if learner.size_ == size or "kawv" not in case.algorithm and "krr" not in case.algorithm:
+        if learner.size_ == size or ("kawv" not in case.algorithm and "krr" not in case.algorithm):
             assert np.allclose(got, expected, rtol=0, atol=1e-10)
             same += 1
     assert same > 0

@@ -1,12 +1,14 @@
 """Kernel-AWV, kernel ridge, PKAWV and PKRR against their definitions, in uneven blocks."""
 
+from itertools import pairwise
+
 import numpy as np
-import pronk
 import pytest
+
+import pronk
 from naive import awv, features
 from naive.kernels import gaussian, laplacian
 from naive.kors import kors
-
 from pronk import (
     Gaussian,
     KernelAWVClassifier,
@@ -21,10 +23,7 @@ CUTS = [0, 1, 2, 9, 10, 75, 140, 141, 260]
 
 
 def in_blocks(learner, X, y, **options):
-    parts = [
-        learner.predict_then_learn(X[i:j], y[i:j], **options)
-        for i, j in zip(CUTS, CUTS[1:], strict=False)
-    ]
+    parts = [learner.predict_then_learn(X[i:j], y[i:j], **options) for i, j in pairwise(CUTS)]
     return np.concatenate(parts)
 
 
@@ -103,6 +102,8 @@ def test_points_given_beforehand(stream, anticipate):
     learner = PKAWVRegressor(Gaussian(0.6), dictionary=points, anticipate=anticipate)
     expected = awv.nystrom_awv_fixed(X, y, kernel_of_twin, 1.0, anticipate, points)
     assert np.allclose(in_blocks(learner, X, y), expected, rtol=0, atol=1e-8)
+    assert learner.size_ == 16
+    assert np.array_equal(learner.dictionary_, points)
 
 
 def test_the_limit_of_a_full_dictionary_is_kernel_awv(stream):

@@ -1,11 +1,11 @@
 """Certificates: what they say is what a recomputation from all rows says, and the bound holds."""
 
 import numpy as np
-import pronk
 import pytest
+
+import pronk
 from naive import features, regret
 from naive.kernels import gaussian
-
 from pronk import (
     FOGDRegressor,
     Gaussian,

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import polars as pl
-import pronk
 import pyarrow as pa
 import pytest
 from scipy import sparse
 
+import pronk
 from pronk import KernelAWVRegressor, Linear, PKAWVClassifier, PKAWVRegressor, Polynomial
 
 

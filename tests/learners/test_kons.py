@@ -1,10 +1,12 @@
-"""KONS, Sketched-KONS, PROS-N-KONS, CON-KONS, B-KONS against two derivations each, in uneven blocks."""
+"""The KONS family against two derivations of each algorithm, in uneven blocks."""
+
+from itertools import pairwise
 
 import numpy as np
 import pytest
+
 from naive import features, ons, pros
 from naive.kernels import gaussian, laplacian
-
 from pronk import (
     Gaussian,
     KONSClassifier,
@@ -27,10 +29,7 @@ LOSSES = [("regression", loss) for loss in REGRESSION] + [
 def in_blocks(learner, X, y):
     options = {"output": "decision"} if hasattr(learner, "decision_function") else {}
     return np.concatenate(
-        [
-            learner.predict_then_learn(X[i:j], y[i:j], **options)
-            for i, j in zip(CUTS, CUTS[1:], strict=False)
-        ]
+        [learner.predict_then_learn(X[i:j], y[i:j], **options) for i, j in pairwise(CUTS)]
     )
 
 
@@ -152,9 +151,7 @@ def test_classes_are_one_against_the_rest(make):
     rest = cut.predict_then_learn(X[30:], labels[30:], output="decision")
     assert np.allclose(rest, margins[30:], rtol=0, atol=1e-8)
     for c in range(3):
-        alone = make().predict_then_learn(
-            X, np.where(labels == c + 5, 1, -1), output="decision"
-        )
+        alone = make().predict_then_learn(X, np.where(labels == c + 5, 1, -1), output="decision")
         assert np.allclose(margins[:, c], alone, rtol=0, atol=1e-8)
 
 

@@ -1,13 +1,15 @@
 """Labels that are discovered on the way: against a row-by-row simulation of the rules."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from naive.awv import kernel_awv
 from naive.kernels import gaussian
 from naive.labels import classifier_awv
-
 from pronk import Gaussian, KernelAWVClassifier, PKAWVClassifier
 
 KINDS = {
@@ -40,7 +42,7 @@ def test_predictions_name_only_labels_of_earlier_rows(kind, order, cuts):
     learner = KernelAWVClassifier(Gaussian(0.7))
     edges = [0, *[c for c in cuts if c < len(y)], len(y)]
     parts = []
-    for i, j in zip(edges, edges[1:], strict=False):
+    for i, j in pairwise(edges):
         if i < j:
             parts += list(learner.predict_then_learn(X[i:j], y[i:j]))
     assert parts == list(expected)
@@ -68,7 +70,7 @@ def test_given_classes_are_kept_and_others_refused():
     assert learner.classes_.tolist() == [2, 3, 9]
     assert learner.decision_function(X).shape == (10, 3)
     before = learner.decision_function(X)
-    with pytest.raises(ValueError, match="label .*4.* at row 1"):
+    with pytest.raises(ValueError, match=r"label .*4.* at row 1"):
         learner.partial_fit(X[:2], [2, 4])
     with pytest.raises(ValueError, match="classes"):
         learner.partial_fit(X[:2], [2, 3], classes=[2, 3])

@@ -1,13 +1,13 @@
 """scikit-learn's own checks, pipelines and searches."""
 
 import numpy as np
-import pronk
 import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import pronk
 from pronk import Gaussian, PKAWVClassifier, PKAWVRegressor
 
 

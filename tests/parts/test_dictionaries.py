@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from naive.kernels import gaussian
 from naive.kors import kors
-
 from pronk.parts.dictionaries import KORS, FirstRows, UniformRows
 from pronk.parts.kernels import Gaussian
 from pronk.parts.randomness import Uniforms, make_seed

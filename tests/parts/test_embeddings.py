@@ -4,9 +4,9 @@ from math import comb, exp, factorial
 
 import numpy as np
 import pytest
+
 from naive import features as naive
 from naive import kernels, leverage
-
 from pronk.engines.embedded import FixedPoints
 from pronk.parts import leverage as fast_leverage
 from pronk.parts.embeddings import Fourier, Nystrom, Taylor, extend

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from naive import kernels as naive
 
+from naive import kernels as naive
 from pronk.parts import kernels
 from pronk.parts.kernels import Gaussian, Laplacian, Linear, Matern, Polynomial, get_kernel
 

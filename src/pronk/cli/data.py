@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -69,6 +69,19 @@ def check(
         raise SystemExit(1)
 
 
+class _Bars:
+    """A progress bar for each file."""
+
+    def __init__(self, bars: Any) -> None:
+        self.bars = bars
+        self.shown: dict[str, Any] = {}
+
+    def __call__(self, name: str, done: int, total: int | None) -> None:
+        if name not in self.shown:
+            self.shown[name] = self.bars.add_task(name, total=total)
+        self.bars.update(self.shown[name], completed=done)
+
+
 @data.command()
 def fetch(
     names: Annotated[list[str], typer.Argument(metavar="NAME..", help="Data sets to download.")],
@@ -94,14 +107,5 @@ def fetch(
             TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
         )  # fmt: skip
         with Progress(*columns, console=messages, transient=True) as bars:
-            shown: dict[str, int] = {}
-
-            def progress(
-                name: str, done: int, total: int | None, bars: Progress = bars, shown: dict[str, int] = shown
-            ) -> None:
-                if name not in shown:
-                    shown[name] = bars.add_task(name, total=total)
-                bars.update(shown[name], completed=done)
-
-            path = download(dataset, progress, mirror)
+            path = download(dataset, _Bars(bars), mirror)
         console.print(f"{dataset.name}: verified and stored as {path}", markup=False)

@@ -29,9 +29,7 @@ def paper(
     write_docs: Annotated[
         bool, typer.Option("--write-docs", help="Also write the page to docs/results.")
     ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run again what was run before.")
-    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run again what was run before.")] = False,
 ) -> None:
     """Make a table or figure of a paper again. Interrupted runs go on where they stopped."""
     from pronk.paper import Options, experiment

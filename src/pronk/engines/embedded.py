@@ -39,10 +39,13 @@ def chunks(n: int) -> Iterator[slice]:
 class FixedFeatures:
     """A learner in R^r behind a fixed map x -> phi(x)."""
 
-    points: Array | None = None
-
     def __init__(self, embedding: Embedding, learner: Newton | NewtonBank) -> None:
         self.embedding, self.learner = embedding, learner
+
+    @property
+    def points(self) -> Array | None:
+        """Points given beforehand; features without points have none."""
+        return getattr(self.embedding, "points", None)
 
     def learn(self, X: Array, Y: Array) -> Array:
         """Predict then learn each row."""

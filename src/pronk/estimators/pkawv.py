@@ -148,10 +148,10 @@ class PKAWVRegressor(_PKAWV, OnlineRegressor):
     >>> from pronk import Gaussian, PKAWVRegressor
     >>> X = np.random.default_rng(0).uniform(-3, 3, (5000, 1))
     >>> y = np.sin(2 * X[:, 0])
-    >>> learner = PKAWVRegressor(Gaussian(0.5), alpha=0.1, random_state=0)
+    >>> learner = PKAWVRegressor(Gaussian(0.5), alpha=0.1, random_state=1)
     >>> predictions = learner.predict_then_learn(X, y)
     >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}, {learner.size_} points")
-    mean squared error 0.0015, 51 points
+    mean squared error 0.0021, 119 points
     """
 
 
@@ -169,5 +169,5 @@ class PKAWVClassifier(_PKAWV, OnlineClassifier):
     >>> learner = PKAWVClassifier(features="taylor", degree=3)
     >>> labels = learner.predict_then_learn(X, y)
     >>> print(f"error {np.mean(labels != y):.3f}")
-    error 0.029
+    error 0.042
     """

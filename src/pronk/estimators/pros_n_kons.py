@@ -111,10 +111,10 @@ class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
     >>> from pronk import Gaussian, ProsNKONSRegressor
     >>> X = np.random.default_rng(0).uniform(-3, 3, (5000, 1))
     >>> y = np.sin(2 * X[:, 0])
-    >>> learner = ProsNKONSRegressor(Gaussian(0.5), restart=False, random_state=0)
+    >>> learner = ProsNKONSRegressor(Gaussian(0.5), restart=False, random_state=1)
     >>> predictions = learner.predict_then_learn(X, y)
     >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}, {learner.size_} points")
-    mean squared error 0.0000, 00 points
+    mean squared error 0.0021, 119 points
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -170,9 +170,9 @@ class ProsNKONSClassifier(_ProsNKONS, OnlineNewtonClassifier):
     >>> from pronk import ProsNKONSClassifier
     >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
     >>> y = np.sign(X[:, 0] * X[:, 1])
-    >>> labels = ProsNKONSClassifier(restart=False, random_state=0).predict_then_learn(X, y)
+    >>> labels = ProsNKONSClassifier(restart=False, random_state=1).predict_then_learn(X, y)
     >>> print(f"error {np.mean(labels != y):.3f}")
-    error 0.000
+    error 0.060
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -74,10 +74,10 @@ class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
     >>> from pronk import SketchedKONSRegressor
     >>> X = np.random.default_rng(0).uniform(-3, 3, (500, 1))
     >>> y = np.sin(2 * X[:, 0])
-    >>> learner = SketchedKONSRegressor(random_state=0)
+    >>> learner = SketchedKONSRegressor(random_state=1)
     >>> predictions = learner.predict_then_learn(X, y)
     >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}")
-    mean squared error 0.0000
+    mean squared error 0.0244
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -1,4 +1,4 @@
-"""Saved learners: one safetensors file, arrays plus a JSON header, no pickle.
+"""Saved learners and checkpoints: one safetensors file, arrays plus a JSON header, no pickle.
 
 The header names the class, its parameters and the fitted state; arrays of that tree stand in the
 file by their path. A SHA-256 over header and arrays catches what the container does not. The file
@@ -7,6 +7,7 @@ is written beside its place, synced and renamed, so a crash leaves the old file 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import importlib
 import json
@@ -30,6 +31,9 @@ FORMAT = 1
 _ARRAY = "__array__"
 _KERNEL = "__kernel__"
 
+#: The class that the header of a checkpoint names; its state holds a model beside other things.
+CHECKPOINT = "checkpoint"
+
 
 class ModelFileError(ValueError):
     """The file is not a pronk model, is damaged, or needs something that was not given."""
@@ -37,27 +41,63 @@ class ModelFileError(ValueError):
 
 def save(learner: Any, path: str | Path) -> None:
     """Write a fitted learner to ``path``, whole or not at all."""
-    arrays: dict[str, NDArray[Any]] = {}
-    header = {
-        "format": FORMAT,
-        "pronk": __version__,
-        "class": type(learner).__name__,
-        "params": _pack(learner.get_params(deep=False), "params", arrays),
-        "state": _pack(learner._fitted_state(), "state", arrays),
-    }
-    text = json.dumps(header, sort_keys=True)
-    metadata = {"pronk": text, "sha256": _digest(text, arrays)}
-    _write(Path(path), safetensors_numpy.save(arrays, metadata=metadata))
+    tree = learner_tree(learner)
+    _save(tree["class"], tree["params"], tree["state"], Path(path))
+
+
+def save_checkpoint(tree: dict[str, Any], path: str | Path) -> None:
+    """Write a tree of arrays, numbers and text, whole or not at all.
+
+    Under "model" it holds a `learner_tree`, or nothing yet.
+    """
+    _save(CHECKPOINT, {}, tree, Path(path))
 
 
 def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
     """Read a learner that `save` wrote. A learner with a user's kernel needs that ``kernel``.
 
-    Nothing in the file is ever executed. A file that is foreign, truncated or altered gives a
-    ModelFileError, which is a ValueError.
+    Of a checkpoint of `pronk run` it reads the model. Nothing in the file is ever executed. A file
+    that is foreign, truncated or altered gives a ModelFileError, which is a ValueError.
     """
     header, arrays = _read(Path(path))
-    params = _unpack(header["params"], arrays)
+    if header["class"] == CHECKPOINT:
+        return learner_from_tree(_unpack(header["state"]["model"], arrays), path, kernel)
+    tree = {
+        "class": header["class"],
+        "params": _unpack(header["params"], arrays),
+        "state": _unpack(header["state"], arrays),
+    }
+    return learner_from_tree(tree, path, kernel)
+
+
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read a tree that `save_checkpoint` wrote."""
+    header, arrays = _read(Path(path))
+    if header["class"] != CHECKPOINT:
+        raise ModelFileError(f"{path} is a saved model ({header['class']}), not a checkpoint")
+    tree: dict[str, Any] = _unpack(header["state"], arrays)
+    return tree
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """The header of a file whose checksum holds: "format", "pronk", "class" and more."""
+    return _read(Path(path))[0]
+
+
+def learner_tree(learner: Any) -> dict[str, Any]:
+    """A fitted learner as its class's name, its parameters and its state."""
+    return {
+        "class": type(learner).__name__,
+        "params": learner.get_params(deep=False),
+        "state": learner._fitted_state(),
+    }
+
+
+def learner_from_tree(
+    tree: dict[str, Any], path: str | Path, kernel: Callable[..., Any] | None = None
+) -> Any:
+    """The learner that `learner_tree` described; ``path`` is for messages."""
+    params = tree["params"]
     if params.get("kernel") == {_KERNEL: "user"}:
         if kernel is None:
             raise ModelFileError(
@@ -65,9 +105,23 @@ def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
                 "call load(path, kernel=function)"
             )
         params["kernel"] = kernel
-    learner = _learner_class(header["class"], path)(**params)
-    learner._restore(_unpack(header["state"], arrays))
+    learner = _learner_class(tree["class"], path)(**params)
+    learner._restore(tree["state"])
     return learner
+
+
+def _save(kind: str, params: Any, state: Any, path: Path) -> None:
+    arrays: dict[str, NDArray[Any]] = {}
+    header = {
+        "format": FORMAT,
+        "pronk": __version__,
+        "class": kind,
+        "params": _pack(params, "params", arrays),
+        "state": _pack(state, "state", arrays),
+    }
+    text = json.dumps(header, sort_keys=True)
+    metadata = {"pronk": text, "sha256": _digest(text, arrays)}
+    _write(path, safetensors_numpy.save(arrays, metadata=metadata))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -126,6 +180,13 @@ def _write(path: Path, data: bytes) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def remove_leftovers(path: str | Path) -> None:
+    """Remove the files that writers of ``path`` left beside it when they were killed."""
+    path = Path(path)
+    for other in path.parent.glob(f".{glob.escape(path.name)}.????????"):
+        other.unlink(missing_ok=True)
 
 
 def _pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:

@@ -13,6 +13,7 @@ class Adapter(Protocol):
     """A model as the evaluation calls it."""
 
     def predict_then_learn(self, X: Any, y: NDArray[Any]) -> NDArray[Any]: ...
+    def predict(self, X: Any) -> NDArray[Any]: ...
     def predict_row(self, X: Any) -> Any: ...
     def learn(self, X: Any, y: NDArray[Any]) -> None: ...
 
@@ -24,15 +25,21 @@ class Blocks:
         self.model = model
         self.predict_then_learn = model.predict_then_learn
         self._first: Any = None if labels else 0.0
-        self._started = bool(getattr(model, "__sklearn_is_fitted__", lambda: True)())
+        self._started = False
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predictions that change nothing; 0, or no label, before anything was learned."""
+        if not self._started:
+            self._started = bool(getattr(self.model, "__sklearn_is_fitted__", lambda: True)())
+        if self._started:
+            return np.asarray(self.model.predict(X))
+        return np.full(X.shape[0], self._first)
 
     def predict_row(self, X: Any) -> Any:
-        """The prediction for one row; 0, or no label, before anything was learned."""
-        return self.model.predict(X)[0] if self._started else self._first
+        return self.predict(X)[0]
 
     def learn(self, X: Any, y: NDArray[Any]) -> None:
         self.model.partial_fit(X, y)
-        self._started = True
 
 
 class Rows:
@@ -50,8 +57,11 @@ class Rows:
             self.model.learn_one(x, target)
         return self._array(predictions)
 
+    def predict(self, X: Any) -> NDArray[Any]:
+        return self._array([self.model.predict_one(x) for x in self._dicts(X)])
+
     def predict_row(self, X: Any) -> Any:
-        return self._array([self.model.predict_one(x) for x in self._dicts(X)])[0]
+        return self.predict(X)[0]
 
     def learn(self, X: Any, y: NDArray[Any]) -> None:
         for x, target in zip(self._dicts(X), y.tolist(), strict=True):

@@ -43,6 +43,14 @@ class RunningMean:
         """The mean so far."""
         return np.full(len(X), self.total / max(self.rows, 1))
 
+    def to_state(self) -> dict[str, Any]:
+        """Everything it knows."""
+        return {"rows": self.rows, "total": self.total}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `to_state` gave."""
+        self.rows, self.total = state["rows"], state["total"]
+
 
 class RunningMajority:
     """Predict the most frequent label so far, the one seen first among equals.
@@ -79,3 +87,12 @@ class RunningMajority:
     def predict(self, X: Any) -> NDArray[Any]:
         """The most frequent label so far."""
         return np.full(len(X), self.best, dtype=object)
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything it knows; the labels in the order they came."""
+        return {"labels": list(self.counts), "counts": list(self.counts.values()), "best": self.best}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `to_state` gave."""
+        self.counts = Counter(dict(zip(state["labels"], state["counts"], strict=True)))
+        self.best = state["best"]

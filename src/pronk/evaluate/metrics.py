@@ -111,16 +111,28 @@ class Averages:
             self._held -= len(self._recent.popleft())
 
     def mean(self) -> float:
-        """The metric over all rows."""
+        """The metric over all rows; NaN before the first."""
+        if not self.rows:
+            return math.nan
         return self.metric.finish(self.total / self.rows)
 
     def recent(self) -> float:
         """The metric over the last ``window`` rows, or over all if there are fewer."""
-        if self.window is None:
+        if self.window is None or not self._recent:
             return self.mean()
         oldest = self._recent[0][max(0, self._held - self.window) :]
         total = float(oldest.sum()) + sum(float(losses.sum()) for losses in self._others())
         return self.metric.finish(total / min(self._held, self.window))
+
+    def to_state(self) -> dict[str, Any]:
+        """Sums, and the losses of the last rows block by block: they are added in that order."""
+        return {"rows": self.rows, "total": self.total, "recent": list(self._recent)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `to_state` gave."""
+        self.rows, self.total = state["rows"], state["total"]
+        self._recent = deque(state["recent"])
+        self._held = sum(len(losses) for losses in self._recent)
 
     def _others(self) -> Iterable[Array]:
         blocks = iter(self._recent)

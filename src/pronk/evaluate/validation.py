@@ -3,6 +3,8 @@
 The learner gets whole blocks and the losses are vectors, so the evaluation costs some NumPy calls
 a block, not a row. A record has its metrics exactly at its row, wherever the blocks are cut; its
 time and size are those at the end of the block that holds the row.
+
+A row without a label (NaN of a number, None of a label) is predicted and changes nothing else.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from time import perf_counter
 from typing import Any
 
@@ -43,17 +46,20 @@ class Record:
     predictions: NDArray[Any] | None = field(default=None, repr=False)
     """Of the rows since the last record, if asked for."""
     targets: NDArray[Any] | None = field(default=None, repr=False)
-    """The targets of those rows."""
+    """The targets of those rows; NaN or None where a row had none."""
+    unlabelled: int = 0
+    """Rows without a label so far, which were predicted only."""
 
     @property
     def microseconds_a_row(self) -> float:
         """Time in the model for one row."""
-        return 1e6 * self.seconds / self.rows
+        return 1e6 * self.seconds / max(1, self.rows + self.unlabelled)
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, for JSON; without predictions."""
         return {
             "rows": self.rows,
+            "unlabelled": self.unlabelled,
             "metrics": dict(self.metrics),
             "windowed": dict(self.windowed),
             "seconds": self.seconds,
@@ -90,9 +96,11 @@ class Evaluation:
         self.window = window if window is not None else every
         self.delay = delay
         self.rows = 0
+        self.unlabelled = 0
         self.seconds = 0.0
         self._metrics = None if metrics is None else get_metrics(metrics)
         self._columns = columns
+        self._labels: bool | None = None
         self._adapter: Adapter | None = None
         self._averages: list[Averages] = []
         self._waiting: deque[tuple[Any, Any, Any]] = deque()  # x, y, prediction
@@ -107,13 +115,53 @@ class Evaluation:
         adapter = self._adapter or self._start(y)
         records = []
         for piece, targets in _pieces(X, y):
-            began = perf_counter()
+            missing = _without_label(targets)
             if self.delay:
-                targets, predictions = self._delayed(adapter, piece, targets)
+                records += self._feed_delayed(adapter, piece, targets)
+            elif missing is None:
+                records += self._feed_labelled(adapter, piece, targets)
             else:
-                predictions = adapter.predict_then_learn(piece, targets)
-            self.seconds += perf_counter() - began
-            records += self._score(targets, np.asarray(predictions))
+                for rows, unlabelled in _runs(missing):
+                    feed = self._feed_unlabelled if unlabelled else self._feed_labelled
+                    records += feed(adapter, piece[rows], _plain(targets[rows]))
+        return records
+
+    def _feed_labelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
+        began = perf_counter()
+        predictions = adapter.predict_then_learn(X, y)
+        self.seconds += perf_counter() - began
+        return self._score(y, np.asarray(predictions))
+
+    def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
+        began = perf_counter()
+        predictions = adapter.predict(X)
+        self.seconds += perf_counter() - began
+        self._pass_by(y, predictions)
+        return []
+
+    def _feed_delayed(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
+        began = perf_counter()
+        targets, predictions = self._delayed(adapter, X, y)
+        self.seconds += perf_counter() - began
+        return self._score_mixed(targets, predictions)
+
+    def _pass_by(self, y: NDArray[Any], predictions: NDArray[Any]) -> None:
+        """Count rows without a label."""
+        self.unlabelled += len(y)
+        if self._keep:
+            self._kept.append((y, predictions))
+
+    def _score_mixed(self, y: NDArray[Any], predictions: NDArray[Any]) -> list[Record]:
+        """As `_score`, where some rows may have no label."""
+        missing = _without_label(y)
+        if missing is None:
+            return self._score(y, predictions)
+        records = []
+        for rows, unlabelled in _runs(missing):
+            if unlabelled:
+                self._pass_by(y[rows], predictions[rows])
+            else:
+                records += self._score(_plain(y[rows]), predictions[rows])
         return records
 
     def finish(self) -> Record | None:
@@ -121,19 +169,51 @@ class Evaluation:
         if self._waiting and self._adapter is not None:
             rows, targets, predictions = zip(*self._waiting, strict=True)
             self._waiting.clear()
-            y = np.array(targets)
             began = perf_counter()
-            for x, target in zip(rows, y, strict=True):
-                self._adapter.learn(x, np.array([target]))
+            for x, target in zip(rows, targets, strict=True):
+                self._learn_one(self._adapter, x, target)
             self.seconds += perf_counter() - began
             self.every = None  # one record for the rest
-            self._score(y, _column(predictions))
+            self._score_mixed(_column(targets), _column(predictions))
         if not self.rows:
-            raise ValueError("the stream has no rows")
-        return self._record() if self.rows > self._recorded else None
+            what = "has no row with a label" if self.unlabelled else "has no rows"
+            raise ValueError(f"the stream {what}")
+        fresh = self.rows + self.unlabelled > self._recorded
+        return self._record() if fresh else None
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything but the model and the arguments, for a checkpoint between two blocks."""
+        if self._kept:
+            raise ValueError("predictions wait for a record: call record() first")
+        waiting = [[np.asarray(x), y, prediction] for x, y, prediction in self._waiting]
+        return {
+            "rows": self.rows,
+            "unlabelled": self.unlabelled,
+            "seconds": self.seconds,
+            "recorded": self._recorded,
+            "labels": self._labels,
+            "averages": [average.to_state() for average in self._averages],
+            "waiting": waiting,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `to_state` gave; made with the same arguments, its model restored."""
+        self.rows, self.unlabelled = state["rows"], state["unlabelled"]
+        self.seconds, self._recorded = state["seconds"], state["recorded"]
+        if state["labels"] is None:
+            return
+        self._begin(state["labels"])
+        for average, held in zip(self._averages, state["averages"], strict=True):
+            average.restore(held)
+        self._waiting = deque((x, y, prediction) for x, y, prediction in state["waiting"])
 
     def _start(self, y: NDArray[Any]) -> Adapter:
-        labels = predicts_labels(self.model, y)
+        return self._begin(predicts_labels(self.model, y))
+
+    def _begin(self, labels: bool) -> Adapter:
+        self._labels = labels
         self._adapter = adapt(self.model, labels, self._columns)
         if self._metrics is None:
             self._metrics = get_metrics(DEFAULTS["classification" if labels else "regression"])
@@ -150,12 +230,17 @@ class Evaluation:
             self._waiting.append((x, y[i], adapter.predict_row(x)))
             if len(self._waiting) > self.delay:
                 x, target, prediction = self._waiting.popleft()
-                adapter.learn(x, np.array([target]))
+                self._learn_one(adapter, x, target)
                 arrived.append((target, prediction))
         if not arrived:
             return y[:0], y[:0]
         targets, predictions = zip(*arrived, strict=True)
-        return np.array(targets), _column(predictions)
+        return _column(targets), _column(predictions)
+
+    def _learn_one(self, adapter: Adapter, x: Any, target: Any) -> None:
+        y = _column([target])
+        if _without_label(y) is None:
+            adapter.learn(x, y)
 
     def _score(self, y: NDArray[Any], predictions: NDArray[Any]) -> list[Record]:
         """Count the losses, stopping at the rows where a record is due."""
@@ -178,10 +263,14 @@ class Evaluation:
             start = end
         return records
 
+    def record(self) -> Record:
+        """The state now, with the predictions since the last record."""
+        return self._record()
+
     def _record(self) -> Record:
-        self._recorded = self.rows
+        self._recorded = self.rows + self.unlabelled
         targets, predictions = None, None
-        if self._keep:
+        if self._keep and self._kept:
             targets = np.concatenate([pair[0] for pair in self._kept])
             predictions = np.concatenate([pair[1] for pair in self._kept])
             self._kept = []
@@ -195,6 +284,7 @@ class Evaluation:
             memory=held_bytes(self.model) if self._weigh else None,
             predictions=predictions,
             targets=targets,
+            unlabelled=self.unlabelled,
         )
 
 
@@ -276,8 +366,31 @@ def _pieces(X: Any, y: NDArray[Any]) -> Iterator[tuple[Any, NDArray[Any]]]:
         yield X[start : start + PIECE], y[start : start + PIECE]
 
 
+def _without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Which rows have no label; None if all have."""
+    if y.dtype.kind == "f":
+        missing = np.isnan(y) if y.ndim == 1 else np.isnan(y).all(axis=1)
+    elif y.dtype == object:
+        missing = np.array([value is None or value != value for value in y.tolist()], dtype=bool)
+    else:
+        return None
+    return missing if missing.any() else None
+
+
+def _runs(flags: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:
+    """Rows in a row with the same flag."""
+    starts = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
+    for start, end in pairwise(starts):
+        yield slice(start, end), bool(flags[start])
+
+
+def _plain(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels without gaps as an array of their own kind."""
+    return np.array(y.tolist()) if y.dtype == object and y.tolist()[0] is not None else y
+
+
 def _column(values: Sequence[Any]) -> NDArray[Any]:
-    """Predictions made one by one as an array; labels may begin with None."""
+    """Predictions or targets that came one by one, as an array; some labels may be None."""
     if any(value is None for value in values):
         column = np.empty(len(values), dtype=object)
         column[:] = values

@@ -12,10 +12,11 @@ from pronk.paper.dualsvrg_2 import (
     PRECISIONS,
     SETS,
     SUBSTITUTES,
-    _rows_of,
     baselines,
+    choosing,
     data_view,
     grid,
+    rows_of,
     said,
     variants,
 )
@@ -64,16 +65,15 @@ def choose(options: Options, _: list[Record]) -> list[Job]:
                     {"precision": g, "C": C} for g, C in product(PRECISIONS[:-1], MACHINES)
                 ]
             elif settings["algorithm"].startswith("bsgd"):
-                rows = _rows_of(name)
                 choices = [
-                    {"precision": g, "alpha": power / rows}
-                    for g, power in product(PRECISIONS, LAMBDAS[::2])
+                    {"precision": g, "alpha": power / rows_of(name)}
+                    for g, power in product(PRECISIONS, LAMBDAS)
                 ]
             else:
-                choices = grid(settings["algorithm"], _rows_of(name))
+                choices = grid(settings["algorithm"], rows_of(name))
             if options.quick:
                 choices = choices[:: max(1, len(choices) // 4)]
-            rows = 500 if options.quick else CHOOSING
+            rows = choosing(options, settings.get("algorithm", ""))
             search = {**settings, "rows": rows, "grid": choices}
             jobs.append(Job(label, name, "work:select", 10_000, search, _training(name)))
     return jobs

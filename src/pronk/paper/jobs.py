@@ -1,226 +1,38 @@
-"""Jobs: one learner (or one computation), one data set, one seed; run once and kept.
-
-A job is plain data, so that it can go to another process and that its settings are its identity: a
-finished job's record is a line of JSON under a key made of them, and is never computed twice. The
-linear algebra of a job uses one thread; two jobs run side by side in two processes.
-"""
+"""The jobs of a paper: one learner (or one computation), one data set, one seed."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import math
-import os
-import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from functools import cache
-from importlib import import_module
-from multiprocessing import get_context
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar
 
-from pronk._version import __version__
+from pronk.evaluate import study
+from pronk.evaluate.study import Record, Store, made_by, perform, run
 from pronk.paper.data import View
 
-Record = dict[str, Any]
+__all__ = ["Job", "Record", "Store", "as_view", "made_by", "perform", "run", "view"]
 
 
 @dataclass(frozen=True)
-class Job:
-    """What to compute. ``label`` and ``group`` only say where the result is shown."""
+class Job(study.Job):
+    """A job whose view is a data set and its scaling (`pronk.paper.data.View`)."""
 
-    label: str
-    """Name of the row, for people."""
-    group: str
-    """Name of the section, usually the data set."""
-    work: str
-    """Function that does it, "module:name" within this package; gets the job, returns a dict."""
-    seed: int
-    settings: dict[str, Any] = field(default_factory=dict)
-    """Everything the result depends on, as JSON."""
-    view: dict[str, Any] = field(default_factory=dict)
-    """The data set and its scaling (`pronk.paper.data.View`)."""
-
-    @property
-    def key(self) -> str:
-        """Equal for equal work of the same version."""
-        said = [self.work, self.seed, self.settings, self.view, __version__]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:20]
+    package: ClassVar[str] = "pronk.paper"
 
     def data(self) -> View:
         """The data set and its scaling."""
-        pairs = {name: tuple(v) if isinstance(v, list) else v for name, v in self.view.items()}
-        return View(**pairs)
+        return as_view(self.view)
+
+
+def as_view(choices: dict[str, Any]) -> View:
+    """A view from JSON, which has no tuples."""
+    pairs: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in choices.items()
+    }
+    return View(**pairs)
 
 
 def view(**choices: Any) -> dict[str, Any]:
     """A view as a job holds it."""
-    return json.loads(json.dumps(asdict(View(**choices))))  # type: ignore[no-any-return]
-
-
-class Store:
-    """Records by key, one line of JSON each; a line that was cut off by an interrupt is ignored."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._records: dict[str, Record] = {}
-        if path.is_file():
-            with path.open(encoding="utf-8") as file:
-                for line in file:
-                    record = _parsed(line)
-                    if record is not None:
-                        self._records[record["key"]] = record
-
-    def get(self, job: Job) -> Record | None:
-        return self._records.get(job.key)
-
-    def add(self, job: Job, result: dict[str, Any]) -> Record:
-        """Keep a result; it is on the disk when this returns."""
-        record = {"key": job.key, **asdict(job), "result": result, "made": made_by()}
-        line = json.dumps(_jsonable(record), sort_keys=True)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b") as file:
-            # An interrupted run may have left half a line.
-            if file.tell() and not _ends_with_newline(file):
-                file.write(b"\n")
-            file.write(line.encode() + b"\n")
-        kept: Record = json.loads(line)
-        self._records[job.key] = kept
-        return kept
-
-
-def _ends_with_newline(file: Any) -> bool:
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) == b"\n")
-
-
-def _parsed(line: str) -> Record | None:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) and "key" in record and "result" in record else None
-
-
-def _jsonable(value: Any) -> Any:
-    """NumPy numbers as Python's; NaN and infinity, which JSON has not, as None."""
-    if isinstance(value, dict):
-        return {str(name): _jsonable(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _jsonable(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-@cache
-def _versions() -> dict[str, Any]:
-    import numba
-    import numpy
-    import scipy
-    import sklearn
-
-    return {
-        "pronk": __version__,
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-        "numba": numba.__version__,
-        "scikit-learn": sklearn.__version__,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-    }
-
-
-def made_by() -> dict[str, Any]:
-    """Versions and machine behind a record."""
-    return dict(_versions())
-
-
-# -- running -----------------------------------------------------------------------------------
-
-
-def perform(job: Job) -> dict[str, Any]:
-    """Do a job with one thread of linear algebra; its result."""
-    from threadpoolctl import threadpool_limits
-
-    module, _, name = job.work.partition(":")
-    work = getattr(import_module(f"pronk.paper.{module}"), name)
-    with threadpool_limits(1):
-        result: dict[str, Any] = work(job)
-    return result
-
-
-def run(
-    jobs: Sequence[Job],
-    store: Store,
-    workers: int = 1,
-    done: Callable[[Job, bool], None] | None = None,
-) -> list[Record]:
-    """The records of the jobs, in order; those in the store are not run again.
-
-    ``done`` is called with each job and whether it was run now. Jobs of one data set follow each
-    other, so that it is read once.
-    """
-    waiting: dict[str, Job] = {}
-    for job in jobs:
-        if store.get(job) is None:
-            waiting.setdefault(job.key, job)
-        elif done is not None:
-            done(job, False)
-    ordered = sorted(waiting.values(), key=lambda job: json.dumps(job.view, sort_keys=True))
-    performed = _in_turn(ordered) if workers <= 1 or len(ordered) < 2 else _side(ordered, workers)
-    for job, result in performed:
-        store.add(job, result)
-        if done is not None:
-            done(job, True)
-    found = []
-    for job in jobs:
-        record = store.get(job)
-        assert record is not None
-        # The same work may be shown in two places.
-        found.append({**record, "label": job.label, "group": job.group})
-    return found
-
-
-def _in_turn(jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
-    for job in jobs:
-        yield job, perform(job)
-
-
-def _side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Jobs in ``workers`` processes. Stopped from outside, no new job begins."""
-    left = iter(jobs)
-    with _one_thread(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        running: dict[Future[dict[str, Any]], Job] = {}
-        try:
-            while True:
-                while len(running) < workers and (job := next(left, None)) is not None:
-                    running[pool.submit(perform, job)] = job
-                if not running:
-                    return
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
-                    yield running.pop(future), future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes started here load their linear algebra with one thread."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+    held: dict[str, Any] = json.loads(json.dumps(asdict(View(**choices))))
+    return held

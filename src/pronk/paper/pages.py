@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from pronk.evaluate import study
 from pronk.paper import data
 from pronk.paper.experiment import Experiment, Options, Page, Section
 from pronk.paper.jobs import Job, Record, Store, run
@@ -27,7 +28,7 @@ def run_experiment(
     store: Store,
     workers: int = 1,
     started: Callable[[list[Job]], None] | None = None,
-    done: Callable[[Job, bool], None] | None = None,
+    done: Callable[[study.Job, bool], None] | None = None,
 ) -> list[Record]:
     """All phases; the records of the last one. ``started`` is told the jobs of each phase."""
     for name in options.data:

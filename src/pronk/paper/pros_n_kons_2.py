@@ -19,6 +19,7 @@ from pronk.paper.experiment import (
 from pronk.paper.jobs import Job, Record, view
 from pronk.paper.printed import PROS_N_KONS_2
 from pronk.paper.pros_n_kons_1 import FORMS, KONS
+from pronk.paper.work import HINGE_ROWS
 
 SETS = ("ijcnn1", "cod-rna")
 RUNS = 15
@@ -58,9 +59,7 @@ def _learners(seed: int) -> list[tuple[str, dict[str, Any]]]:
         learners += [(f"0|FOGD|eta={step:g}", fogd), (f"0|NOGD|eta={step:g}", nogd)]
     for alpha in (1e-6, 1e-5, 1e-4):
         dual = {"bandwidth": 8.0, "alpha": alpha, "budget": 100, "n_features": 100}
-        learners.append(
-            (f"0|Dual-SGD|alpha={alpha:g}", {"algorithm": "dual-sgd", "params": dual})
-        )
+        learners.append((f"0|Dual-SGD|alpha={alpha:g}", {"algorithm": "dual-sgd", "params": dual}))
     for alpha in ALPHAS:
         for form, bandwidth in FORMS.items():
             for reading, choice in READINGS.items():
@@ -74,7 +73,7 @@ def _learners(seed: int) -> list[tuple[str, dict[str, Any]]]:
                     settings: dict[str, Any] = {"algorithm": algorithm, "params": params}
                     # The comparator depends on the dictionary only, and its spread is small.
                     if name == "CON-KONS" and choice["loss"] == "squared_hinge" and seed == 0:
-                        settings["hindsight"] = True
+                        settings["hindsight"] = {"batch": alpha}
                     learners.append((f"{alpha:g}|{name}|{reading}, {form}", settings))
     return learners
 
@@ -92,12 +91,10 @@ def page(options: Options, records: list[Record]) -> Page:
                 found = of(records, group, label)
                 printed = PROS_N_KONS_2[group][alpha]
                 rows.append(table_row(name, setting, summarise(found), printed[name], True))
-                best = summarise(found, "hindsight")
+                best = summarise(found, "batch")
                 if best is not None:
                     form = setting.rpartition(", ")[2]
-                    rows.append(
-                        table_row("BATCH", form, best, printed["BATCH"], True, timed=False)
-                    )
+                    rows.append(table_row("BATCH", form, best, printed["BATCH"], True, timed=False))
             title = f"{group}, " + (f"alpha = gamma = {alpha:g}" if alpha else "first order")
             sections.append(Section(title, HEADER, rows))
     return Page(
@@ -129,8 +126,9 @@ NOTES = [
     "in [-1, 1], also at the row after an addition).",
     "**FOGD, NOGD and Dual-SGD** are quoted in the paper from other papers with other kernels and "
     "tuned steps. Here they have the kernel exp(-r²/128) and three steps each (NOGD: rank 20).",
-    "**BATCH**: the hinge loss over the final dictionary's span, penalty alpha |f|², one run; the "
-    "paper states neither loss nor regularisation.",
+    "**BATCH**: least hinge loss over the final dictionary's span with the penalty alpha |f|²; "
+    f"one run, chosen on the first {HINGE_ROWS:,} rows and scored on all (the exact one costs more "
+    "than all learners together); the paper states neither loss nor regularisation.",
     "**Time**: the paper's seconds are those of its authors' program and machine.",
 ]
 

@@ -4,7 +4,7 @@
 >>> from pronk.parts.kernels import Gaussian
 >>> X = np.linspace(0, 1, 50)[:, None]
 >>> print(round(effective_dimension(Gaussian(0.2)(X, X), gamma=1.0), 3))
-3.828
+4.505
 """
 
 from __future__ import annotations

@@ -38,6 +38,8 @@ Array = NDArray[np.float64]
 
 #: What may be left of the objective, as a share of its value at f = 0.
 TOLERANCE = 1e-10
+#: The same for the barrier, whose clip - f(x_t) has few digits left near the end of its path.
+_BARRIER_TOLERANCE = 1e-8
 #: Beyond this share the caller is warned.
 _POOR = 1e-6
 _MOST_STEPS = 200
@@ -137,22 +139,24 @@ def minimise_within(space: Space, y: Array, loss: Loss, clip: float) -> Solution
     for _ in range(12):
         nu_mu = 2.0 * len(y) * mu
         terms = _Terms(y, loss, clip, mu)
-        centre = _newton_from(f, space, terms, 0.1 * nu_mu, scale)
+        centre = _newton_from(f, space, terms, 0.1 * nu_mu, scale, most=40)
         f = centre.coefficients
         if centre.gap + nu_mu < best.gap:
             best = Solution(f, centre.values, centre.gap + nu_mu)
-        if nu_mu <= TOLERANCE * scale:
-            break
+        if nu_mu <= _BARRIER_TOLERANCE * scale or centre.gap > 0.1 * nu_mu:
+            break  # done, or as far as rounding lets the path be followed
         mu *= 0.1
     return best
 
 
-def _newton_from(f: Array, space: Space, terms: _Terms, goal: float, scale: float) -> Solution:
+def _newton_from(
+    f: Array, space: Space, terms: _Terms, goal: float, scale: float, most: int = _MOST_STEPS
+) -> Solution:
     """Damped Newton iterations from f until the gradient certifies ``goal``."""
     z = space.values(f)
     objective = terms.value(z) + space.alpha * space.square_norm(f)
     best = Solution(f, z, np.inf)
-    for _ in range(_MOST_STEPS):
+    for _ in range(most):
         slopes, seconds = terms.derivatives(z)
         gap = space.gradient_norm(f, slopes) / (4.0 * space.alpha)
         if gap < best.gap:

@@ -1,0 +1,239 @@
+"""Jobs: one computation, its data and its seed; run once and kept.
+
+A job is plain data, so that it can go to another process and that its settings are its identity: a
+finished job's record is a line of JSON under a key made of them, and is never computed twice. The
+linear algebra of a job uses one thread; several jobs run side by side in processes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import multiprocessing
+import os
+import platform
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pronk._version import __version__
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to compute. ``label`` and ``group`` only say where the result is shown."""
+
+    package: ClassVar[str] = "pronk.evaluate"
+    """Where ``work`` is looked for."""
+
+    label: str
+    """Name of the row, for people."""
+    group: str
+    """Name of the section, usually the data set."""
+    work: str
+    """Function that does it, "module:name" within the package; gets the job, returns a dict."""
+    seed: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Everything the result depends on, as JSON."""
+    view: dict[str, Any] = field(default_factory=dict)
+    """The data: where it comes from and how it is read, as JSON."""
+
+    @property
+    def key(self) -> str:
+        """Equal for equal work of the same version."""
+        said = [self.work, self.seed, self.settings, self.view, __version__]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:20]
+
+
+class Store:
+    """Records by key, one line of JSON each; a line that was cut off by an interrupt is ignored."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._records: dict[str, Record] = {}
+        if path.is_file():
+            for line in path.read_bytes().split(b"\n"):
+                record = _parsed(line)
+                if record is not None:
+                    self._records[record["key"]] = record
+
+    def get(self, job: Job) -> Record | None:
+        """The record of a job, if it is done."""
+        return self.find(job.key)
+
+    def find(self, key: str) -> Record | None:
+        """The record under a key, if there is one."""
+        return self._records.get(key)
+
+    def add(self, job: Job, result: dict[str, Any]) -> Record:
+        """Keep a result; it is on the disk when this returns."""
+        record = {"key": job.key, **asdict(job), "result": result, "made": made_by()}
+        line = json.dumps(_jsonable(record), sort_keys=True)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a+b", buffering=0) as file:
+            # An interrupted run may have left half a line. One write appends whole lines, also
+            # where two commands share a file.
+            start = b"" if _ends_a_line(file) else b"\n"
+            file.write(start + line.encode() + b"\n")
+            os.fsync(file.fileno())
+        kept: Record = json.loads(line)
+        self._records[job.key] = kept
+        return kept
+
+
+def _ends_a_line(file: Any) -> bool:
+    if not file.seek(0, os.SEEK_END):
+        return True
+    file.seek(-1, os.SEEK_END)
+    return bool(file.read(1) == b"\n")
+
+
+def _parsed(line: bytes) -> Record | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    return record if isinstance(record, dict) and "key" in record and "result" in record else None
+
+
+def _jsonable(value: Any) -> Any:
+    """NumPy numbers as Python's; NaN and infinity, which JSON has not, as None."""
+    if isinstance(value, dict):
+        return {str(name): _jsonable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_jsonable(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _jsonable(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+@cache
+def _versions() -> dict[str, Any]:
+    import numba
+    import numpy
+    import scipy
+    import sklearn
+
+    return {
+        "pronk": __version__,
+        "python": platform.python_version(),
+        "numpy": numpy.__version__,
+        "scipy": scipy.__version__,
+        "numba": numba.__version__,
+        "scikit-learn": sklearn.__version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def made_by() -> dict[str, Any]:
+    """Versions and machine behind a record."""
+    return dict(_versions())
+
+
+# -- running -----------------------------------------------------------------------------------
+
+
+def perform(job: Job) -> dict[str, Any]:
+    """Do a job with one thread of linear algebra; its result."""
+    from threadpoolctl import threadpool_limits
+
+    module, _, name = job.work.partition(":")
+    work = getattr(import_module(f"{job.package}.{module}"), name)
+    with threadpool_limits(1):
+        result: dict[str, Any] = work(job)
+    return result
+
+
+def run(
+    jobs: Sequence[Job],
+    store: Store,
+    workers: int = 1,
+    done: Callable[[Job, bool], None] | None = None,
+) -> list[Record]:
+    """The records of the jobs, in order; those in the store are not run again.
+
+    ``done`` is called with each job and whether it was run now. Jobs of one view follow each
+    other, so that its data is read once.
+    """
+    waiting: dict[str, Job] = {}
+    for job in jobs:
+        if store.get(job) is None:
+            waiting.setdefault(job.key, job)
+        elif done is not None:
+            done(job, False)
+    ordered = sorted(waiting.values(), key=lambda job: json.dumps(job.view, sort_keys=True))
+    performed = _in_turn(ordered) if workers <= 1 or len(ordered) < 2 else _side(ordered, workers)
+    for job, result in performed:
+        store.add(job, result)
+        if done is not None:
+            done(job, True)
+    found = []
+    for job in jobs:
+        record = store.get(job)
+        assert record is not None
+        # The same work may be shown in two places.
+        found.append({**record, "label": job.label, "group": job.group})
+    return found
+
+
+def _in_turn(jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
+    for job in jobs:
+        yield job, perform(job)
+
+
+def _side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+    """Jobs in ``workers`` processes. Stopped from outside, the processes end at once."""
+    left = iter(jobs)
+    others = {child.pid for child in multiprocessing.active_children()}
+    context = multiprocessing.get_context("spawn")
+    with (
+        _one_thread(),
+        ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts) as pool,
+    ):
+        running: dict[Future[dict[str, Any]], Job] = {}
+        try:
+            while True:
+                while len(running) < workers and (job := next(left, None)) is not None:
+                    running[pool.submit(perform, job)] = job
+                if not running:
+                    return
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    yield running.pop(future), future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in multiprocessing.active_children():
+                if child.pid not in others:
+                    child.terminate()
+            raise
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C reaches all processes of a terminal; the first one alone answers it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Processes started here load their linear algebra with one thread."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
