@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pronk._version import __version__
+from pronk.cli.compare import compare, report_again
 from pronk.cli.data import data
 from pronk.cli.errors import report
+from pronk.cli.options import Scale, Task
 from pronk.cli.paper import paper
 
 app = typer.Typer(
@@ -25,22 +26,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-class Task(StrEnum):
-    """What is predicted."""
-
-    auto = "auto"
-    regression = "regression"
-    classification = "classification"
-
-
-class Scale(StrEnum):
-    """How columns are scaled on the way."""
-
-    minmax = "minmax"
-    standard = "standard"
-    none = "none"
 
 
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
@@ -154,6 +139,8 @@ def algorithms(json: JSON = False) -> None:
     list_algorithms(as_json=json)
 
 
+app.command()(compare)
+app.command("report")(report_again)
 app.command()(paper)
 app.add_typer(data, name="data")
 

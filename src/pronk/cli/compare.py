@@ -5,40 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pronk.cli.errors import CommandError
+from pronk.cli.options import Order, Scale, Task
 
 if TYPE_CHECKING:
     from pronk.evaluate.comparison import Comparison, Contender, Results, Spread, Summary
     from pronk.streams import FileStream
-
-
-class Task(StrEnum):
-    """What is predicted."""
-
-    auto = "auto"
-    regression = "regression"
-    classification = "classification"
-
-
-class Scale(StrEnum):
-    """How columns are scaled on the way."""
-
-    minmax = "minmax"
-    standard = "standard"
-    none = "none"
-
-
-class Order(StrEnum):
-    """In which order the rows come."""
-
-    given = "given"
-    random = "random"
 
 
 def compare(
@@ -143,7 +120,7 @@ def compare(
         _print(found, directory, report, figures)
 
 
-def report(
+def report_again(
     directory: Annotated[
         Path, typer.Argument(metavar="DIR", help="The results directory of `pronk compare`.")
     ],

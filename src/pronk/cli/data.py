@@ -106,6 +106,8 @@ def fetch(
         columns = (
             TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
         )  # fmt: skip
-        with Progress(*columns, console=messages, transient=True) as bars:
+        with Progress(
+            *columns, console=messages, transient=True, disable=not messages.is_terminal
+        ) as bars:
             path = download(dataset, _Bars(bars), mirror)
         console.print(f"{dataset.name}: verified and stored as {path}", markup=False)

@@ -71,7 +71,9 @@ def _make(
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
     )  # fmt: skip
-    with Progress(*columns, console=messages, transient=True) as bars:
+    with Progress(
+        *columns, console=messages, transient=True, disable=not messages.is_terminal
+    ) as bars:
         bar = bars.add_task(chosen.name, total=None)
         records = run_experiment(
             chosen,

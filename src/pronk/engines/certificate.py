@@ -50,6 +50,10 @@ class Certificate:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
+    def __getitem__(self, name: str) -> Any:
+        """The attribute of that name, so that a certificate also reads like a record."""
+        return self.to_dict()[name]
+
     def __add__(self, other: Certificate) -> Certificate:
         """Two epochs one after the other."""
         both = self.bound is not None and other.bound is not None
@@ -71,7 +75,7 @@ def squared_certificate(
     """From a ledger column and the regularised fit; no bound without a log determinant."""
     rows, loss, _, largest_target, largest_error = (float(value) for value in ledger)
     scale = largest_target if anticipate else largest_error
-    bound = None if log_determinant is None else scale * scale * log_determinant
+    bound = None if log_determinant is None else scale * scale * float(log_determinant)
     # Sums of squares may cancel to a negative rounding error where the fit is perfect.
     best = max(best, 0.0)
     return Certificate(int(rows), loss, best, penalty, loss - best - penalty, bound)

@@ -29,16 +29,27 @@ class Signed(Protocol):
 
 
 class OneVsRest:
-    """One model an output; ``make`` builds a new one."""
+    """One model an output; ``make`` builds a new one.
 
-    def __init__(self, make: Callable[[], Signed], outputs: int) -> None:
+    ``same_points`` says that all outputs hold the same points, so that they are told once.
+    """
+
+    def __init__(
+        self, make: Callable[[], Signed], outputs: int, *, same_points: bool = False
+    ) -> None:
         self.models = [make() for _ in range(outputs)]
+        self.same_points = same_points
 
     @property
     def points(self) -> Array | None:
         """The points of all outputs, one after the other."""
-        held = [model.points for model in self.models]
-        return None if held[0] is None else np.concatenate([p for p in held if p is not None])
+        return self.points_from(0)
+
+    def points_from(self, first: int) -> Array | None:
+        """The points of the outputs from ``first`` on; the ones before stand for no class."""
+        models = self.models[first : first + 1] if self.same_points else self.models[first:]
+        held = [points for model in models if (points := model.points) is not None]
+        return np.concatenate(held) if held else None
 
     def learn(self, X: Array, Y: Array) -> Array:
         return np.hstack([model.learn(X, Y[:, [o]]) for o, model in enumerate(self.models)])

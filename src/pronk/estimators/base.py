@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.engines.certificate import Certificate
+from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators import storage
 from pronk.estimators.inputs import (
     LARGEST,
@@ -168,18 +169,22 @@ class OnlineLearner(BaseEstimator):
     @property
     def size_(self) -> int:
         """Points held now; 0 for fixed features."""
-        check_is_fitted(self)
-        points = self._model.points
+        points = self._held_points()
         return 0 if points is None else len(points)
 
     @property
     def dictionary_(self) -> Array:
         """The held points, (size_, columns)."""
-        check_is_fitted(self)
-        points = self._model.points
+        points = self._held_points()
         if points is None:
             raise AttributeError("fixed features hold no points")
         return points.copy()
+
+    def _held_points(self) -> Array | None:
+        check_is_fitted(self)
+        if isinstance(self._model, OneVsRest):
+            return self._model.points_from(self._first_output())
+        return self._model.points
 
     def certificate(self) -> Certificate:
         """Regret so far against the best function in hindsight, and its bound, from the state.
@@ -190,10 +195,11 @@ class OnlineLearner(BaseEstimator):
         check_is_fitted(self)
         if not hasattr(self._model, "certificate"):
             raise ValueError(f"{type(self).__name__} has no certificate: its regret is not tracked")
-        certificate: Certificate = self._model.certificate(self._certified_output())
+        certificate: Certificate = self._model.certificate(self._first_output())
         return certificate
 
-    def _certified_output(self) -> int:
+    def _first_output(self) -> int:
+        """The first output that stands for something the user asked for."""
         return 0
 
     # -- saving ----------------------------------------------------------------------------------
@@ -381,7 +387,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             positive = np.hstack((1.0 - positive, positive))
         return np.asarray(positive / positive.sum(axis=1, keepdims=True))
 
-    def _certified_output(self) -> int:
+    def _first_output(self) -> int:
         return self._labels.ones if len(self._labels.classes) > 1 else 0
 
     def learn_one(self, x: Any, y: Any) -> Self:

@@ -28,6 +28,7 @@ from pronk.engines.dual import MergedDual
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.base import OnlineLearner, OnlineRegressor
 from pronk.estimators.coded import CodedClassifier
+from pronk.estimators.defaults import defaults
 from pronk.estimators.first_order import FirstOrder, losses_for
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
@@ -44,10 +45,25 @@ class _DualSGD(FirstOrder):
         "merge": [Interval(Integral, 1, None, closed="left")],
     }
     _step_parameter: ClassVar[str] = "alpha"
-    alpha: float
-    n_features: int
-    budget: int
-    merge: int
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        alpha: float = 0.3,
+        n_features: int = 200,
+        budget: int = 100,
+        merge: int = 1,
+        loss: str = "squared",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.n_features = n_features
+        self.budget = budget
+        self.merge = merge
+        self.loss = loss
+        self.random_state = random_state
 
     def _make_engine(self, columns: int, outputs: int = 1) -> MergedDual:
         kernel = get_kernel(self.kernel)
@@ -99,31 +115,13 @@ class DualSGDRegressor(_DualSGD, OnlineRegressor):
         "loss": losses_for("regression"),
     }
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 0.3,
-        n_features: int = 200,
-        budget: int = 100,
-        merge: int = 1,
-        loss: str = "squared",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.n_features = n_features
-        self.budget = budget
-        self.merge = merge
-        self.loss = loss
-        self.random_state = random_state
-
     def _make_model(self, columns: int, outputs: int) -> MergedDual | OneVsRest:
         if outputs == 1:
             return self._make_engine(columns)
         return OneVsRest(partial(self._make_engine, columns), outputs)
 
 
+@defaults(alpha=1e-4, loss="hinge")
 class DualSGDClassifier(_DualSGD, CodedClassifier):
     """DualSGD on labels; three classes or more by the margin s_y - max s_c (Crammer, Singer).
 
@@ -160,25 +158,6 @@ class DualSGDClassifier(_DualSGD, CodedClassifier):
         **_DualSGD._parameter_constraints,
         "loss": losses_for("classification"),
     }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1e-4,
-        n_features: int = 200,
-        budget: int = 100,
-        merge: int = 1,
-        loss: str = "hinge",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.n_features = n_features
-        self.budget = budget
-        self.merge = merge
-        self.loss = loss
-        self.random_state = random_state
 
     def _make_model(self, columns: int, outputs: int) -> MergedDual:
         return self._make_engine(columns, outputs)

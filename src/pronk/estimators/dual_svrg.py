@@ -38,6 +38,7 @@ from pronk.engines.dual import AlwaysMove, Coverage, FirstPoints, Oracle, Reduce
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.base import OnlineLearner, OnlineRegressor
 from pronk.estimators.coded import CodedClassifier
+from pronk.estimators.defaults import defaults
 from pronk.estimators.first_order import FirstOrder, losses_for
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
@@ -59,15 +60,35 @@ class _DualSVRG(FirstOrder):
         "period": [Interval(Integral, 1, None, closed="left")],
         "tau": [Interval(Real, 0, None, closed="neither")],
     }
-    alpha: float
-    eta: Any
-    n_features: int
-    oracle: str
-    budget: int
-    radius: float
-    memory: int
-    period: int
-    tau: float
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        alpha: float = 1e-4,
+        eta: float | str = "auto",
+        n_features: int = 200,
+        oracle: str = "budget",
+        budget: int = 100,
+        radius: float = 1.0,
+        memory: int = 100,
+        period: int = 100,
+        loss: str = "squared",
+        tau: float = 0.5,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.eta = eta
+        self.n_features = n_features
+        self.oracle = oracle
+        self.budget = budget
+        self.radius = radius
+        self.memory = memory
+        self.period = period
+        self.loss = loss
+        self.tau = tau
+        self.random_state = random_state
 
     def _get_loss(self) -> Loss:
         return get_loss(self.loss, tau=self.tau)
@@ -143,41 +164,13 @@ class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
         "loss": losses_for("regression"),
     }
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1e-4,
-        eta: float | str = "auto",
-        n_features: int = 200,
-        oracle: str = "budget",
-        budget: int = 100,
-        radius: float = 1.0,
-        memory: int = 100,
-        period: int = 100,
-        loss: str = "squared",
-        tau: float = 0.5,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.n_features = n_features
-        self.oracle = oracle
-        self.budget = budget
-        self.radius = radius
-        self.memory = memory
-        self.period = period
-        self.loss = loss
-        self.tau = tau
-        self.random_state = random_state
-
     def _make_model(self, columns: int, outputs: int) -> ReducedDual | OneVsRest:
         if outputs == 1:
             return self._make_engine(columns)
         return OneVsRest(partial(self._make_engine, columns), outputs)
 
 
+@defaults(loss="smooth_hinge")
 class DualSVRGClassifier(_DualSVRG, CodedClassifier):
     """DualSVRG on labels; three classes or more by the margin s_y - max s_c (Crammer, Singer).
 
@@ -226,35 +219,6 @@ class DualSVRGClassifier(_DualSVRG, CodedClassifier):
         **_DualSVRG._parameter_constraints,
         "loss": losses_for("classification"),
     }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1e-4,
-        eta: float | str = "auto",
-        n_features: int = 200,
-        oracle: str = "budget",
-        budget: int = 100,
-        radius: float = 1.0,
-        memory: int = 100,
-        period: int = 100,
-        loss: str = "smooth_hinge",
-        tau: float = 0.5,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.n_features = n_features
-        self.oracle = oracle
-        self.budget = budget
-        self.radius = radius
-        self.memory = memory
-        self.period = period
-        self.loss = loss
-        self.tau = tau
-        self.random_state = random_state
 
     def _make_model(self, columns: int, outputs: int) -> ReducedDual:
         return self._make_engine(columns, outputs)

@@ -25,6 +25,7 @@ from sklearn.utils._param_validation import Interval
 
 from pronk.engines.gradient import Gradient
 from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.defaults import defaults
 from pronk.estimators.first_order import FirstOrder, losses_for
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
@@ -39,9 +40,23 @@ class _FOGD(FirstOrder):
         "eta": [Interval(Real, 0, None, closed="neither")],
         "orthogonal": ["boolean"],
     }
-    n_features: int
-    eta: float
-    orthogonal: bool
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        n_features: int = 200,
+        eta: float = 0.1,
+        loss: str = "squared",
+        orthogonal: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_features = n_features
+        self.eta = eta
+        self.loss = loss
+        self.orthogonal = orthogonal
+        self.random_state = random_state
 
     def _make_model(self, columns: int, outputs: int) -> Gradient:
         embedding = Fourier(
@@ -88,24 +103,8 @@ class FOGDRegressor(_FOGD, OnlineRegressor):
         "loss": losses_for("regression"),
     }
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        n_features: int = 200,
-        eta: float = 0.1,
-        loss: str = "squared",
-        orthogonal: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_features = n_features
-        self.eta = eta
-        self.loss = loss
-        self.orthogonal = orthogonal
-        self.random_state = random_state
 
-
+@defaults(eta=0.5, loss="hinge")
 class FOGDClassifier(_FOGD, OnlineClassifier):
     """FOGD on labels coded +-1; three classes or more are each learned against the rest.
 
@@ -138,20 +137,3 @@ class FOGDClassifier(_FOGD, OnlineClassifier):
         **_FOGD._parameter_constraints,
         "loss": losses_for("classification"),
     }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        n_features: int = 200,
-        eta: float = 0.5,
-        loss: str = "hinge",
-        orthogonal: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_features = n_features
-        self.eta = eta
-        self.loss = loss
-        self.orthogonal = orthogonal
-        self.random_state = random_state

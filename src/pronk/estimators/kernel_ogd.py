@@ -32,9 +32,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pronk.engines.expansion import Budget, Expansion, Gradient
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.base import OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.defaults import defaults
 from pronk.estimators.first_order import FirstOrder, losses_for
-from pronk.estimators.perceptron import ExpansionClassifier, check_budget
+from pronk.estimators.perceptron import check_budget
 from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
 
 
@@ -48,10 +49,25 @@ class _KernelOGD(FirstOrder):
         "budget": [Interval(Integral, 1, None, closed="left"), None],
         "maintenance": [StrOptions({"random", "smallest", "merge"}), None],
     }
-    eta: Any
-    alpha: float
-    budget: int | None
-    maintenance: Any
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        eta: Any = 0.2,
+        alpha: float = 0.0,
+        loss: str = "squared",
+        budget: int | None = None,
+        maintenance: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.eta = eta
+        self.alpha = alpha
+        self.loss = loss
+        self.budget = budget
+        self.maintenance = maintenance
+        self.random_state = random_state
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel = get_kernel(self.kernel)
@@ -107,27 +123,9 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
         "loss": losses_for("regression"),
     }
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        eta: Any = 0.2,
-        alpha: float = 0.0,
-        loss: str = "squared",
-        budget: int | None = None,
-        maintenance: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.eta = eta
-        self.alpha = alpha
-        self.loss = loss
-        self.budget = budget
-        self.maintenance = maintenance
-        self.random_state = random_state
 
-
-class KernelOGDClassifier(_KernelOGD, ExpansionClassifier):
+@defaults(eta=0.5, loss="hinge")
+class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
     """Kernel online gradient descent on labels coded +-1; several classes each against the rest.
 
     Parameters
@@ -158,26 +156,8 @@ class KernelOGDClassifier(_KernelOGD, ExpansionClassifier):
     error 0.047, 50 support vectors
     """
 
+    _linear_in_targets: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_KernelOGD._parameter_constraints,
         "loss": losses_for("classification"),
     }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        eta: Any = 0.5,
-        alpha: float = 0.0,
-        loss: str = "hinge",
-        budget: int | None = None,
-        maintenance: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.eta = eta
-        self.alpha = alpha
-        self.loss = loss
-        self.budget = budget
-        self.maintenance = maintenance
-        self.random_state = random_state

@@ -22,6 +22,7 @@ from typing import Any
 
 from pronk.engines.kons import KONS
 from pronk.engines.onevsrest import OneVsRest
+from pronk.estimators.defaults import defaults
 from pronk.estimators.online_newton import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
@@ -33,11 +34,30 @@ from pronk.parts.kernels import get_kernel
 class _KONS(OnlineNewtonLearner):
     """Engine of both faces."""
 
-    alpha: float
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        alpha: float = 1.0,
+        eta: Any = "auto",
+        clip: Any = "auto",
+        loss: str = "squared",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.eta = eta
+        self.clip = clip
+        self.loss = loss
+        self.random_state = random_state
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel, rule = get_kernel(self.kernel), self._rule()
-        return OneVsRest(lambda: KONS(kernel, self.alpha, rule, columns), outputs)
+
+        def make() -> KONS:
+            return KONS(kernel, self.alpha, rule, columns)
+
+        return OneVsRest(make, outputs, same_points=True)
 
 
 class KONSRegressor(_KONS, OnlineNewtonRegressor):
@@ -69,24 +89,8 @@ class KONSRegressor(_KONS, OnlineNewtonRegressor):
     mean squared error 0.0205
     """
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.random_state = random_state
 
-
+@defaults(loss="squared_hinge")
 class KONSClassifier(_KONS, OnlineNewtonClassifier):
     """The online Newton step on labels, exact in the span of all points; one-vs-rest.
 
@@ -103,20 +107,3 @@ class KONSClassifier(_KONS, OnlineNewtonClassifier):
     >>> print(f"error {np.mean(labels != y):.3f}")
     error 0.108
     """
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared_hinge",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.random_state = random_state

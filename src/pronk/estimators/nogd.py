@@ -28,6 +28,7 @@ from sklearn.utils._param_validation import Interval
 from pronk.engines.gradient import NystromGradient
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.defaults import defaults
 from pronk.estimators.first_order import FirstOrder, losses_for
 from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
 
@@ -41,9 +42,23 @@ class _NOGD(FirstOrder):
         "rank": [Interval(Integral, 1, None, closed="left")],
         "eta": [Interval(Real, 0, None, closed="neither")],
     }
-    budget: int
-    rank: int
-    eta: float
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        budget: int = 100,
+        rank: int = 20,
+        eta: float = 0.1,
+        loss: str = "squared",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.budget = budget
+        self.rank = rank
+        self.eta = eta
+        self.loss = loss
+        self.random_state = random_state
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         make = partial(
@@ -91,24 +106,8 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
         "loss": losses_for("regression"),
     }
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        budget: int = 100,
-        rank: int = 20,
-        eta: float = 0.1,
-        loss: str = "squared",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.budget = budget
-        self.rank = rank
-        self.eta = eta
-        self.loss = loss
-        self.random_state = random_state
 
-
+@defaults(eta=0.5, loss="hinge")
 class NOGDClassifier(_NOGD, OnlineClassifier):
     """NOGD on labels coded +-1.
 
@@ -141,20 +140,3 @@ class NOGDClassifier(_NOGD, OnlineClassifier):
         **_NOGD._parameter_constraints,
         "loss": losses_for("classification"),
     }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        budget: int = 100,
-        rank: int = 20,
-        eta: float = 0.5,
-        loss: str = "hinge",
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.budget = budget
-        self.rank = rank
-        self.eta = eta
-        self.loss = loss
-        self.random_state = random_state

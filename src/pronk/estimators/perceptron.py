@@ -28,17 +28,12 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from pronk.engines.expansion import Budget, Expansion, Mistakes
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.base import OnlineClassifier, OnlineLearner
 from pronk.parts.kernels import get_kernel
-
-Array = NDArray[np.float64]
 
 
 def check_budget(budget: int | None, maintenance: str | None) -> None:
@@ -49,30 +44,7 @@ def check_budget(budget: int | None, maintenance: str | None) -> None:
         raise ValueError(f"maintenance={maintenance!r} needs a budget")
 
 
-class ExpansionClassifier(OnlineClassifier):
-    """One expansion an output. The points told are those of the classes: for two classes one set.
-
-    While a third class may still come, one more expansion is kept for it (see `labels`); it is not
-    part of the present model.
-    """
-
-    _linear_in_targets: ClassVar[bool] = False
-    _model: OneVsRest
-
-    @property
-    def dictionary_(self) -> Array:
-        """The support vectors, oldest first; with several classes one class after the other."""
-        check_is_fitted(self)
-        models: Any = self._model.models
-        return np.concatenate([model.points for model in models[self._labels.ones :] or models])
-
-    @property
-    def size_(self) -> int:
-        """Support vectors held now, over all classes."""
-        return len(self.dictionary_)
-
-
-class KernelPerceptron(ExpansionClassifier):
+class KernelPerceptron(OnlineClassifier):
     """The kernel Perceptron: RBP, Forgetron, Projectron and Projectron++ by ``maintenance``.
 
     Three classes or more are each learned against the rest, each with a budget of its own.
@@ -103,6 +75,7 @@ class KernelPerceptron(ExpansionClassifier):
     error 0.049, 36 support vectors
     """
 
+    _linear_in_targets: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
         "budget": [Interval(Integral, 1, None, closed="left"), None],

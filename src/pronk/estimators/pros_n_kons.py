@@ -27,6 +27,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pronk.engines.bank import NewtonBank
 from pronk.engines.embedded import FixedFeatures, GrowingFeatures
+from pronk.estimators.defaults import defaults
 from pronk.estimators.features import fixed_embedding
 from pronk.estimators.online_newton import (
     OnlineNewtonClassifier,
@@ -52,16 +53,40 @@ _SPACE: dict[str, list[Any]] = {
 class _ProsNKONS(OnlineNewtonLearner):
     """Engine of both faces."""
 
-    alpha: float
-    gamma: float
-    epsilon: float
-    beta: float
-    restart: bool
-    budget: int | None
-    features: str
-    degree: int
-    n_features: int
-    track_regret: bool
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        alpha: float = 1.0,
+        gamma: float = 1.0,
+        epsilon: float = 0.5,
+        beta: float = 1.0,
+        eta: Any = "auto",
+        clip: Any = "auto",
+        loss: str = "squared",
+        restart: bool = True,
+        budget: int | None = None,
+        features: str = "nystrom",
+        degree: int = 2,
+        n_features: int = 100,
+        track_regret: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.gamma = gamma
+        self.epsilon = epsilon
+        self.beta = beta
+        self.eta = eta
+        self.clip = clip
+        self.loss = loss
+        self.restart = restart
+        self.budget = budget
+        self.features = features
+        self.degree = degree
+        self.n_features = n_features
+        self.track_regret = track_regret
+        self.random_state = random_state
 
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel, rule = get_kernel(self.kernel), self._rule()
@@ -122,42 +147,8 @@ class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
         **_SPACE,
     }
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        gamma: float = 1.0,
-        epsilon: float = 0.5,
-        beta: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared",
-        restart: bool = True,
-        budget: int | None = None,
-        features: str = "nystrom",
-        degree: int = 2,
-        n_features: int = 100,
-        track_regret: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.gamma = gamma
-        self.epsilon = epsilon
-        self.beta = beta
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.restart = restart
-        self.budget = budget
-        self.features = features
-        self.degree = degree
-        self.n_features = n_features
-        self.track_regret = track_regret
-        self.random_state = random_state
 
-
+@defaults(loss="squared_hinge")
 class ProsNKONSClassifier(_ProsNKONS, OnlineNewtonClassifier):
     """PROS-N-KONS, CON-KONS or B-KONS on labels; classes share dictionary and kernel values.
 
@@ -179,38 +170,3 @@ class ProsNKONSClassifier(_ProsNKONS, OnlineNewtonClassifier):
         **OnlineNewtonClassifier._parameter_constraints,
         **_SPACE,
     }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        gamma: float = 1.0,
-        epsilon: float = 0.5,
-        beta: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared_hinge",
-        restart: bool = True,
-        budget: int | None = None,
-        features: str = "nystrom",
-        degree: int = 2,
-        n_features: int = 100,
-        track_regret: bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.gamma = gamma
-        self.epsilon = epsilon
-        self.beta = beta
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.restart = restart
-        self.budget = budget
-        self.features = features
-        self.degree = degree
-        self.n_features = n_features
-        self.track_regret = track_regret
-        self.random_state = random_state

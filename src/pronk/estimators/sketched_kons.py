@@ -23,6 +23,7 @@ from sklearn.utils._param_validation import Interval
 
 from pronk.engines.kons import SketchedKONS
 from pronk.engines.onevsrest import OneVsRest
+from pronk.estimators.defaults import defaults
 from pronk.estimators.online_newton import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
@@ -40,10 +41,28 @@ _COINS: dict[str, list[Any]] = {
 class _SketchedKONS(OnlineNewtonLearner):
     """Engine of both faces."""
 
-    alpha: float
-    floor: float
-    epsilon: float
-    beta: float
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        alpha: float = 1.0,
+        eta: Any = "auto",
+        clip: Any = "auto",
+        loss: str = "squared",
+        floor: float = 0.1,
+        epsilon: float = 0.5,
+        beta: float = 1.0,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.eta = eta
+        self.clip = clip
+        self.loss = loss
+        self.floor = floor
+        self.epsilon = epsilon
+        self.beta = beta
+        self.random_state = random_state
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel, rule, seed = get_kernel(self.kernel), self._rule(), self._seed
@@ -53,7 +72,7 @@ class _SketchedKONS(OnlineNewtonLearner):
                 kernel, self.alpha, rule, columns, self.floor, self.epsilon, self.beta, seed
             )
 
-        return OneVsRest(make, outputs)
+        return OneVsRest(make, outputs, same_points=True)
 
 
 class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
@@ -85,30 +104,8 @@ class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
         **_COINS,
     }
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared",
-        floor: float = 0.1,
-        epsilon: float = 0.5,
-        beta: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.floor = floor
-        self.epsilon = epsilon
-        self.beta = beta
-        self.random_state = random_state
 
-
+@defaults(loss="squared_hinge")
 class SketchedKONSClassifier(_SketchedKONS, OnlineNewtonClassifier):
     """KONS on labels with a sketch of the curvature; one-vs-rest.
 
@@ -120,26 +117,3 @@ class SketchedKONSClassifier(_SketchedKONS, OnlineNewtonClassifier):
         **OnlineNewtonClassifier._parameter_constraints,
         **_COINS,
     }
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        *,
-        alpha: float = 1.0,
-        eta: Any = "auto",
-        clip: Any = "auto",
-        loss: str = "squared_hinge",
-        floor: float = 0.1,
-        epsilon: float = 0.5,
-        beta: float = 1.0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.eta = eta
-        self.clip = clip
-        self.loss = loss
-        self.floor = floor
-        self.epsilon = epsilon
-        self.beta = beta
-        self.random_state = random_state

@@ -212,7 +212,7 @@ def locate(dataset: DataSet) -> list[Path] | None:
     for directory in directories():
         for names in ([dataset.file], list(dataset.files)):
             paths = [directory / name for name in names]
-            if all(path.is_file() for path in paths):
+            if paths and all(path.is_file() for path in paths):
                 return paths
     return None
 

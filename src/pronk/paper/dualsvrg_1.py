@@ -17,6 +17,7 @@ from pronk.paper.dualsvrg_2 import (
     data_view,
     grid,
     rows_of,
+    runs_of,
     said,
     variants,
 )
@@ -94,9 +95,7 @@ def plan(options: Options, chosen: list[Record]) -> list[Job]:
         params = {**record["settings"]["params"], **record["result"]["params"]}
         kept = {k: v for k, v in record["settings"].items() if k in ("algorithm", "peer")}
         settings = {**kept, "params": params, **limit}
-        usual = 1 if "peer" in kept or record["group"] == "flights2001_3m" else RUNS
-        seeds = options.seeds(usual) if usual > 1 else range(1)
-        for seed in seeds:
+        for seed in range(1) if "peer" in kept else runs_of(options, record["group"]):
             label = f"{record['label']}|{said(record['result']['params'])}"
             jobs.append(
                 Job(label, record["group"], "work:batch", seed, settings,

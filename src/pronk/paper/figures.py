@@ -43,7 +43,7 @@ def draw(panels: Sequence[Panel], path: Path, titles: Sequence[str] = ()) -> Non
             number = names.index(line.label)
             axes.plot(
                 line.x, line.y, label=line.label, color=COLOURS[number % len(COLOURS)],
-                linestyle=STYLES[number // 2 % len(STYLES)], linewidth=1.5,
+                linestyle=STYLES[(number + number // len(COLOURS)) % len(STYLES)], linewidth=1.5,
             )  # fmt: skip
         axes.set(xlabel=x_name, ylabel=y_name, xscale=scales[0], yscale=scales[1])
         if titles:

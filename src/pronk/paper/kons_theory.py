@@ -279,8 +279,8 @@ NOTES = [
     "both are restored.",
     "KORS with beta = 1, as in the experiments of the later papers, has no guarantee, and its "
     "eigenvalues leave the interval; they come closer to 1 as beta grows. The beta of the theorem, "
-    "3 log(n/δ)/ε², is about 100: at these sizes KORS then keeps every row, and its matrix is "
-    "exact.",
+    "3 log(n/δ)/ε², is about 100: at these sizes KORS then keeps nearly every row, and its "
+    "matrix is nearly exact.",
     "Section 6: the paper argues that no dictionary of reweighted points has small regret and "
     "small size at once. Sketched-KONS shows it: with a small floor it samples the one direction "
     "rarely, A stays small, steps stay large, and the regret grows with the rows. (It holds every "

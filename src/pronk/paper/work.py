@@ -173,7 +173,9 @@ def _peer(job: Job, X: Array, y: Array, test: Array, labels: Array) -> dict[str,
         from sklearn.svm import LinearSVC
 
         space = Nystroem(
-            gamma=params["precision"], n_components=params["budget"], random_state=job.seed
+            gamma=params["precision"],
+            n_components=min(params["budget"], len(y)),
+            random_state=job.seed,
         )
         linear = LinearSVC(C=params["C"], dual=False).fit(space.fit_transform(X), y)
         seconds, size = perf_counter() - began, params["budget"]

@@ -1,30 +1,32 @@
-"""Blocks of rows from CSV and Parquet files, in bounded memory.
+"""Blocks of rows from files of many kinds, in bounded memory.
 
 A source reads Arrow record batches from one kind of file; `FileStream` picks the columns, turns
 them into numbers and cuts them into blocks of equal length, counted from the start of the file,
 so that a run which goes on at a block's start sees the same blocks as one that never stopped.
 
 Rows are counted from 0 at the first row of data, as everywhere in pronk.
+
+A category (text, or anything else named so) becomes a number that only stands for it: 52 bits of a
+hash of its text. `pronk.streams.Scaled` makes columns of it.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
+import hashlib
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
-import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
 from pronk.estimators.inputs import LARGEST
 from pronk.streams.errors import StreamError
+from pronk.streams.sources import open_source
 
 Array = NDArray[np.float64]
 Block = tuple[Array, NDArray[Any]]
@@ -33,204 +35,39 @@ Block = tuple[Array, NDArray[Any]]
 BLOCK_ROWS = 4096
 _BLOCK_BYTES = 1 << 25
 
-#: Read at once from a CSV file, whose types are inferred from the first piece; longest line.
-_CSV_BYTES = 1 << 20
-_LINE_BYTES = 1 << 26
-
 #: A target of whole numbers with at most this many distinct values is taken for classes.
 FEW = 20
 #: Text with more distinct values than this is taken for a name, not for a class.
 MANY = 100
 
 TASKS = ("auto", "regression", "classification")
-_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-
-
-class Source(Protocol):
-    """One kind of file."""
-
-    def schema(self) -> pa.Schema:
-        """Names and types of the columns; where the file has no types, those of its start."""
-        ...
-
-    def batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """The columns named in ``types``, read as those types."""
-        ...
-
-    def total(self) -> float | None:
-        """Rows in the file, where it can be told: exactly, or estimated by what was read so far."""
-        ...
-
-
-class CSVSource:
-    """A CSV file with a header line, plain or compressed; values hold no line breaks.
-
-    The file is read in pieces that end at a line's end, and Arrow parses each: its own streaming
-    reader runs far ahead of the rows that are used.
-    """
-
-    def __init__(self, path: Path, delimiter: str = ",") -> None:
-        self.path = path
-        self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
-        self._names: list[str] = []
-        self._share = 0.0  # of the file's bytes that the delivered rows take
-        self._rows = 0
-
-    def schema(self) -> pa.Schema:
-        pieces = self._pieces()
-        self._names = self._read(next(pieces)).column_names
-        for piece in pieces:
-            return self._table(piece, None, 1).schema
-        return pa.schema([(name, pa.null()) for name in self._names])
-
-    def batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        self._rows, lines = 0, 0
-        for piece in self._pieces():
-            if lines:
-                yield from self._table(piece, types, lines).to_batches()
-            lines += piece.count(b"\n")
-
-    def total(self) -> float | None:
-        return self._rows / self._share if self._share else None
-
-    def _pieces(self) -> Iterator[bytes]:
-        """The header line, then some whole lines at a time."""
-        with pa.OSFile(str(self.path)) as file, self._decompressed(file) as stream:
-            size = file.size()
-            rest, header = b"", True
-            data = stream.read(_CSV_BYTES)
-            while data:
-                following = stream.read(_CSV_BYTES)
-                rest = (rest + data).lstrip(b"\r\n") if header else rest + data
-                if header and b"\n" in rest:
-                    line, end, rest = rest.partition(b"\n")
-                    yield line + end
-                    header = False
-                end = rest.rfind(b"\n") + 1 if following else len(rest)
-                if end and not header:
-                    self._share = max(1, file.tell() - len(following) * (file is stream)) / size
-                    yield rest[:end]
-                    rest = rest[end:]
-                elif len(rest) > _LINE_BYTES:
-                    raise StreamError(f"{self.path} has a line of more than {_LINE_BYTES} bytes")
-                data = following
-            if header:
-                yield rest
-
-    def _decompressed(self, file: Any) -> Any:
-        codec = _COMPRESSED.get(self.path.suffix.lower())
-        return file if codec is None else pa.CompressedInputStream(file, codec)
-
-    def _table(self, piece: bytes, types: dict[str, pa.DataType] | None, lines: int) -> pa.Table:
-        """Some lines as a table; an error names the row, or the line of the file."""
-        try:
-            table = self._read(piece, self._names, types)
-        except pa.ArrowInvalid as error:
-            raise self._explain(error, piece, lines) from None
-        self._rows += len(table)
-        return table
-
-    def _read(
-        self,
-        piece: bytes,
-        names: list[str] | None = None,
-        types: dict[str, pa.DataType] | None = None,
-    ) -> pa.Table:
-        return arrow_csv.read_csv(
-            pa.py_buffer(piece),
-            read_options=arrow_csv.ReadOptions(
-                block_size=len(piece) + 1, use_threads=False, column_names=names
-            ),
-            parse_options=self._parse,
-            convert_options=arrow_csv.ConvertOptions(
-                include_columns=list(types or ()), column_types=types, strings_can_be_null=True
-            ),
-        )
-
-    def _explain(self, error: Exception, piece: bytes, lines: int) -> StreamError:
-        text = str(error).strip().splitlines()[0]
-        found = re.search(r"In CSV column #(\d+): .* to (\w+): invalid value '(.*)'", text)
-        if found:
-            name, kind, value = self._names[int(found[1])], found[2], found[3]
-            column = self._read(piece, self._names, {name: pa.string()}).column(0)
-            row = self._rows + int((column.to_numpy() == value).argmax())
-            return StreamError(
-                f"{self.path}: column {name!r} has {value[:40]!r} at row {row} (counting from 0), "
-                f"which does not read as {kind} like the rows before",
-                name,
-            )
-        found = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text)
-        if found:
-            line = lines + int(found[1])
-            what = f"{found[3]} values instead of {found[2]} in line {line}"
-            return StreamError(f"{self.path} has {what}")
-        return StreamError(f"{self.path} cannot be read: {text}")
-
-
-class ParquetSource:
-    """A Parquet file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def schema(self) -> pa.Schema:
-        with parquet.ParquetFile(self.path) as file:
-            return file.schema_arrow
-
-    def batches(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        # A buffer makes column chunks stream; without it a row group is read whole.
-        with parquet.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
-            yield from file.iter_batches(
-                batch_size=BLOCK_ROWS, columns=list(types), use_threads=False
-            )
-
-    def total(self) -> float | None:
-        return float(parquet.read_metadata(self.path).num_rows)
-
-
-def open_source(path: str | Path, delimiter: str | None = None) -> Source:
-    """The source for a file, by the ending of its name."""
-    path = Path(path)
-    if not path.exists():
-        near = difflib.get_close_matches(path.name, _siblings(path), n=1, cutoff=0.75)
-        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
-        raise StreamError(f"file {str(path)!r} does not exist{hint}")
-    if path.is_dir():
-        raise StreamError(f"{str(path)!r} is a directory; give a CSV or Parquet file")
-    name = path.name.lower()
-    for ending in _COMPRESSED:
-        name = name.removesuffix(ending)
-    if name.endswith((".csv", ".tsv", ".txt")):
-        return CSVSource(path, delimiter or ("\t" if name.endswith(".tsv") else ","))
-    if path.suffix.lower() in (".parquet", ".pq"):
-        return ParquetSource(path)
-    raise StreamError(
-        f"file {str(path)!r} is of no known kind; its name must end in .csv, .csv.gz, .tsv, "
-        ".parquet or .pq"
-    )
-
-
-def _siblings(path: Path) -> list[str]:
-    try:
-        return [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return []
+MISSING = ("error", "mean")
 
 
 class FileStream:
     """A file as blocks (X, y): X float64 and C-contiguous, y numbers or labels.
 
     Each iteration reads the file anew. What cannot be used gives a `StreamError`; rows before a
-    missing value come first, as a shorter block.
+    bad value come first, as a shorter block. A row without a label has NaN (numbers) or None
+    (labels) in y; the evaluation predicts it and learns nothing from it.
 
     Parameters
     ----------
     path : file name
-        ``.csv`` (also compressed: ``.gz``, ``.bz2``, ``.zst``), ``.tsv``, ``.parquet``, ``.pq``.
-    target : str
-        The column to predict.
+        CSV (``.csv``, ``.tsv``), NDJSON (``.ndjson``, ``.jsonl``) or LIBSVM text (``.libsvm``,
+        ``.svm``), also compressed (``.gz``, ``.bz2``, ``.zst``, ``.lz4``); ``.parquet``; Arrow
+        (``.arrow``, ``.feather``). "-" is standard input, CSV or NDJSON. A directory, or a pattern
+        with ``*``, is its files in the order of their names. With ``query`` a database.
+    target : str, optional
+        The column to predict; "label" for LIBSVM. Without it all rows have no label.
+    columns : sequence of str, optional
+        The columns of X, in this order; all if not given.
     drop : sequence of str
         Columns to leave out. All others must be numbers or booleans.
+    categorical : sequence of str
+        Columns that hold categories; their numbers in X only stand for them.
+    missing : "error" or "mean"
+        What a missing value in X is: an error, or NaN for the model to fill in.
     task : "auto", "regression" or "classification"
         Whether y is numbers or labels. "auto" looks at the first block: text, booleans, whole
         numbers with at most 20 distinct values and 0/1 or -1/1 are labels.
@@ -240,11 +77,14 @@ class FileStream:
         Stop after so many rows.
     delimiter : str, optional
         Of a CSV file; a comma, or a tab for ``.tsv``.
+    query : str, optional
+        SQL; ``path`` is then a DuckDB file, ":memory:" or "adbc:DRIVER:URI".
 
     Attributes
     ----------
     columns : list of str
         The names of X's columns.
+    target : str or None
     task : str
         "regression" or "classification".
     reason : str
@@ -254,53 +94,72 @@ class FileStream:
     def __init__(
         self,
         path: str | Path,
-        target: str,
+        target: str | None = None,
         *,
+        columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
+        categorical: Sequence[str] = (),
+        missing: str = "error",
         task: str = "auto",
         rows: int | None = None,
         limit: int | None = None,
         delimiter: str | None = None,
+        query: str | None = None,
     ) -> None:
         if task not in TASKS:
             raise StreamError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
+        if missing not in MISSING:
+            raise StreamError(f"missing must be one of {', '.join(MISSING)}; got {missing!r}")
         self.path = Path(path)
-        self.target = target
         self.limit = limit
-        self._source = open_source(path, delimiter)
+        self.missing = missing
+        self._source = open_source(path, delimiter, query)
         with self._reading():
             self._schema = self._source.schema()
-        self._check_names(drop)
-        self.columns = [name for name in self._schema.names if name not in {target, *drop}]
+        self.target = target if target is not None else self._source.label
+        self.columns = self._choose_columns(columns, drop, categorical)
+        self.categorical = [name for name in self.columns if name in set(categorical)]
         if not self.columns:
             raise StreamError(f"{self._name} has no column left beside the target {target!r}")
-        start = self._start()
-        self._check_numeric(start)
-        self.task, self.reason = self._choose_task(task, start.column(target))
+        self._head = self._start()
+        self._check_numeric(self._head)
+        self.task, self.reason = self._choose_task(task)
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
     # -- looking at the start --------------------------------------------------------------------
 
     @property
     def _name(self) -> str:
-        return str(self.path)
+        return "standard input" if str(self.path) == "-" else str(self.path)
 
-    def _check_names(self, drop: Sequence[str]) -> None:
+    def _choose_columns(
+        self, columns: Sequence[str] | None, drop: Sequence[str], categorical: Sequence[str]
+    ) -> list[str]:
         names = self._schema.names
         twice = [name for i, name in enumerate(names) if name in names[:i]]
         if twice:
             raise StreamError(f"{self._name} has two columns named {twice[0]!r}; rename one")
-        for option, name in [("target", self.target), *(("drop", name) for name in drop)]:
-            if name not in names:
-                raise StreamError(
-                    f"--{option}: {self._name} has no column {name!r}{self._name_hint(name)}"
-                )
-        if self.target in drop:
-            raise StreamError(f"--drop: {self.target!r} is the target")
+        asked = [
+            ("target", [self.target] if self.target is not None else []),
+            ("columns", columns or ()),
+            ("drop", drop),
+            ("categorical", categorical),
+        ]
+        for option, several in asked:
+            for name in several:
+                if name not in names:
+                    raise StreamError(
+                        f"--{option}: {self._name} has no column {name!r}{self._name_hint(name)}"
+                    )
+                if name == self.target and option != "target":
+                    raise StreamError(f"--{option}: {name!r} is the target")
+        chosen = list(dict.fromkeys(columns)) if columns is not None else names
+        left = {self.target, *drop}
+        return [name for name in chosen if name not in left]
 
     def _name_hint(self, name: str) -> str:
         names = self._schema.names
-        if len(names) == 1 and isinstance(self._source, CSVSource):
+        if len(names) == 1 and self._source.untyped:
             for character, spelling in ((";", "';'"), ("\t", "tab"), ("|", "'|'")):
                 if character in names[0]:
                     return f"; its columns seem to be separated by {spelling}: give --delimiter"
@@ -312,20 +171,24 @@ class FileStream:
 
     def _start(self) -> pa.RecordBatch:
         """The first rows, in the file's own types."""
-        names = [self.target, *self.columns]
-        types = {name: self._schema.field(name).type for name in names}
+        types = {name: self._schema.field(name).type for name in self._needed()}
         with self._reading():
             for batch in self._source.batches(types):
                 if batch.num_rows:
                     return batch.slice(0, BLOCK_ROWS)
         raise StreamError(f"{self._name} has no rows of data")
 
+    def _needed(self) -> list[str]:
+        return [*self.columns, *([self.target] if self.target is not None else [])]
+
     def _check_numeric(self, start: pa.RecordBatch) -> None:
-        bad = [name for name in self.columns if not _is_number(self._schema.field(name).type)]
+        numbers = [name for name in self.columns if name not in self.categorical]
+        bad = [name for name in numbers if not _is_number(self._schema.field(name).type)]
         if not bad:
             return
         names = ", ".join(repr(name) for name in bad)
         drops = " ".join(f"--drop {_quoted(name)}" for name in bad)
+        drops += ", or take it as categories with --categorical"
         what = _kind(self._schema.field(bad[0]).type)
         values = [v for v in start.column(bad[0]).to_pylist() if not _reads_as_number(v)]
         such = f", such as {str(values[0])[:40]!r}" if values else ""
@@ -335,7 +198,10 @@ class FileStream:
             text = f"columns {names} are not numeric; leave them out with {drops}"
         raise StreamError(f"{self._name}: {text}")
 
-    def _choose_task(self, task: str, values: pa.Array) -> tuple[str, str]:
+    def _choose_task(self, task: str) -> tuple[str, str]:
+        if self.target is None:
+            return ("regression" if task == "auto" else task), "no target"
+        values = self._head.column(self.target)
         kind = self._schema.field(self.target).type
         text = _is_text(kind)
         if not (text or _is_number(kind)):
@@ -376,25 +242,48 @@ class FileStream:
     # -- reading ---------------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Block]:
-        read = 0
-        for batch in self._batches():
-            X = self._features(batch)
-            values = batch.column(self.target)
-            y = _numbers(values) if self.task == "regression" else _labels(values)
-            good, problem = self._check(batch, X, y, read)
+        return self.blocks()
+
+    def blocks(self, skip: int = 0) -> Iterator[Block]:
+        """The blocks after the first ``skip`` rows, which are a whole number of blocks."""
+        read = skip
+        for batch in self._batches(skip):
+            X, y = self._features(batch), self._targets(batch)
+            good, problem = self._check(X, y, read)
             if good:
                 yield X[:good], y[:good]
             if problem:
                 raise StreamError(problem)
             read += batch.num_rows
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def head(self, rows: int = 64) -> Block:
+        """The first rows as far as they are good, without reading again; perhaps none."""
+        batch = _as_types(self._head.slice(0, rows), self._types())
+        X, y = self._features(batch), self._targets(batch)
+        good, _ = self._check(X, y, 0)
+        return X[:good], y[:good]
+
+    @property
+    def target_type(self) -> pa.DataType:
+        """The Arrow type of a file that holds targets or predictions."""
+        if self.target is None or self.task == "regression":
+            return pa.float64()
+        kind = self._schema.field(self.target).type
+        if _is_text(kind):
+            return pa.string()
+        return pa.int64() if pa.types.is_integer(kind) else kind
+
+    def _types(self) -> dict[str, pa.DataType]:
+        return {name: self._read_as(name) for name in self._needed()}
+
+    def _batches(self, skip: int) -> Iterator[pa.RecordBatch]:
         """The needed columns in pieces of ``rows`` rows counted from the start, up to the limit."""
         held: list[pa.RecordBatch] = []
-        rows, left = 0, self.limit if self.limit is not None else float("inf")
-        types = {name: self._read_as(name) for name in [*self.columns, self.target]}
+        rows, left = 0, max(0, self.limit - skip) if self.limit is not None else float("inf")
+        types = self._types()
         with self._reading():
-            for batch in self._source.batches(types):
+            for batch in self._source.batches(types, skip):
+                batch = _as_types(batch, types)
                 while batch.num_rows and left:
                     piece = batch.slice(0, int(min(self.rows - rows, left)))
                     batch = batch.slice(piece.num_rows)
@@ -412,6 +301,8 @@ class FileStream:
     def _read_as(self, name: str) -> pa.DataType:
         """The type to parse a column as: a CSV column that starts with 1, 2 may go on with 2.5."""
         kind = self._schema.field(name).type
+        if name in self.categorical and self._source.untyped:
+            return pa.string()
         label = name == self.target and self.task == "classification"
         whole = pa.types.is_integer(kind) and not label
         return pa.float64() if whole or pa.types.is_null(kind) else kind
@@ -419,32 +310,52 @@ class FileStream:
     def _features(self, batch: pa.RecordBatch) -> Array:
         X = np.empty((batch.num_rows, len(self.columns)))
         for j, name in enumerate(self.columns):
-            X[:, j] = _numbers(batch.column(name))
+            values = batch.column(name)
+            X[:, j] = _codes(values) if name in self.categorical else _numbers(values)
         return X
 
-    def _check(
-        self, batch: pa.RecordBatch, X: Array, y: NDArray[Any], read: int
-    ) -> tuple[int, str]:
+    def _targets(self, batch: pa.RecordBatch) -> NDArray[Any]:
+        if self.target is None:
+            return np.full(batch.num_rows, np.nan)
+        values = batch.column(self.target)
+        if self.task == "regression":
+            return _numbers(values)
+        y = _labels(values)
+        missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+        if missing.any():
+            y = y.astype(object)
+            y[missing] = None
+        return y
+
+    def _check(self, X: Array, y: NDArray[Any], read: int) -> tuple[int, str]:
         """How many rows of a batch may be used, and what is wrong with the next one."""
         problems: list[tuple[int, str]] = []
-        if not np.abs(X).max() <= LARGEST:
-            row, column = (int(i) for i in np.argwhere(~(np.abs(X) <= LARGEST))[0])
-            problems.append((row, f"column {self.columns[column]!r} {_wrong(X[row, column])}"))
-        target = f"the target {self.target!r}"
-        missing = batch.column(self.target).is_null().to_numpy(zero_copy_only=False)
-        if missing.any():
-            problems.append((int(missing.argmax()), f"{target} is missing"))
-        elif y.dtype.kind == "f" and not np.abs(y).max() <= LARGEST:
-            row = int(np.argmin(np.abs(y) <= LARGEST))
-            problems.append((row, f"{target} {_wrong(y[row])}"))
-        elif y.dtype.kind == "f" and self.task == "classification" and (y != np.rint(y)).any():
-            row = int(np.argmax(y != np.rint(y)))
-            what = f"{target} is {y[row]:g}, which is no label: use --task regression"
-            problems.append((row, what))
+        if not np.abs(X).max(initial=0.0) <= LARGEST:
+            wrong = ~(np.abs(X) <= LARGEST)
+            if self.missing == "mean":
+                wrong &= ~np.isnan(X)
+            if wrong.any():
+                row, column = (int(i) for i in np.argwhere(wrong)[0])
+                what = _wrong(X[row, column])
+                problems.append((row, f"column {self.columns[column]!r} {what}"))
+        known = ~np.isnan(y) if y.dtype.kind == "f" else None
+        if known is not None and (bad := known & ~(np.abs(y) <= LARGEST)).any():
+            row = int(bad.argmax())
+            problems.append((row, f"the target {self.target!r} {_wrong(y[row])}"))
+        elif self.task == "classification" and y.dtype.kind in "fO":
+            problems += self._fractions(y)
         if not problems:
             return len(y), ""
         row, what = min(problems)
         return row, f"{self._name}: {what} at row {read + row} (counting from 0)"
+
+    def _fractions(self, y: NDArray[Any]) -> list[tuple[int, str]]:
+        """The first label that is a number with a fraction."""
+        for row, value in enumerate(y.tolist()):
+            if isinstance(value, float) and value == value and value != round(value):
+                what = f"is {value:g}, which is no label: use --task regression"
+                return [(row, f"the target {self.target!r} {what}")]
+        return []
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -494,6 +405,36 @@ def _kind(kind: pa.DataType) -> str:
     return f"of type {kind}"
 
 
+def _as_types(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """A batch with the columns and types asked for, which sources of several files may lack."""
+    if batch.schema.names == list(types) and batch.schema.types == list(types.values()):
+        return batch
+    columns = []
+    for name, kind in types.items():
+        if batch.schema.get_field_index(name) < 0:
+            raise StreamError(f"a file has no column {name!r}, as the files before it")
+        column = batch.column(name)
+        if kind == pa.float64() and column.type != kind:
+            column = column.cast(kind, safe=False)
+        columns.append(column if column.type == kind else column.cast(kind))
+    return pa.record_batch(columns, names=list(types))
+
+
+def _codes(values: pa.Array) -> Array:
+    """Categories as whole numbers below 2^52 that stand for their text; what is missing is NaN."""
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    words = values.dictionary.cast(pa.string()).to_pylist()
+    codes = np.array([np.nan, *(np.nan if word is None else code(word) for word in words)])
+    return codes[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
+
+
+def code(category: str) -> float:
+    """The number of a category, the same on every machine."""
+    digest = hashlib.blake2b(category.encode(), digest_size=8).digest()
+    return float(int.from_bytes(digest, "little") >> 12)
+
+
 def _numbers(values: pa.Array) -> Array:
     """As float64; what is missing is NaN."""
     result: Array = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -525,7 +466,7 @@ def _reads_as_number(value: Any) -> bool:
 def _wrong(value: float) -> str:
     """What is wrong with a number, and what to do."""
     if np.isnan(value):
-        return "is missing or NaN"
+        return "is missing or NaN (--missing mean fills it in)"
     return "is infinite" if np.isinf(value) else f"is {value:.3g}, too large to square: rescale it"
 
 

@@ -1,0 +1,264 @@
+"""One prediction out of many, row by row: exponential weights, and ridge regression on top.
+
+Experts e predict p_e, clipped to the range [l, h] of the targets so far, half-width B. Three steps:
+
+    average    m = sum_e w_e p_e,   w_e <- w_e exp(-(p_e - y)^2 / 8 B^2)
+    stack      s = m + u'(p - m),   u = (alpha I + sum z z')^-1 sum z r,  z = (p - m)/B, r = (y - m)/B
+    final      sum_k v_k q_k over q = (m, the stacks), v like w
+
+(p - y)^2 / 8 B^2 is exp-concave at rate 1 for p and y in the range, so in units of 8 B^2 the
+average loses at most log(experts) to the best expert and the final prediction at most
+log(1 + stacks) to the average and to each stack; a stack is ridge regression, which competes with
+every fixed linear combination of the experts. After each row both weights mix with the uniform by
+1/(t + 1) (fixed share): that costs log t, and the bound then holds against the best sequence of
+experts, log(experts t) a change. Stacks with a window forget as in `discounted`. Dropping experts
+of weight W costs the average -log(1 - W) once.
+
+Several outputs share the weights; the losses are means over outputs. For targets +-1 only outputs
+count that have been both +1 and -1 (a class that never came says nothing), which also makes the
+weights the same whether a class is known beforehand or not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: Windows of the stacks; 0 forgets nothing.
+WINDOWS = (0.0, 1000.0, 100.0)
+#: Regularisation of the stacks towards the average, in rows of squared half-widths.
+STACK_ALPHA = 1.0
+
+
+@njit(cache=True, fastmath={"contract"})
+def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
+    """x = A^-1 b by Cholesky; L is work space. A has a diagonal of at least STACK_ALPHA's order."""
+    n = b.size
+    for i in range(n):
+        for j in range(i + 1):
+            total = A[i, j]
+            for k in range(j):
+                total -= L[i, k] * L[j, k]
+            if i == j:
+                L[i, i] = np.sqrt(max(total, 1e-300))
+            else:
+                L[i, j] = total / L[j, j]
+        total = b[i]
+        for k in range(i):
+            total -= L[i, k] * x[k]
+        x[i] = total / L[i, i]
+    for i in range(n - 1, -1, -1):
+        total = x[i]
+        for k in range(i + 1, n):
+            total -= L[k, i] * x[k]
+        x[i] = total / L[i, i]
+
+
+@njit(cache=True)
+def note_signs(y: Array, seen: Array) -> None:
+    """seen[0, o] and seen[1, o]: whether output o has been negative, positive."""
+    for o in range(y.size):
+        seen[0 if y[o] < 0.0 else 1, o] = 1.0
+
+
+@njit(cache=True)
+def live_outputs(seen: Array, signed: bool, live: NDArray[np.bool_]) -> int:
+    """Which outputs count, and how many; before two classes came it is the first, the ones."""
+    count = 0
+    for o in range(live.size):
+        live[o] = not signed or (seen[0, o] > 0.0 and seen[1, o] > 0.0)
+        count += live[o]
+    if count == 0:
+        live[0] = True
+        count = 1
+    return count
+
+
+@njit(cache=True, fastmath={"contract"})
+def share(log_weights: Array, losses: Array, rate: float) -> None:
+    """w_e <- (1 - rate) w_e exp(-loss_e) / sum + rate / n, as logarithms."""
+    n = losses.size
+    best = -np.inf
+    for e in range(n):
+        log_weights[e] -= losses[e]
+        best = max(best, log_weights[e])
+    total = 0.0
+    for e in range(n):
+        total += np.exp(log_weights[e] - best)
+    for e in range(n):
+        weight = np.exp(log_weights[e] - best) / total
+        log_weights[e] = np.log((1.0 - rate) * weight + rate / n)
+
+
+@njit(cache=True, fastmath={"contract"})
+def mix_rows(
+    P: Array, Y: Array, signed: bool, counter: Array, discounts: Array, limits: Array, seen: Array,
+    log_w: Array, log_v: Array, A: Array, b: Array, losses: Array, out: Array,
+) -> None:  # fmt: skip
+    """Predict then learn rows of expert predictions P (n, experts, outputs)."""
+    n, experts, outputs = P.shape
+    stacks = discounts.size
+    C = np.empty((experts, outputs))
+    Q = np.empty((1 + stacks, outputs))
+    L = np.zeros((experts, experts))
+    u = np.empty(experts)
+    z = np.empty(experts)
+    loss_w = np.empty(experts)
+    loss_v = np.empty(1 + stacks)
+    live = np.empty(outputs, dtype=np.bool_)
+    for t in range(n):
+        counter[0] += 1.0
+        for o in range(outputs):
+            Q[0, o] = 0.0
+            for e in range(experts):
+                C[e, o] = min(max(P[t, e, o], limits[0, o]), limits[1, o])
+                Q[0, o] += np.exp(log_w[e]) * C[e, o]
+        for s in range(stacks):
+            solve_positive(A[s], b[s], L, u)
+            for o in range(outputs):
+                total = Q[0, o]
+                for e in range(experts):
+                    total += u[e] * (C[e, o] - Q[0, o])
+                Q[1 + s, o] = min(max(total, limits[0, o]), limits[1, o])
+        for o in range(outputs):
+            out[t, o] = 0.0
+            for k in range(1 + stacks):
+                out[t, o] += np.exp(log_v[k]) * Q[k, o]
+        # the label is used from here on
+        y = Y[t]
+        note_signs(y, seen)
+        count = live_outputs(seen, signed, live)
+        loss_w[:] = 0.0
+        loss_v[:] = 0.0
+        for s in range(stacks):
+            if discounts[s] < 1.0:
+                for e in range(experts):
+                    b[s, e] *= discounts[s]
+                    for f in range(e + 1):
+                        A[s, e, f] *= discounts[s]
+                    A[s, e, e] += (1.0 - discounts[s]) * STACK_ALPHA
+        for o in range(outputs):
+            limits[0, o] = min(limits[0, o], y[o])
+            limits[1, o] = max(limits[1, o], y[o])
+            half = 0.5 * (limits[1, o] - limits[0, o])
+            if not live[o] or half == 0.0:
+                continue
+            scale = 1.0 / (8.0 * half * half * count)
+            for e in range(experts):
+                loss_w[e] += scale * (C[e, o] - y[o]) ** 2
+                z[e] = (C[e, o] - Q[0, o]) / half
+            for k in range(1 + stacks):
+                loss_v[k] += scale * (Q[k, o] - y[o]) ** 2
+            r = (y[o] - Q[0, o]) / half
+            for s in range(stacks):
+                for e in range(experts):
+                    b[s, e] += z[e] * r / count
+                    for f in range(e + 1):
+                        A[s, e, f] += z[e] * z[f] / count
+        for e in range(experts):
+            losses[e] += loss_w[e]
+        rate = 1.0 / (counter[0] + 1.0)
+        share(log_w, loss_w, rate)
+        share(log_v, loss_v, rate)
+
+
+class Mixture:
+    """The weights of a number of experts; ``limits`` (2, outputs) is the range known so far."""
+
+    def __init__(self, experts: int, limits: Array, signed: bool) -> None:
+        self.signed = signed
+        stacks, outputs = len(WINDOWS), limits.shape[1]
+        self._discounts = np.array([1.0 - 1.0 / w if w else 1.0 for w in WINDOWS])
+        self.limits = limits.copy()
+        self._seen = np.zeros((2, outputs))
+        self._counter = np.zeros(1)
+        self._log_w = np.full(experts, -np.log(experts))
+        self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
+        self._A = np.tile(STACK_ALPHA * np.eye(experts), (stacks, 1, 1))
+        self._b = np.zeros((stacks, experts))
+        self.losses = np.zeros(experts)
+
+    def learn(self, P: Array, Y: Array) -> Array:
+        """Predictions of the rows, each made before its target was used."""
+        out = np.empty(Y.shape)
+        mix_rows(
+            P, np.ascontiguousarray(Y), self.signed, self._counter, self._discounts, self.limits,
+            self._seen, self._log_w, self._log_v, self._A, self._b, self.losses, out,
+        )  # fmt: skip
+        return out
+
+    def predict(self, P: Array) -> Array:
+        """What rows of expert predictions would be predicted if they came next."""
+        C = np.clip(P, self.limits[0], self.limits[1])
+        mean = np.einsum("e,teo->to", self.weights, C)
+        final = np.exp(self._log_v)
+        out = final[0] * mean
+        for s, u in enumerate(self._stack_weights()):
+            stacked = mean + np.einsum("e,teo->to", u, C - mean[:, None])
+            out = out + final[1 + s] * np.clip(stacked, self.limits[0], self.limits[1])
+        return np.asarray(out)
+
+    @property
+    def weights(self) -> Array:
+        """The exponential weights of the experts."""
+        return np.asarray(np.exp(self._log_w))
+
+    @property
+    def coefficients(self) -> Array:
+        """What each expert's prediction is multiplied by in the end (where nothing is clipped)."""
+        w, v = self.weights, np.exp(self._log_v)
+        stacked = [w * (1.0 - u.sum()) + u for u in self._stack_weights()]
+        return np.asarray(v[0] * w + v[1:] @ np.array(stacked))
+
+    @property
+    def stack_shares(self) -> Array:
+        """The weights of the average and of each stack in the final prediction."""
+        return np.asarray(np.exp(self._log_v))
+
+    def _stack_weights(self) -> list[Array]:
+        n = len(self._log_w)
+        L, weights = np.zeros((n, n)), []
+        for A, b in zip(self._A, self._b, strict=True):
+            u = np.empty(n)
+            solve_positive(A, b, L, u)
+            weights.append(u)
+        return weights
+
+    def keep(self, chosen: list[int]) -> None:
+        """Go on with these experts; the losses start again."""
+        rows = np.array(chosen)
+        weights = self.weights[rows]
+        self._log_w = np.log(weights / weights.sum())
+        self._A = np.ascontiguousarray(self._A[:, rows][:, :, rows])
+        self._b = np.ascontiguousarray(self._b[:, rows])
+        self.losses = np.zeros(len(rows))
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs, each plus or minus one old one: only which signs were seen changes."""
+        self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
+        self._seen = remapped_signs(self._seen, matrix)
+
+    _ARRAYS = ("discounts", "seen", "counter", "log_w", "log_v", "A", "b")
+
+    def to_state(self) -> dict[str, Any]:
+        state = {name: getattr(self, "_" + name).copy() for name in self._ARRAYS}
+        return {**state, "limits": self.limits.copy(), "losses": self.losses.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in self._ARRAYS:
+            setattr(self, "_" + name, np.array(state[name]))
+        self.limits, self.losses = np.array(state["limits"]), np.array(state["losses"])
+
+
+def remapped_signs(seen: Array, matrix: Array) -> Array:
+    """The signs that new outputs have had, each plus or minus one old output."""
+    new = np.zeros((2, matrix.shape[1]))
+    for o, column in enumerate(matrix.T):
+        (source,) = np.flatnonzero(column)
+        new[:, o] = seen[:, source] if column[source] > 0 else seen[::-1, source]
+    return new

@@ -1,0 +1,77 @@
+"""Columns brought to a common size from the first rows of a stream, then left as they are.
+
+Kernel features of earlier rows cannot be rescaled, so a learner that keeps them fixes its scales
+once it has seen some rows. With the range w_j and the deviation s_j of column j in those rows,
+
+    z_j = (clip(x_j, least - w_j / 2, largest + w_j / 2) - mean_j) / sqrt(w_j s_j).
+
+The geometric mean of range and deviation stands between the two usual choices: the range alone
+lets one outlier flatten a column, the deviation alone makes a rare indicator the longest axis. The
+clip keeps a column that wanders off (a date, a counter) from leaving all points behind.
+
+A column that was constant is 0. Whatever its unit, all distances so far were 0 along it, so the
+unit may still be chosen when it first changes: that first step counts as 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: A spread below this share of the largest value is rounding.
+_ROUNDING = 1e-12
+#: How far, in first steps, a late column may go to either side.
+_LATE_REACH = 1.5
+
+
+class FixedScale:
+    """The scales of some first rows; multiplying a column by a number changes nothing."""
+
+    def __init__(self, rows: Array) -> None:
+        least, largest = rows.min(axis=0), rows.max(axis=0)
+        width = largest - least
+        varied = width > _ROUNDING * np.maximum(np.abs(least), np.abs(largest))
+        self.width = np.where(varied, width, 0.0)
+        divisor = np.where(varied, width, 1.0)
+        shares = (rows - least) / divisor  # in [0, 1]: no square can overflow
+        self.centre = np.where(varied, least + shares.mean(axis=0) * divisor, rows[0])
+        self.unit = np.where(varied, width * np.sqrt(shares.std(axis=0)), 0.0)
+        self.low = np.where(varied, least - 0.5 * width, rows[0])
+        self.high = np.where(varied, largest + 0.5 * width, rows[0])
+
+    def learn_transform(self, X: Array) -> Array:
+        """The scaled rows; columns that change for the first time get their unit."""
+        for j in np.flatnonzero(self.unit == 0.0):
+            step = np.abs(X[:, j] - self.centre[j])
+            moved = np.flatnonzero(step > _ROUNDING * np.abs(X[:, j]))
+            if moved.size:
+                unit = step[moved[0]]
+                self.unit[j] = self.width[j] = unit
+                self.low[j] = self.centre[j] - _LATE_REACH * unit
+                self.high[j] = self.centre[j] + _LATE_REACH * unit
+        return self.transform(X)
+
+    def transform(self, X: Array) -> Array:
+        """Each row as it would be scaled if it came next; changes nothing."""
+        unit = np.where(self.unit > 0.0, self.unit, 1.0)
+        Z = (np.clip(X, self.low, self.high) - self.centre) / unit
+        for j in np.flatnonzero(self.unit == 0.0):
+            step = X[:, j] - self.centre[j]
+            Z[:, j] = np.where(np.abs(step) > _ROUNDING * np.abs(X[:, j]), np.sign(step), 0.0)
+        return np.ascontiguousarray(Z)
+
+    _ARRAYS = ("centre", "width", "unit", "low", "high")
+
+    def to_state(self) -> dict[str, Any]:
+        return {name: getattr(self, name).copy() for name in self._ARRAYS}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> FixedScale:
+        scale = cls.__new__(cls)
+        for name in cls._ARRAYS:
+            setattr(scale, name, np.array(state[name]))
+        return scale

@@ -1,0 +1,6 @@
+"""Reports of comparisons: one HTML file that needs no network, and figures for papers."""
+
+from pronk.report.figures import write_figures
+from pronk.report.page import html, write_report
+
+__all__ = ["html", "write_figures", "write_report"]

@@ -1,0 +1,52 @@
+(() => {
+  "use strict";
+  const { charts, labels, baseline } = JSON.parse(document.getElementById("data").textContent);
+  const boxes = [...document.querySelectorAll(".legend input")];
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  let views = [];
+
+  const shown = () => boxes.filter((box) => box.checked).map((box) => box.value);
+
+  function config() {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const palette = labels.map((label, i) => colour(label === baseline ? "--grey" : `--c${i % 6}`));
+    return {
+      background: "transparent",
+      font: getComputedStyle(document.body).fontFamily,
+      range: { category: palette },
+      view: { stroke: "transparent" },
+      axis: {
+        labelColor: colour("--dim"), titleColor: colour("--dim"), titleFontWeight: "normal",
+        labelFontSize: 12, titleFontSize: 12, gridColor: colour("--grid"),
+        domainColor: colour("--line"), tickColor: colour("--line"),
+      },
+      legend: { labelColor: colour("--text"), labelFontSize: 12, symbolStrokeColor: colour("--dim") },
+    };
+  }
+
+  async function draw() {
+    views.forEach((view) => view.finalize());
+    const options = {
+      config: config(), renderer: "svg", tooltip: { theme: dark.matches ? "dark" : "light" },
+      actions: { export: true, source: false, compiled: false, editor: false },
+    };
+    views = await Promise.all(
+      Object.entries(charts).map(async ([name, spec]) => {
+        const { view } = await vegaEmbed(document.getElementById(`chart-${name}`), spec, options);
+        return view.signal("shown", shown()).runAsync();
+      }),
+    );
+    document.body.dataset.drawn = "yes";
+  }
+
+  const update = () => views.forEach((view) => view.signal("shown", shown()).runAsync());
+  boxes.forEach((box) => box.addEventListener("change", update));
+  document.getElementById("all").addEventListener("click", () => {
+    const wanted = boxes.some((box) => !box.checked);
+    boxes.forEach((box) => { box.checked = wanted; });
+    update();
+  });
+  dark.addEventListener("change", draw);
+  draw();
+})();
