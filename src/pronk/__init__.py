@@ -30,6 +30,7 @@ _HOMES = {
     "pronk.estimators.kons": ("KONSClassifier", "KONSRegressor"),
     "pronk.estimators.sketched_kons": ("SketchedKONSClassifier", "SketchedKONSRegressor"),
     "pronk.estimators.pros_n_kons": ("ProsNKONSClassifier", "ProsNKONSRegressor"),
+    "pronk.estimators.online_kernel": ("OnlineKernelClassifier", "OnlineKernelRegressor"),
     "pronk.estimators.pkawv": ("PKAWVClassifier", "PKAWVRegressor"),
     "pronk.estimators.registry": ("algorithms", "make"),
     "pronk.estimators.storage": ("ModelFileError", "load"),

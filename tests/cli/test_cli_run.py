@@ -92,7 +92,7 @@ def test_shape_of_the_json(capsys, folder):
     assert set(json.loads(out)) == {
         "file", "target", "columns", "task", "algorithm", "params", "scale", "seed", "rows",
         "metrics", "seconds", "microseconds_a_row", "size", "memory", "baseline", "saved",
-        "predictions", "versions",
+        "predictions", "versions", "unlabelled", "checkpoint", "resumed_at",
     }  # fmt: skip
 
 
@@ -208,7 +208,7 @@ def test_parameters_are_read_as_python_values():
         (["--task", "sorting"], ["--task", "sorting"]),
         (["--limit", "0"], ["--limit"]),
         (["--seed", "-1"], ["--seed"]),
-        (["--scale", "robust"], ["--scale", "robust"]),
+        (["--scale", "log"], ["--scale", "log"]),
         (["--save", "no/where/model"], ["--save", "no directory"]),
         (["--predictions", "no/where/p.csv"], ["--predictions", "no directory"]),
         (["--predictions", "p.txt"], ["--predictions", ".csv or .parquet"]),
@@ -246,7 +246,7 @@ def test_a_wrong_file_is_named(capsys, tmp_path, content, words):
 
 
 def test_missing_arguments_are_named(capsys, folder):
-    assert "--target" in pronk_run(capsys, "run", folder / "data.csv", "-a", "x")[2]
+    assert "--target" in pronk_run(capsys, "run", folder / "data.csv", "-a", "fogd")[2]
     code, _, err = pronk_run(capsys, "run", tmp := folder / "none.csv", *options())
     assert code == 2 and tmp.name in err and "does not exist" in err
 
@@ -274,7 +274,7 @@ def test_a_failed_run_is_one_line_and_code_1(capsys, monkeypatch, folder):
     def broken(*_, **__):
         raise ZeroDivisionError("no luck")
 
-    monkeypatch.setattr("pronk.cli.run._walk", broken)
+    monkeypatch.setattr("pronk.cli.run.Run.walk", broken)
     code, _, err = pronk_run(capsys, "run", folder / "data.csv", *options())
     assert (code, err) == (1, "pronk: failed: ZeroDivisionError: no luck\n")
 
@@ -283,7 +283,7 @@ def test_a_keyboard_interrupt_is_one_line_and_code_130(capsys, monkeypatch, fold
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pronk.cli.run._walk", interrupted)
+    monkeypatch.setattr("pronk.cli.run.Run.walk", interrupted)
     code, _, err = pronk_run(capsys, "run", folder / "data.csv", *options())
     assert (code, err) == (130, "pronk: stopped from the keyboard\n")
 

@@ -15,6 +15,7 @@ import pronk
 
 #: What makes an algorithm interesting on 150 rows.
 SETTINGS: dict[str, dict[str, Any]] = {
+    "online-kernel": {"budget": 20},
     "rbp": {"budget": 12},
     "forgetron": {"budget": 12},
     "projectron": {"budget": 12},

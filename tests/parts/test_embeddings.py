@@ -13,7 +13,7 @@ from pronk.parts.embeddings import Fourier, Nystrom, Taylor, extend
 from pronk.parts.kernels import Gaussian, Laplacian, Linear, Matern
 
 
-@pytest.mark.parametrize("columns, degree", [(1, 0), (1, 5), (3, 2), (5, 3), (18, 2)])
+@pytest.mark.parametrize("columns, degree", [(1, 0), (1, 5), (3, 2), (5, 3)])
 def test_taylor_features_are_those_of_the_definition(columns, degree):
     X = np.random.default_rng(0).normal(size=(12, columns))
     features = Taylor(columns, 1.7, degree).transform(X)
@@ -22,6 +22,17 @@ def test_taylor_features_are_those_of_the_definition(columns, degree):
     key = np.lexsort(features)  # the order of the multi-indices is free
     other = np.lexsort(expected)
     assert np.allclose(features[:, key], expected[:, other], rtol=1e-12, atol=1e-300)
+
+
+def test_taylor_features_of_many_columns_are_the_truncated_series():
+    """By the multinomial theorem phi'phi = e^-(|x|^2+|z|^2)/2s^2 sum_{k<=M} (x'z/s^2)^k / k!."""
+    X = np.random.default_rng(7).normal(size=(20, 18))
+    phi = Taylor(18, 4.0, 2).transform(X)
+    assert phi.shape == (20, 190)
+    half = np.einsum("ij,ij->i", X, X) / 32
+    products = X @ X.T / 16
+    series = np.exp(-half[:, None] - half) * (1 + products + products**2 / 2)
+    assert np.allclose(phi @ phi.T, series, rtol=1e-12)
 
 
 @pytest.mark.parametrize("degree", [2, 4, 8])

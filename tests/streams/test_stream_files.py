@@ -198,7 +198,10 @@ def test_a_bad_value_names_column_and_row_of_the_file(tmp_path, name, value, wor
 )
 def test_a_row_without_a_label_comes_with_none(tmp_path, name, labels):
     labels[300] = None
-    stream = FileStream(write(tmp_path / name, table(y=labels)), "y")
+    path = write(tmp_path / name, table(y=labels))
+    with pytest.raises(StreamError, match=r"target 'y' is missing.* at row 300"):
+        list(FileStream(path, "y"))
+    stream = FileStream(path, "y", unlabelled=True)
     _, y = rows_of(stream)
     assert len(y) == ROWS
     if stream.task == "regression":

@@ -74,8 +74,8 @@ def test_a_constant_column_is_zero(scaler, value):
 
 
 def test_an_unknown_scaler_is_named():
-    with pytest.raises(ValueError, match=r"minmax, standard; got 'robust'"):
-        make_scaler("robust")
+    with pytest.raises(ValueError, match=r"minmax, standard, robust, none; got 'log'"):
+        make_scaler("log")
 
 
 # -- a scaler before a learner -------------------------------------------------------------------

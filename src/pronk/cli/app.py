@@ -1,8 +1,4 @@
-"""The commands and their options. What they do is imported when a command is called.
-
-Exit codes: 0 done; 1 the run failed; 2 the command line or the data cannot be used; 130 stopped
-from the keyboard.
-"""
+"""The commands and their options. What they do is imported when a command is called."""
 
 from __future__ import annotations
 
@@ -17,11 +13,21 @@ from pronk._version import __version__
 from pronk.cli.compare import compare, report_again
 from pronk.cli.data import data
 from pronk.cli.errors import report
-from pronk.cli.options import Scale, Task
+from pronk.cli.options import Encoding, Missing, Scale, Task
 from pronk.cli.paper import paper
+
+EXIT_CODES = """\b
+Exit codes:
+    0  done
+    1  the run failed: a full disk, no memory, a checksum that differs
+    2  the command line, the data or a file cannot be used; the message says why
+  130  stopped from the keyboard (SIGINT); with --checkpoint after a snapshot
+  143  stopped by SIGTERM; with --checkpoint after a snapshot
+"""
 
 app = typer.Typer(
     help="Learn from streams with kernels: one pass, predict then learn.",
+    epilog=EXIT_CODES,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -29,7 +35,26 @@ app = typer.Typer(
 
 
 JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+FILE = (
+    "CSV, NDJSON, LIBSVM (also .gz), Parquet or Arrow file; a directory or pattern of them; "
+    "- for standard input."
+)
+Query = Annotated[
+    str | None,
+    typer.Option(metavar="SQL", help="Rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
+]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many rows.")]
+Delimiter = Annotated[
+    str | None, typer.Option(metavar="CHARACTER", help="Of a CSV file, if it is not a comma.")
+]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything random.")]
+
+
+def _algorithm_names(incomplete: str) -> list[str]:
+    """For the completion of a shell."""
+    from pronk.estimators.registry import algorithms
+
+    return [name for name in algorithms() if name.startswith(incomplete)]
 
 
 def _version(wanted: bool) -> None:
@@ -64,18 +89,25 @@ def demo(
     run_demo(rows=rows, seed=seed, as_json=json)
 
 
-@app.command()
+@app.command(epilog=EXIT_CODES)
 def run(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV (also .gz) or Parquet file.")],
-    target: Annotated[
-        str, typer.Option("--target", "-t", metavar="COLUMN", help="The column to predict.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE)],
     algorithm: Annotated[
         str,
         typer.Option(
-            "--algorithm", "-a", metavar="NAME", help="A name that `pronk algorithms` lists."
+            "--algorithm",
+            "-a",
+            metavar="NAME",
+            help="A name that `pronk algorithms` lists.",
+            autocompletion=_algorithm_names,
         ),
     ],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target", "-t", metavar="COLUMN", help="The column to predict; LIBSVM has its own."
+        ),
+    ] = None,
     task: Annotated[Task, typer.Option(help="auto: labels if the target looks like it.")] = (
         Task.auto
     ),
@@ -85,12 +117,30 @@ def run(
             "--param", "-p", metavar="KEY=VALUE", help="A parameter: alpha=0.1, bandwidth=2, .."
         ),
     ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN,..", help="Use these columns only, in this order."),
+    ] = None,
     drop: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out.")
     ] = None,
+    categorical: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="A column of categories.")
+    ] = None,
+    encoding: Annotated[
+        Encoding, typer.Option(help="Slots of categories: by a hash, or as they come.")
+    ] = Encoding.hash,
+    slots: Annotated[
+        int, typer.Option(min=2, metavar="N", help="Columns that a categorical column becomes.")
+    ] = 32,
+    missing: Annotated[
+        Missing, typer.Option(help="A missing value: an error, or the mean so far.")
+    ] = Missing.error,
     scale: Annotated[
         Scale,
-        typer.Option(help="Scale columns as the stream goes: to [-1/2, 1/2], to deviation 1."),
+        typer.Option(
+            help="Scale columns as the stream goes: to [-1/2, 1/2], to deviation 1, by quartiles."
+        ),
     ] = Scale.minmax,
     no_scale: Annotated[bool, typer.Option("--no-scale", help="The same as --scale none.")] = False,
     save: Annotated[
@@ -98,20 +148,28 @@ def run(
     ] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write row, y, prediction (.csv or .parquet)."),
+        typer.Option(metavar="FILE", help="Write row, y, prediction (.csv, .ndjson, .parquet)."),
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Stop after so many rows.")
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep a snapshot here; a killed run goes on from it."),
     ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(metavar="CHARACTER", help="Of a CSV file, if it is not a comma.")
-    ] = None,
+    every: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Rows between snapshots, up to whole blocks.")
+    ] = 100_000,
+    limit: Limit = None,
+    delimiter: Delimiter = None,
+    query: Query = None,
     seed: Seed = 0,
     json: JSON = False,
 ) -> None:
-    """Walk a file once: predict each row, then learn it; show loss, time and size."""
+    """Walk a file once: predict each row, then learn it; show loss, time and size.
+
+    A row without a label is predicted only.
+    """
     from pronk.cli.run import Job, run_job
 
+    names = [name for text in columns or () for name in text.split(",")]
     run_job(
         Job(
             file=file,
@@ -119,16 +177,74 @@ def run(
             algorithm=algorithm,
             task=task.value,
             params=tuple(param or ()),
+            columns=tuple(names) if names else None,
             drop=tuple(drop or ()),
+            categorical=tuple(categorical or ()),
+            encoding=encoding.value,
+            slots=slots,
+            missing=missing.value,
             scale="none" if no_scale else scale.value,
             save=save,
             predictions=predictions,
+            checkpoint=checkpoint,
+            every=every,
             limit=limit,
             delimiter=delimiter,
+            query=query,
             seed=seed,
         ),
         as_json=json,
     )
+
+
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A saved model, or a checkpoint.")]
+
+
+@app.command(epilog=EXIT_CODES)
+def predict(
+    model: Model,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE)],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write row, prediction (.csv, .ndjson, .parquet); else they are printed.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", "-t", metavar="COLUMN", help="Score against this column."),
+    ] = None,
+    limit: Limit = None,
+    delimiter: Delimiter = None,
+    query: Query = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON: a summary, or an object a row.")
+    ] = False,
+) -> None:
+    """Predict the rows of a file with a saved model, which learns nothing from them."""
+    from pronk.cli.predict import predict_file
+
+    predict_file(
+        model,
+        file,
+        output=output,
+        target=target,
+        limit=limit,
+        delimiter=delimiter,
+        query=query,
+        as_json=json,
+    )
+
+
+@app.command(epilog=EXIT_CODES)
+def inspect(model: Model, json: JSON = False) -> None:
+    """Tell what a saved model or a checkpoint is: sizes, settings, certificate."""
+    from pronk.cli.inspection import inspect_file
+
+    inspect_file(model, as_json=json)
 
 
 @app.command()

@@ -231,9 +231,9 @@ def _check_report(path: Path | None, figures: Path | None, file: Path | None) ->
     """Better now than after an hour: can the report be made and written?"""
     from importlib.util import find_spec
 
-    needed = [("altair", "vl_convert")] if path is not None else []
-    needed += [("matplotlib",)] if figures is not None else []
-    missing = [name for names in needed for name in names if find_spec(name) is None]
+    needed = ["altair", "vl_convert"] if path is not None else []
+    needed += ["matplotlib"] if figures is not None else []
+    missing = [name for name in needed if find_spec(name) is None]
     if missing:
         raise CommandError(f"a report needs {missing[0]}: pip install 'pronk[plot]'")
     if path is not None:
@@ -288,7 +288,8 @@ def _run(comparison: Comparison, store: Any, workers: int, directory: Path, cons
     )  # fmt: skip
     notes: set[str] = set()
     kept = f"finished runs are kept in {str(directory)!r}"
-    with Progress(*columns, console=console, transient=True) as bars:
+    quiet = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=quiet) as bars:
         bar = bars.add_task("", total=len(jobs))
 
         def done(job: Any, _: bool) -> None:
@@ -352,7 +353,7 @@ def _print(found: Results, directory: Path, report: Path | None, figures: Path |
     table.add_column("learner", style="bold", overflow="fold")
     metrics = list(found.everyone[0].metrics)
     for name in (*(NAMES.get(name, name) for name in metrics), "us a row", "points", "memory"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=name not in NAMES.values())
     for one in found.everyone:
         style = "dim" if one is found.baseline else None
         table.add_row(one.label, *_cells(one, metrics), style=style)
@@ -365,10 +366,11 @@ def _print(found: Results, directory: Path, report: Path | None, figures: Path |
 
 def _cells(one: Summary, metrics: Sequence[str]) -> list[str]:
     from pronk.cli import screen
+    from pronk.report.text import microseconds
 
     return [
         *(_pm(one.metrics[name]) for name in metrics),
-        _pm(one.microseconds_a_row),
+        microseconds(one.microseconds_a_row.mean, one.microseconds_a_row.deviation),
         f"{one.size.mean:,.0f}" if one.size else "-",
         screen.size(round(one.memory.mean)),
     ]

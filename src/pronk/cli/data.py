@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+
 data = typer.Typer(help="The papers' data sets: list them, fetch them, check them.")
 
 
@@ -17,13 +19,27 @@ def sets(context: typer.Context) -> None:
 
 
 @data.command("list")
-def list_sets() -> None:
+def list_sets(json: JSON = False) -> None:
     """List the data sets and where they are."""
     from rich.table import Table
 
     from pronk.cli import screen
     from pronk.paper.data import DATASETS, directories, locate
 
+    if json:
+        screen.print_json(
+            {
+                dataset.name: {
+                    "rows": dataset.rows,
+                    "columns": dataset.columns,
+                    "task": dataset.task,
+                    "here": bool(locate(dataset)),
+                    "can_be_fetched": bool(dataset.source),
+                }
+                for dataset in DATASETS.values()
+            }
+        )
+        return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", style="bold", no_wrap=True)
     for title in ("rows", "columns"):
@@ -49,22 +65,28 @@ def check(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]..", help="All that are here, if none.")
     ] = None,
+    json: JSON = False,
 ) -> None:
     """Verify the checksums of data sets; the exit code is 1 where one is missing or differs."""
     from pronk.cli import screen
     from pronk.paper.data import DATASETS, DataError, find, locate, read
 
     chosen = [find(name) for name in names] if names else [*filter(locate, DATASETS.values())]
-    console, failed = screen.output(), False
+    console, failed = screen.messages() if json else screen.output(), False
+    checked: dict[str, str] = {}
     for dataset in chosen:
         try:
             X, _ = read(dataset)
+            checked[dataset.name] = "verified"
             console.print(f"{dataset.name}: {X.shape[0]:,} rows of {X.shape[1]} columns, verified")
         except DataError as error:
             failed = True
+            checked[dataset.name] = str(error)
             console.print(f"{dataset.name}: {error}", style="red", markup=False, soft_wrap=True)
     if not chosen:
         console.print("no data set is here; `pronk data list` lists them")
+    if json:
+        screen.print_json(checked)
     if failed:
         raise SystemExit(1)
 

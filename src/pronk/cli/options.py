@@ -18,7 +18,22 @@ class Scale(StrEnum):
 
     minmax = "minmax"
     standard = "standard"
+    robust = "robust"
     none = "none"
+
+
+class Encoding(StrEnum):
+    """How a category gets its slot."""
+
+    hash = "hash"
+    onehot = "onehot"
+
+
+class Missing(StrEnum):
+    """What a missing value is."""
+
+    error = "error"
+    mean = "mean"
 
 
 class Order(StrEnum):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import copy
 import difflib
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,15 +16,16 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from sklearn.base import clone
 from sklearn.utils._param_validation import InvalidParameterError
 
 from pronk.cli import screen
+from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint
 from pronk.cli.errors import CommandError
-from pronk.cli.predictions import PredictionsFile
+from pronk.cli.predictions import PredictionsFile, check_ending
+from pronk.estimators import storage
 from pronk.estimators.registry import find, make
 from pronk.evaluate import Evaluation, Record, RunningMajority, RunningMean, held_bytes
-from pronk.streams import FileStream, Scaled
+from pronk.streams import FileStream, Scaled, StreamError
 from pronk.streams.scaled import named
 
 NAMES = {"mse": "mean squared error", "mae": "mean absolute error", "error": "error rate"}
@@ -33,16 +36,24 @@ class Job:
     """The options of `pronk run`."""
 
     file: Path
-    target: str
+    target: str | None
     algorithm: str
     task: str = "auto"
     params: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
     drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    encoding: str = "hash"
+    slots: int = 32
+    missing: str = "error"
     scale: str = "minmax"
     save: Path | None = None
     predictions: Path | None = None
+    checkpoint: Path | None = None
+    every: int = 100_000
     limit: int | None = None
     delimiter: str | None = None
+    query: str | None = None
     seed: int = 0
 
 
@@ -51,31 +62,58 @@ def run_job(job: Job, *, as_json: bool) -> None:
     console = screen.messages()
     _check_algorithm(job.algorithm)
     _check_outputs(job)
-    stream = FileStream(
-        job.file,
-        job.target,
-        drop=job.drop,
-        task=job.task,
-        limit=job.limit,
-        delimiter=job.delimiter,
-    )
+    stream = _open(job)
     learner = build(job.algorithm, stream.task, job.params, job.seed)
-    model = learner if job.scale == "none" else Scaled(learner, job.scale)
+    run = Run(job, stream, _prepared(job, stream, learner), console)
     with screen.warnings_as_notes(console):
-        _warm(learner, stream, console)
+        _warm(run.model, stream, console)
         _note_unbounded(job.algorithm, learner, console)
-        last, baseline = _walk(job, stream, model, console)
+        last, baseline = run.walk()
+    learner = run.model.learner if isinstance(run.model, Scaled) else run.model
     if stream.task == "classification" and len(learner.classes_) < 2:
         label = learner.classes_[0]
         raise CommandError(
             f"--target: all {last.rows:,} rows have the label {label!s}; there is nothing to learn"
         )
     if job.save is not None:
-        _save(model, job.save)
+        _save(run.model, job.save)
     if as_json:
-        screen.print_json(_as_dict(job, stream, model, last, baseline))
+        screen.print_json(_as_dict(run, last, baseline))
     else:
-        _print_summary(job, stream, model, last, baseline)
+        _print_summary(run, last, baseline)
+
+
+def _open(job: Job) -> FileStream:
+    stream = FileStream(
+        job.file,
+        job.target,
+        columns=job.columns,
+        drop=job.drop,
+        categorical=job.categorical,
+        missing=job.missing,
+        unlabelled=True,
+        task=job.task,
+        limit=job.limit,
+        delimiter=job.delimiter,
+        query=job.query,
+    )
+    if stream.target is None:
+        raise CommandError("--target is missing: which column is to be predicted?")
+    return stream
+
+
+def _prepared(job: Job, stream: FileStream, learner: Any) -> Any:
+    """The learner behind what its columns need."""
+    if job.scale == "none" and job.missing == "error" and not stream.categorical:
+        return learner
+    return Scaled(
+        learner,
+        job.scale,
+        missing=job.missing,
+        categorical=[stream.columns.index(name) for name in stream.categorical],
+        slots=job.slots,
+        encoding=job.encoding,
+    )
 
 
 # -- before the run ------------------------------------------------------------------------------
@@ -90,7 +128,12 @@ def _check_algorithm(name: str) -> None:
 
 def _check_outputs(job: Job) -> None:
     """Better now than after an hour: can the results be written?"""
-    for option, path in (("--save", job.save), ("--predictions", job.predictions)):
+    outputs = {
+        "--save": job.save,
+        "--predictions": job.predictions,
+        "--checkpoint": job.checkpoint,
+    }
+    for option, path in outputs.items():
         if path is None:
             continue
         where = f"{option}: {str(path)!r}"
@@ -104,8 +147,11 @@ def _check_outputs(job: Job) -> None:
             raise CommandError(f"{where} cannot be written; choose another place")
         if path.exists() and job.file.exists() and path.samefile(job.file):
             raise CommandError(f"{where} is the input file; choose another name")
-    if job.save is not None and job.save == job.predictions:
-        raise CommandError(f"--save and --predictions name the same file, {str(job.save)!r}")
+    for (one, path), (other, place) in combinations(outputs.items(), 2):
+        if path is not None and path == place:
+            raise CommandError(f"{one} and {other} name the same file, {str(path)!r}")
+    if job.predictions is not None:
+        check_ending(job.predictions, "--predictions")
 
 
 def build(name: str, task: str, settings: tuple[str, ...], seed: int) -> Any:
@@ -142,14 +188,18 @@ def _setting(text: str) -> tuple[str, Any]:
         return key.strip(), value
 
 
-def _warm(learner: Any, stream: FileStream, console: Console) -> None:
+def _warm(model: Any, stream: FileStream, console: Console) -> None:
     """Compile on a copy and the first rows: wrong parameters show now, and times are clean."""
-    X, y = next(iter(stream))
-    copy = clone(learner)
+    twin: Any = copy.deepcopy(model)
+    X, y = stream.head(64)
+    labelled = np.array([value is not None and value == value for value in y.tolist()], dtype=bool)
+    if not labelled.any():
+        return
+    if not isinstance(twin, Scaled):
+        X = X / max(1.0, float(np.abs(X).max()))
     with console.status("getting ready (compiled once, then kept)"):
-        rows = np.ascontiguousarray(X[:64])
         try:
-            copy.predict_then_learn(rows / max(1.0, float(np.abs(rows).max())), y[:64])
+            twin.predict_then_learn(X[labelled], np.array(y[labelled].tolist()))
         except InvalidParameterError as error:
             raise CommandError(f"--param: {error}") from None
 
@@ -168,42 +218,156 @@ def _note_unbounded(name: str, learner: Any, console: Console) -> None:
 # -- the run -------------------------------------------------------------------------------------
 
 
-def _walk(
-    job: Job, stream: FileStream, model: Any, console: Console
-) -> tuple[Record, dict[str, float]]:
-    """Predict then learn all rows; the last record and the baseline's metrics."""
-    evaluation = Evaluation(
-        model, every=stream.rows, predictions=job.predictions is not None, memory=False
-    )
-    naive = RunningMajority() if stream.task == "classification" else RunningMean()
-    baseline = Evaluation(naive, memory=False)
-    last: Record | None = None
-    with ExitStack() as stack:
-        file = None
-        if job.predictions is not None:
-            file = stack.enter_context(PredictionsFile(job.predictions))
-        bar = stack.enter_context(_Bar(console))
-        try:
-            for X, y in stream:
-                if not evaluation.rows:
-                    X = named(X, stream.columns)
-                baseline.feed(X, y)
-                for last in evaluation.feed(X, y):
-                    _keep(file, last)
-                    bar.show(last, stream.expected_rows())
-        finally:  # the rows before a bad one were predicted too
-            end = evaluation.finish() if evaluation.rows else None
-            if end is not None:
-                last = end
-                _keep(file, last)
-    end = baseline.finish()
-    assert last is not None and end is not None  # a stream without rows was refused
-    return last, end.metrics
+class Run:
+    """A walk through a stream, from its start or from the last snapshot."""
 
+    def __init__(self, job: Job, stream: FileStream, model: Any, console: Console) -> None:
+        self.job = job
+        self.stream = stream
+        self.model = model
+        self.console = console
+        self.position = 0  # rows of the stream that are done
+        self.resumed = 0
+        self.finished = False
+        self.checkpoint: Checkpoint | None = None
+        self.file: PredictionsFile | None = None
+        naive: Any = RunningMajority() if stream.task == "classification" else RunningMean()
+        self.baseline = Evaluation(naive, memory=False)
+        self.evaluation = self._evaluation()
 
-def _keep(file: PredictionsFile | None, record: Record) -> None:
-    if file and record.predictions is not None and record.targets is not None:
-        file.write(record.targets, record.predictions)
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(self.model, predictions=self.job.predictions is not None, memory=False)
+
+    def walk(self) -> tuple[Record, dict[str, float]]:
+        """Predict then learn all rows; the last record and the baseline's metrics."""
+        job, resume = self.job, None
+        if job.checkpoint is not None:
+            self.checkpoint = Checkpoint(job.checkpoint, job.every, self._settings())
+            resume = self._resume()
+        with ExitStack() as stack:
+            if job.predictions is not None:
+                self.file = stack.enter_context(self._predictions_file(job.predictions, resume))
+            if not self.finished:
+                try:
+                    self._rows(stack)
+                except Stopped as stopped:
+                    raise self._stop(stopped) from None
+                except (CommandError, StreamError) as error:
+                    if self.checkpoint is None or self.checkpoint.advice() in str(error):
+                        raise
+                    code = error.code if isinstance(error, CommandError) else 2
+                    raise CommandError(f"{error}; {self.checkpoint.advice()}", code) from None
+                self.finished = True
+                self._snapshot()
+        if self.file is not None and not self.file.finished:
+            self.file.finish()
+        self.baseline.finish()
+        return self.evaluation.record(), self.baseline.record().metrics
+
+    def _rows(self, stack: ExitStack) -> None:
+        bar = stack.enter_context(_Bar(self.console))
+        signals = Interruptions()
+        if self.checkpoint is not None:
+            stack.enter_context(signals)
+        for X, y in self.stream.blocks(self.position):
+            with signals.block():
+                self._block(X, y)
+                bar.show(self._keep(), self.stream.expected_rows())
+                # A shorter block comes before a bad row, or at the end.
+                whole = self.position % self.stream.rows == 0
+                if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
+                    self._snapshot()
+        if not self.evaluation.rows:
+            self.evaluation.finish()  # says why
+
+    def _block(self, X: Any, y: Any) -> None:
+        rows = named(X, self.stream.columns) if not self.evaluation.rows else X
+        self.baseline.feed(X, y)
+        self.evaluation.feed(rows, y)
+        self.position += len(y)
+
+    def _keep(self) -> Record:
+        """The record of a block; its predictions go to the file."""
+        record = self.evaluation.record()
+        if self.file and record.predictions is not None:
+            self.file.write(record.targets, record.predictions)
+        return record
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides the result."""
+        job = self.job
+        return {
+            "input": fingerprint(job.file, job.query),
+            "--query": job.query,
+            "--target": self.stream.target,
+            "--task": self.stream.task,
+            "--algorithm": job.algorithm,
+            "--param": list(job.params),
+            "the columns": list(self.stream.columns),
+            "--categorical": list(self.stream.categorical),
+            "--encoding": job.encoding,
+            "--slots": job.slots,
+            "--missing": job.missing,
+            "--scale": job.scale,
+            "--limit": job.limit,
+            "--delimiter": job.delimiter,
+            "--seed": job.seed,
+            "the ending of --predictions": job.predictions and job.predictions.suffix.lower(),
+            "blocks of": self.stream.rows,
+        }
+
+    def _snapshot(self) -> None:
+        if self.checkpoint is None:
+            return
+        if self.file is not None:
+            self.file.sync()
+        fitted = self.evaluation.rows > 0
+        self.checkpoint.save(
+            self.position,
+            model=storage.learner_tree(self.model) if fitted else None,
+            evaluation=self.evaluation.to_state(),
+            baseline=[self.baseline.model.to_state(), self.baseline.to_state()],
+            predictions=None if self.file is None else [self.file.rows, self.file.bytes],
+            finished=self.finished,
+        )
+
+    def _resume(self) -> dict[str, Any] | None:
+        assert self.checkpoint is not None
+        tree = self.checkpoint.load()
+        if tree is None:
+            return None
+        if tree["model"] is not None:
+            self.model = storage.learner_from_tree(tree["model"], self.checkpoint.path)
+        self.evaluation = self._evaluation()
+        self.evaluation.restore(tree["evaluation"])
+        model, evaluation = tree["baseline"]
+        self.baseline.model.restore(model)
+        self.baseline.restore(evaluation)
+        self.position = self.resumed = int(tree["rows"])
+        self.finished = tree["finished"]
+        what = "the run was finished" if self.finished else "the run goes on"
+        self.console.print(f"note: {what} after {self.position:,} rows", style="yellow")
+        return tree
+
+    def _predictions_file(self, path: Path, resume: dict[str, Any] | None) -> PredictionsFile:
+        kind, resumable = self.stream.target_type, self.checkpoint is not None
+        file = PredictionsFile(path, kind, resumable=resumable)
+        if resume is None:
+            file.start()
+        elif not (self.finished and file.finished):
+            file.resume(*resume["predictions"])
+        return file
+
+    def _stop(self, stopped: Stopped) -> CommandError:
+        """Between two blocks: a last snapshot."""
+        assert self.checkpoint is not None
+        if self.position % self.stream.rows == 0 and self.position > self.checkpoint.rows:
+            self._snapshot()
+        return CommandError(
+            f"stopped by {stopped.name}; {self.checkpoint.advice()}", 128 + stopped.number
+        )
 
 
 class _Bar:
@@ -256,9 +420,8 @@ def _save(model: Any, path: Path) -> None:
 # -- after the run -------------------------------------------------------------------------------
 
 
-def _print_summary(
-    job: Job, stream: FileStream, model: Any, last: Record, baseline: dict[str, float]
-) -> None:
+def _print_summary(run: Run, last: Record, baseline: dict[str, float]) -> None:
+    job, stream, model = run.job, run.stream, run.model
     console = screen.output()
     naive = "most frequent label" if stream.task == "classification" else "running mean"
     guessed = f" (guessed from {stream.reason})" if job.task == "auto" else ""
@@ -267,6 +430,8 @@ def _print_summary(
     table.add_column(overflow="fold")
     table.add_row("task", f"{stream.task}{guessed}")
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns")
+    if last.unlabelled:
+        table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
     for name, value in last.metrics.items():
         text = f"[bold]{screen.number(value)}[/bold] ({naive}: {screen.number(baseline[name])})"
         table.add_row(NAMES[name], text)
@@ -277,19 +442,22 @@ def _print_summary(
         table.add_row("model", f"{job.save}")
     if job.predictions is not None:
         table.add_row("predictions", f"{job.predictions}")
-    console.print(f"{job.algorithm} on {job.file}, target {job.target}", style="bold", markup=False)
+    if job.checkpoint is not None:
+        table.add_row("checkpoint", f"{job.checkpoint}")
+    console.print(
+        f"{job.algorithm} on {job.file}, target {stream.target}", style="bold", markup=False
+    )
     console.print(table)
 
 
-def _as_dict(
-    job: Job, stream: FileStream, model: Any, last: Record, baseline: dict[str, float]
-) -> dict[str, Any]:
+def _as_dict(run: Run, last: Record, baseline: dict[str, float]) -> dict[str, Any]:
+    job, stream, model = run.job, run.stream, run.model
     learner = model.learner if isinstance(model, Scaled) else model
     result = last.to_dict()
     del result["windowed"]
     return {
         "file": str(job.file),
-        "target": job.target,
+        "target": stream.target,
         "columns": stream.columns,
         "task": stream.task,
         "algorithm": job.algorithm,
@@ -301,5 +469,7 @@ def _as_dict(
         "baseline": baseline,
         "saved": None if job.save is None else str(job.save),
         "predictions": None if job.predictions is None else str(job.predictions),
+        "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
+        "resumed_at": run.resumed or None,
         "versions": screen.versions(),
     }

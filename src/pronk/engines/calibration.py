@@ -32,7 +32,7 @@ COVERAGES = np.array([0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98
 WINDOW = 1000.0
 #: Step of the half-widths, as a share of the size of recent errors.
 RATE = 0.05
-#: Margins are taken as at most this sure.
+#: Margins, which lie in [-1, 1], are multiplied by this, so that odds stay finite.
 SUREST = 0.999
 
 
@@ -40,7 +40,7 @@ SUREST = 0.999
 def follow_errors(
     P: Array, Y: Array, coverages: Array, counter: Array, squares: Array, widths: Array, used: Array
 ) -> None:
-    """The half-widths (coverages, outputs) that each row met go to ``used`` (n, coverages, outputs).
+    """The half-widths (coverages, outputs) that each row met go to ``used``, one a row.
 
     ``squares`` (2, outputs) holds the discounted sums of squared errors and of ones.
     """
@@ -122,7 +122,7 @@ def follow_margins(P: Array, Y: Array, seen: Array, temperature: Array) -> None:
         for o in range(P.shape[1]):
             if not live[o]:
                 continue
-            p = min(max(P[t, o], -SUREST), SUREST)
+            p = SUREST * P[t, o]
             odds = np.log((1.0 + p) / (1.0 - p))
             miss = 1.0 / (1.0 + np.exp(temperature[0] * Y[t, o] * odds))
             slope -= miss * Y[t, o] * odds / count
@@ -143,7 +143,7 @@ class Temperature:
 
     def probabilities(self, margins: Array) -> Array:
         """P(+1) of each margin."""
-        p = np.clip(margins, -SUREST, SUREST)
+        p = SUREST * margins
         return np.asarray(1.0 / (1.0 + np.exp(-2.0 * self._temperature[0] * np.arctanh(p))))
 
     def remap(self, matrix: Array) -> None:

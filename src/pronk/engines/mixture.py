@@ -3,7 +3,8 @@
 Experts e predict p_e, clipped to the range [l, h] of the targets so far, half-width B. Three steps:
 
     average    m = sum_e w_e p_e,   w_e <- w_e exp(-(p_e - y)^2 / 8 B^2)
-    stack      s = m + u'(p - m),   u = (alpha I + sum z z')^-1 sum z r,  z = (p - m)/B, r = (y - m)/B
+    stack      s = m + u'(p - m),   u = (alpha I + sum z z')^-1 sum z r
+               with z = (p - m)/B, r = (y - m)/B
     final      sum_k v_k q_k over q = (m, the stacks), v like w
 
 (p - y)^2 / 8 B^2 is exp-concave at rate 1 for p and y in the range, so in units of 8 B^2 the

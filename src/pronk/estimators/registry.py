@@ -49,6 +49,10 @@ PROS_N_KONS = "Calandriello, Lazaric, Valko 2017 (PROS-N-KONS)"
 ALGORITHMS: dict[str, Algorithm] = {
     algorithm.name: algorithm
     for algorithm in (
+        Algorithm(
+            "online-kernel", "the default: a grid of " + PKAWV + " under expert advice",
+            "5 j^2 + j d, j the budget", "5 j^2 + j d", True, "OnlineKernel",
+        ),
         Algorithm("kernel-awv", PKAWV, "t^2 + t d", "t^2 + t d", False, "KernelAWV"),
         Algorithm(
             "kernel-ridge", "Zhdanov, Kalnishkan 2010; " + PKAWV, "t^2 + t d", "t^2 + t d", False,
@@ -153,8 +157,13 @@ def algorithms() -> dict[str, Algorithm]:
     return dict(ALGORITHMS)
 
 
+#: Other spellings that `find` and `make` take.
+ALIASES = {"default": "online-kernel"}
+
+
 def find(name: str) -> Algorithm:
     """The algorithm of that name, or a ValueError that suggests the nearest one."""
+    name = ALIASES.get(name, name)
     if name in ALGORITHMS:
         return ALGORITHMS[name]
     near = difflib.get_close_matches(str(name), ALGORITHMS, n=1)

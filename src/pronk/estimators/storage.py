@@ -61,6 +61,8 @@ def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
     """
     header, arrays = _read(Path(path))
     if header["class"] == CHECKPOINT:
+        if header["state"]["model"] is None:
+            raise ModelFileError(f"{path} is a checkpoint before the first labelled row")
         return learner_from_tree(_unpack(header["state"]["model"], arrays), path, kernel)
     tree = {
         "class": header["class"],

@@ -1,8 +1,8 @@
 """Several learners over one file, some runs each: what is compared, one run, and the summaries.
 
 A run walks the file in its own order or in a random one and keeps a curve: records at some rows,
-ten to a power of ten for logarithmic axes and fifty at equal distances for windows. Between two of
-them the learner gets blocks as long as they can be, so its time is that of a plain pass.
+ten to a power of ten for logarithmic axes and up to fifty at equal distances for windows. Between
+two of them the learner gets blocks as long as they can be, so its time is that of a plain pass.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from pronk.estimators.registry import make
 from pronk.evaluate.baselines import RunningMajority, RunningMean
+from pronk.evaluate.metrics import DEFAULTS
 from pronk.evaluate.study import Job, Record, Store
 from pronk.evaluate.validation import Evaluation
 from pronk.evaluate.validation import Record as Point
@@ -32,8 +33,9 @@ from pronk.streams import FileStream, Scaled
 Block = tuple[NDArray[np.float64], NDArray[Any]]
 
 ORDERS = ("given", "random")
-#: Windows of the windowed loss, and records to a power of ten.
+#: Windows of the windowed loss, rows that a window has at least, and records to a power of ten.
 WINDOWS = 50
+LEAST = 100
 STEPS = 10
 #: Rows learned by a copy beforehand, so that compiling is in nobody's time.
 WARM = 300
@@ -102,12 +104,12 @@ class Comparison:
     @property
     def metric(self) -> str:
         """The metric that decides."""
-        return "error" if self.task == "classification" else "mse"
+        return DEFAULTS[self.task][0]
 
     @property
     def window(self) -> int:
         """Rows of the windowed metrics."""
-        return max(1, self.rows // WINDOWS)
+        return min(self.rows, max(LEAST, self.rows // WINDOWS))
 
     def jobs(self) -> list[Job]:
         """All runs, run by run, so that an interrupted comparison has some of everyone."""
@@ -169,7 +171,7 @@ def inspect(stream: FileStream) -> tuple[int, str]:
 
     Better once before than in the middle of the tenth run.
     """
-    rows, labels = 0, set()
+    rows, labels = 0, set[Any]()
     for _, y in stream:
         rows += len(y)
         if stream.task == "classification" and len(labels) < 2:
@@ -394,10 +396,10 @@ class Summary:
         }
 
 
-def summary(contender: Contender, records: list[Record]) -> Summary:
+def summary(contender: Contender, records: list[Record], task: str) -> Summary:
     """The figures of a learner from its records."""
     results = [record["result"] for record in records]
-    names = results[0]["metrics"]
+    names = DEFAULTS[task]
     sizes = [result["size"] for result in results]
 
     def spread(part: str, name: str) -> Spread:
@@ -461,14 +463,14 @@ def results(
         if record is not None:
             found.setdefault(label, []).append(record)
     summaries = [
-        summary(contender, found[contender.label])
+        summary(contender, found[contender.label], comparison.task)
         for contender in comparison.contenders
         if contender.label in found
     ]
     name = comparison.metric
     summaries.sort(key=lambda one: one.metrics[name].mean)
     last = comparison.baseline
-    baseline = summary(last, found[last.label]) if last.label in found else None
+    baseline = summary(last, found[last.label], comparison.task) if last.label in found else None
     return Results(comparison, summaries, baseline)
 
 

@@ -16,6 +16,7 @@ from pronk.paper.dualsvrg_2 import (
     choosing,
     data_view,
     grid,
+    limit_of,
     rows_of,
     runs_of,
     said,
@@ -90,8 +91,8 @@ def _training(name: str) -> dict[str, Any]:
 def plan(options: Options, chosen: list[Record]) -> list[Job]:
     """Every learner with its chosen parameters: one pass over the training part, then the test."""
     jobs = []
-    limit = {} if options.rows() is None else {"rows": options.rows()}
     for record in chosen:
+        limit = limit_of(options, record["group"])
         params = {**record["settings"]["params"], **record["result"]["params"]}
         kept = {k: v for k, v in record["settings"].items() if k in ("algorithm", "peer")}
         settings = {**kept, "params": params, **limit}

@@ -97,13 +97,15 @@ def hindsight(
     """Mean loss (or error) of the best function of the final dictionary's span.
 
     It minimises the squared or the hinge loss with the penalty alpha |f|^2; the loss is without
-    the penalty. Under the hinge loss it is chosen on the first rows only, and scored on all.
+    the penalty. Under the hinge loss it is chosen on the first rows only, with a penalty in
+    proportion, and scored on all.
     """
     from pronk.regret import best_in_span
 
     regression = job.data().task == "regression"
     loss = "squared" if regression else "hinge"
     fitted = rows if regression else rows[:HINGE_ROWS]
+    alpha *= len(fitted) / len(rows)
     best = best_in_span(X[fitted], y[fitted], model.dictionary_, model.kernel, loss, alpha)
     if regression:
         return best.loss / len(rows)

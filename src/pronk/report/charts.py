@@ -15,14 +15,14 @@ import numpy as np
 from pronk.evaluate.comparison import Results
 from pronk.report.series import LOSSES, Chart
 
-#: Solid, dashed, dotted, ..: 6 colours and 4 dashes make 12 pairs before one comes again.
+#: Solid, dashed, dotted, ..: 8 colours and 4 dashes make 32 pairs before one comes again.
 DASHES = ([1, 0], [6, 3], [2, 2], [9, 3, 2, 3])
 HEIGHT = 300
 
 
 def dash(i: int) -> list[int]:
     """The dashes of the i-th learner."""
-    return DASHES[(i + i // 12) % len(DASHES)]
+    return DASHES[(i + i // 8) % len(DASHES)]
 
 
 def line_chart(chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
@@ -30,13 +30,18 @@ def line_chart(chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     kinds = list(dict.fromkeys(one.kind for one in chart.series))
     base = alt.Chart(alt.InlineData(values=_values(chart)))
     base = base.transform_filter("indexof(shown, datum.learner) >= 0")
-    x = alt.X(
-        "rows:Q",
-        title="rows",
-        scale=_scale(chart.log_x),
-        axis=alt.Axis(format="~s", labelOverlap=True, tickCount=6, grid=not chart.log_x),
+    rows = np.concatenate([one.rows for one in chart.series])
+    x_axis = alt.Axis(
+        labelExpr="format(datum.value, '~s')",
+        labelOverlap=True,
+        tickCount=6,
+        **_ticks(rows, chart.log_x),
     )
-    y_axis = alt.Axis(format=chart.format or "~g", labelOverlap=True, tickCount=6)
+    x = alt.X("rows:Q", title="rows", scale=_scale(chart.log_x), axis=x_axis)
+    means = np.concatenate([one.mean for one in chart.series])
+    y_axis = alt.Axis(
+        format=chart.format or "~g", labelOverlap=True, tickCount=6, **_ticks(means, chart.log_y)
+    )
     y = alt.Y("value:Q", title=chart.y, scale=_scale(chart.log_y), axis=y_axis)
     colour = _colour(labels)
     if len(kinds) > 1:
@@ -72,18 +77,23 @@ def line_chart(chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
 def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
     """A point a learner: its loss against its time a row."""
     metric = results.comparison.metric
+    known = [one for one in results.summaries if np.isfinite(one.metrics[metric].mean)]
+    times = [one.microseconds_a_row.mean for one in known]
+    losses = [one.metrics[metric].mean for one in known]
+    log = all(loss > 0 for loss in losses)
     values = [
         {
             "learner": one.label,
-            "time": one.microseconds_a_row.mean,
-            "loss": one.metrics[metric].mean,
-            "memory": one.memory.mean,
+            "time": _short(time),
+            "loss": _short(loss),
+            "memory": round(one.memory.mean),
+            "place": place,
         }
-        for one in results.summaries
-        if np.isfinite(one.metrics[metric].mean)
+        for one, time, loss, place in zip(
+            known, times, losses, _places(times, losses, log), strict=True
+        )
     ]
     percent = ".3~%" if metric == "error" else "~g"
-    log = all(value["loss"] > 0 for value in values)
     base = (
         alt.Chart(alt.InlineData(values=values))
         .transform_filter("indexof(shown, datum.learner) >= 0")
@@ -91,27 +101,70 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             x=alt.X(
                 "time:Q",
                 title="microseconds a row",
-                scale=alt.Scale(type="log", nice=False, padding=40),
+                scale=alt.Scale(type="log", nice=False, domain=_around(times, True, 0.15)),
                 axis=alt.Axis(format="~g", labelOverlap=True, tickCount=5),
             ),
             y=alt.Y(
                 "loss:Q",
                 title=LOSSES[metric],
-                scale=alt.Scale(type="log" if log else "linear", zero=False, padding=20),
+                scale=alt.Scale(
+                    type="log" if log else "linear", nice=False, domain=_around(losses, log, 0.1)
+                ),
                 axis=alt.Axis(format=percent, labelOverlap=True, tickCount=6),
             ),
             color=_colour(labels),
             tooltip=[
                 alt.Tooltip("learner:N"),
-                alt.Tooltip("loss:Q", title=LOSSES[metric], format=percent),
+                alt.Tooltip("loss:Q", title=LOSSES[metric], format=".4~g"),
                 alt.Tooltip("time:Q", title="microseconds a row", format=".3~g"),
                 alt.Tooltip("memory:Q", title="bytes", format=".3~s"),
             ],
         )
     )
-    points = base.mark_point(size=90, filled=True, opacity=1)
-    names = base.mark_text(dy=-12, fontSize=12).encode(text="learner:N")
-    return _finished(alt.layer(points, names), labels, "Loss against time a row")
+    layers = [base.mark_point(size=90, filled=True, opacity=1)]
+    for place, mark in _PLACES.items():
+        names = base.transform_filter(f"datum.place == '{place}'").mark_text(fontSize=12, **mark)
+        layers.append(names.encode(text="learner:N"))
+    return _finished(alt.layer(*layers), labels, "Loss against time a row")
+
+
+#: Where a point's name stands.
+_PLACES: dict[str, dict[str, Any]] = {
+    "above": {"dy": -12},
+    "below": {"dy": 14},
+    "right": {"dx": 9, "align": "left"},
+    "left": {"dx": -9, "align": "right"},
+}
+
+
+def _places(times: Sequence[float], losses: Sequence[float], log: bool) -> list[str]:
+    """The names of points close to each other stand above, below and beside them."""
+    x = _unit(np.log(times))
+    y = _unit(np.log(losses) if log else np.array(losses))
+    places = ["above"] * len(times)
+    for i in np.argsort(-y):
+        close = [j for j in np.argsort(-y) if abs(x[i] - x[j]) < 0.3 and abs(y[i] - y[j]) < 0.1]
+        # From top to bottom; in a crowd the colours must do for those in the middle.
+        middle = ["right", "left"] if len(close) <= 4 else ["none"] * len(close)
+        ends = ["above", "below"] if len(close) > 1 else ["above"]
+        order = [ends[0], *middle[: max(0, len(close) - 2)], ends[-1]]
+        places[i] = order[close.index(i)]
+    return places
+
+
+def _unit(values: Any) -> Any:
+    span = float(np.ptp(values))
+    return (values - values.min()) / span if span > 0 else np.zeros(len(values))
+
+
+def _around(values: Sequence[float], log: bool, share: float) -> list[float]:
+    """A domain with room on both sides."""
+    low, high = min(values), max(values)
+    if log:
+        room = max((high / low) ** share, 1.2)
+        return [_short(low / room), _short(high * room)]
+    room = share * (high - low) or 1.0
+    return [_short(low - room), _short(high + room)]
 
 
 def _finished(chart: Any, labels: Sequence[str], description: str) -> dict[str, Any]:
@@ -124,6 +177,15 @@ def _finished(chart: Any, labels: Sequence[str], description: str) -> dict[str, 
     spec.pop("config", None)  # the page's
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec
+
+
+def _ticks(values: Any, log: bool) -> dict[str, Any]:
+    """Powers of ten, where a logarithmic axis has some of them."""
+    values = values[np.isfinite(values) & (values > 0)]
+    if not log or not len(values) or values.max() < 100 * values.min():
+        return {}
+    first, last = np.ceil(np.log10(values.min())), np.floor(np.log10(values.max()))
+    return {"values": [float(f"1e{power:.0f}") for power in np.arange(first, last + 1)]}
 
 
 def _scale(log: bool) -> Any:

@@ -11,7 +11,9 @@ from pronk.evaluate.comparison import Results
 from pronk.report.series import Chart, charts
 
 #: Told apart also by those who do not see all colours, on white; the page has the same.
-COLOURS = ("#0072b2", "#c44e00", "#007a5a", "#a83279", "#7a6200", "#5a4fcf")
+COLOURS = (
+    "#0072b2", "#c44e00", "#007a5a", "#a83279", "#7a6200", "#5a4fcf", "#008ba3", "#b0171f",
+)  # fmt: skip
 GREY = "#6b6b6b"
 _DASHES = ("-", (0, (6, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)))
 
@@ -43,7 +45,7 @@ def _drawn(chart: Chart, results: Results) -> Any:
         i = labels.index(one.label)
         grey = results.baseline is not None and one.label == results.baseline.label
         colour = GREY if grey else COLOURS[i % len(COLOURS)]
-        style = _DASHES[(i + i // 12) % len(_DASHES)]
+        style = _DASHES[(i + i // 8) % len(_DASHES)]
         if one.kind:
             style = "-" if one.kind == "regret" else "--"
         name = f"{one.label}: {one.kind}" if one.kind else one.label
@@ -52,9 +54,7 @@ def _drawn(chart: Chart, results: Results) -> Any:
         if one.deviation is not None:
             low = mean - one.deviation
             low = np.maximum(low, mean / 10) if chart.log_y else low
-            axes.fill_between(
-                one.rows, low, mean + one.deviation, color=colour, alpha=0.15, lw=0
-            )
+            axes.fill_between(one.rows, low, mean + one.deviation, color=colour, alpha=0.15, lw=0)
     axes.set_xlabel("rows")
     axes.set_ylabel(chart.y)
     axes.set_xscale("log" if chart.log_x else "linear")

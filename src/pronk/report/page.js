@@ -10,7 +10,7 @@
   function config() {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    const palette = labels.map((label, i) => colour(label === baseline ? "--grey" : `--c${i % 6}`));
+    const palette = labels.map((label, i) => colour(label === baseline ? "--grey" : `--c${i % 8}`));
     return {
       background: "transparent",
       font: getComputedStyle(document.body).fontFamily,

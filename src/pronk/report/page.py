@@ -18,7 +18,7 @@ from typing import Any
 from pronk.cli.screen import number, size
 from pronk.evaluate.comparison import Comparison, Results, Spread, Summary
 from pronk.report.series import LOSSES, Chart, charts
-from pronk.report.text import mean_and_deviation
+from pronk.report.text import mean_and_deviation, microseconds
 
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; "
@@ -105,7 +105,7 @@ def _libraries() -> str:
     wanted = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     known = vl_convert.get_vegalite_versions()
     bundle: str = vl_convert.javascript_bundle(
-        vl_version=wanted if wanted in known else known[-1]
+        None, vl_version=wanted if wanted in known else known[-1]
     )
     return bundle
 
@@ -162,12 +162,16 @@ def _main_table(results: Results) -> list[str]:
     ]
     rows = []
     for i, one in enumerate(results.everyone):
-        spreads = [*(one.metrics[name] for name in metrics), one.recent[metrics[0]],
-                   one.microseconds_a_row]  # fmt: skip
         is_baseline = one is results.baseline
+        time = one.microseconds_a_row
+        told = [
+            *((spread, _pm(spread)) for spread in map(one.metrics.__getitem__, metrics)),
+            (one.recent[metrics[0]], _pm(one.recent[metrics[0]])),
+            (time, microseconds(time.mean, time.deviation)),
+        ]
         cells = [
-            _cell(_pm(spread), not is_baseline and spread.mean <= least)
-            for spread, least in zip(spreads, best, strict=True)
+            _cell(text, not is_baseline and spread.mean <= least)
+            for (spread, text), least in zip(told, best, strict=True)
         ]
         cells += [
             _cell(f"{one.size.mean:,.0f}" if one.size else "–"),
@@ -246,6 +250,7 @@ def _figures(drawn: Sequence[Chart], results: Results) -> list[str]:
 def _settings(results: Results) -> list[str]:
     comparison, made = results.comparison, results.made
     last = comparison.seed + comparison.runs - 1
+    versions = sorted(made.items(), key=lambda item: item[0] != "pronk")
     pairs = {
         "file": f"{Path(comparison.file).name}, SHA-256 {comparison.digest[:16]}..",
         "target": comparison.target,
@@ -258,7 +263,7 @@ def _settings(results: Results) -> list[str]:
         "scaling": comparison.scale,
         "seeds": f"{comparison.seed}" + (f" to {last}" if comparison.runs > 1 else ""),
         "machine": made.get("machine", "not known"),
-        "versions": ", ".join(f"{name} {v}" for name, v in made.items() if name != "machine"),
+        "versions": ", ".join(f"{name} {v}" for name, v in versions if name != "machine"),
     }
     items = [f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in pairs.items()]
     rows = [
@@ -307,14 +312,15 @@ def command(comparison: Comparison) -> str:
 
 def _table(header: Sequence[str], rows: Sequence[str], caption: str) -> list[str]:
     heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
-    told = [f"<caption>{escape(caption)}</caption>"] if caption else []
+    # Beside the table, not its caption, which would be as wide as a table that scrolls.
+    told = [f'<p class="note">{escape(caption)}</p>'] if caption else []
     return [
         '<div class="scroll" tabindex="0"><table>',
-        *told,
         f"<thead><tr>{heads}</tr></thead>",
         "<tbody>",
         *rows,
         "</tbody></table></div>",
+        *told,
     ]
 
 
@@ -325,7 +331,7 @@ def _cell(text: str, best: bool = False) -> str:
 def _swatch(i: int, is_baseline: bool) -> str:
     from pronk.report.charts import dash
 
-    colour = "--grey" if is_baseline else f"--c{i % 6}"
+    colour = "--grey" if is_baseline else f"--c{i % 8}"
     dashes = " ".join(map(str, dash(i)))
     return (
         '<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true"><line x1="0" x2="28" y1="6" '

@@ -21,6 +21,7 @@ class Series:
     label: str
     rows: Array
     mean: Array
+    """Or median."""
     deviation: Array | None
     """Over the runs, where there are several."""
     kind: str = ""
@@ -50,6 +51,7 @@ def charts(results: Results) -> list[Chart]:
     """The charts of a comparison; those with nothing to show are left out."""
     comparison = results.comparison
     metric, window = comparison.metric, comparison.window
+    part = window * max(1, comparison.rows // (10 * window))
     loss = LOSSES[metric]
     everyone, learners = results.everyone, results.summaries
     percent = ".3~%" if metric == "error" else ""
@@ -66,8 +68,9 @@ def charts(results: Results) -> list[Chart]:
             _all(everyone, lambda curve: curve["windowed"][metric], window), format=percent,
         ),
         Chart(
-            "time", "Time a row", f"Microseconds in the learner for a row, over each {window:,} "
-            "rows, on one core.", "microseconds", _all(learners, _microseconds, window),
+            "time", "Time a row", f"Microseconds in the learner for a row, over each {part:,} "
+            "rows, on one core; the median of the runs.", "microseconds",
+            _all(learners, _microseconds, part, median=True),
         ),
         Chart(
             "size", "Points held", "Points (support vectors, dictionary) that the learner holds. "
@@ -124,13 +127,18 @@ def _all(
     values: Callable[[dict[str, Any]], Any],
     window: int | None = None,
     kind: str = "",
+    median: bool = False,
 ) -> list[Series]:
-    made = [_one(summary, values, window, kind) for summary in summaries]
+    made = [_one(summary, values, window, kind, median) for summary in summaries]
     return [one for one in made if one is not None]
 
 
 def _one(
-    summary: Summary, values: Callable[[dict[str, Any]], Any], window: int | None, kind: str
+    summary: Summary,
+    values: Callable[[dict[str, Any]], Any],
+    window: int | None,
+    kind: str,
+    median: bool,
 ) -> Series | None:
     """A curve from all runs: at all records, or where a window ends."""
     curves = [record["result"]["curve"] for record in summary.records]
@@ -149,10 +157,9 @@ def _one(
     stacked = np.array(lines)
     if not np.isfinite(stacked).any():
         return None
-    deviation = stacked.std(axis=0, ddof=1) if len(lines) > 1 else None
-    return Series(
-        summary.label, rows[at].astype(np.float64), stacked.mean(axis=0), deviation, kind
-    )
+    deviation = stacked.std(axis=0, ddof=1) if len(lines) > 1 and not median else None
+    middle = np.median(stacked, axis=0) if median else stacked.mean(axis=0)
+    return Series(summary.label, rows[at].astype(np.float64), middle, deviation, kind)
 
 
 def _picked(curve: Any, at: NDArray[np.bool_]) -> Any:

@@ -4,11 +4,12 @@ from pronk.streams.errors import StreamError
 from pronk.streams.files import FileStream
 from pronk.streams.generators import drifting
 from pronk.streams.scaled import Scaled
-from pronk.streams.scaling import MinMax, Standard, make_scaler
+from pronk.streams.scaling import MinMax, Robust, Standard, make_scaler
 
 __all__ = [
     "FileStream",
     "MinMax",
+    "Robust",
     "Scaled",
     "Standard",
     "StreamError",

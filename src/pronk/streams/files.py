@@ -48,8 +48,7 @@ class FileStream:
     """A file as blocks (X, y): X float64 and C-contiguous, y numbers or labels.
 
     Each iteration reads the file anew. What cannot be used gives a `StreamError`; rows before a
-    bad value come first, as a shorter block. A row without a label has NaN (numbers) or None
-    (labels) in y; the evaluation predicts it and learns nothing from it.
+    bad value come first, as a shorter block.
 
     Parameters
     ----------
@@ -68,6 +67,9 @@ class FileStream:
         Columns that hold categories; their numbers in X only stand for them.
     missing : "error" or "mean"
         What a missing value in X is: an error, or NaN for the model to fill in.
+    unlabelled : bool, default False
+        Let rows without a label come, with NaN (numbers) or None (labels) in y: the evaluation
+        predicts them and learns nothing from them. Otherwise they are an error.
     task : "auto", "regression" or "classification"
         Whether y is numbers or labels. "auto" looks at the first block: text, booleans, whole
         numbers with at most 20 distinct values and 0/1 or -1/1 are labels.
@@ -100,6 +102,7 @@ class FileStream:
         drop: Sequence[str] = (),
         categorical: Sequence[str] = (),
         missing: str = "error",
+        unlabelled: bool = False,
         task: str = "auto",
         rows: int | None = None,
         limit: int | None = None,
@@ -113,7 +116,10 @@ class FileStream:
         self.path = Path(path)
         self.limit = limit
         self.missing = missing
+        self.unlabelled = unlabelled or target is None
         self._source = open_source(path, delimiter, query)
+        if columns is not None:
+            self._source.widen(columns)
         with self._reading():
             self._schema = self._source.schema()
         self.target = target if target is not None else self._source.label
@@ -344,10 +350,13 @@ class FileStream:
             problems.append((row, f"the target {self.target!r} {_wrong(y[row])}"))
         elif self.task == "classification" and y.dtype.kind in "fO":
             problems += self._fractions(y)
+        if not self.unlabelled and (without := _is_missing(y)).any():
+            problems.append((int(without.argmax()), f"the target {self.target!r} is missing"))
         if not problems:
             return len(y), ""
         row, what = min(problems)
-        return row, f"{self._name}: {what} at row {read + row} (counting from 0)"
+        advice = "; --missing mean fills it in" if what.endswith("NaN") else ""
+        return row, f"{self._name}: {what} at row {read + row} (counting from 0){advice}"
 
     def _fractions(self, y: NDArray[Any]) -> list[tuple[int, str]]:
         """The first label that is a number with a fraction."""
@@ -455,6 +464,14 @@ def _labels(values: pa.Array) -> NDArray[Any]:
     return _numbers(values)
 
 
+def _is_missing(y: NDArray[Any]) -> NDArray[np.bool_]:
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype == object:
+        return np.array([value is None for value in y.tolist()], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
+
+
 def _reads_as_number(value: Any) -> bool:
     try:
         float(value)
@@ -466,7 +483,7 @@ def _reads_as_number(value: Any) -> bool:
 def _wrong(value: float) -> str:
     """What is wrong with a number, and what to do."""
     if np.isnan(value):
-        return "is missing or NaN (--missing mean fills it in)"
+        return "is missing or NaN"
     return "is infinite" if np.isinf(value) else f"is {value:.3g}, too large to square: rescale it"
 
 

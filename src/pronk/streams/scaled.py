@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from pronk.estimators import storage
 from pronk.estimators.inputs import check_finite
-from pronk.streams.scaling import Scaler, make_scaler
+from pronk.streams.preparing import Preparation
+from pronk.streams.scaling import make_scaler
 
 
 class Scaled:
-    """A learner behind an online scaler.
+    """A learner behind an online scaler, which also fills in missing values and takes categories.
 
     Rows go through the scaler, which learns from them, then to the learner. `save` writes both into
     one file, which `pronk.load` reads; the loaded model goes on as if it had never stopped.
@@ -24,7 +25,15 @@ class Scaled:
     Parameters
     ----------
     learner : a pronk learner
-    scaler : "minmax" or "standard"
+    scaler : "minmax", "standard", "robust" or "none"
+    missing : "error" or "mean"
+        What a NaN in X is: an error, or the mean of its column so far.
+    categorical : column numbers
+        Columns whose numbers stand for categories, as `FileStream` gives them.
+    slots : int, default 32
+        Columns that a categorical column becomes.
+    encoding : "hash" or "onehot"
+        How a category gets its slot: by a hash, or in the order in which categories come.
 
     Examples
     --------
@@ -39,12 +48,30 @@ class Scaled:
     mean squared error 0.065
     """
 
-    def __init__(self, learner: Any, scaler: str = "minmax", params: Any = None) -> None:
+    def __init__(
+        self,
+        learner: Any,
+        scaler: str = "minmax",
+        params: Any = None,
+        *,
+        missing: str = "error",
+        categorical: Sequence[int] = (),
+        slots: int = 32,
+        encoding: str = "hash",
+    ) -> None:
         # A model file names the learner's class and its parameters.
         self.learner = learner
         if isinstance(learner, str):
             self.learner = storage._learner_class(learner, "the file")(**(params or {}))
-        self.scaler: Scaler = make_scaler(scaler)
+        self.missing = missing
+        self.categorical = [int(column) for column in categorical]
+        self.slots = slots
+        self.encoding = encoding
+        self._columns: int | None = None
+        self._names: list[str] | None = None
+        self.scaler: Any = make_scaler(scaler)
+        if missing != "error" or self.categorical:
+            self.scaler = Preparation(self.scaler, missing, self.categorical, slots, encoding)
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -53,11 +80,13 @@ class Scaled:
         rows = self._rows(X)
         before = copy.copy(self.scaler)  # a scaler replaces its arrays, it never writes into them
         try:
-            scaled = _named_as(X, self.scaler.learn_transform(rows))
+            scaled = self._with_names(X, self.scaler.learn_transform(rows))
             result: NDArray[Any] = self.learner.predict_then_learn(scaled, y, **options)
         except BaseException:
             self.scaler = before
             raise
+        if self._columns is None:
+            self._columns, self._names = rows.shape[1], _names_of(X)
         return result
 
     def partial_fit(self, X: Any, y: Any) -> Self:
@@ -76,6 +105,20 @@ class Scaled:
         result: NDArray[Any] = self.learner.decision_function(rows)
         return result
 
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities by the current model, where the learner has them; changes nothing."""
+        rows = self.scaler.transform(self._rows(X))
+        result: NDArray[np.float64] = self.learner.predict_proba(rows)
+        return result
+
+    def _with_names(self, X: Any, rows: NDArray[np.float64]) -> Any:
+        names = _names_of(X)
+        if not names:
+            return rows
+        if isinstance(self.scaler, Preparation):
+            names = self.scaler.names(names)
+        return named(rows, names)
+
     def _rows(self, X: Any) -> NDArray[np.float64]:
         if hasattr(X, "toarray"):
             X = X.toarray()
@@ -84,11 +127,19 @@ class Scaled:
         rows = np.ascontiguousarray(X, dtype=np.float64).view(np.ndarray)
         if rows.ndim != 2 or not len(rows):
             raise ValueError(f"X must have rows and columns, got shape {rows.shape}")
-        width = getattr(self.learner, "n_features_in_", rows.shape[1])
+        width = self._columns or rows.shape[1]
         if rows.shape[1] != width:
             raise ValueError(f"X has {rows.shape[1]} columns; the model was started with {width}")
-        check_finite(rows, "X")
+        if max(self.categorical, default=0) >= width:
+            raise ValueError(f"categorical column {max(self.categorical)}: X has {width} columns")
+        check_finite(
+            np.nan_to_num(rows, posinf=np.inf, neginf=-np.inf) if self._fills else rows, "X"
+        )
         return rows
+
+    @property
+    def _fills(self) -> bool:
+        return self.missing == "mean"
 
     # -- what is held ----------------------------------------------------------------------------
 
@@ -100,13 +151,14 @@ class Scaled:
     @property
     def n_features_in_(self) -> int:
         """Columns of X."""
-        return int(self.learner.n_features_in_)
+        return int(self._columns or self.learner.n_features_in_)
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the columns, where they had names."""
-        names: NDArray[Any] = self.learner.feature_names_in_
-        return names
+        if self._names is None:
+            raise AttributeError("the columns had no names")
+        return np.array(self._names, dtype=object)
 
     @property
     def size_(self) -> int:
@@ -143,17 +195,30 @@ class Scaled:
             "learner": type(self.learner).__name__,
             "scaler": self.scaler.name,
             "params": self.learner.get_params(deep=False),
+            "missing": self.missing,
+            "categorical": self.categorical,
+            "slots": self.slots,
+            "encoding": self.encoding,
         }
 
     def _fitted_state(self) -> dict[str, Any]:
-        return {"scaler": self.scaler.to_state(), "learner": self.learner._fitted_state()}
+        return {
+            "scaler": self.scaler.to_state(),
+            "learner": self.learner._fitted_state(),
+            "columns": self._columns,
+            "names": self._names,
+        }
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.scaler.restore(state["scaler"])
         self.learner._restore(state["learner"])
+        # Files of the first versions have the learner's columns only, which were the same.
+        names = getattr(self.learner, "feature_names_in_", None)
+        self._columns = state.get("columns") or self.learner.n_features_in_
+        self._names = state.get("names") or (None if names is None else list(names))
 
     def __repr__(self) -> str:
-        return f"Scaled({self.learner!r}, scaler={self.scaler.name!r})"
+        return f"{type(self).__name__}({self.learner!r}, scaler={self.scaler.name!r})"
 
 
 def named(rows: NDArray[np.float64], names: Sequence[str]) -> Any:
@@ -163,7 +228,7 @@ def named(rows: NDArray[np.float64], names: Sequence[str]) -> Any:
     return pa.table(list(rows.T.copy()), names=list(names))
 
 
-def _named_as(X: Any, rows: NDArray[np.float64]) -> Any:
-    """The scaled rows with the column names of X, if X has names."""
+def _names_of(X: Any) -> list[str] | None:
+    """The column names of a frame or table."""
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))
-    return named(rows, names) if names and all(isinstance(n, str) for n in names) else rows
+    return names if names and all(isinstance(name, str) for name in names) else None

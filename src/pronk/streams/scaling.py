@@ -7,6 +7,7 @@ row in both cases.
 
     min-max    x -> (x - min_t) / (max_t - min_t) - 1/2       in [-1/2, 1/2]
     standard   x -> (x - mean_t) / deviation_t
+    robust     x -> (x - median_t) / (0.7413 (upper quartile_t - lower quartile_t))
 
 A column that was constant so far is 0. Min-max has its range centred at 0: for kernels of
 distances it is the same as [0, 1], and Taylor features expand around 0.
@@ -18,6 +19,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pronk.parts.quantiles import MARKERS, learn_scaled, scaled_as_next
 
 Array = NDArray[np.float64]
 
@@ -129,7 +132,79 @@ def _standardised(D: Array, first: Array, second: Array, counts: Any) -> Array:
     return np.where(spread, (D - mean) / deviation, 0.0)
 
 
-SCALERS: dict[str, type[Any]] = {"minmax": MinMax, "standard": Standard}
+class Robust:
+    """Each column by its median and quartiles so far, which single wild values do not move.
+
+    The quartiles are estimated in nine numbers a column by the P2 algorithm: exact up to nine rows,
+    later within a few percent of the true ranks on columns that do not drift. 0.7413 times their
+    distance is the deviation of a normal column. Where the middle half of a column is one value
+    (rare events), its whole range takes the place of the quartiles.
+
+    >>> import numpy as np
+    >>> from pronk.streams import Robust
+    >>> X = np.random.default_rng(0).normal(50, 10, (5000, 1))
+    >>> X[::100] = 1e6
+    >>> print(f"{Robust().learn_transform(X)[-1, 0] - (X[-1, 0] - 50) / 10:.1f}")
+    0.0
+    """
+
+    name: ClassVar[str] = "robust"
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.heights: Array | None = None
+        self.ranks: Array | None = None
+
+    def learn_transform(self, X: Array) -> Array:
+        """The rows, each scaled by the rows up to and including itself, which it learns."""
+        if self.heights is None or self.ranks is None:
+            self.heights = np.zeros((X.shape[1], MARKERS))
+            self.ranks = np.zeros((X.shape[1], MARKERS))
+        heights, ranks = self.heights.copy(), self.ranks.copy()
+        scaled: Array = learn_scaled(np.ascontiguousarray(X), heights, ranks, self.rows)
+        self.rows, self.heights, self.ranks = self.rows + len(X), heights, ranks
+        return scaled
+
+    def transform(self, X: Array) -> Array:
+        """Each row as it would be scaled if it came next; changes nothing."""
+        if self.heights is None or self.ranks is None:
+            return np.zeros_like(X)
+        scaled: Array = scaled_as_next(np.ascontiguousarray(X), self.heights, self.ranks, self.rows)
+        return scaled
+
+    def to_state(self) -> dict[str, Any]:
+        return {"rows": self.rows, "heights": self.heights, "ranks": self.ranks}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.rows, self.heights, self.ranks = state["rows"], state["heights"], state["ranks"]
+
+
+class Unscaled:
+    """Columns as they are."""
+
+    name: ClassVar[str] = "none"
+
+    def learn_transform(self, X: Array) -> Array:
+        """The rows."""
+        return X
+
+    def transform(self, X: Array) -> Array:
+        """The rows."""
+        return X
+
+    def to_state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pass
+
+
+SCALERS: dict[str, type[Any]] = {
+    "minmax": MinMax,
+    "standard": Standard,
+    "robust": Robust,
+    "none": Unscaled,
+}
 
 
 def make_scaler(name: str) -> Any:

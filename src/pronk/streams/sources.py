@@ -73,6 +73,20 @@ class Source(Protocol):
         """Rows in the file, where it can be told: exactly, or estimated by what was read so far."""
         ...
 
+    def widen(self, columns: Sequence[str]) -> None:
+        """These columns will be asked for: a sparse file has them though it may not show them."""
+        ...
+
+
+class _Dense:
+    """Kinds of files that show all their columns."""
+
+    untyped = False
+    label: str | None = None
+
+    def widen(self, columns: Sequence[str]) -> None:
+        pass
+
 
 def _without(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[pa.RecordBatch]:
     """Batches without their first rows."""
@@ -179,11 +193,8 @@ def _cut_at_lines(stream: Any, name: str) -> Iterator[tuple[bytes, int]]:
 Text = TextFile | StandardInput
 
 
-class _TextSource:
+class _TextSource(_Dense):
     """What the kinds of text have in common."""
-
-    untyped = False
-    label: str | None = None
 
     def __init__(self, file: Text) -> None:
         self.file = file
@@ -341,10 +352,15 @@ class LIBSVMSource(_TextSource):
     def __init__(self, file: TextFile) -> None:
         super().__init__(file)
         self.columns = 0
+        self._least = 0
+
+    def widen(self, columns: Sequence[str]) -> None:
+        self._least = max((int(name) for name in columns if name.isdigit()), default=0)
 
     def schema(self) -> pa.Schema:
         if not self.columns:
-            self.columns = max(map(_largest_index, self.file.pieces()), default=0)
+            found = max(map(_largest_index, self.file.pieces()), default=0)
+            self.columns = max(found, self._least)
         if not self.columns:
             raise StreamError(f"{self.file} is empty, or it has no index:value")
         names = [LABEL, *(str(i) for i in range(1, self.columns + 1))]
@@ -409,11 +425,8 @@ def _largest_index(piece: bytes) -> int:
 # -- Arrow and Parquet ---------------------------------------------------------------------------
 
 
-class ParquetSource:
+class ParquetSource(_Dense):
     """A Parquet file."""
-
-    untyped = False
-    label: str | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -440,11 +453,8 @@ class ParquetSource:
         return float(parquet.read_metadata(self.path).num_rows)
 
 
-class ArrowSource:
+class ArrowSource(_Dense):
     """An Arrow IPC file or stream (also Feather), mapped into memory."""
-
-    untyped = False
-    label: str | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -479,16 +489,13 @@ class ArrowSource:
 # -- SQL -----------------------------------------------------------------------------------------
 
 
-class SQLSource:
+class SQLSource(_Dense):
     """The rows of a query, in the order of the query: give it an ORDER BY.
 
     ``database`` is a DuckDB file, ":memory:" (DuckDB reads files by itself: ``SELECT * FROM
     'data.parquet'``), or "adbc:DRIVER:URI" for any ADBC driver. The query runs anew for each walk:
     twice before the first row, to see names and types.
     """
-
-    untyped = False
-    label: str | None = None
 
     def __init__(self, database: str, query: str) -> None:
         self.database = database
@@ -564,6 +571,10 @@ class FilesSource:
         self._rows = 0
         self._done = 0
         self._reading: Source | None = None
+
+    def widen(self, columns: Sequence[str]) -> None:
+        for source in self._sources:
+            source.widen(columns)
 
     def schema(self) -> pa.Schema:
         if isinstance(self._sources[0], LIBSVMSource):  # the widest file counts

@@ -1,0 +1,56 @@
+"""Configuration of the documentation site: `make docs` builds it into docs/_build/html."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "src")]
+
+from pronk import __version__  # noqa: E402
+
+project = "pronk"
+author = "the pronk developers"
+copyright = author
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "mathml",  # the rest is in docs/extensions
+    "docstrings",
+    "algorithm_pages",
+    "command_line_page",
+    "gallery",
+]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build", "generated/fragments", "extensions"]
+
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
+autodoc_default_options = {"show-inheritance": False}
+napoleon_google_docstring = False
+default_role = "literal"
+html_math_renderer = "mathml"
+
+html_theme = "pydata_sphinx_theme"
+html_title = "pronk"
+html_static_path = ["_static"]
+html_css_files = ["pronk.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "pronk"},
+    "show_prev_next": False,
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_toc_level": 2,
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "monokai",
+}
+# A page without neighbours in its part needs no left column.
+html_sidebars = {"index": [], "tutorial": [], "which": [], "theory": [], "errata": []}

@@ -1,0 +1,179 @@
+"""One page an algorithm file: what its docstrings, the registry and a small run say.
+
+Nothing is written twice: idea, update, cost and reference are the module's docstring, the table is
+the registry, the guarantee is the docstring of the bound, and the example is run by this build.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import re
+import warnings
+from typing import Any
+
+import pages
+from docstrings import paragraphs, to_markdown
+
+import pronk
+from pronk.regret import bounds
+
+#: The theorems that speak of the learners of a module; their text is the function's docstring.
+GUARANTEES = {
+    "kernel_awv": ["kernel_awv_bound"],
+    "pkawv": ["pkawv_bound", "pkawv_taylor_bound", "pkawv_kors_bound"],
+    "kons": ["newton_bound", "kons_bound", "kons_convex_bound"],
+    "sketched_kons": ["sketched_kons_bound"],
+    "pros_n_kons": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound"],
+}
+
+EXAMPLE = {
+    "regression": """\
+import numpy as np
+import pronk
+
+X = np.random.default_rng(7).uniform(-1, 1, (1000, 2))
+y = np.sin(4 * X[:, 0]) * X[:, 1]
+learner = pronk.make({arguments})
+predictions = learner.predict_then_learn(X, y)
+print(f"mean squared error {{np.mean((predictions - y) ** 2):.4f}}, {{learner.size_}} points")
+""",
+    "classification": """\
+import numpy as np
+import pronk
+
+X = np.random.default_rng(7).uniform(-1, 1, (1000, 2))
+y = np.where(np.sin(4 * X[:, 0]) * X[:, 1] > 0, "yes", "no")
+learner = pronk.make({arguments})
+predictions = learner.predict_then_learn(X, y)
+print(f"error {{np.mean(predictions != y):.3f}}, {{learner.size_}} points")
+""",
+}
+
+
+def modules() -> dict[str, list[str]]:
+    """The modules of the learners, with their public classes."""
+    homes: dict[str, list[str]] = {}
+    for name in pronk.__all__:
+        value = getattr(pronk, name)
+        if isinstance(value, type) and hasattr(value, "predict_then_learn"):
+            module = value.__module__
+            if module.startswith("pronk.estimators."):
+                homes.setdefault(module.rsplit(".", 1)[1], []).append(name)
+    return homes
+
+
+def names_of(classes: list[str]) -> list[Any]:
+    """The registry's algorithms that are made of these classes."""
+    return [
+        algorithm
+        for algorithm in pronk.algorithms().values()
+        if algorithm.learner_class(algorithm.tasks[0]).__name__ in classes
+    ]
+
+
+def slug(name: str) -> str:
+    return name.replace("+", "-plus")
+
+
+def title_of(documentation: str) -> str:
+    return re.split(r":|, and ", documentation.split("\n")[0].rstrip("."))[0]
+
+
+def run_example(name: str, task: str) -> tuple[str, str]:
+    """The code of an example and what it prints."""
+    arguments = f'"{name}"' + ("" if task == "regression" else f', "{task}"') + ", random_state=1"
+    code = EXAMPLE[task].format(arguments=arguments)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(code, scope := {})  # the code above
+        learner = scope["learner"]
+        try:
+            certificate = learner.certificate()
+        except ValueError:
+            return code, out.getvalue()
+    code += "certificate = learner.certificate()\n"
+    code += 'print(f"regret {certificate.regret:.2f}, bound {certificate.bound:.2f}")\n'
+    if certificate.bound is None:
+        code = code.replace(", bound {certificate.bound:.2f}", "")
+    with contextlib.redirect_stdout(out):
+        exec(code.splitlines()[-1], scope)
+    return code, out.getvalue()
+
+
+def page(module: str, classes: list[str]) -> str:
+    documentation = importlib.import_module(f"pronk.estimators.{module}").__doc__ or ""
+    algorithms = names_of(classes)
+    parts = paragraphs(documentation)
+    cost = [part for part in parts if part.startswith("Cost ")]
+    references = [part for part in parts if re.match("References?:", part)]
+    body = [part for part in parts if part not in cost + references]
+    out = [f"# {title_of(documentation)}", to_markdown("\n\n".join(body))]
+    if cost or algorithms:
+        out += ["## Cost", to_markdown("\n\n".join(cost)), table(algorithms, linked=False)]
+    out += ["## Guarantee", guarantee(module)]
+    if algorithms:
+        out.append("## Examples")
+        out.append("One small stream for all algorithms; run when this page was built.")
+    for algorithm in algorithms:
+        code, printed = run_example(algorithm.name, algorithm.tasks[0])
+        out += [
+            f"(algorithm-{slug(algorithm.name)})=\n### {algorithm.name}",
+            f"```python\n{code}```",
+            f"```text\n{printed}```",
+        ]
+    out += ["## Parameters"]
+    for name in classes:
+        out.append(f"```{{eval-rst}}\n.. autoclass:: pronk.{name}\n```")
+    out.append("Methods are those of all learners: [](/api/learners.md).")
+    if references:
+        text = "\n\n".join(re.sub("^References?: ", "", part) for part in references)
+        out += ["## Reference", to_markdown(text)]
+    return "\n\n".join(part for part in out if part)
+
+
+def guarantee(module: str) -> str:
+    functions = GUARANTEES.get(module)
+    if functions is None:
+        return (
+            "`pronk.regret` has no bound for it: its theorems are about other learners. What its "
+            "paper proves is in the reference."
+        )
+    out = [
+        "The bounds that [`pronk.regret`](/api/regret.md) computes; symbols are explained there."
+    ]
+    for name in functions:
+        out += [f"**`{name}`.**", to_markdown(getattr(bounds, name).__doc__)]
+    return "\n\n".join(out)
+
+
+def table(algorithms: list[Any], linked: bool) -> str:
+    """The registry as a table."""
+    if not algorithms:
+        return ""
+    rows = [
+        "| name | time a row | memory | bounded | tasks | paper |",
+        "|:--|:--|:--|:--|:--|:--|",
+    ]
+    for a in algorithms:
+        name = f"[`{a.name}`](#algorithm-{slug(a.name)})" if linked else f"`{a.name}`"
+        paper = re.sub(r" \(.*\)$", "", a.paper)
+        cells = [name, a.time, a.memory, "yes" if a.bounded else "no", ", ".join(a.tasks), paper]
+        rows.append("| " + " | ".join(cells) + " |")
+    return "\n".join(rows)
+
+
+def generate(app: Any) -> None:
+    homes = modules()
+    for module, classes in homes.items():
+        pages.write(f"algorithms/{module}.md", page(module, classes))
+    pages.remove_others("algorithms", {f"{module}.md" for module in homes})
+    everything = list(pronk.algorithms().values())
+    pages.write("fragments/algorithms.md", table(everything, linked=True))
+
+
+def setup(app):
+    app.connect("builder-inited", generate)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,35 @@
+"""The page of the command line: what `pronk COMMAND --help` prints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pages
+from typer.main import get_command
+from typer.testing import CliRunner
+
+
+def texts(app: Any, command: Any, words: list[str]) -> list[str]:
+    result = CliRunner().invoke(
+        app, [*words, "--help"], prog_name="pronk", env={"COLUMNS": "88", "TERM": "dumb"}
+    )
+    if result.exit_code:
+        raise RuntimeError(f"pronk {' '.join(words)} --help failed: {result.output}")
+    heading = "#" * (2 if len(words) < 2 else 3)
+    title = " ".join(["pronk", *words])
+    out = [f"{heading} `{title}`", f"```text\n{result.output.rstrip()}\n```"]
+    for name, inner in sorted(getattr(command, "commands", {}).items()):
+        if not inner.hidden:
+            out += texts(app, inner, [*words, name])
+    return out
+
+
+def generate(sphinx: Any) -> None:
+    from pronk.cli.app import app
+
+    pages.write("fragments/command-line.md", "\n\n".join(texts(app, get_command(app), [])))
+
+
+def setup(app):
+    app.connect("builder-inited", generate)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

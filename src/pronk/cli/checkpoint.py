@@ -1,0 +1,189 @@
+"""Snapshots of a run: everything it needs to go on, in one file that is whole or not there.
+
+A snapshot holds the model with its scaling and its random numbers, the metrics, the place in the
+stream and the place in the predictions file. It is taken between two blocks, and blocks are counted
+from the start of the stream, so a run that goes on sees the same blocks as one that never stopped
+and ends with the same bits. The predictions are on the disk before the snapshot that counts them;
+what was written after it is cut off when the run goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from pronk.cli.errors import CommandError
+from pronk.estimators import storage
+from pronk.streams.sources import files_in_order
+
+#: Bytes at the start of an input file that must be the same when a run goes on.
+_HEAD = 1 << 16
+
+
+class Stopped(BaseException):
+    """A signal asks the run to stop, and the run is between two blocks."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        return signal.Signals(self.number).name
+
+
+class Checkpoint:
+    """The snapshots of one run.
+
+    ``settings`` are the options that decide the result; a snapshot of other settings is refused.
+    """
+
+    def __init__(self, path: Path, every: int, settings: dict[str, Any]) -> None:
+        self.path = path
+        self.every = every
+        self.settings = settings
+        self.rows = 0  # of the stream, in the last good snapshot
+
+    def load(self) -> dict[str, Any] | None:
+        """The last snapshot, if there is one."""
+        storage.remove_leftovers(self.path)
+        if not self.path.exists():
+            return None
+        try:
+            tree = storage.load_checkpoint(self.path)
+        except storage.ModelFileError as error:
+            raise CommandError(f"--checkpoint: {error}") from None
+        self._compare(tree["settings"])
+        self.rows = int(tree["rows"])
+        return tree
+
+    def _compare(self, held: dict[str, Any]) -> None:
+        for name, value in self.settings.items():
+            before = held.get(name)
+            if name == "input":
+                if not _goes_on(before, value):
+                    raise CommandError(
+                        f"--checkpoint: {str(self.path)!r} was made with another state of the "
+                        "input file, which was changed since; remove the checkpoint to start anew"
+                    )
+            elif before != value:
+                raise CommandError(
+                    f"--checkpoint: {str(self.path)!r} was made with {name} {before!r}, now it is "
+                    f"{value!r}; use the same options, or remove the checkpoint to start anew"
+                )
+
+    def due(self, rows: int) -> bool:
+        """Whether it is time for the next snapshot."""
+        return rows - self.rows >= self.every
+
+    def save(self, rows: int, **parts: Any) -> None:
+        """Replace the snapshot; if that fails the last one stays."""
+        tree = {"settings": self.settings, "rows": rows, **parts}
+        try:
+            storage.save_checkpoint(tree, self.path)
+        except OSError as error:
+            raise CommandError(
+                f"--checkpoint: {str(self.path)!r} cannot be written: {error.strerror or error}; "
+                f"{self.advice()}",
+                1,
+            ) from None
+        self.rows = rows
+
+    def advice(self) -> str:
+        """What the last good snapshot is good for."""
+        if not self.rows:
+            return "there is no snapshot yet"
+        return (
+            f"the snapshot after {self.rows:,} rows is good: give the same command again to go on"
+        )
+
+
+def fingerprint(path: Path, query: str | None) -> Any:
+    """What tells whether an input is the one of a snapshot: sizes, and a hash of the start."""
+    if query is not None or str(path) == "-":
+        return None
+    files = [path] if path.is_file() else files_in_order(path)
+    with files[0].open("rb") as file:
+        head = file.read(_HEAD)
+    return {
+        "names": [file.name for file in files],
+        "sizes": [file.stat().st_size for file in files],
+        "head": [len(head), hashlib.sha256(head).hexdigest()],
+        "path": str(files[0]),
+    }
+
+
+def _goes_on(before: Any, now: Any) -> bool:
+    """Whether the input begins as it did: files may have come, and text may have been appended."""
+    if before is None or now is None:
+        return before is now
+    known = len(before["names"])
+    if now["names"][:known] != before["names"]:
+        return False
+    length, digest = before["head"]
+    with Path(now["path"]).open("rb") as file:
+        if hashlib.sha256(file.read(length)).hexdigest() != digest:
+            return False
+    if before["sizes"][:-1] != now["sizes"][: known - 1]:
+        return False
+    grown = now["sizes"][known - 1] - before["sizes"][-1]
+    return bool(grown == 0 or (grown > 0 and not before["names"][-1].endswith((".parquet", ".pq"))))
+
+
+class Interruptions:
+    """While a run has checkpoints, SIGINT and SIGTERM wait for the end of a block.
+
+    A second signal stops at once.
+    """
+
+    def __init__(self) -> None:
+        self._working = False
+        self._received = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        import pyarrow as pa
+
+        if threading.current_thread() is threading.main_thread():
+            pa.enable_signal_handlers(False)
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._receive)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._release()
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._release()
+        if not self._working:
+            raise Stopped(number)
+        self._received = number
+
+    def _release(self) -> None:
+        import pyarrow as pa
+
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        if self._before:
+            pa.enable_signal_handlers(True)
+        self._before = {}
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """A block is worked on; a signal that comes meanwhile stops the run at its end."""
+        self._working = True
+        yield
+        self._working = False
+        if self._received:
+            raise Stopped(self._received)

@@ -1,0 +1,108 @@
+"""`pronk inspect`: what a saved model or a checkpoint is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from pronk.cli import screen
+from pronk.estimators import storage
+from pronk.evaluate import held_bytes
+from pronk.streams import Scaled
+
+
+def inspect_file(path: Path, *, as_json: bool) -> None:
+    """Print class, sizes, settings, state and certificate."""
+    header = storage.read_header(path)
+    found: dict[str, Any] = {
+        "file": str(path),
+        "kind": "checkpoint" if header["class"] == storage.CHECKPOINT else "model",
+        "format": header["format"],
+        "written_by": header["pronk"],
+        "bytes": path.stat().st_size,
+    }
+    if found["kind"] == "checkpoint":
+        tree = header["state"]
+        found["checkpoint"] = {
+            "rows": tree["rows"],
+            "finished": tree["finished"],
+            "settings": {k: v for k, v in tree["settings"].items() if k != "input"},
+        }
+    if found["kind"] == "model" or header["state"]["model"] is not None:
+        found["model"] = _describe(storage.load(path))
+    if as_json:
+        screen.print_json(found)
+    else:
+        _print(found)
+
+
+def _describe(model: Any) -> dict[str, Any]:
+    scaled = isinstance(model, Scaled)
+    learner = model.learner if scaled else model
+    names = getattr(model, "feature_names_in_", None)
+    described: dict[str, Any] = {
+        "class": type(learner).__name__,
+        "rows": int(model.n_seen_),
+        "columns": int(model.n_features_in_),
+        "names": None if names is None else [str(name) for name in names],
+        "points": int(model.size_),
+        "memory": held_bytes(model),
+        "scale": model.scaler.name if scaled else "none",
+        "missing": model.missing if scaled else "error",
+        "categorical": model.categorical if scaled else [],
+        "params": {k: _plain(v) for k, v in learner.get_params(deep=False).items()},
+    }
+    if hasattr(learner, "classes_"):
+        described["classes"] = learner.classes_.tolist()
+    try:
+        described["certificate"] = learner.certificate().to_dict()
+    except (ValueError, AttributeError):
+        described["certificate"] = None  # its regret is not tracked
+    return described
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str | int | float | bool | None) else repr(value)
+
+
+def _print(found: dict[str, Any]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("file", f"{found['kind']}, {screen.size(found['bytes'])}, format "
+                  f"{found['format']}, written by pronk {found['written_by']}")  # fmt: skip
+    if "checkpoint" in found:
+        held = found["checkpoint"]
+        state = "finished" if held["finished"] else "to go on"
+        table.add_row("run", f"{held['rows']:,} rows done, {state}")
+    model = found.get("model")
+    if model is not None:
+        _model_rows(table, model)
+    console = screen.output()
+    console.print(model["class"] if model else found["file"], style="bold", markup=False)
+    console.print(table)
+
+
+def _model_rows(table: Table, model: dict[str, Any]) -> None:
+    names = model["names"]
+    shown = f": {', '.join(names[:8])}{', ..' if len(names) > 8 else ''}" if names else ""
+    table.add_row("learned", f"{model['rows']:,} rows of {model['columns']} columns{shown}")
+    if "classes" in model:
+        classes = [str(label) for label in model["classes"]]
+        more = ", .." if len(classes) > 8 else ""
+        table.add_row("classes", f"{len(classes)}: {', '.join(classes[:8])}{more}")
+    table.add_row("points held", f"{model['points']:,}" if model["points"] else "none")
+    table.add_row("memory", screen.size(model["memory"]))
+    table.add_row("scaling", model["scale"])
+    if model["missing"] != "error":
+        table.add_row("missing", f"filled in by the {model['missing']}")
+    if model["categorical"]:
+        which = [names[i] if names else str(i) for i in model["categorical"]]
+        table.add_row("categories", ", ".join(which))
+    table.add_row("settings", ", ".join(f"{k}={v}" for k, v in model["params"].items()))
+    held = model["certificate"]
+    if held is not None:
+        bound = "none known" if held["bound"] is None else screen.number(held["bound"])
+        table.add_row("certificate", f"regret {screen.number(held['regret'])}, bound {bound}")
