@@ -154,3 +154,13 @@ def test_an_import_loads_neither_scikit_learn_nor_pyarrow_nor_a_compiler():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_a_dictionary_that_grows_with_every_row_is_told_once(monkeypatch):
+    monkeypatch.setattr("pronk.estimators.base.MANY_POINTS", 50)
+    X = 1000.0 * np.random.default_rng(1).normal(size=(200, 2))  # columns as they come
+    learner = PKAWVRegressor(random_state=0)
+    with pytest.warns(UserWarning, match="budget=") as told:
+        for i in range(0, 200, 50):
+            learner.partial_fit(X[i : i + 50], X[i : i + 50, 0])
+    assert len(told) == 1

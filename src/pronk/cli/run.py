@@ -27,6 +27,7 @@ from pronk.estimators.registry import find, make
 from pronk.evaluate import Evaluation, Record, RunningMajority, RunningMean, held_bytes
 from pronk.streams import FileStream, Scaled, StreamError
 from pronk.streams.scaled import named
+from pronk.streams.sources import open_source
 
 NAMES = {"mse": "mean squared error", "mae": "mean absolute error", "error": "error rate"}
 
@@ -84,7 +85,11 @@ def run_job(job: Job, *, as_json: bool) -> None:
 
 
 def _open(job: Job) -> FileStream:
-    stream = FileStream(
+    if job.target is None:
+        own = None if str(job.file) == "-" else open_source(job.file, None, job.query).label
+        if own is None:
+            raise CommandError("--target is missing: which column is to be predicted?")
+    return FileStream(
         job.file,
         job.target,
         columns=job.columns,
@@ -97,9 +102,6 @@ def _open(job: Job) -> FileStream:
         delimiter=job.delimiter,
         query=job.query,
     )
-    if stream.target is None:
-        raise CommandError("--target is missing: which column is to be predicted?")
-    return stream
 
 
 def _prepared(job: Job, stream: FileStream, learner: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
@@ -33,6 +34,9 @@ from pronk.parts.randomness import make_seed
 
 Array = NDArray[np.float64]
 
+#: From here on a row costs milliseconds, which a user should know of.
+MANY_POINTS = 2000
+
 
 class Model(Protocol):
     """What an engine offers to the learner around it."""
@@ -57,6 +61,8 @@ class OnlineLearner(BaseEstimator):
         "kernel": [StrOptions(set(KERNELS)), Kernel, callable],
         "random_state": [Interval(Integral, 0, None, closed="left"), np.random.Generator, None],
     }
+    #: Whether a dictionary grows with the data until a budget is reached, if there is one.
+    _dictionary_grows: ClassVar[bool] = False
     kernel: Any
     random_state: Any
 
@@ -86,7 +92,7 @@ class OnlineLearner(BaseEstimator):
 
     def _reset(self) -> None:
         """Forget everything that was learned."""
-        for name in ("_model", "_keys", "_seed", "_labels", "n_seen_", "n_features_in_"):
+        for name in ("_model", "_warned", "_keys", "_seed", "_labels", "n_seen_", "n_features_in_"):
             self.__dict__.pop(name, None)
         self.__dict__.pop("feature_names_in_", None)
 
@@ -156,7 +162,23 @@ class OnlineLearner(BaseEstimator):
                 [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
             )
         self.n_seen_ += len(Y)
+        if self._dictionary_grows:
+            self._warn_of_size()
         return P
+
+    def _warn_of_size(self) -> None:
+        """Say once that a dictionary grows so large that rows become slow."""
+        points = self._model.points
+        size = 0 if points is None else len(points)
+        if size < MANY_POINTS or getattr(self, "_warned", False):
+            return
+        self._warned = True
+        warnings.warn(
+            f"the dictionary holds {size} points and a row costs the square of that; set budget=, "
+            "a larger bandwidth or gamma, or scale the columns",
+            UserWarning,
+            stacklevel=4,
+        )
 
     def _predict(self, X: Any) -> Array:
         check_is_fitted(self)

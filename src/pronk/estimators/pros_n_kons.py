@@ -53,6 +53,8 @@ _SPACE: dict[str, list[Any]] = {
 class _ProsNKONS(OnlineNewtonLearner):
     """Engine of both faces."""
 
+    _dictionary_grows: ClassVar[bool] = True
+
     def __init__(
         self,
         kernel: Any = "gaussian",

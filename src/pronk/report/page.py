@@ -104,9 +104,8 @@ def _libraries() -> str:
 
     wanted = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     known = vl_convert.get_vegalite_versions()
-    bundle: str = vl_convert.javascript_bundle(
-        None, vl_version=wanted if wanted in known else known[-1]
-    )
+    version = wanted if wanted in known else known[-1]
+    bundle: str = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]
     return bundle
 
 

@@ -1,0 +1,267 @@
+"""A run that is killed goes on where its last snapshot was, and ends with the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as parquet
+import pytest
+
+import pronk
+from pronk.cli import main
+from pronk.estimators import storage
+from pronk.streams import files
+
+ROWS = 1000
+BLOCK = 64
+
+#: `pronk` in a process of small blocks that does something to itself at given moments.
+WRAPPER = """
+import os, signal, sys
+from pronk.cli import main
+from pronk.cli import checkpoint, predictions, run
+from pronk.estimators import storage
+from pronk.streams import files
+
+files.BLOCK_ROWS = {block}
+number, rows, moment = {number}, {rows}, {moment!r}
+seen = 0
+
+def act():
+    os.kill(os.getpid(), number)
+
+def counted(self, X, y, feed=run.Run._block):
+    global seen
+    feed(self, X, y)
+    if self.position >= rows and moment == "block":
+        act()
+
+def written(self, *arguments, write=predictions.PredictionsFile.write):
+    before = self.rows
+    if before >= rows and moment == "half a line":
+        self._append(b"1234,0.")
+        act()
+    write(self, *arguments)
+    if before >= rows and moment == "predictions":
+        act()
+
+def replaced(source, target, replace=os.replace):
+    global seen
+    seen += 1
+    if moment == "snapshot" and seen > rows // 128:
+        act()
+    replace(source, target)
+
+run.Run._block = counted
+predictions.PredictionsFile.write = written
+storage.os.replace = replaced
+main()
+"""
+
+
+def process(arguments, rows=0, moment="never", number=signal.SIGKILL):
+    script = WRAPPER.format(block=BLOCK, number=int(number), rows=rows, moment=moment)
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 5, (ROWS, 3))
+    y = np.sin(X[:, 0]) + 0.1 * X[:, 1]
+    table = pa.table(
+        {
+            "a": X[:, 0],
+            "b": X[:, 1],
+            "city": np.array(["Rome", "Oslo", "Lima"])[rng.integers(0, 3, ROWS)],
+            "y": [None if i % 50 == 7 else v for i, v in enumerate(y.tolist())],
+            "word": np.where(y > 0.5, "high", "low"),
+        }
+    )
+    arrow_csv.write_csv(table, folder / "data.csv")
+    parquet.write_table(table, folder / "data.parquet", row_group_size=150)
+    return folder
+
+
+def job(folder, out, *, target="y", predictions="p.csv", algorithm="pros-n-kons", name="data.csv"):
+    other = "word" if target == "y" else "y"
+    return [
+        "run", folder / name, "-t", target, "-a", algorithm, "--drop", other, "-p", "gamma=0.1",
+        "--categorical", "city", "--slots", 4, "--encoding", "onehot", "--scale", "robust",
+        "--missing", "mean", "--predictions", out / predictions, "--save", out / "model",
+        "--checkpoint", out / "checkpoint", "--every", 100, "--json",
+    ]  # fmt: skip
+
+
+def outcome(process, out, predictions="p.csv"):
+    """Everything a run leaves that must not depend on interruptions."""
+    assert process.returncode == 0, process.stderr
+    result = json.loads(process.stdout)
+    for name in ("seconds", "microseconds_a_row", "saved", "predictions", "checkpoint"):
+        del result[name]
+    resumed = result.pop("resumed_at")
+    memory = result.pop("memory")  # buffers grow with the calls since a start
+    assert memory > 0
+    bits = (out / "model").read_bytes(), (out / predictions).read_bytes()
+    return result, *bits, resumed
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"predictions": "p.csv"},
+        {"predictions": "p.parquet", "name": "data.parquet", "target": "word"},
+    ],
+    ids=["csv", "parquet"],
+)
+def test_five_kills_change_no_bit(tmp_path, folder, options):
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+    expected = outcome(process(job(folder, whole, **options)), whole, options["predictions"])
+    assert expected[0]["rows"] + expected[0]["unlabelled"] == ROWS and expected[3] is None
+    arguments = job(folder, killed, **options)
+    spooled = options["predictions"].endswith(".parquet")
+    for rows, moment in [
+        (64, "block"),  # before the first snapshot
+        (256, "predictions"),  # written and not yet counted
+        (300, "predictions" if spooled else "half a line"),
+        (500, "snapshot"),  # while a snapshot takes the place of another
+        (960, "block"),
+    ]:
+        assert process(arguments, rows, moment).returncode == -signal.SIGKILL
+    *given, resumed = outcome(process(arguments), killed, options["predictions"])
+    assert given == list(expected[:3])
+    assert 800 <= resumed < ROWS
+    assert sorted(path.name for path in killed.iterdir()) == [
+        "checkpoint", "model", options["predictions"],
+    ]  # fmt: skip
+    again = outcome(process(arguments), killed, options["predictions"])  # nothing is left to do
+    assert again[:3] == expected[:3] and again[3] == ROWS
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_waits_for_the_block_and_makes_a_snapshot(tmp_path, folder, number, code):
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    whole.mkdir()
+    stopped.mkdir()
+    expected = outcome(process(job(folder, whole)), whole)
+    arguments = [*job(folder, stopped), "--every", 10**6]  # no other snapshot
+    ended = process(arguments, 200, "block", number)
+    assert ended.returncode == code
+    assert ended.stderr.count("\n") == 1
+    assert f"stopped by {number.name}; the snapshot after 256 rows is good" in ended.stderr
+    assert len((stopped / "p.csv").read_text().splitlines()) == 257
+    *given, resumed = outcome(process(arguments), stopped)
+    assert given == list(expected[:3]) and resumed == 256
+
+
+def call(capsys, arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return exit_.value.code, out, err
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(files, "BLOCK_ROWS", BLOCK)
+
+
+@pytest.mark.parametrize("what", ["checkpoint", "predictions"])
+def test_a_full_disk_leaves_the_last_snapshot(
+    capsys, monkeypatch, tmp_path, folder, small_blocks, what
+):
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    assert call(capsys, job(folder, whole))[0] == 0
+    full = OSError(28, "No space left on device")
+    with monkeypatch.context() as patch:
+        if what == "checkpoint":
+            saved = []
+            write = storage._write
+
+            def short(path, data):
+                saved.append(path)
+                if len(saved) > 3:
+                    raise full
+                write(path, data)
+
+            patch.setattr(storage, "_write", short)
+        else:
+            from pronk.cli.predictions import PredictionsFile
+
+            append = PredictionsFile._append
+
+            def cut(self, data):
+                if self.rows >= 450:
+                    append(self, data[:20])
+                    raise full
+                append(self, data)
+
+            patch.setattr(PredictionsFile, "_append", cut)
+        code, _, err = call(capsys, job(folder, tmp_path))
+    assert code == 1 and err.count("\n") == 1
+    assert f"--{what}: " in err and "No space left" in err and "give the same command again" in err
+    assert storage.load_checkpoint(tmp_path / "checkpoint")["rows"] == 384
+    assert call(capsys, job(folder, tmp_path))[0] == 0
+    for name in ("model", "p.csv"):
+        assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_a_checkpoint_of_another_run_is_refused(capsys, tmp_path, folder, small_blocks):
+    arguments = job(folder, tmp_path)
+    assert call(capsys, [*arguments, "--limit", 500])[0] == 0
+    before = (tmp_path / "checkpoint").read_bytes()
+    for change, words in [
+        ([], "--limit 500, now it is None"),
+        (["--limit", 500, "--seed", 1], "--seed 0, now it is 1"),
+        (["--limit", 500, "-p", "alpha=2"], "--param"),
+        (["--limit", 500, "--scale", "none"], "--scale 'robust'"),
+    ]:
+        code, _, err = call(capsys, [*arguments, *change])
+        assert code == 2 and words in err and "remove the checkpoint" in err
+    (tmp_path / "other.csv").write_text("a,b,city,y,word\n" + "1,2,Rome,0.5,low\n" * 600)
+    code, _, err = call(capsys, [*job(tmp_path, tmp_path, name="other.csv"), "--limit", 500])
+    assert code == 2 and "input file" in err
+    assert (tmp_path / "checkpoint").read_bytes() == before
+    (tmp_path / "checkpoint").write_bytes(before[:-5])
+    code, _, err = call(capsys, [*arguments, "--limit", 500])
+    assert code == 2 and "truncated" in err
+
+
+def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder):
+    arguments = job(folder, tmp_path)
+    assert process([*arguments, "--every", 10**6], 200, "block", signal.SIGTERM).returncode == 143
+    (tmp_path / "p.csv").write_text("row,y")
+    code, _, err = call(capsys, [*arguments, "--every", 10**6])
+    assert code == 2 and "5 bytes" in err  # the blocks of this process are others, too
+
+
+def test_a_checkpoint_is_also_a_model(capsys, tmp_path, folder):
+    arguments = [*job(folder, tmp_path), "--every", 10**6]
+    assert process(arguments, 200, "block", signal.SIGTERM).returncode == 143
+    model = pronk.load(tmp_path / "checkpoint")
+    assert model.n_seen_ == 256 - 5  # rows 7, 57, .. have no label
+    code, out, _ = call(capsys, ["inspect", tmp_path / "checkpoint", "--json"])
+    found = json.loads(out)
+    assert code == 0 and found["kind"] == "checkpoint"
+    assert found["checkpoint"]["rows"] == 256 and not found["checkpoint"]["finished"]
+    assert found["model"]["rows"] == 251
+    with pytest.raises(pronk.ModelFileError, match="not a checkpoint"):
+        model.save(tmp_path / "saved")
+        storage.load_checkpoint(tmp_path / "saved")
+
+
+def test_leftovers_of_a_killed_write_are_removed(tmp_path):
+    for name in (".job.abcd1234", ".job.short", ".jobs.abcd1234", "job"):
+        (tmp_path / name).write_text("")
+    storage.remove_leftovers(tmp_path / "job")
+    assert sorted(os.listdir(tmp_path)) == [".job.short", ".jobs.abcd1234", "job"]

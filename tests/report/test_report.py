@@ -1,0 +1,240 @@
+"""Reports: one file that asks for nothing, says everything, and cannot be broken by names."""
+
+import json
+import re
+import xml.etree.ElementTree
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+pytest.importorskip("altair")
+pytest.importorskip("vl_convert")
+pytest.importorskip("matplotlib")
+
+from pronk.evaluate.comparison import Comparison, Contender, results
+from pronk.evaluate.study import Store
+from pronk.report import html, write_figures, write_report
+from pronk.report.charts import dash, line_chart, trade_off
+from pronk.report.page import command
+from pronk.report.series import charts
+from pronk.report.text import mean_and_deviation, microseconds
+
+NASTY = "</script><script>alert(1)</script>&\"'<b>"
+MARKS = [10, 100, 150, 200, 250, 300]
+
+
+def made(tmp_path, *, task="regression", runs=2, labels=("one", "two"), shift=0.0, done=None):
+    """Results from invented runs."""
+    comparison = Comparison(
+        file="/some/where/data.csv",
+        digest="0123456789abcdef0123",
+        target=f"y {NASTY}",
+        task=task,
+        reason="",
+        columns=["a", "b"],
+        rows=300,
+        contenders=[Contender(label, "fogd", {"eta": 0.5}) for label in labels],
+        runs=runs,
+    )
+    store = Store(tmp_path / "records.jsonl")
+    names = ["error"] if task == "classification" else ["mse", "mae"]
+    for i, job in enumerate(comparison.jobs()[:done]):
+        loss = (1.0 + 0.1 * i) / np.sqrt(MARKS) - shift
+        curve = {
+            "rows": MARKS,
+            "metrics": dict.fromkeys(names, loss),
+            "windowed": dict.fromkeys(names, loss),
+            "seconds": np.array(MARKS) * 1e-5,
+            "size": [0 if job.label == "two" else mark // 10 for mark in MARKS],
+            "memory": [1000 * mark for mark in MARKS],
+        }
+        if job.label == "one":
+            curve |= {"regret": np.log(MARKS) - 3 * shift, "bound": 2 * np.log(MARKS)}
+        result = {
+            "rows": 300,
+            "metrics": dict.fromkeys(names, loss[-1]),
+            "recent": dict.fromkeys(names, loss[-1]),
+            "seconds": 0.003,
+            "microseconds_a_row": 10.0,
+            "size": curve["size"][-1],
+            "memory": 300_000,
+            "params": {"eta": 0.5, "kernel": "gaussian", "kernel__bandwidth": 1.0},
+            "curve": curve,
+            "notes": [],
+        }
+        store.add(job, result)
+    return results(comparison, store)
+
+
+class Page(HTMLParser):
+    """Tags, attributes and texts of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.text, self.scripts, self.open = [], [], "", [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.open.append(tag)
+        self.links += [value for name, value in attributes if name in ("src", "href", "action")]
+
+    def handle_endtag(self, tag):
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.scripts.append(data)
+        elif not (self.open and self.open[-1] == "style"):
+            self.text += data + "\n"
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return made(tmp_path_factory.mktemp("results"))
+
+
+@pytest.fixture(scope="module")
+def page(found):
+    return Page(html(found))
+
+
+def test_the_page_asks_the_network_for_nothing(page):
+    assert page.links == []
+    assert not {"link", "img", "iframe", "object", "base"} & set(page.tags)
+
+
+def test_the_browser_is_told_to_ask_for_nothing(found):
+    assert "Content-Security-Policy\" content=\"default-src 'none';" in html(found)
+
+
+def test_the_table_needs_no_script(page):
+    for text in ("one", "two", "running mean", "mean squared error", "µs a row", "0.06351"):
+        assert text in page.text
+    assert page.tags.count("table") == 3
+    assert "300 kB" in page.text and "30" in page.text
+
+
+def test_settings_and_versions_are_told(page, found):
+    for text in ("data.csv", "0123456789abcdef", "minmax", "0 to 1", "eta=0.5", "pronk 0."):
+        assert text in page.text
+    assert "/some/where" not in page.text
+    assert command(found.comparison) in page.text
+
+
+def test_names_cannot_break_the_page(page):
+    assert page.tags.count("script") == 3
+    assert not any(script.strip() == "alert(1)" for script in page.scripts)
+    assert f"y {NASTY}" in page.text
+    assert "b" not in page.tags
+
+
+def test_a_label_cannot_break_the_data(tmp_path):
+    page = Page(html(made(tmp_path, labels=(NASTY,))))
+    assert page.tags.count("script") == 3
+    assert json.loads(page.scripts[0])["labels"][0] == NASTY
+
+
+def test_every_chart_has_its_place_and_is_valid(found, page):
+    data = json.loads(page.scripts[0])
+    ids = set(re.findall(r'id="chart-([\w-]+)"', html(found)))
+    names = {"loss", "windowed-loss", "time", "size", "memory", "regret", "trade-off"}
+    assert set(data["charts"]) == ids == names
+    import vl_convert
+
+    for spec in data["charts"].values():
+        svg = vl_convert.vegalite_to_svg(spec | {"width": 400})
+        assert "NaN" not in svg and "path" in svg
+
+
+def test_curves_are_means_over_the_runs(found):
+    loss = charts(found)[0]
+    one = next(series for series in loss.series if series.label == "one")
+    values = [record["result"]["curve"]["metrics"]["mse"] for record in found.summaries[0].records]
+    np.testing.assert_allclose(one.mean, np.mean(values, axis=0))
+    np.testing.assert_allclose(one.deviation, np.std(values, axis=0, ddof=1))
+    assert [series.label for series in loss.series] == ["one", "two", "running mean"]
+    assert loss.log_x and loss.log_y
+    size = next(chart for chart in charts(found) if chart.name == "size")
+    assert [series.label for series in size.series] == ["one"]
+    time = next(chart for chart in charts(found) if chart.name == "time")
+    np.testing.assert_allclose(time.series[0].mean, 10.0)
+
+
+def test_where_nothing_is_certified_there_is_no_regret(tmp_path):
+    without = made(tmp_path, labels=("two",))
+    assert "regret" not in {chart.name for chart in charts(without)}
+    assert "<h2>Regret" not in html(without)
+
+
+def test_what_is_not_positive_is_drawn_on_a_plain_axis(tmp_path):
+    shifted = made(tmp_path, shift=2.0)
+    drawn = {chart.name: chart for chart in charts(shifted)}
+    assert not drawn["loss"].log_y and not drawn["regret"].log_y and drawn["memory"].log_y
+    assert (
+        not trade_off(shifted, ["one", "two"])["layer"][0]["encoding"]["y"]["scale"].get("type")
+        == "log"
+    )
+
+
+def test_classification_one_run(tmp_path):
+    page = Page(html(made(tmp_path, task="classification", runs=1)))
+    assert "error rate" in page.text and "most frequent label" in page.text
+    assert "±" not in page.text
+    spec = json.loads(page.scripts[0])["charts"]["loss"]
+    assert len(spec["layer"]) == 2  # no band
+
+
+def test_missing_runs_are_told(tmp_path):
+    assert "2 runs not done yet" in Page(html(made(tmp_path, done=3))).text
+
+
+def test_many_learners_are_told_apart(tmp_path):
+    labels = [f"learner {i}" for i in range(27)]
+    assert len({(i % 8, tuple(dash(i))) for i in range(27)}) == 27
+    many = made(tmp_path, labels=labels, runs=1)
+    spec = line_chart(charts(many)[0], labels)
+    assert spec["params"][0]["value"] == labels
+    html(many)
+
+
+def test_a_report_is_replaced_whole(tmp_path, found, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("before")
+    write_report(found, path)
+    assert path.read_text(encoding="utf-8") == html(found)
+    path.write_text("before")
+    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        write_report(found, path)
+    assert path.read_text() == "before" and [*tmp_path.iterdir()] == [path]
+
+
+def test_figures_are_made_twice_the_same(found, tmp_path):
+    first = write_figures(found, tmp_path / "a")
+    second = write_figures(found, tmp_path / "b")
+    assert {path.suffix for path in first} == {".svg", ".png"} and len(first) == 12
+    for one, other in zip(first, second, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    xml.etree.ElementTree.parse(tmp_path / "a" / "loss.svg")
+
+
+@pytest.mark.parametrize(
+    "mean, deviation, text",
+    [
+        (0.06431, 0.000123, "0.06431 ± 0.00012"),
+        (0.06431, None, "0.06431"),
+        (1234.5, 20.0, "1,234 ± 20"),
+        (1e-7, 1e-9, "1.00e-07 ± 1e-09"),
+        (float("inf"), None, "inf"),
+    ],
+)
+def test_mean_and_deviation(mean, deviation, text):
+    assert mean_and_deviation(mean, deviation) == text
+
+
+def test_microseconds():
+    assert microseconds(1.234, 0.5) == "1.23 ± 0.50"
+    assert microseconds(1234.5, None) == "1,234"
