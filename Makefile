@@ -16,7 +16,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # them are skipped without it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test doctest lint format bench soak dist clean
+.PHONY: help install demo test doctest docs lint format bench soak dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -25,14 +25,14 @@ install: $(STAMP) ## create .venv and install pronk with its tools into it
 
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -e ".[dev,plot,river]" -c constraints.txt
+	$(BIN)/python -m pip install --quiet -e ".[dev,docs,plot,river]" -c constraints.txt
 	touch $@
 
 # One thread everywhere where time is measured or two processes share two cores.
-test doctest bench soak: export OPENBLAS_NUM_THREADS := 1
-test doctest bench soak: export OMP_NUM_THREADS := 1
-test doctest bench soak: export MKL_NUM_THREADS := 1
-test doctest bench soak: export NUMBA_NUM_THREADS := 1
+test doctest docs bench soak: export OPENBLAS_NUM_THREADS := 1
+test doctest docs bench soak: export OMP_NUM_THREADS := 1
+test doctest docs bench soak: export MKL_NUM_THREADS := 1
+test doctest docs bench soak: export NUMBA_NUM_THREADS := 1
 
 demo: $(STAMP) ## run several learners over a generated stream
 	$(BIN)/pronk demo
@@ -43,6 +43,10 @@ test: $(STAMP) ## run all tests and the examples in the docstrings
 
 doctest: $(STAMP) ## run only the examples in the docstrings
 	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules src/pronk
+
+docs: $(STAMP) ## the documentation site in docs/_build/html; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 lint: $(STAMP) ## ruff, mypy, and the layers with import-linter
 	$(BIN)/ruff check .
@@ -87,6 +91,6 @@ dist: $(STAMP) ## wheel and sdist in dist/, each tried in an empty environment
 	done
 
 clean: ## remove caches and built files (not .venv)
-	rm -rf build $(DIST) docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf build $(DIST) docs/_build docs/generated .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 	    .import_linter_cache .numba_cache
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +

@@ -22,14 +22,14 @@ extensions = [
     "algorithm_pages",
     "command_line_page",
     "gallery",
+    "result_pages",
 ]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "generated/fragments", "extensions"]
+exclude_patterns = ["_build", "generated/fragments", "extensions", "results/README.md"]
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-autodoc_default_options = {"show-inheritance": False}
 napoleon_google_docstring = False
 default_role = "literal"
 html_math_renderer = "mathml"

@@ -28,28 +28,39 @@ GUARANTEES = {
     "pros_n_kons": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound"],
 }
 
-EXAMPLE = {
+#: The stream of the examples, and how a run on it is told, by task.
+STREAM = {
     "regression": """\
 import numpy as np
 import pronk
 
 X = np.random.default_rng(7).uniform(-1, 1, (1000, 2))
-y = np.sin(4 * X[:, 0]) * X[:, 1]
-learner = pronk.make({arguments})
-predictions = learner.predict_then_learn(X, y)
-print(f"mean squared error {{np.mean((predictions - y) ** 2):.4f}}, {{learner.size_}} points")
+y = np.sin(2 * X[:, 0]) + X[:, 1]
 """,
     "classification": """\
 import numpy as np
 import pronk
 
 X = np.random.default_rng(7).uniform(-1, 1, (1000, 2))
-y = np.where(np.sin(4 * X[:, 0]) * X[:, 1] > 0, "yes", "no")
-learner = pronk.make({arguments})
+y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] > 0, "yes", "no")
+""",
+}
+RUN = {
+    "regression": """\
+learner = pronk.make("{name}", random_state=1)
+predictions = learner.predict_then_learn(X, y)
+print(f"mean squared error {{np.mean((predictions - y) ** 2):.4f}}, {{learner.size_}} points")
+""",
+    "classification": """\
+learner = pronk.make("{name}", "classification", random_state=1)
 predictions = learner.predict_then_learn(X, y)
 print(f"error {{np.mean(predictions != y):.3f}}, {{learner.size_}} points")
 """,
 }
+CERTIFICATE = """\
+certificate = learner.certificate()
+print(f"regret {certificate.regret:.2f}, bound {certificate.bound:.2f}")
+"""
 
 
 def modules() -> dict[str, list[str]]:
@@ -61,7 +72,8 @@ def modules() -> dict[str, list[str]]:
             module = value.__module__
             if module.startswith("pronk.estimators."):
                 homes.setdefault(module.rsplit(".", 1)[1], []).append(name)
-    return homes
+    # The classifier's docstring refers to the regressor's.
+    return {module: sorted(names, reverse=True) for module, names in homes.items()}
 
 
 def names_of(classes: list[str]) -> list[Any]:
@@ -82,25 +94,48 @@ def title_of(documentation: str) -> str:
 
 
 def run_example(name: str, task: str) -> tuple[str, str]:
-    """The code of an example and what it prints."""
-    arguments = f'"{name}"' + ("" if task == "regression" else f', "{task}"') + ", random_state=1"
-    code = EXAMPLE[task].format(arguments=arguments)
-    out = io.StringIO()
+    """The code of an example on the stream of its task, and what it prints."""
+    code = RUN[task].format(name=name)
+    out, scope = io.StringIO(), {}
     with contextlib.redirect_stdout(out), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        exec(code, scope := {})  # the code above
-        learner = scope["learner"]
+        exec(STREAM[task] + code, scope)
         try:
-            certificate = learner.certificate()
-        except ValueError:
+            bound = scope["learner"].certificate().bound
+        except ValueError:  # it has none
             return code, out.getvalue()
-    code += "certificate = learner.certificate()\n"
-    code += 'print(f"regret {certificate.regret:.2f}, bound {certificate.bound:.2f}")\n'
-    if certificate.bound is None:
-        code = code.replace(", bound {certificate.bound:.2f}", "")
-    with contextlib.redirect_stdout(out):
-        exec(code.splitlines()[-1], scope)
-    return code, out.getvalue()
+        more = (
+            CERTIFICATE
+            if bound is not None
+            else CERTIFICATE.replace(", bound {certificate.bound:.2f}", "")
+        )
+        exec(more, scope)
+    return code + more, out.getvalue()
+
+
+def examples(algorithms: list[Any]) -> list[str]:
+    out = ["## Examples", "Run when this page was built."]
+    task = None
+    for algorithm in algorithms:
+        if algorithm.tasks[0] != task:
+            task = algorithm.tasks[0]
+            out.append(f"```python\n{STREAM[task]}```")
+        code, printed = run_example(algorithm.name, task)
+        out += [
+            f"(algorithm-{slug(algorithm.name)})=\n### {algorithm.name}",
+            f"```python\n{code}```",
+            f"```text\n{printed}```",
+        ]
+    return out
+
+
+def lead(documentation: str) -> str:
+    """The first paragraph without the title it begins with."""
+    title = title_of(documentation) + ": "
+    first = paragraphs(documentation)[0]
+    if not first.startswith(title):
+        return first
+    return first[len(title)].upper() + first[len(title) + 1 :]
 
 
 def page(module: str, classes: list[str]) -> str:
@@ -110,20 +145,13 @@ def page(module: str, classes: list[str]) -> str:
     cost = [part for part in parts if part.startswith("Cost ")]
     references = [part for part in parts if re.match("References?:", part)]
     body = [part for part in parts if part not in cost + references]
+    body[0] = lead(documentation)
     out = [f"# {title_of(documentation)}", to_markdown("\n\n".join(body))]
     if cost or algorithms:
         out += ["## Cost", to_markdown("\n\n".join(cost)), table(algorithms, linked=False)]
     out += ["## Guarantee", guarantee(module)]
     if algorithms:
-        out.append("## Examples")
-        out.append("One small stream for all algorithms; run when this page was built.")
-    for algorithm in algorithms:
-        code, printed = run_example(algorithm.name, algorithm.tasks[0])
-        out += [
-            f"(algorithm-{slug(algorithm.name)})=\n### {algorithm.name}",
-            f"```python\n{code}```",
-            f"```text\n{printed}```",
-        ]
+        out += examples(algorithms)
     out += ["## Parameters"]
     for name in classes:
         out.append(f"```{{eval-rst}}\n.. autoclass:: pronk.{name}\n```")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import textwrap
 
 _SPECIAL = re.compile(r"([\\*\[\]<$|])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])")
 _NUMPY_SECTION = re.compile(r"^-{3,}$")
@@ -30,7 +31,7 @@ def to_markdown(text: str) -> str:
     out = []
     for part in paragraphs(text):
         if part.startswith(" "):
-            out.append(f"```text\n{inspect.cleandoc(part)}\n```")
+            out.append(f"```text\n{textwrap.dedent(part)}\n```")
         elif part.startswith(">>>"):
             out.append(f"```pycon\n{part}\n```")
         else:

@@ -51,7 +51,7 @@ def page(script: Path, printed: str) -> str:
 def card(script: Path) -> str:
     title = (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or "").split("\n")[0]
     link = f"/generated/gallery/{script.stem}"
-    return f"### [{title.rstrip('.')}]({link}.md)\n\n[![{title}]({link}.png)]({link}.md)"
+    return f"## [{title.rstrip('.')}]({link}.md)\n\n[![{title}]({link}.png)]({link}.md)"
 
 
 def generate(app: Any) -> None:

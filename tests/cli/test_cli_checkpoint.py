@@ -20,54 +20,80 @@ from pronk.streams import files
 ROWS = 1000
 BLOCK = 64
 
-#: `pronk` in a process of small blocks that does something to itself at given moments.
-WRAPPER = """
-import os, signal, sys
-from pronk.cli import main
-from pronk.cli import checkpoint, predictions, run
+#: Runs of `pronk` with small blocks, each in a process of its own that does something to itself at
+#: a given moment. They are forked, so that the libraries are loaded once.
+RUNS = """
+import json, os, sys
+import sklearn.base, pyarrow.parquet
+from pronk.cli import main, predictions, run
 from pronk.estimators import storage
 from pronk.streams import files
 
 files.BLOCK_ROWS = {block}
-number, rows, moment = {number}, {rows}, {moment!r}
 seen = 0
 
-def act():
-    os.kill(os.getpid(), number)
+def prepare(number, rows, moment):
+    def act():
+        os.kill(os.getpid(), number)
 
-def counted(self, X, y, feed=run.Run._block):
-    global seen
-    feed(self, X, y)
-    if self.position >= rows and moment == "block":
-        act()
+    def counted(self, X, y, feed=run.Run._block):
+        feed(self, X, y)
+        if self.position >= rows and moment == "block":
+            act()
 
-def written(self, *arguments, write=predictions.PredictionsFile.write):
-    before = self.rows
-    if before >= rows and moment == "half a line":
-        self._append(b"1234,0.")
-        act()
-    write(self, *arguments)
-    if before >= rows and moment == "predictions":
-        act()
+    def written(self, *arguments, write=predictions.PredictionsFile.write):
+        before = self.rows
+        if before >= rows and moment == "half a line":
+            self._append(b"1234,0.")
+            act()
+        write(self, *arguments)
+        if before >= rows and moment == "predictions":
+            act()
 
-def replaced(source, target, replace=os.replace):
-    global seen
-    seen += 1
-    if moment == "snapshot" and seen > rows // 128:
-        act()
-    replace(source, target)
+    def replaced(source, target, replace=os.replace):
+        global seen
+        seen += 1
+        if moment == "snapshot" and seen > 2:
+            act()
+        replace(source, target)
 
-run.Run._block = counted
-predictions.PredictionsFile.write = written
-storage.os.replace = replaced
-main()
+    run.Run._block = counted
+    predictions.PredictionsFile.write = written
+    storage.os.replace = replaced
+
+ended = []
+for arguments, number, rows, moment in json.loads(sys.stdin.read()):
+    out, err = os.memfd_create("out"), os.memfd_create("err")
+    child = os.fork()
+    if not child:
+        os.dup2(out, 1)
+        os.dup2(err, 2)
+        prepare(number, rows, moment)
+        main(arguments)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    texts = [os.pread(file, 1 << 20, 0).decode() for file in (out, err)]
+    ended.append([code, *texts])
+print(json.dumps(ended))
 """
 
 
-def process(arguments, rows=0, moment="never", number=signal.SIGKILL):
-    script = WRAPPER.format(block=BLOCK, number=int(number), rows=rows, moment=moment)
-    command = [sys.executable, "-c", script, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+class Ended:
+    """A process that ended."""
+
+    def __init__(self, code, out, err):
+        self.returncode, self.stdout, self.stderr = code, out, err
+
+
+def processes(arguments, *acts):
+    """Runs one after the other; an act is (signal, rows, moment)."""
+    plan = [[[str(a) for a in arguments], int(n), rows, moment] for n, rows, moment in acts]
+    command = [sys.executable, "-c", RUNS.format(block=BLOCK)]
+    done = subprocess.run(command, input=json.dumps(plan), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [Ended(*each) for each in json.loads(done.stdout)]
+
+
+KILL, NOTHING = signal.SIGKILL, (0, 0, "never")
 
 
 @pytest.fixture(scope="module")
@@ -125,26 +151,27 @@ def test_five_kills_change_no_bit(tmp_path, folder, options):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
-    expected = outcome(process(job(folder, whole, **options)), whole, options["predictions"])
+    (never,) = processes(job(folder, whole, **options), NOTHING)
+    expected = outcome(never, whole, options["predictions"])
     assert expected[0]["rows"] + expected[0]["unlabelled"] == ROWS and expected[3] is None
-    arguments = job(folder, killed, **options)
     spooled = options["predictions"].endswith(".parquet")
-    for rows, moment in [
-        (64, "block"),  # before the first snapshot
-        (256, "predictions"),  # written and not yet counted
-        (300, "predictions" if spooled else "half a line"),
-        (500, "snapshot"),  # while a snapshot takes the place of another
-        (960, "block"),
-    ]:
-        assert process(arguments, rows, moment).returncode == -signal.SIGKILL
-    *given, resumed = outcome(process(arguments), killed, options["predictions"])
+    acts = [
+        (KILL, 64, "block"),  # before the first snapshot
+        (KILL, 256, "predictions"),  # written and not yet counted
+        (KILL, 300, "predictions" if spooled else "half a line"),
+        (KILL, 0, "snapshot"),  # while a snapshot takes the place of another
+        (KILL, 960, "block"),
+    ]
+    *kills, last = processes(job(folder, killed, **options), *acts, NOTHING)
+    assert [each.returncode for each in kills] == [-KILL] * 5
+    *given, resumed = outcome(last, killed, options["predictions"])
     assert given == list(expected[:3])
     assert 800 <= resumed < ROWS
     assert sorted(path.name for path in killed.iterdir()) == [
         "checkpoint", "model", options["predictions"],
     ]  # fmt: skip
-    again = outcome(process(arguments), killed, options["predictions"])  # nothing is left to do
-    assert again[:3] == expected[:3] and again[3] == ROWS
+    (again,) = processes(job(folder, killed, **options), NOTHING)  # nothing is left to do
+    assert outcome(again, killed, options["predictions"]) == (*expected[:3], ROWS)
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -152,14 +179,16 @@ def test_a_signal_waits_for_the_block_and_makes_a_snapshot(tmp_path, folder, num
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     whole.mkdir()
     stopped.mkdir()
-    expected = outcome(process(job(folder, whole)), whole)
+    (never,) = processes(job(folder, whole), NOTHING)
+    expected = outcome(never, whole)
     arguments = [*job(folder, stopped), "--every", 10**6]  # no other snapshot
-    ended = process(arguments, 200, "block", number)
+    ended, last = processes(arguments, (number, 200, "block"), NOTHING)
     assert ended.returncode == code
-    assert ended.stderr.count("\n") == 1
-    assert f"stopped by {number.name}; the snapshot after 256 rows is good" in ended.stderr
-    assert len((stopped / "p.csv").read_text().splitlines()) == 257
-    *given, resumed = outcome(process(arguments), stopped)
+    assert ended.stderr.splitlines()[-1] == (
+        f"pronk: stopped by {number.name}; the snapshot after 256 rows is good: give the same "
+        "command again to go on"
+    )
+    *given, resumed = outcome(last, stopped)
     assert given == list(expected[:3]) and resumed == 256
 
 
@@ -175,9 +204,9 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(files, "BLOCK_ROWS", BLOCK)
 
 
-@pytest.mark.parametrize("what", ["checkpoint", "predictions"])
+@pytest.mark.parametrize("what, rows", [("checkpoint", 384), ("predictions", 512)])
 def test_a_full_disk_leaves_the_last_snapshot(
-    capsys, monkeypatch, tmp_path, folder, small_blocks, what
+    capsys, monkeypatch, tmp_path, folder, small_blocks, what, rows
 ):
     whole = tmp_path / "whole"
     whole.mkdir()
@@ -208,9 +237,14 @@ def test_a_full_disk_leaves_the_last_snapshot(
 
             patch.setattr(PredictionsFile, "_append", cut)
         code, _, err = call(capsys, job(folder, tmp_path))
-    assert code == 1 and err.count("\n") == 1
-    assert f"--{what}: " in err and "No space left" in err and "give the same command again" in err
-    assert storage.load_checkpoint(tmp_path / "checkpoint")["rows"] == 384
+    err = err.splitlines()[-1]
+    assert (
+        code == 1
+        and f"--{what}: " in err
+        and "No space left" in err
+        and "give the same command again" in err
+    )
+    assert storage.load_checkpoint(tmp_path / "checkpoint")["rows"] == rows
     assert call(capsys, job(folder, tmp_path))[0] == 0
     for name in ("model", "p.csv"):
         assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
@@ -237,17 +271,18 @@ def test_a_checkpoint_of_another_run_is_refused(capsys, tmp_path, folder, small_
     assert code == 2 and "truncated" in err
 
 
-def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder):
-    arguments = job(folder, tmp_path)
-    assert process([*arguments, "--every", 10**6], 200, "block", signal.SIGTERM).returncode == 143
+def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_blocks):
+    arguments = [*job(folder, tmp_path), "--every", 10**6]
+    (ended,) = processes(arguments, (signal.SIGTERM, 200, "block"))
+    assert ended.returncode == 143
     (tmp_path / "p.csv").write_text("row,y")
-    code, _, err = call(capsys, [*arguments, "--every", 10**6])
-    assert code == 2 and "5 bytes" in err  # the blocks of this process are others, too
+    code, _, err = call(capsys, arguments)
+    assert code == 2 and "has 5 bytes, but the checkpoint says" in err
 
 
 def test_a_checkpoint_is_also_a_model(capsys, tmp_path, folder):
     arguments = [*job(folder, tmp_path), "--every", 10**6]
-    assert process(arguments, 200, "block", signal.SIGTERM).returncode == 143
+    assert processes(arguments, (signal.SIGTERM, 200, "block"))[0].returncode == 143
     model = pronk.load(tmp_path / "checkpoint")
     assert model.n_seen_ == 256 - 5  # rows 7, 57, .. have no label
     code, out, _ = call(capsys, ["inspect", tmp_path / "checkpoint", "--json"])
@@ -255,8 +290,8 @@ def test_a_checkpoint_is_also_a_model(capsys, tmp_path, folder):
     assert code == 0 and found["kind"] == "checkpoint"
     assert found["checkpoint"]["rows"] == 256 and not found["checkpoint"]["finished"]
     assert found["model"]["rows"] == 251
+    model.save(tmp_path / "saved")
     with pytest.raises(pronk.ModelFileError, match="not a checkpoint"):
-        model.save(tmp_path / "saved")
         storage.load_checkpoint(tmp_path / "saved")
 
 

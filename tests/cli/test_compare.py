@@ -216,7 +216,7 @@ def test_a_failed_run_keeps_the_others(capsys, monkeypatch, tmp_path, file):
     assert (code, out) == (1, "") and err.count("\n") == 1
     assert "fogd, seed 1: ZeroDivisionError: no luck" in err and "kept" in err
     code, out, _ = pronk_run(capsys, "report", tmp_path, "--figures", tmp_path / "figures")
-    assert code == 0 and "1 runs are not done" in out
+    assert code == 0 and "1 run is not done" in out
 
 
 @pytest.mark.parametrize("where", ["none", "."])

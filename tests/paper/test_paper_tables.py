@@ -9,7 +9,7 @@ import pytest
 
 import pronk
 from pronk.cli import main
-from pronk.paper import EXPERIMENTS, Options, experiment, printed, work
+from pronk.paper import EXPERIMENTS, Options, experiment, printed, readings, work
 from pronk.paper import data as paper_data
 from pronk.paper.data import View, load
 from pronk.paper.experiment import summarise
@@ -266,3 +266,15 @@ def test_parkinson_as_the_definition_gives_it(tmp_path):
     assert found["PROS-N-KONS|exp(-r²/128)"] | {"seconds": 0} == (
         found["B-KONS|exp(-r²/128)"] | {"seconds": 0}
     )
+
+
+def test_dictionary_sizes_in_the_definition_are_those_of_the_learner(sets):
+    X, y = load(View("casp"))
+    for seed in range(3):
+        rows = work.order(seed, len(y))
+        learner = pronk.make(
+            "con-kons", kernel=pronk.Gaussian(0.5), clip=1.0, random_state=seed
+        ).partial_fit(X[rows], y[rows])
+        job = Job("size", "casp", "readings:dictionary", seed,
+                  {"bandwidth": 0.5, "power": 0.5}, view(data="casp"))  # fmt: skip
+        assert readings.dictionary(job)["size"] == learner.size_

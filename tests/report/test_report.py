@@ -34,7 +34,7 @@ def made(tmp_path, *, task="regression", runs=2, labels=("one", "two"), shift=0.
         reason="",
         columns=["a", "b"],
         rows=300,
-        contenders=[Contender(label, "fogd", {"eta": 0.5}) for label in labels],
+        contenders=[Contender(label, "fogd", {"eta": i}) for i, label in enumerate(labels)],
         runs=runs,
     )
     store = Store(tmp_path / "records.jsonl")
@@ -111,9 +111,9 @@ def test_the_browser_is_told_to_ask_for_nothing(found):
 
 
 def test_the_table_needs_no_script(page):
-    for text in ("one", "two", "running mean", "mean squared error", "µs a row", "0.06351"):
+    for text in ("one", "two", "running mean", "mean squared error", "µs a row", "0.06640"):
         assert text in page.text
-    assert page.tags.count("table") == 3
+    assert page.tags.count("table") == 2 and page.tags.count("dl") == 2
     assert "300 kB" in page.text and "30" in page.text
 
 
@@ -173,10 +173,8 @@ def test_what_is_not_positive_is_drawn_on_a_plain_axis(tmp_path):
     shifted = made(tmp_path, shift=2.0)
     drawn = {chart.name: chart for chart in charts(shifted)}
     assert not drawn["loss"].log_y and not drawn["regret"].log_y and drawn["memory"].log_y
-    assert (
-        not trade_off(shifted, ["one", "two"])["layer"][0]["encoding"]["y"]["scale"].get("type")
-        == "log"
-    )
+    scale = trade_off(shifted, ["one", "two"])["layer"][0]["encoding"]["y"]["scale"]
+    assert scale["type"] == "linear"
 
 
 def test_classification_one_run(tmp_path):
@@ -198,6 +196,20 @@ def test_many_learners_are_told_apart(tmp_path):
     spec = line_chart(charts(many)[0], labels)
     assert spec["params"][0]["value"] == labels
     html(many)
+
+
+def test_names_in_the_trade_off_stand_free_or_not_at_all():
+    from pronk.report.charts import _places
+
+    names = ["a long name"] * 6
+    crowd = _places(
+        names, [10.0, 10.1, 10.2, 10.3, 10.4, 99.0], [1.0, 1.01, 1.02, 1.03, 1.04, 2.0], True
+    )
+    assert "none" in crowd[:5] and crowd[5] != "none"
+    assert _places(["x"], [10.0], [1.0], True) == ["above"]
+    assert (
+        _places(["a very long name of a learner"] * 2, [1.0, 99.0], [1.0, 2.0], True)[1] == "left"
+    )
 
 
 def test_a_report_is_replaced_whole(tmp_path, found, monkeypatch):

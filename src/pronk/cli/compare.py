@@ -142,7 +142,8 @@ def report_again(
     _write(found, output, figures)
     console = screen.output()
     if found.missing:
-        console.print(f"{found.missing} runs are not done; the report is of the others")
+        runs = "1 run is" if found.missing == 1 else f"{found.missing} runs are"
+        console.print(f"{runs} not done; the report is of the others")
     for path in (output, figures):
         if path is not None:
             console.print(f"written: {path}", markup=False, soft_wrap=True)

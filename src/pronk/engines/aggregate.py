@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from pronk.engines.calibration import Intervals, Temperature
 from pronk.engines.discounted import DiscountedNewton
+from pronk.engines.mixture import WINDOWS as STACK_WINDOWS
 from pronk.engines.mixture import Mixture
 from pronk.engines.newton import Squared
 from pronk.parts.embeddings import Nystrom
@@ -46,7 +47,7 @@ SURVIVORS = 6
 #: and this many stay awake after so many rows.
 AWAKE = {4096: 5, 8192: 4, 16384: 3}
 #: Most points of an expert that forgets: a window of rows cannot tell more of them apart.
-FORGETFUL_POINTS = 150
+FORGETFUL_POINTS = 100
 #: Bandwidths, in medians of the distances between first rows.
 FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25)
 ALPHAS = (1.0, 0.01)
@@ -70,18 +71,14 @@ class Setting:
     window: int | None = None
 
 
-def grid(kernel: Kernel) -> list[Setting]:
+def grid(kernel: Kernel, forgetting: bool = True) -> list[Setting]:
     """All experts; a kernel without a bandwidth has the alphas and windows alone."""
-    if not hasattr(kernel, "bandwidth"):
-        return [Setting(1.0, alpha) for alpha in ALPHAS] + [
-            Setting(1.0, FORGETFUL_ALPHA, window) for window in WINDOWS
-        ]
-    stable = [Setting(factor, alpha) for factor in FACTORS for alpha in ALPHAS]
-    return stable + [
-        Setting(factor, FORGETFUL_ALPHA, window)
-        for factor in FORGETFUL_FACTORS
-        for window in WINDOWS
-    ]
+    scaled = hasattr(kernel, "bandwidth")
+    stable = [Setting(f, alpha) for f in (FACTORS if scaled else (1.0,)) for alpha in ALPHAS]
+    if not forgetting:
+        return stable
+    factors = FORGETFUL_FACTORS if scaled else (1.0,)
+    return stable + [Setting(f, FORGETFUL_ALPHA, window) for f in factors for window in WINDOWS]
 
 
 def cap(rows: int, budget: int) -> int:
@@ -102,17 +99,15 @@ def typical_distance(kernel: Kernel, Z: Array) -> float:
 class Group:
     """The experts of one bandwidth: their kernel, their features and their learners."""
 
-    def __init__(self, kernel: Kernel, factor: float, unit: float, limit: int) -> None:
-        self.factor, self.limit = factor, limit
+    limit: int  # most points
+
+    def __init__(self, kernel: Kernel, factor: float, unit: float) -> None:
+        self.factor = factor
         self.kernel = kernel
         if hasattr(kernel, "bandwidth"):
             self.kernel = type(kernel)(**{**kernel.get_params(), "bandwidth": factor * unit})
         self.nystrom = Nystrom()
         self.learners: dict[int, DiscountedNewton] = {}  # by number of the setting
-
-    @property
-    def full(self) -> bool:
-        return self.nystrom.size >= self.limit
 
     def features(self, values: Array) -> Array:
         """Features from kernel values with all points; valid until the next call."""
@@ -124,32 +119,41 @@ class Group:
             room = self.nystrom.size if learner.discount == 1.0 else FORGETFUL_POINTS
             learner.grow_by(min(self.nystrom.size, room) - learner.size)
 
+    def shrink(self) -> None:
+        """Leave the coordinates beyond the limit, which no learner reads, out."""
+        if self.nystrom.size > self.limit:
+            state = self.nystrom.to_state()
+            state["factor"]["factor"] = state["factor"]["factor"][: self.limit, : self.limit]
+            state["used"] = state["used"][: self.limit]
+            state["points"] = int(state["used"][-1]) + 1
+            self.nystrom.restore(state)
+
 
 class Experts:
     """All awake experts on one dictionary, from calibrated scales on."""
 
     def __init__(
         self, kernel: Kernel, settings: list[Setting], unit: float, outputs: int, budget: int,
-        seed: int, limits: Array, signed: bool, columns: int,
+        seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
     ) -> None:  # fmt: skip
         self.kernel, self.settings, self.unit = kernel, settings, unit
         self.budget, self.outputs = budget, outputs
         self._awake = list(range(len(settings)))
         self._groups: list[Group] = []
         for factor in sorted({setting.factor for setting in settings}, reverse=True):
-            numbers = [i for i, s in enumerate(settings) if s.factor == factor]
-            stable = any(settings[i].window is None for i in numbers)
-            limit = budget if stable else min(budget, FORGETFUL_POINTS)
-            group = Group(kernel, factor, unit, limit)
-            for i in numbers:
-                alpha, window = settings[i].alpha, settings[i].window
-                group.learners[i] = DiscountedNewton(Squared(True), alpha, 0, outputs, window)
+            group = Group(kernel, factor, unit)
+            for i, setting in enumerate(settings):
+                if setting.factor == factor:
+                    group.learners[i] = DiscountedNewton(
+                        Squared(True), setting.alpha, 0, outputs, setting.window
+                    )
             self._groups.append(group)
-        self.mixture = Mixture(len(settings), limits, signed)
+        self._set_limits()
+        windows = STACK_WINDOWS if forgetting else (0.0,)
+        self.mixture = Mixture(len(settings), limits, signed, windows)
         self._points = GrowingRows(columns)
         self._uniforms = Uniforms(seed, KORS_COINS)
         self._waiting = GrowingRows(columns + 1)  # candidates and their uniforms
-        self._reference = self._groups[len(self._groups) // 2].factor
         self._rows = 0
         self._memory = Workspace()
 
@@ -216,17 +220,16 @@ class Experts:
         reference = next(g for g in self._groups if g.factor == self._reference)
         entered: list[int] = []
         diagonal = reference.kernel.diagonal(Z)
-        for first in range(0, len(Z), 64):
-            for row in range(first, min(first + 64, len(Z))):
-                if len(entered) >= room:
-                    break
-                values = reference.kernel(Z[row : row + 1], self.points)
-                phi = reference.features(values)[0].copy()
-                rho = diagonal[row] - phi @ phi
-                if uniforms[row] * (rho + GAMMA) < rho:
-                    self._points.append(Z[row : row + 1])
-                    reference.nystrom.grow(phi, diagonal[row])
-                    entered.append(row)
+        for row in range(len(Z)):
+            if len(entered) >= room:
+                break
+            values = reference.kernel(Z[row : row + 1], self.points)
+            phi = reference.features(values)[0].copy()
+            rho = diagonal[row] - phi @ phi
+            if uniforms[row] * (rho + GAMMA) < rho:
+                self._points.append(Z[row : row + 1])
+                reference.nystrom.grow(phi, diagonal[row])
+                entered.append(row)
         if not entered:
             return
         new = Z[entered]
@@ -255,29 +258,42 @@ class Experts:
             self._waiting = GrowingRows(self._waiting.columns)
         if self._rows in AWAKE:
             self._sleep(self.best(AWAKE[self._rows]))
-        stable = self.best(1, forgetful=False)
-        if stable:
-            self._reference = self.settings[stable[0]].factor
 
     # -- sleep ------------------------------------------------------------------------------
 
-    def best(self, stable: int, *, forgetful: bool = True) -> list[int]:
-        """The best settings that do not forget, and the best of each window, by recent loss."""
+    def best(self, stable: int) -> list[int]:
+        """The best settings that do not forget, and the best of each window, by recent loss.
+
+        The one of half the leader's bandwidth is among them: it gains most by more points.
+        """
         order = [self._awake[i] for i in np.argsort(self.mixture.losses, kind="stable")]
-        chosen = [i for i in order if self.settings[i].window is None][:stable]
-        if forgetful:
-            for window in WINDOWS:
-                chosen += [i for i in order if self.settings[i].window == window][:1]
+        ranked = [i for i in order if self.settings[i].window is None]
+        chosen = ranked[:stable]
+        leader = self.settings[chosen[0]]
+        narrower = Setting(leader.factor / 2.0, leader.alpha)
+        if stable > 1 and narrower in [self.settings[i] for i in ranked[stable:]]:
+            chosen[-1] = next(i for i in ranked if self.settings[i] == narrower)
+        for window in WINDOWS:
+            chosen += [i for i in order if self.settings[i].window == window][:1]
         return chosen
 
     def _sleep(self, kept: list[int]) -> None:
-        """Only these go on; the losses start again. The reference group keeps its features."""
+        """Only these go on; the losses start again."""
         places = [i for i, number in enumerate(self._awake) if number in kept]
         self._awake = [self._awake[i] for i in places]
         self.mixture.keep(places)
         for group in self._groups:
             group.learners = {i: m for i, m in group.learners.items() if i in kept}
         self._groups = [group for group in self._groups if group.learners]
+        self._set_limits()
+
+    def _set_limits(self) -> None:
+        """How many points each group uses, and the group that chooses them: the narrowest."""
+        for group in self._groups:
+            stable = any(self.settings[i].window is None for i in group.learners)
+            group.limit = self.budget if stable else min(self.budget, FORGETFUL_POINTS)
+            group.shrink()
+        self._reference = min(g.factor for g in self._groups if g.limit == self.budget)
 
     # -- the current model --------------------------------------------------------------------
 
@@ -341,7 +357,6 @@ class Experts:
             "points": self._points.to_state(),
             "uniforms": self._uniforms.to_state(),
             "waiting": self._waiting.to_state(),
-            "reference": self._reference,
             "rows": self._rows,
         }
 
@@ -356,21 +371,24 @@ class Experts:
             for i, learner in group.learners.items():
                 learner.restore(saved["learners"][str(i)])
             self._groups.append(group)
+        self._set_limits()
         self.mixture.restore(state["mixture"])
         self._points = GrowingRows.from_state(state["points"])
         self._uniforms = Uniforms.from_state(state["uniforms"])
         self._waiting = GrowingRows.from_state(state["waiting"])
-        self._reference, self._rows = state["reference"], state["rows"]
+        self._rows = state["rows"]
 
 
 class OnlineKernel:
     """Scales, stages, experts and calibration: rows and targets as they come."""
 
     def __init__(
-        self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool
-    ) -> None:
+        self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
+        forgetting: bool = True,
+    ) -> None:  # fmt: skip
         self.kernel, self.columns, self.outputs = kernel, columns, outputs
         self.budget, self.seed, self.signed = budget, seed, signed
+        self.forgetting = forgetting
         self._rows = 0
         self._sums = np.zeros(outputs)
         self._first_X, self._first_Y = GrowingRows(columns), GrowingRows(outputs)
@@ -435,11 +453,9 @@ class OnlineKernel:
         """Scales, bandwidths, points and experts anew from the rows so far, which they learn."""
         X, Y = self._first_X.values, self._first_Y.values
         n = len(X)
-        settings = grid(self.kernel)
-        reference = None
+        settings = grid(self.kernel, self.forgetting)
         if n == STAGES[-1] and self.experts is not None:
             chosen = self.experts.best(SURVIVORS)
-            reference = self.experts.settings[chosen[0]].factor
             settings = [self.experts.settings[i] for i in sorted(chosen)]
         if not isinstance(self.kernel, UserKernel):
             self._scale = FixedScale(X)
@@ -452,14 +468,13 @@ class OnlineKernel:
         if hasattr(self.kernel, "bandwidth"):
             unit = float(self.kernel.bandwidth) * typical_distance(self.kernel, Z)
         self.experts = self._make_experts(settings, unit, self._limits(targets))
-        if reference is not None:
-            self.experts._reference = reference
         order = np.random.default_rng([self.seed, ORDER]).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).take(n)
         self.experts.take_points(
             np.ascontiguousarray(Z[order]), uniforms[order], cap(n, self.budget)
         )
         self.experts.learn(np.ascontiguousarray(Z), targets, fixed=True)
+        self.experts.mixture.losses[:] = 0.0  # only predictions of new rows count
         if n == STAGES[-1]:
             self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
 
@@ -471,7 +486,7 @@ class OnlineKernel:
     def _make_experts(self, settings: list[Setting], unit: float, limits: Array) -> Experts:
         return Experts(
             self.kernel, settings, unit, self.outputs, self.budget, self.seed, limits, self.signed,
-            self.columns,
+            self.columns, self.forgetting,
         )  # fmt: skip
 
     # -- the current model --------------------------------------------------------------------

@@ -3,12 +3,12 @@
 Intervals: for each coverage c the half-width h follows the errors (adaptive conformal inference,
 in the form of quantile tracking),
 
-    h <- max(h + step (1{|y - p| > h} - (1 - c)), 0),      step = rate * (size of recent errors)
+    h <- h + step (1{|y - p| > h} - (1 - c)),      step = rate * (size of recent errors)
 
-so over any stretch of T rows the share of misses is 1 - c up to O(1 / (rate T)), whatever the
-stream does. Probabilities: a margin p on targets +-1 estimates 2 P(+1) - 1; its log odds
-2 artanh(p) are multiplied by a temperature that follows the log loss by online Newton steps. It is
-odd in p, so the label never changes.
+(below 0 the interval is the prediction itself), so over any stretch of T rows the share of misses
+is 1 - c up to O(1 / (rate T)), whatever the stream does. Probabilities: a margin p on targets +-1
+estimates 2 P(+1) - 1; its log odds 2 artanh(p) are multiplied by a temperature that follows the log
+loss by online Newton steps. It is odd in p, so the label never changes.
 
 References: Gibbs, Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021;
 Angelopoulos, Candes, Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023.
@@ -54,10 +54,9 @@ def follow_errors(
             squares[1, o] = keep * squares[1, o] + 1.0
             step = rate * np.sqrt(squares[0, o] / squares[1, o])
             for c in range(coverages.size):
-                used[t, c, o] = widths[c, o]
+                used[t, c, o] = max(widths[c, o], 0.0)
                 missed = 1.0 if error > widths[c, o] else 0.0
                 widths[c, o] += step * (missed - (1.0 - coverages[c]))
-                widths[c, o] = max(widths[c, o], 0.0)
 
 
 class Intervals:
@@ -82,7 +81,7 @@ class Intervals:
 
     def half_widths(self, coverage: float) -> Array:
         """The present half-width for a coverage, one an output."""
-        return at_coverage(self._widths[None], coverage)[0]
+        return at_coverage(np.maximum(self._widths, 0.0)[None], coverage)[0]
 
     def to_state(self) -> dict[str, Any]:
         return {

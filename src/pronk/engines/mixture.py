@@ -1,19 +1,20 @@
 """One prediction out of many, row by row: exponential weights, and ridge regression on top.
 
-Experts e predict p_e, clipped to the range [l, h] of the targets so far, half-width B. Three steps:
+Experts e predict p_e, clipped to the range [l, h] of the targets so far, half-width B. With D the
+largest |p_e - y| so far, this row's included, three steps:
 
-    average    m = sum_e w_e p_e,   w_e <- w_e exp(-(p_e - y)^2 / 8 B^2)
+    average    m = sum_e w_e p_e,   w_e <- w_e exp(-(p_e - y)^2 / 2 D^2)
     stack      s = m + u'(p - m),   u = (alpha I + sum z z')^-1 sum z r
                with z = (p - m)/B, r = (y - m)/B
     final      sum_k v_k q_k over q = (m, the stacks), v like w
 
-(p - y)^2 / 8 B^2 is exp-concave at rate 1 for p and y in the range, so in units of 8 B^2 the
-average loses at most log(experts) to the best expert and the final prediction at most
-log(1 + stacks) to the average and to each stack; a stack is ridge regression, which competes with
-every fixed linear combination of the experts. After each row both weights mix with the uniform by
-1/(t + 1) (fixed share): that costs log t, and the bound then holds against the best sequence of
-experts, log(experts t) a change. Stacks with a window forget as in `discounted`. Dropping experts
-of weight W costs the average -log(1 - W) once.
+(p - y)^2 / 2 D^2 is exp-concave at rate 1 for |p - y| <= D, so in units of 2 D^2 <= 8 B^2 the
+average loses at most log(experts) to the best expert, and the final prediction, with a D of its
+own, at most log(1 + stacks) to the average and to each stack; a stack is ridge regression, which
+competes with every fixed linear combination of the experts. After each row both weights mix with
+the uniform by 1/(t + 1) (fixed share): that costs log t, and the bound then holds against the best
+sequence of experts, log(experts t) a change. Stacks with a window forget as in `discounted`.
+Dropping experts of weight W costs the average -log(1 - W) once, against those that stay.
 
 Several outputs share the weights; the losses are means over outputs. For targets +-1 only outputs
 count that have been both +1 and -1 (a class that never came says nothing), which also makes the
@@ -96,10 +97,16 @@ def share(log_weights: Array, losses: Array, rate: float) -> None:
         log_weights[e] = np.log((1.0 - rate) * weight + rate / n)
 
 
+@njit(cache=True)
+def relative_square(error: float, worst: float) -> float:
+    """error^2 / (2 worst^2); 0 where there was no error at all."""
+    return 0.5 * (error / worst) ** 2 if worst > 0.0 else 0.0
+
+
 @njit(cache=True, fastmath={"contract"})
 def mix_rows(
     P: Array, Y: Array, signed: bool, counter: Array, discounts: Array, limits: Array, seen: Array,
-    log_w: Array, log_v: Array, A: Array, b: Array, losses: Array, out: Array,
+    worst: Array, log_w: Array, log_v: Array, A: Array, b: Array, losses: Array, out: Array,
 ) -> None:  # fmt: skip
     """Predict then learn rows of expert predictions P (n, experts, outputs)."""
     n, experts, outputs = P.shape
@@ -149,20 +156,22 @@ def mix_rows(
             half = 0.5 * (limits[1, o] - limits[0, o])
             if not live[o] or half == 0.0:
                 continue
-            scale = 1.0 / (8.0 * half * half * count)
             for e in range(experts):
-                loss_w[e] += scale * (C[e, o] - y[o]) ** 2
+                worst[0, o] = max(worst[0, o], abs(C[e, o] - y[o]))
+            for k in range(1 + stacks):
+                worst[1, o] = max(worst[1, o], abs(Q[k, o] - y[o]))
+            for e in range(experts):
+                loss_w[e] += relative_square(C[e, o] - y[o], worst[0, o]) / count
+                losses[e] += ((C[e, o] - y[o]) / half) ** 2 / count
                 z[e] = (C[e, o] - Q[0, o]) / half
             for k in range(1 + stacks):
-                loss_v[k] += scale * (Q[k, o] - y[o]) ** 2
+                loss_v[k] += relative_square(Q[k, o] - y[o], worst[1, o]) / count
             r = (y[o] - Q[0, o]) / half
             for s in range(stacks):
                 for e in range(experts):
                     b[s, e] += z[e] * r / count
                     for f in range(e + 1):
                         A[s, e, f] += z[e] * z[f] / count
-        for e in range(experts):
-            losses[e] += loss_w[e]
         rate = 1.0 / (counter[0] + 1.0)
         share(log_w, loss_w, rate)
         share(log_v, loss_v, rate)
@@ -171,12 +180,15 @@ def mix_rows(
 class Mixture:
     """The weights of a number of experts; ``limits`` (2, outputs) is the range known so far."""
 
-    def __init__(self, experts: int, limits: Array, signed: bool) -> None:
+    def __init__(
+        self, experts: int, limits: Array, signed: bool, windows: tuple[float, ...] = WINDOWS
+    ) -> None:
         self.signed = signed
-        stacks, outputs = len(WINDOWS), limits.shape[1]
-        self._discounts = np.array([1.0 - 1.0 / w if w else 1.0 for w in WINDOWS])
+        stacks, outputs = len(windows), limits.shape[1]
+        self._discounts = np.array([1.0 - 1.0 / w if w else 1.0 for w in windows])
         self.limits = limits.copy()
         self._seen = np.zeros((2, outputs))
+        self._worst = np.zeros((2, outputs))  # D of the experts and of the final candidates
         self._counter = np.zeros(1)
         self._log_w = np.full(experts, -np.log(experts))
         self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
@@ -189,7 +201,7 @@ class Mixture:
         out = np.empty(Y.shape)
         mix_rows(
             P, np.ascontiguousarray(Y), self.signed, self._counter, self._discounts, self.limits,
-            self._seen, self._log_w, self._log_v, self._A, self._b, self.losses, out,
+            self._seen, self._worst, self._log_w, self._log_v, self._A, self._b, self.losses, out,
         )  # fmt: skip
         return out
 
@@ -243,8 +255,9 @@ class Mixture:
         """New outputs, each plus or minus one old one: only which signs were seen changes."""
         self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
         self._seen = remapped_signs(self._seen, matrix)
+        self._worst = self._worst @ np.abs(matrix)
 
-    _ARRAYS = ("discounts", "seen", "counter", "log_w", "log_v", "A", "b")
+    _ARRAYS = ("discounts", "seen", "worst", "counter", "log_w", "log_v", "A", "b")
 
     def to_state(self) -> dict[str, Any]:
         state = {name: getattr(self, "_" + name).copy() for name in self._ARRAYS}

@@ -51,7 +51,7 @@ ALGORITHMS: dict[str, Algorithm] = {
     for algorithm in (
         Algorithm(
             "online-kernel", "the default: a grid of " + PKAWV + " under expert advice",
-            "5 j^2 + j d, j the budget", "5 j^2 + j d", True, "OnlineKernel",
+            "3 j^2 + j d, j the budget", "3 j^2 + j d", True, "OnlineKernel",
         ),
         Algorithm("kernel-awv", PKAWV, "t^2 + t d", "t^2 + t d", False, "KernelAWV"),
         Algorithm(

@@ -123,7 +123,15 @@ def _save(kind: str, params: Any, state: Any, path: Path) -> None:
     }
     text = json.dumps(header, sort_keys=True)
     metadata = {"pronk": text, "sha256": _digest(text, arrays)}
-    _write(path, safetensors_numpy.save(arrays, metadata=metadata))
+    _write(path, _ordered(safetensors_numpy.save(arrays, metadata=metadata)))
+
+
+def _ordered(data: bytes) -> bytes:
+    """The file with its header's keys in order: safetensors writes the metadata in any order."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    text = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, memoryview(data)[end:]])
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

@@ -90,7 +90,8 @@ class RunningMajority:
 
     def to_state(self) -> dict[str, Any]:
         """Everything it knows; the labels in the order they came."""
-        return {"labels": list(self.counts), "counts": list(self.counts.values()), "best": self.best}
+        counts = list(self.counts.values())
+        return {"labels": list(self.counts), "counts": counts, "best": self.best}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what `to_state` gave."""

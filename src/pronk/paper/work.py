@@ -23,7 +23,7 @@ BLOCK = 4096
 #: Rows learned by a copy beforehand, so that compiling is in nobody's time.
 WARM = 300
 #: Rows on which the comparator of the classification tables is chosen.
-HINGE_ROWS = 30_000
+COMPARATOR_ROWS = 30_000
 
 
 def bandwidth(precision: float) -> float:
@@ -96,15 +96,15 @@ def hindsight(
 ) -> float:
     """Mean loss (or error) of the best function of the final dictionary's span.
 
-    It minimises the squared or the hinge loss with the penalty alpha |f|^2; the loss is without
-    the penalty. Under the hinge loss it is chosen on the first rows only, with a penalty in
+    It minimises the squared or the squared hinge loss with the penalty alpha |f|^2; the loss is
+    without the penalty. For labels it is chosen on the first rows only, with a penalty in
     proportion, and scored on all.
     """
     from pronk.regret import best_in_span
 
     regression = job.data().task == "regression"
-    loss = "squared" if regression else "hinge"
-    fitted = rows if regression else rows[:HINGE_ROWS]
+    loss = "squared" if regression else "squared_hinge"
+    fitted = rows if regression else rows[:COMPARATOR_ROWS]
     alpha *= len(fitted) / len(rows)
     best = best_in_span(X[fitted], y[fitted], model.dictionary_, model.kernel, loss, alpha)
     if regression:

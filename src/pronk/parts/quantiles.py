@@ -1,19 +1,13 @@
-"""Quantiles of a stream in nine numbers a column: the P2 algorithm, extended to the quartiles.
+"""Quartiles of a stream in bounded memory: a sample evenly spread over all rows so far.
 
-Nine markers hold heights q_0 <= .. <= q_8 at ranks n_0 < .. < n_8 of the values so far; marker i
-wants the share p_i = i/8 of them. A value joins its cell, the ranks above it grow by one, and a
-marker whose rank is off by one or more moves by d = +-1 to the height of the parabola through its
-neighbours,
+Every stride-th row is held, the stride being 1 at first. When `HELD` rows are held, every other
+one is dropped and the stride doubles, so between HELD/2 and HELD rows stand for the whole stream,
+evenly in time, without random numbers. The quartiles are those of the held values: exact up to HELD rows,
+later with the error of a sample of that size (two to three percent in rank). One wild value is one
+value of the sample, however large it is; interpolating estimators such as P2 are dragged along.
 
-    q_i + d/(n_+ - n_-) [(n_i - n_- + d) (q_+ - q_i)/(n_+ - n_i)
-                         + (n_+ - n_i - d) (q_i - q_-)/(n_i - n_-)],
-
-or on the straight line where the parabola would leave the interval. The first nine values are kept
-as they are, sorted. O(1) a value, and the same numbers however the stream is cut.
-
-References: Jain, Chlamtac, "The P2 algorithm for dynamic calculation of quantiles and histograms
-without storing observations", CACM 1985; Raatikainen, "Simultaneous estimation of several
-percentiles", Simulation 1987.
+Rows that are not held do not move the quartiles. A period of the data that is a multiple of a power
+of two may be seen at one phase only.
 """
 
 from __future__ import annotations
@@ -24,99 +18,103 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Markers of a column; the quartiles are markers 2, 4 and 6.
-MARKERS = 9
+#: Most values held of a column; even.
+HELD = 512
+
+#: The deviation of a normal column is this share of the distance of its quartiles.
+NORMAL = 0.7413011092528009
 
 
-@njit(cache=True, fastmath={"contract"})
-def _join(heights: Array, ranks: Array, seen: int, x: float) -> None:
-    """One value joins the markers of its column; ``seen`` values came before it."""
-    if seen < MARKERS:
-        i = seen
-        while i > 0 and heights[i - 1] > x:
-            heights[i] = heights[i - 1]
-            i -= 1
-        heights[i] = x
-        ranks[seen] = seen
-        return
-    heights[0] = min(heights[0], x)
-    heights[MARKERS - 1] = max(heights[MARKERS - 1], x)
-    for i in range(1, MARKERS - 1):
-        if x < heights[i]:
-            ranks[i] += 1.0
-    ranks[MARKERS - 1] += 1.0
-    for i in range(1, MARKERS - 1):
-        wanted = seen * i / (MARKERS - 1)
-        low, here, high = ranks[i - 1], ranks[i], ranks[i + 1]
-        if wanted - here >= 1.0 and high - here > 1.0:
-            d = 1.0
-        elif wanted - here <= -1.0 and low - here < -1.0:
-            d = -1.0
-        else:
-            continue
-        up = (heights[i + 1] - heights[i]) / (high - here)
-        down = (heights[i] - heights[i - 1]) / (here - low)
-        q = heights[i] + d / (high - low) * ((here - low + d) * up + (high - here - d) * down)
-        if not heights[i - 1] < q < heights[i + 1]:
-            q = heights[i] + (up if d > 0.0 else -down)
-        heights[i] = q
-        ranks[i] = here + d
+@njit(cache=True)
+def _order(held: Array, size: int, x: float, place: int, i: int) -> float:
+    """The i-th smallest of the ``size`` sorted values and x, which would stand at ``place``.
+
+    A negative ``place`` leaves x out.
+    """
+    if place < 0 or i < place:
+        return held[i]
+    return x if i == place else held[i - 1]
 
 
-@njit(cache=True, fastmath={"contract"})
-def _standing(heights: Array, seen: int, x: float) -> float:
-    """(x - median) / (0.7413 (q75 - q25)), where 0.7413 makes a normal column have deviation 1.
+@njit(cache=True)
+def _quantile(held: Array, size: int, x: float, place: int, share: float) -> float:
+    """The quantile by linear interpolation between the sorted values."""
+    last = size - 1 if place < 0 else size
+    position = share * last
+    i = int(position)
+    low = _order(held, size, x, place, i)
+    if position == i:
+        return low
+    return low + (position - i) * (_order(held, size, x, place, i + 1) - low)
+
+
+@njit(cache=True)
+def _standing(held: Array, size: int, x: float, joins: bool) -> float:
+    """(x - median) / (0.7413 (upper - lower quartile)); x is one of the values if it ``joins``.
 
     Where the middle half of the values is one value the whole range stands for the quartiles; 0
     where all values are one.
     """
-    if seen < MARKERS:  # the exact quartiles of a few sorted values
-        last = seen - 1
-        low = _between(heights, 0.25 * last)
-        middle = _between(heights, 0.5 * last)
-        high = _between(heights, 0.75 * last)
-    else:
-        last = MARKERS - 1
-        low, middle, high = heights[2], heights[4], heights[6]
+    place = np.searchsorted(held[:size], x, side="right") if joins else -1
+    low = _quantile(held, size, x, place, 0.25)
+    high = _quantile(held, size, x, place, 0.75)
     spread = high - low
     if spread <= 0.0:
-        spread = heights[last] - heights[0]
+        spread = _quantile(held, size, x, place, 1.0) - _quantile(held, size, x, place, 0.0)
     if spread <= 0.0:
         return 0.0
-    return (x - middle) / (0.7413011092528009 * spread)
+    return (x - _quantile(held, size, x, place, 0.5)) / (NORMAL * spread)
 
 
 @njit(cache=True)
-def _between(heights: Array, place: float) -> float:
-    i = int(place)
-    if place == i:
-        return heights[i]
-    return heights[i] + (place - i) * (heights[i + 1] - heights[i])
+def thin(values: Array, ordered: Array) -> None:
+    """Drop every other of the HELD values of each column, in the order in which they came."""
+    half = HELD // 2
+    for j in range(values.shape[0]):
+        values[j, :half] = values[j, ::2].copy()
+        ordered[j, :half] = np.sort(values[j, :half])
 
 
 @njit(cache=True)
-def learn_scaled(X: Array, heights: Array, ranks: Array, seen: int) -> Array:
-    """The rows scaled by the quartiles of all rows up to and including themselves.
+def learn_scaled(X: Array, values: Array, ordered: Array, rows: int, stride: int) -> Array:
+    """The rows scaled by the held values, after joining them where it is their turn.
 
-    ``heights`` and ``ranks`` are (columns, 9) and go on; ``seen`` is the number of rows before.
+    ``values`` (columns, HELD) in the order they came and ``ordered``, the same sorted, go on;
+    ``rows`` came before, and every ``stride``-th of them is held.
     """
     scaled = np.empty_like(X)
+    size = (rows + stride - 1) // stride
     for t in range(X.shape[0]):
+        joins = (rows + t) % stride == 0
+        if joins and size == HELD:
+            thin(values, ordered)
+            size, stride = size // 2, 2 * stride
         for j in range(X.shape[1]):
-            _join(heights[j], ranks[j], seen + t, X[t, j])
-            scaled[t, j] = _standing(heights[j], seen + t + 1, X[t, j])
+            x = X[t, j]
+            scaled[t, j] = _standing(ordered[j], size, x, joins)
+            if joins:
+                values[j, size] = x
+                place = np.searchsorted(ordered[j, :size], x, side="right")
+                for i in range(size, place, -1):
+                    ordered[j, i] = ordered[j, i - 1]
+                ordered[j, place] = x
+        size += joins
     return scaled
 
 
 @njit(cache=True)
-def scaled_as_next(X: Array, heights: Array, ranks: Array, seen: int) -> Array:
-    """Each row scaled as if it came next; the markers stay."""
+def scaled_as_next(X: Array, ordered: Array, size: int, joins: bool) -> Array:
+    """Each row scaled as if it came next; nothing changes."""
     scaled = np.empty_like(X)
-    q, n = np.empty(MARKERS), np.empty(MARKERS)
     for t in range(X.shape[0]):
         for j in range(X.shape[1]):
-            q[:] = heights[j]
-            n[:] = ranks[j]
-            _join(q, n, seen, X[t, j])
-            scaled[t, j] = _standing(q, seen + 1, X[t, j])
+            scaled[t, j] = _standing(ordered[j], size, X[t, j], joins)
     return scaled
+
+
+def stride_after(rows: int) -> int:
+    """Every how many rows one is held, after so many rows."""
+    stride = 1
+    while (rows + stride - 1) // stride > HELD:
+        stride *= 2
+    return stride

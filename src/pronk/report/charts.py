@@ -59,7 +59,7 @@ def line_chart(chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     ]
     layers: list[Any] = []
     if any(one.deviation is not None for one in chart.series):
-        band = base.mark_area(opacity=0.15).encode(
+        band = base.transform_filter("isValid(datum.low)").mark_area(opacity=0.15).encode(
             x=x, y=alt.Y("low:Q", scale=_scale(chart.log_y)), y2="high:Q", color=colour,
             detail=detail,
         )  # fmt: skip
@@ -90,7 +90,11 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             "place": place,
         }
         for one, time, loss, place in zip(
-            known, times, losses, _places(times, losses, log), strict=True
+            known,
+            times,
+            losses,
+            _places([one.label for one in known], times, losses, log),
+            strict=True,
         )
     ]
     percent = ".3~%" if metric == "error" else "~g"
@@ -101,7 +105,7 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             x=alt.X(
                 "time:Q",
                 title="microseconds a row",
-                scale=alt.Scale(type="log", nice=False, domain=_around(times, True, 0.15)),
+                scale=alt.Scale(type="log", nice=False, domain=_around(times, True, 0.2)),
                 axis=alt.Axis(format="~g", labelOverlap=True, tickCount=5),
             ),
             y=alt.Y(
@@ -128,6 +132,8 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
     return _finished(alt.layer(*layers), labels, "Loss against time a row")
 
 
+#: Pixels of a plot on a phone: what fits there fits everywhere.
+_WIDTH = 270.0
 #: Where a point's name stands.
 _PLACES: dict[str, dict[str, Any]] = {
     "above": {"dy": -12},
@@ -137,19 +143,39 @@ _PLACES: dict[str, dict[str, Any]] = {
 }
 
 
-def _places(times: Sequence[float], losses: Sequence[float], log: bool) -> list[str]:
-    """The names of points close to each other stand above, below and beside them."""
-    x = _unit(np.log(times))
-    y = _unit(np.log(losses) if log else np.array(losses))
-    places = ["above"] * len(times)
-    for i in np.argsort(-y):
-        close = [j for j in np.argsort(-y) if abs(x[i] - x[j]) < 0.3 and abs(y[i] - y[j]) < 0.1]
-        # From top to bottom; in a crowd the colours must do for those in the middle.
-        middle = ["right", "left"] if len(close) <= 4 else ["none"] * len(close)
-        ends = ["above", "below"] if len(close) > 1 else ["above"]
-        order = [ends[0], *middle[: max(0, len(close) - 2)], ends[-1]]
-        places[i] = order[close.index(i)]
+def _places(
+    names: Sequence[str], times: Sequence[float], losses: Sequence[float], log: bool
+) -> list[str]:
+    """Where each name stands free, in a plot of a phone's width; "none" in a crowd.
+
+    The points come in the order of the table: the best are named first.
+    """
+    x = _WIDTH * (0.15 + 0.7 * _unit(np.log(times)))
+    y = 200 * _unit(-np.log(losses) if log else -np.array(losses)) + 25
+    taken = [(u - 6, v - 6, u + 6, v + 6) for u, v in zip(x, y, strict=True)]
+    places = []
+    for i, (u, v) in enumerate(zip(x, y, strict=True)):
+        half = 3.5 * len(names[i])
+        boxes = {
+            "above": (u - half, v - 20, u + half, v - 6),
+            "below": (u - half, v + 6, u + half, v + 20),
+            "right": (u + 7, v - 7, u + 7 + 2 * half, v + 7),
+            "left": (u - 7 - 2 * half, v - 7, u - 7, v + 7),
+        }
+        others = taken[:i] + taken[i + 1 :]
+        free = [
+            place
+            for place, box in boxes.items()
+            if box[0] >= 0 and box[2] <= _WIDTH and not any(_overlap(box, o) for o in others)
+        ]
+        places.append(free[0] if free else "none")
+        if free:
+            taken.append(boxes[free[0]])
     return places
+
+
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
 def _unit(values: Any) -> Any:

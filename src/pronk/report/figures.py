@@ -36,6 +36,7 @@ def write_figures(results: Results, directory: Path) -> list[Path]:
 def _drawn(chart: Chart, results: Results) -> Any:
     import matplotlib
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     matplotlib.rcParams["svg.hashsalt"] = "pronk"
     figure = Figure(figsize=(6.0, 3.8), layout="constrained")
@@ -59,6 +60,11 @@ def _drawn(chart: Chart, results: Results) -> Any:
     axes.set_ylabel(chart.y)
     axes.set_xscale("log" if chart.log_x else "linear")
     axes.set_yscale("log" if chart.log_y else "linear")
+    bottom, top = axes.get_ylim()
+    if chart.log_y and top < 100 * bottom:  # plain numbers where powers of ten are few
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside right upper", fontsize="small", frameon=False)

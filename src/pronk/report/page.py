@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterable, Sequence
+from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -58,9 +59,9 @@ def html(results: Results) -> str:
         *_main_table(results),
         "<h2>Along the stream</h2>",
         "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>",
-        *_legend(results, labels),
+        *_legend(results),
         '<div class="charts">',
-        *_figures(drawn, results),
+        *_figures(drawn),
         "</div>",
         *_regret_table(results, labels),
         *_settings(results),
@@ -97,6 +98,7 @@ def _file(name: str) -> str:
     return files("pronk.report").joinpath(name).read_text(encoding="utf-8")
 
 
+@cache
 def _libraries() -> str:
     """Vega, Vega-Lite and Vega-Embed, as vl-convert has them for Altair's version."""
     import altair
@@ -217,7 +219,7 @@ def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
     return (curve.get("regret") or [None])[-1], (curve.get("bound") or [None])[-1]
 
 
-def _legend(results: Results, labels: Sequence[str]) -> list[str]:
+def _legend(results: Results) -> list[str]:
     boxes = []
     for i, one in enumerate(results.everyone):
         value = escape(one.label)
@@ -233,11 +235,12 @@ def _legend(results: Results, labels: Sequence[str]) -> list[str]:
     ]
 
 
-def _figures(drawn: Sequence[Chart], results: Results) -> list[str]:
-    caption = "A point a learner: down is better, left is faster. Logarithmic axes."
-    blocks = [("trade-off", "Loss against time", caption)]
-    blocks = [*((chart.name, chart.title, chart.caption) for chart in drawn[:2]), *blocks,
-              *((chart.name, chart.title, chart.caption) for chart in drawn[2:])]  # fmt: skip
+def _figures(drawn: Sequence[Chart]) -> list[str]:
+    caption = (
+        "A point a learner: down is better, left is faster. In a crowd, touch it for its name."
+    )
+    blocks = [(chart.name, chart.title, chart.caption) for chart in drawn]
+    blocks.insert(2, ("trade-off", "Loss against time", caption))
     return [
         f"<figure><h3>{escape(title)}</h3><figcaption>{escape(text)}</figcaption>"
         f'<div class="chart" id="chart-{name}" role="group" aria-label="{escape(title)}"></div>'
@@ -265,9 +268,9 @@ def _settings(results: Results) -> list[str]:
         "versions": ", ".join(f"{name} {v}" for name, v in versions if name != "machine"),
     }
     items = [f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in pairs.items()]
-    rows = [
-        f'<tr><th scope="row">{escape(one.label)}</th><td class="text">{escape(one.algorithm)}</td>'
-        f'<td class="text">{escape(_params(one))}</td></tr>'
+    # Long texts: a list, which a narrow screen stacks, and no table.
+    chosen = [
+        f"<dt>{escape(_named(one))}</dt><dd>{escape(_params(one))}</dd>"
         for one in results.summaries
     ]
     return [
@@ -276,7 +279,9 @@ def _settings(results: Results) -> list[str]:
         *items,
         "</dl>",
         "<details><summary>Parameters of the learners</summary>",
-        *_table(["learner", "algorithm", "parameters"], rows, ""),
+        "<dl>",
+        *chosen,
+        "</dl>",
         "</details>",
         "<p>Made by</p>",
         f"<pre>{escape(command(comparison))}</pre>",
@@ -336,6 +341,11 @@ def _swatch(i: int, is_baseline: bool) -> str:
         '<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true"><line x1="0" x2="28" y1="6" '
         f'y2="6" stroke="var({colour})" stroke-dasharray="{dashes}"/></svg>'
     )
+
+
+def _named(one: Summary) -> str:
+    same = one.label == one.algorithm
+    return one.label if same else f"{one.label} ({one.algorithm})"
 
 
 def _params(one: Summary) -> str:

@@ -521,8 +521,10 @@ class SQLSource(_Dense):
                     yield cursor.fetch_record_batch()
                 return
             with self._duckdb() as connection:
-                result = connection.execute(self.query)
-                make = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
+                result = connection.sql(self.query)
+                if result is None:
+                    raise StreamError("--query: the statement gives no rows")
+                make = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
                 yield make(_BATCH_ROWS)
         except (StreamError, GeneratorExit, pa.ArrowException):
             raise

@@ -1,0 +1,365 @@
+"""The long reliability tests: kills, damaged files, fuzzed inputs, ten million rows.
+
+    python benchmarks/soak.py                 everything: about an hour of one core
+    python benchmarks/soak.py --quick         the same with small numbers: some minutes
+    python benchmarks/soak.py --only kills    one part: kills, files, fuzz, rows
+
+Every part prints its figures and what must hold; the exit code is 1 if something does not. What is
+random comes from --seed, except the moments of the kills, which the clock decides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pronk
+from pronk.engines.newton import Newton
+from pronk.estimators import storage
+from pronk.estimators.registry import algorithms
+
+FAILED: list[str] = []
+
+
+def check(name: str, good: bool, figures: str) -> None:
+    """Print a figure; remember what does not hold."""
+    print(f"{'ok  ' if good else 'FAIL'} {name}: {figures}", flush=True)
+    if not good:
+        FAILED.append(name)
+
+
+# -- kills ---------------------------------------------------------------------------------------
+
+
+def kills(count: int, rows: int, seed: int) -> None:
+    """A job is killed at random moments and started again; then all bits are compared."""
+    rng = np.random.default_rng([seed, 0])
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        X = rng.uniform(0, 10, (rows, 3))
+        y = np.sin(X[:, 0]) + 0.1 * X[:, 1]
+        np.savetxt(
+            folder / "data.csv", np.column_stack([X, y]), "%.6f", ",", header="a,b,c,y", comments=""
+        )
+        whole = _job(folder, "whole")
+        began = time.perf_counter()
+        done = subprocess.run(whole, capture_output=True, text=True)
+        duration = time.perf_counter() - began
+        assert done.returncode == 0, done.stderr
+        expected = _outcome(folder, "whole", done.stdout)
+        killed = equal = jobs = progress = 0
+        while killed < count:
+            jobs += 1
+            command = _job(folder, f"job-{jobs}")
+            for _ in range(min(10, count - killed)):
+                if _kill_somewhere(command, rng.uniform(0.3, 0.9) * duration):
+                    killed += 1
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            progress += json.loads(done.stdout)["resumed_at"] is not None
+            equal += _outcome(folder, f"job-{jobs}", done.stdout) == expected
+        check(
+            "kills",
+            equal == jobs,
+            f"{killed} kills in {jobs} runs of {rows:,} rows; {equal} of {jobs} ended with the "
+            f"same predictions, model and metrics, bit by bit; {progress} went on from a snapshot",
+        )
+
+
+def _job(folder: Path, name: str) -> list[str]:
+    out = folder / name
+    out.mkdir(exist_ok=True)
+    return [
+        sys.executable, "-m", "pronk", "run", str(folder / "data.csv"), "-t", "y",
+        "-a", "pkawv-nystrom", "-p", "history=projected", "-p", "gamma=0.1", "--scale", "standard",
+        "--predictions", str(out / "p.csv"), "--save", str(out / "model"),
+        "--checkpoint", str(out / "checkpoint"), "--every", "4096", "--json",
+    ]  # fmt: skip
+
+
+def _kill_somewhere(command: list[str], seconds: float) -> bool:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait() != 0
+    return False
+
+
+def _outcome(folder: Path, name: str, text: str) -> Any:
+    bits = [(folder / name / file).read_bytes() for file in ("p.csv", "model")]
+    result = json.loads(text)
+    return bits, result["metrics"], result["rows"], result["size"]
+
+
+# -- damaged files -------------------------------------------------------------------------------
+
+
+def files(count: int, seed: int) -> None:
+    """Byte flips and truncations of a model file: a clean error or the intact model."""
+    rng = np.random.default_rng([seed, 1])
+    X = rng.normal(size=(200, 2))
+    learner = pronk.PKAWVClassifier(pronk.Gaussian(0.7), budget=8, random_state=0)
+    learner.partial_fit(X, np.where(X[:, 0] > 0, "yes", "no"))
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "model.pronk"
+        learner.save(path)
+        whole = path.read_bytes()
+        expected = learner.decision_function(X)
+        for i in range(count):
+            data = bytearray(whole)
+            for _ in range(rng.integers(1, 4)):
+                data[rng.integers(len(data))] ^= 1 << int(rng.integers(8))
+            if i % 2:
+                data = data[: rng.integers(len(data))]
+            path.write_bytes(data)
+            try:
+                loaded = pronk.load(path)
+            except pronk.ModelFileError:
+                counts["clean error"] += 1
+            except Exception as error:
+                counts[f"{type(error).__name__}: {error}"] += 1
+            else:
+                same = np.array_equal(loaded.decision_function(X), expected)
+                counts["intact model" if same else "wrong model"] += 1
+    good = set(counts) <= {"clean error", "intact model"}
+    check("files", good, f"{count:,} damaged files of {len(whole):,} bytes: {dict(counts)}")
+
+
+# -- fuzzed inputs -------------------------------------------------------------------------------
+
+
+def fuzz(count: int, seed: int) -> None:
+    """Inputs of all kinds over all learners: only documented errors, and nothing half learned."""
+    rng = np.random.default_rng([seed, 2])
+    counts: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    learners: list[tuple[str, str]] = [
+        (name, task) for name, known in algorithms().items() for task in known.tasks
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        done = 0
+        while done < count:
+            name, task = learners[rng.integers(len(learners))]
+            learner = pronk.make(name, task, random_state=int(rng.integers(100)))
+            columns = int(rng.integers(1, 5))
+            for _ in range(rng.integers(1, 12)):
+                X, y = _input(rng, columns, task)
+                before = _state(learner)
+                done += 1
+                try:
+                    predictions = learner.predict_then_learn(X, y)
+                except (ValueError, TypeError):
+                    counts["refused"] += 1
+                    if _state(learner) != before:
+                        wrong[f"{name}, {task}: a refused call changed the state"] += 1
+                except Exception as error:
+                    wrong[f"{name}, {task}: {type(error).__name__}: {error}"] += 1
+                    break
+                else:
+                    counts["learned"] += 1
+                    if task == "regression" and not np.isfinite(predictions).all():
+                        wrong[f"{name}: a prediction is not finite"] += 1
+    check("fuzz", not wrong, f"{done:,} calls over {len(learners)} learners: {dict(counts)}")
+    for text, times in wrong.most_common(20):
+        print(f"       {times} x {text}")
+
+
+def _input(rng: np.random.Generator, columns: int, task: str) -> tuple[Any, Any]:
+    """Mostly usable rows; sometimes a wrong shape, kind or value."""
+    n = int(rng.choice([0, 1, 1, 2, 3, 7, 20, 60]))
+    width = columns if rng.random() < 0.93 else int(rng.integers(0, 6))
+    X: Any = rng.standard_normal((n, width)) * 10.0 ** rng.integers(-4, 4)
+    if task == "regression":
+        y: Any = rng.standard_normal(n) * 10.0 ** rng.integers(-4, 4)
+    else:
+        labels: list[Any] = [[0, 1], [-1, 1], ["a", "b"], [1, 2, 3], [True, False], [0.5, 1.5]]
+        y = np.array(labels[rng.integers(len(labels))])
+        y = y[rng.integers(len(y), size=n)]
+    kind = rng.random()
+    if kind < 0.06 and X.size:
+        X[rng.integers(n), rng.integers(width)] = rng.choice([np.nan, np.inf, 1e200, -np.inf])
+    elif kind < 0.10 and n and task == "regression":
+        y[rng.integers(n)] = rng.choice([np.nan, np.inf])
+    elif kind < 0.14:
+        y = y[: n // 2]
+    elif kind < 0.18:
+        X = X.astype(rng.choice(["float32", "int32", "object", "str"]))
+    elif kind < 0.22:
+        X = np.asfortranarray(X)
+    elif kind < 0.26:
+        X = X.tolist()
+    elif kind < 0.29:
+        X = X[:, None] if rng.random() < 0.5 else X.ravel()
+    elif kind < 0.32:
+        y = y.astype(object)
+        if n and rng.random() < 0.5:
+            y[0] = None
+    return X, y
+
+
+def _state(learner: Any) -> bytes | None:
+    if not learner.__sklearn_is_fitted__():
+        return None
+    arrays: dict[str, Any] = {}
+    text = json.dumps(storage._pack(learner._fitted_state(), "", arrays), sort_keys=True)
+    return storage._digest(text, arrays).encode()
+
+
+# -- many rows -------------------------------------------------------------------------------------
+
+
+def rows(count: int, seed: int) -> None:
+    """Many rows: memory is flat, and the state is that of sums taken anew from the rows."""
+    _pkawv(count, seed)
+    _con_kons(count, seed)
+
+
+def _stream(count: int, seed: int, columns: int = 5) -> Iterator[tuple[Any, Any]]:
+    rng = np.random.default_rng([seed, 3])
+    for start in range(0, count, 50_000):
+        X = rng.uniform(-1, 1, (min(50_000, count - start), columns))
+        yield X, np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(len(X))
+
+
+def _walk(learner: Any, count: int, seed: int) -> tuple[float, int]:
+    """Seconds a row, and how far the memory of the process grew after the first tenth."""
+    seen, spent, sizes = 0, 0.0, []
+    for X, y in _stream(count, seed):
+        began = time.perf_counter()
+        learner.predict_then_learn(X, y)
+        spent += time.perf_counter() - began
+        seen += len(y)
+        if seen >= count / 10:
+            sizes.append(_resident())
+    return spent / seen, max(sizes) - sizes[0]
+
+
+def _resident() -> int:
+    """Bytes of memory of this process."""
+    with Path("/proc/self/statm").open() as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _pkawv(count: int, seed: int) -> None:
+    learner = pronk.PKAWVRegressor(
+        pronk.Gaussian(1.0), features="fourier", n_features=100, alpha=1.0, random_state=seed
+    )
+    seconds, grown = _walk(learner, count, seed)
+    # The definition, from the rows: A = alpha I + sum phi phi', b = sum y phi.
+    W = np.random.default_rng([seed, 2]).standard_normal((5, 100))
+    A, b = np.zeros((200, 200), np.longdouble), np.zeros(200, np.longdouble)
+    for X, y in _stream(count, seed):
+        phi = np.hstack([np.cos(X @ W), np.sin(X @ W)]) / 10.0
+        A += phi.T @ phi
+        b += phi.T @ y
+    reference = np.asarray(A, dtype=np.float64) + np.eye(200)
+    _compare(
+        "PKAWV", count, learner._model.learner, reference, np.asarray(b, float), seconds, grown
+    )
+
+
+def _con_kons(count: int, seed: int) -> None:
+    learner = pronk.ProsNKONSRegressor(
+        pronk.Gaussian(1.0), restart=False, alpha=1.0, gamma=10.0, random_state=seed
+    )
+    sums = _Recorded()
+    add = Newton._add_open_rows
+
+    def recorded(self: Newton) -> None:
+        sums.add(self)
+        add(self)
+
+    Newton._add_open_rows = recorded  # type: ignore[method-assign]
+    try:
+        seconds, grown = _walk(learner, count, seed)
+    finally:
+        Newton._add_open_rows = add  # type: ignore[method-assign]
+    newton = _newton(learner._model)
+    sums.add(newton)  # the open rows
+    A = np.asarray(sums.A, dtype=np.float64) + newton.alpha * np.eye(newton.size)
+    _compare("CON-KONS", count, newton, A, np.asarray(sums.b, dtype=np.float64), seconds, grown)
+    print(f"       {learner.size_} points held")
+
+
+class _Recorded:
+    """Sums over recorded rows: features, weights c and steps e, in long doubles."""
+
+    def __init__(self) -> None:
+        self.A = np.zeros((0, 0), np.longdouble)
+        self.b = np.zeros(0, np.longdouble)
+
+    def add(self, newton: Newton) -> None:
+        t, r = newton._open, newton.size
+        more = r - len(self.b)
+        if more:
+            self.A, self.b = np.pad(self.A, (0, more)), np.pad(self.b, (0, more))
+        phi = newton._Phi[:t].astype(np.longdouble)
+        self.A += (phi * newton._curvature[:t, None]).T @ phi
+        self.b += phi.T @ newton._target[:t, 0]
+
+
+def _newton(model: Any) -> Newton:
+    while not isinstance(model, Newton):
+        model = model.learner if hasattr(model, "learner") else model.learners[0]
+    return model
+
+
+def _compare(
+    name: str, count: int, newton: Newton, A: Any, b: Any, seconds: float, grown: int
+) -> None:
+    t = newton._open
+    phi = newton._Phi[:t]
+    curved = np.ones(t) if name == "PKAWV" else newton._curvature[:t]
+    held = newton._A + (phi * curved[:, None]).T @ phi
+    difference = np.abs(held - A).max() / np.abs(A).max()
+    expected = np.linalg.solve(A, b)
+    weights = np.abs(newton.weights[:, 0] - expected).max() / np.abs(expected).max()
+    good = difference <= 1e-8 and weights <= 1e-8 and grown < 20e6
+    check(
+        f"rows, {name}",
+        good,
+        f"{count:,} rows, {len(b)} features, {1e6 * seconds:.2f} us a row; relative difference of "
+        f"A {difference:.1e}, of the weights {weights:.1e}; memory grew by {grown / 1e6:.1f} MB "
+        "after the first tenth",
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="small numbers")
+    parser.add_argument("--only", choices=["kills", "files", "fuzz", "rows"])
+    parser.add_argument("--rows", type=int, help="rows of the last part")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    quick = given.quick
+    parts: dict[str, Callable[[], None]] = {
+        "kills": lambda: kills(6 if quick else 50, 60_000 if quick else 300_000, given.seed),
+        "files": lambda: files(1_000 if quick else 10_000, given.seed),
+        "fuzz": lambda: fuzz(2_000 if quick else 100_000, given.seed),
+        "rows": lambda: rows(given.rows or (200_000 if quick else 10_000_000), given.seed),
+    }
+    for name, part in parts.items():
+        if given.only in (None, name):
+            part()
+    print(f"{len(FAILED)} failed" if FAILED else "all held")
+    return 1 if FAILED else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

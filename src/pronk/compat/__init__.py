@@ -1,0 +1,1 @@
+"""pronk's learners behind the interfaces of other libraries."""

@@ -1,0 +1,116 @@
+"""river's own checks, its evaluation and its pipelines, with pronk's learners inside."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+river = pytest.importorskip("river")
+
+from river import checks, datasets, evaluate, metrics, preprocessing  # noqa: E402
+
+import pronk  # noqa: E402
+from pronk.compat.river import wrap  # noqa: E402
+
+LEARNERS = {
+    "pkawv": pronk.PKAWVRegressor(random_state=0),
+    "pkawv labels": pronk.PKAWVClassifier(features="fourier", n_features=20, random_state=0),
+    "con-kons": pronk.ProsNKONSRegressor(restart=False, budget=20, random_state=0),
+    "pros-n-kons, logistic": pronk.ProsNKONSClassifier(loss="logistic", budget=20, random_state=0),
+    "fogd": pronk.FOGDRegressor(n_features=30, random_state=0),
+    "perceptron": pronk.KernelPerceptron(budget=20, maintenance="random", random_state=0),
+    "ogd": pronk.KernelOGDClassifier(loss="logistic", budget=20, maintenance="smallest"),
+}
+
+
+def all_checks():
+    for name, learner in LEARNERS.items():
+        model = wrap(learner)
+        for i, check in enumerate(checks.yield_checks(model)):
+            yield pytest.param(model, check, id=f"{name}-{check.__name__}-{i}")
+
+
+@pytest.mark.filterwarnings("ignore:feature .* is ignored")
+@pytest.mark.parametrize("model, check", list(all_checks()))
+def test_rivers_checks(model, check):
+    check(model.clone())
+
+
+def test_progressive_validation_is_the_learner_itself():
+    rows = list(datasets.TrumpApproval().take(300))
+    model = wrap(pronk.PKAWVRegressor(pronk.Gaussian(2.0), random_state=0), spare=0)
+    score = evaluate.progressive_val_score(rows, model, metrics.MAE()).get()
+    X = np.array([[x[name] for name in sorted(x)] for x, _ in rows], dtype=float)
+    y = np.array([target for _, target in rows])
+    twin = pronk.PKAWVRegressor(pronk.Gaussian(2.0), random_state=0)
+    predictions = np.zeros(len(y))
+    for t in range(1, len(y)):
+        twin.partial_fit(X[t - 1 : t], y[t - 1 : t])
+        predictions[t] = twin.predict(X[t : t + 1])[0]
+    assert score == pytest.approx(np.abs(predictions - y).mean(), rel=1e-12)
+
+
+def test_a_pipeline_learns():
+    learner = pronk.PKAWVClassifier(pronk.Gaussian(2.0), random_state=0)
+    model = preprocessing.StandardScaler() | wrap(learner)
+    score = evaluate.progressive_val_score(datasets.Phishing().take(500), model, metrics.Accuracy())
+    assert score.get() > 0.8
+
+
+def test_probabilities_where_the_learner_has_them():
+    x, y = {"a": 1.0}, "yes"
+    model = wrap(LEARNERS["pros-n-kons, logistic"])
+    assert model.predict_proba_one(x) == {} and model.predict_one(x) is None
+    model.learn_one(x, y)
+    assert model.predict_proba_one(x) == {"yes": 1.0}
+    model.learn_one({"a": -1.0}, "no")
+    chances = model.predict_proba_one(x)
+    assert set(chances) == {"no", "yes"} and sum(chances.values()) == pytest.approx(1)
+    with pytest.raises(NotImplementedError, match="no probabilities"):
+        wrap(pronk.PKAWVClassifier()).predict_proba_one(x)
+
+
+def test_features_that_come_and_go():
+    model = wrap(pronk.PKAWVRegressor(random_state=0), spare=1)
+    model.learn_one({"b": 1.0, "a": 2.0}, 1.0)
+    assert model.columns == {"a": 0, "b": 1}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn_one({"c": 1.0}, 2.0)
+    with pytest.warns(UserWarning, match=r"feature 'd' is ignored: all 3 columns are taken"):
+        model.learn_one({"d": 1.0}, 2.0)
+    assert model.columns == {"a": 0, "b": 1, "c": 2}
+    assert model.predict_one({"a": 2.0, "d": 9.0}) == model.predict_one({"a": 2.0, "b": 0.0})
+    assert model.fitted_learner.n_seen_ == 3
+
+
+def test_waiting_columns_change_no_prediction():
+    rng = np.random.default_rng(0)
+    rows = [({"a": v[0], "b": v[1]}, float(v.sum())) for v in rng.normal(size=(200, 2))]
+    few = wrap(pronk.PKAWVRegressor(random_state=0), spare=0)
+    many = wrap(pronk.PKAWVRegressor(random_state=0), spare=30)
+    for x, y in rows:
+        assert few.predict_one(x) == pytest.approx(many.predict_one(x), abs=1e-9)
+        few.learn_one(x, y)
+        many.learn_one(x, y)
+
+
+def test_declared_features_are_the_only_ones():
+    model = wrap(pronk.PKAWVRegressor(features="taylor"), features=["a", "b"])
+    model.learn_one({"b": 1.0, "c": 5.0}, 1.0)
+    assert model.columns == {"a": 0, "b": 1} and model.fitted_learner.n_features_in_ == 2
+
+
+def test_what_cannot_be_wrapped():
+    with pytest.raises(TypeError, match="regressor or classifier"):
+        wrap(object())
+    with pytest.raises(ValueError, match="spare"):
+        wrap(pronk.PKAWVRegressor(), spare=-1)
+
+
+def test_the_wrapped_learner_stays_as_it_is():
+    learner = pronk.PKAWVRegressor(random_state=0)
+    model = wrap(learner)
+    model.learn_one({"a": 1.0}, 1.0)
+    assert not hasattr(learner, "n_seen_")
+    assert model.clone().predict_one({"a": 1.0}) == 0.0

@@ -1,0 +1,193 @@
+"""Missing values, categories and the robust scaler: by the past only, the same for every cut."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pronk
+from pronk.parts.quantiles import HELD, NORMAL, stride_after
+from pronk.streams import Robust, Scaled
+from pronk.streams.preparing import Categories, Means, Preparation
+from pronk.streams.scaling import make_scaler
+
+
+def rows(n=300, seed=0):
+    """Two columns of numbers with gaps, two of categories with gaps."""
+    rng = np.random.default_rng(seed)
+    X = np.column_stack(
+        [
+            rng.normal(5, 2, n),
+            rng.exponential(1.0, n),
+            rng.integers(0, 9, n) * 1e6,
+            rng.integers(0, 3, n),
+        ]
+    )
+    X[rng.random(X.shape) < 0.1] = np.nan
+    return X
+
+
+def preparation(scaler="robust", encoding="onehot", slots=5):
+    return Preparation(make_scaler(scaler), "mean", [2, 3], slots, encoding)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    cuts=st.lists(st.integers(1, 299), max_size=6),
+    scaler=st.sampled_from(["minmax", "standard", "robust", "none"]),
+    encoding=st.sampled_from(["hash", "onehot"]),
+)
+def test_any_cut_gives_the_same_rows_to_the_last_bit(cuts, scaler, encoding):
+    X = rows()
+    whole = preparation(scaler, encoding)
+    parts = preparation(scaler, encoding)
+    ends = sorted({*cuts, len(X)})
+    pieces = [X[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    given_rows = np.vstack([parts.learn_transform(piece) for piece in pieces])
+    np.testing.assert_array_equal(given_rows, whole.learn_transform(X))
+    np.testing.assert_array_equal(parts.transform(X), whole.transform(X))
+
+
+@pytest.mark.parametrize("encoding", ["hash", "onehot"])
+@pytest.mark.parametrize("scaler", ["minmax", "standard", "robust"])
+def test_transform_is_what_the_next_row_would_be(scaler, encoding):
+    X = rows()
+    for t in (0, 1, 5, 12, 200):
+        model = preparation(scaler, encoding)
+        if t:
+            model.learn_transform(X[:t])
+        before = model.transform(X[t : t + 1])
+        # A gap is filled by the mean of the past in both; a value moves its own statistics.
+        np.testing.assert_allclose(before, model.learn_transform(X[t : t + 1]), atol=1e-12)
+
+
+def test_means_are_of_the_values_so_far():
+    X = np.array([[np.nan, 1.0], [2.0, np.nan], [4.0, 3.0], [np.nan, np.nan]])
+    means = Means()
+    expected = [[0.0, 1.0], [2.0, 1.0], [4.0, 3.0], [3.0, 2.0]]
+    np.testing.assert_allclose(means.learn_transform(X), expected)
+    np.testing.assert_allclose(means.transform(np.full((1, 2), np.nan)), [[3.0, 2.0]])
+
+
+@pytest.mark.parametrize("encoding", ["hash", "onehot"])
+def test_different_categories_are_at_distance_one(encoding):
+    codes = np.array([0.0, 1.0, 2.0, np.nan])
+    E = Categories(8, encoding).learn_transform(codes)
+    for i in range(3):
+        for j in range(i):
+            assert np.linalg.norm(E[i] - E[j]) == pytest.approx(1.0)
+    assert not E[3].any()
+
+
+def test_slots_are_given_in_order_and_the_last_is_shared():
+    categories = Categories(3, "onehot")
+    places = categories.learn_transform(np.array([7.0, 9.0, 7.0, 8.0, 1.0])).argmax(axis=1)
+    assert places.tolist() == [0, 1, 0, 2, 2]
+    assert list(categories.known) == [7.0, 9.0]
+    with pytest.raises(ValueError, match="slots"):
+        Categories(1)
+    with pytest.raises(ValueError, match="encoding must be one of hash, onehot"):
+        Categories(4, "ordinal")
+
+
+# -- quartiles -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 511, 512, 513, 1000, 1024, 1025, 5000])
+def test_the_held_rows_are_spread_evenly(n):
+    x = np.random.default_rng(n).standard_cauchy(n)
+    robust = Robust()
+    robust.learn_transform(x[:, None])
+    held = robust.to_state()["values"][0]
+    stride = stride_after(n)
+    assert min(n, HELD // 2) <= len(held) <= HELD
+    np.testing.assert_array_equal(held, x[::stride])
+    np.testing.assert_array_equal(robust.ordered[0, : len(held)], np.sort(held))
+
+
+def test_the_first_rows_have_exact_quartiles():
+    x = np.random.default_rng(0).exponential(1.0, 500)
+    given_values = Robust().learn_transform(x[:, None])[:, 0]
+    for n in (2, 3, 4, 7, 50, 500):
+        low, middle, high = np.quantile(x[:n], [0.25, 0.5, 0.75])
+        expected = (x[n - 1] - middle) / (NORMAL * (high - low))
+        assert given_values[n - 1] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [511, 512, 1023, 1024, 1100])
+def test_transform_at_the_edges_of_the_sample(n):
+    x = np.random.default_rng(0).normal(size=(n + 1, 2))
+    robust = Robust()
+    robust.learn_transform(x[:n])
+    state = robust.to_state()["values"].copy()
+    before = robust.transform(x[n:])
+    np.testing.assert_array_equal(robust.to_state()["values"], state)
+    np.testing.assert_array_equal(before, robust.learn_transform(x[n:]))
+
+
+def test_wild_values_do_not_move_it():
+    rng = np.random.default_rng(0)
+    x = rng.normal(0, 1, 5000)
+    wild = x.copy()
+    wild[::50] = 1e9
+    plain = Robust().learn_transform(x[:, None])[1000:, 0]
+    robust = Robust().learn_transform(wild[:, None])[1000:, 0]
+    usual = wild[1000:] < 1e8
+    assert np.abs(robust[usual] - plain[usual]).max() < 0.3
+    assert np.abs(plain.std() - 1) < 0.1
+
+
+def test_constant_and_rare_columns():
+    assert not Robust().learn_transform(np.full((50, 1), 3.0)).any()
+    rare = np.zeros((200, 1))
+    rare[::20] = 1.0
+    scaled = Robust().learn_transform(rare)
+    assert np.abs(scaled).max() <= 1.35 / 0.99
+
+
+# -- in front of a learner -------------------------------------------------------------------------
+
+
+def scaled(scaler="robust", **options):
+    learner = pronk.PKAWVRegressor(random_state=0)
+    return Scaled(learner, scaler, missing="mean", categorical=[2, 3], slots=5, **options)
+
+
+@pytest.mark.parametrize("encoding", ["hash", "onehot"])
+def test_a_saved_model_goes_on(tmp_path, encoding):
+    X = rows()
+    y = np.nan_to_num(X[:, 0])
+    model = scaled(encoding=encoding)
+    model.predict_then_learn(X[:200], y[:200])
+    model.save(tmp_path / "model")
+    loaded = pronk.load(tmp_path / "model")
+    assert loaded.n_features_in_ == 4
+    np.testing.assert_array_equal(
+        loaded.predict_then_learn(X[200:], y[200:]), model.predict_then_learn(X[200:], y[200:])
+    )
+    loaded.save(tmp_path / "again")
+    model.save(tmp_path / "model")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()
+
+
+def test_a_refused_call_changes_nothing():
+    X = rows()
+    y = np.nan_to_num(X[:, 0])
+    model, twin = scaled(), scaled()
+    model.predict_then_learn(X[:100], y[:100])
+    twin.predict_then_learn(X[:100], y[:100])
+    with pytest.raises(ValueError, match="y has"):
+        model.predict_then_learn(X[100:], np.full(200, np.inf))
+    infinite = X[100:].copy()
+    infinite[7, 1] = np.inf
+    with pytest.raises(ValueError, match="X has inf at row 7, column 1"):
+        model.predict_then_learn(infinite, y[100:])
+    np.testing.assert_array_equal(
+        model.predict_then_learn(X[100:], y[100:]), twin.predict_then_learn(X[100:], y[100:])
+    )
+
+
+def test_a_gap_is_an_error_unless_asked_for():
+    model = Scaled(pronk.PKAWVRegressor(random_state=0))
+    with pytest.raises(ValueError, match="X has NaN"):
+        model.predict_then_learn(rows(), np.zeros(300))
