@@ -1,6 +1,6 @@
 """The brute-force twins of the first-order learners: second derivations, cases done on paper.
 
-Dual space (ALGORITHMS.md 1.8, 1.9), embeddings and kernel expansions (1.10). On paper the
+Dual space (definition 1.8, 1.9), embeddings and kernel expansions (1.10). On paper the
 kernel is linear, W = 0 makes the random features (1, 0) for every x, and numbers are
 fractions of powers of two wherever they can be.
 """

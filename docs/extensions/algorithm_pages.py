@@ -28,6 +28,9 @@ GUARANTEES = {
     "pros_n_kons": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound"],
 }
 
+#: Or the module whose docstring states what is guaranteed.
+GUARANTEED_BY = {"online_kernel": "pronk.engines.mixture"}
+
 #: The stream of the examples, and how a run on it is told, by task.
 STREAM = {
     "regression": """\
@@ -163,6 +166,8 @@ def page(module: str, classes: list[str]) -> str:
 
 
 def guarantee(module: str) -> str:
+    if module in GUARANTEED_BY:
+        return to_markdown(importlib.import_module(GUARANTEED_BY[module]).__doc__ or "")
     functions = GUARANTEES.get(module)
     if functions is None:
         return (

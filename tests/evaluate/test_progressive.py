@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics import mean_absolute_error, mean_squared_error
 
 import pronk
+from pronk.estimators import storage
 from pronk.evaluate import Evaluation, RunningMajority, RunningMean, held_bytes, progressive
 from pronk.evaluate.metrics import METRICS, get_metrics
 from pronk.streams import drifting
@@ -293,3 +294,74 @@ def test_held_bytes_counts_arrays_once_and_no_code():
             self.a, self.b, self.rest = shared, shared[5:], {"list": [shared], "code": np.sum}
 
     assert 80_000 <= held_bytes(Model()) < 83_000
+
+
+# -- rows without a label, and going on ------------------------------------------------------------
+
+
+def gappy(labels):
+    """Rows of which some have no label, in blocks of 70."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (300, 2))
+    y = X[:, 0] * X[:, 1]
+    if labels:
+        y = np.where(y > 0, "same", "other").astype(object)
+    y[[0, 1, 40, 41, 42, 150, 299]] = None if labels else np.nan
+    return [(X[i : i + 70], y[i : i + 70]) for i in range(0, 300, 70)]
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("delay", [0, 3])
+def test_rows_without_a_label_are_predicted_only(labels, delay):
+    task = "classification" if labels else "regression"
+    blocks = gappy(labels)
+    evaluation = Evaluation(pronk.make("pkawv-taylor", task), delay=delay, predictions=True)
+    kept = []
+    for X, y in blocks:
+        evaluation.feed(X, y)
+        kept.append(evaluation.record())
+    kept.append(evaluation.finish())
+    targets = np.concatenate([r.targets for r in kept if r is not None and r.targets is not None])
+    last = evaluation.record()
+    assert (last.rows, last.unlabelled, len(targets)) == (293, 7, 300)
+    X, y = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    known = np.array([value is not None and value == value for value in y.tolist()])
+    twin = Evaluation(pronk.make("pkawv-taylor", task))
+    plain = np.array(y[known].tolist())
+    twin.feed(X[known], plain)
+    if not delay:
+        assert last.metrics == pytest.approx(twin.record().metrics, rel=1e-9)
+    np.testing.assert_allclose(
+        evaluation.model._model.predict(X), twin.model._model.predict(X), atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("delay", [0, 3])
+@pytest.mark.parametrize("labels", [False, True])
+def test_an_evaluation_goes_on_from_its_state(tmp_path, labels, delay):
+    task = "classification" if labels else "regression"
+    blocks = gappy(labels)
+
+    def evaluation(model):
+        return Evaluation(model, every=50, window=60, delay=delay, memory=False)
+
+    whole = evaluation(pronk.make("pkawv-taylor", task))
+    records = [record for X, y in blocks for record in whole.feed(X, y)]
+    first = evaluation(pronk.make("pkawv-taylor", task))
+    given = [record for X, y in blocks[:2] for record in first.feed(X, y)]
+    tree = {"model": storage.learner_tree(first.model), "evaluation": first.to_state()}
+    storage.save_checkpoint(tree, tmp_path / "checkpoint")
+    tree = storage.load_checkpoint(tmp_path / "checkpoint")
+    second = evaluation(storage.learner_from_tree(tree["model"], "here"))
+    second.restore(tree["evaluation"])
+    given += [record for X, y in blocks[2:] for record in second.feed(X, y)]
+    ends = [whole.finish(), second.finish()]
+    for one, other in zip([*records, ends[0]], [*given, ends[1]], strict=True):
+        assert (one.rows, one.metrics, one.windowed) == (other.rows, other.metrics, other.windowed)
+
+
+def test_a_state_is_taken_after_the_predictions_were(data):
+    evaluation = Evaluation(Counting(), predictions=True)
+    evaluation.feed(*data)
+    with pytest.raises(ValueError, match="record"):
+        evaluation.to_state()

@@ -1,4 +1,4 @@
-"""Vovk-Azoury-Warmuth and ridge forecasters from their argmin (ALGORITHMS.md 1.7).
+"""Vovk-Azoury-Warmuth and ridge forecasters from their argmin (definition 1.7).
 
 `anticipate=True` is AWV: row t enters the argmin with target 0 before its
 prediction. False is the ridge forecaster. Y is (n,) or (n, k); the returned

@@ -1,4 +1,4 @@
-"""DualSGD and DualSVRG (ALGORITHMS.md 1.8, 1.9, D1-D13), row by row and by a second route.
+"""DualSGD and DualSVRG (definition 1.8, 1.9, D1-D13), row by row and by a second route.
 
 A model is (coefficients, weights): f(x) = sum_i coefficients[i] k(x_i, x) + weights'phi~(x),
 phi~(x) = [cos(W'x), sin(W'x)]/sqrt(L) for the (d, L) frequencies W. Each function returns

@@ -1,4 +1,4 @@
-"""Kernel expansions f(x) = sum_i a_i k(x_i, x) under a budget, and KRLS (ALGORITHMS.md 1.10).
+"""Kernel expansions f(x) = sum_i a_i k(x_i, x) under a budget, and KRLS (definition 1.10).
 
 Each function returns an Expansion: the scores made before each label was used and the
 points and coefficients held at the end, oldest first. Every coefficient is shrunk at every

@@ -1,4 +1,4 @@
-"""FOGD and NOGD (ALGORITHMS.md 1.10, X5, X6): gradient descent in an embedding.
+"""FOGD and NOGD (definition 1.10, X5, X6): gradient descent in an embedding.
 
 Predictions are those made before each label was used.
 """

@@ -1,4 +1,4 @@
-"""KORS, kernel online row sampling, solved afresh at every row (ALGORITHMS.md 1.1)."""
+"""KORS, kernel online row sampling, solved afresh at every row (definition 1.1)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""How a classifier discovers its labels (API.md, "Labels not seen yet"), row by row.
+"""How a classifier discovers its labels, row by row.
 
 `scorer(X, targets)` stands for a learner that is linear in its targets (AWV,
 ridge): it returns one prediction per row and target column, row t from the

@@ -1,4 +1,4 @@
-"""Exact ridge leverage scores and effective dimensions (ALGORITHMS.md 1.1)."""
+"""Exact ridge leverage scores and effective dimensions (definition 1.1)."""
 
 import numpy as np
 

@@ -5,7 +5,7 @@
     l(u) >= l(z) + l'(z)(u - z) + sigma/2 (l'(z)(u - z))^2,
 
 0 where the loss has a linear piece; ``lipschitz`` bounds |l'| on [-C, C] (the
-global constant where there is one). ALGORITHMS.md N6, P7, L1.
+global constant where there is one). Notes N6, P7, L1.
 """
 
 from collections.abc import Callable

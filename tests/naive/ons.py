@@ -1,8 +1,8 @@
-"""Online Newton step, KONS and Sketched-KONS (ALGORITHMS.md 1.2-1.4), the last two by two routes.
+"""Online Newton step, KONS and Sketched-KONS (definition 1.2-1.4), the last two by two routes.
 
 Common arguments: `loss` a name or a `losses.Loss`; `eta` a number, "auto"
 (sigma/2, or convex where sigma = 0), "convex" (1/(L C sqrt t)) or a callable
-(t, C) with t from 1; `clip` a number or "auto" (API.md).
+(t, C) with t from 1; `clip` a number or "auto".
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""PROS-N-KONS, B-KONS and CON-KONS (ALGORITHMS.md 1.5, 1.6 in pronk's reading), by two routes.
+"""PROS-N-KONS, B-KONS and CON-KONS (definition 1.5, 1.6 in pronk's reading), by two routes.
 
 Arguments as in `ons`; `uniforms` are KORS's, one per row. Row t feeds KORS
 before its label is seen, and the embedding takes in an accepted row one row

@@ -1,4 +1,4 @@
-"""Regret identities of Kernel-AWV and the log det chain (ALGORITHMS.md B4; Lemma 3 of KONS)."""
+"""Regret identities of Kernel-AWV and the log det chain (definition B4; Lemma 3 of KONS)."""
 
 import numpy as np
 

@@ -2,9 +2,10 @@
 
 Every stride-th row is held, the stride being 1 at first. When `HELD` rows are held, every other
 one is dropped and the stride doubles, so between HELD/2 and HELD rows stand for the whole stream,
-evenly in time, without random numbers. The quartiles are those of the held values: exact up to HELD rows,
-later with the error of a sample of that size (two to three percent in rank). One wild value is one
-value of the sample, however large it is; interpolating estimators such as P2 are dragged along.
+evenly in time, without random numbers. The quartiles are those of the held values: exact up to HELD
+rows, later with the error of a sample of that size (two to three percent in rank). One wild value
+is one value of the sample, however large it is; interpolating estimators such as P2 are dragged
+along.
 
 Rows that are not held do not move the quartiles. A period of the data that is a multiple of a power
 of two may be seen at one phase only.
