@@ -1,7 +1,7 @@
 """The brute-force twins agree with each other wherever two derivations exist.
 
 Streams are well conditioned (alpha >= 1, at most 200 rows): elsewhere the online
-Newton step is chaotic and two correct programs part company (a property of the step, not of a program).
+Newton step is chaotic and two correct programs part company.
 """
 
 from functools import partial

@@ -176,7 +176,7 @@ def _names(text: str) -> dict[str, str]:
 
 def _contenders(names: dict[str, str], texts: Sequence[str], task: str) -> list[Contender]:
     """The learners with their parameters; those without a label go to all that have them."""
-    from pronk.cli.run import _setting, build
+    from pronk.cli.run import build, read_setting
     from pronk.evaluate.comparison import Contender
 
     chosen: dict[str, dict[str, Any]] = {label: {} for label in names}
@@ -191,7 +191,7 @@ def _contenders(names: dict[str, str], texts: Sequence[str], task: str) -> list[
                 )
             own[label].append(setting)
             continue
-        key, value = _setting(text)
+        key, value = read_setting(text)
         having = [one for one in names if {key, f"kernel__{key}"} & known[one]]
         if not having:
             _refuse(key, known)
@@ -199,7 +199,7 @@ def _contenders(names: dict[str, str], texts: Sequence[str], task: str) -> list[
             chosen[one][key] = value
     for label, settings in own.items():
         build(names[label], task, tuple(settings), 0)  # refuses what it does not know
-        chosen[label] |= dict(map(_setting, settings))
+        chosen[label] |= dict(map(read_setting, settings))
     return [Contender(label, names[label], chosen[label]) for label in names]
 
 

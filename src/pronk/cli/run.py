@@ -162,7 +162,7 @@ def build(name: str, task: str, settings: tuple[str, ...], seed: int) -> Any:
         learner = make(name, task, random_state=seed)
     except ValueError as error:
         raise CommandError(f"--algorithm: {error}; see --task") from None
-    params = dict(_setting(text) for text in settings)
+    params = dict(read_setting(text) for text in settings)
     if "kernel" in params:
         learner.set_params(kernel=params.pop("kernel"))
     for key, value in params.items():
@@ -176,7 +176,7 @@ def build(name: str, task: str, settings: tuple[str, ...], seed: int) -> Any:
     return learner
 
 
-def _setting(text: str) -> tuple[str, Any]:
+def read_setting(text: str) -> tuple[str, Any]:
     key, sign, value = text.partition("=")
     if not sign or not key.strip():
         raise CommandError(f"--param: {text!r} must have the form key=value, as in alpha=0.1")

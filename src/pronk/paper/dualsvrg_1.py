@@ -124,7 +124,7 @@ def page(options: Options, records: list[Record]) -> Page:
             "Test error in percent after one pass over the training part, seconds of training. "
             "w8a and cod-rna have their original parts; the others are split at random, 90 % to "
             "10 %. Settings as in Table 2 of the same paper; the parameters are chosen on "
-            f"{CHOOSING:,} rows of the training part.",
+            f"{CHOOSING:,} rows (DualSVRG: 20,000).",
             runs_text(options, records, RUNS),
         ],
         sections,
@@ -137,6 +137,8 @@ NOTES = [
     "(as many as the budget) with a linear machine, BSGD is KernelOGDClassifier with removal or "
     "merging. LIBSVM and LLSVM have one run; where the paper prints nothing (a limit of two "
     "hours) nothing is shown.",
+    "**The search** uses rows of the training part where the set comes in parts; elsewhere its "
+    "rows are drawn from the whole set and some of them are test rows.",
     "**One pass**: the paper does not say how many passes its online learners make over the "
     "training part. The last model is tested, not an average.",
     "**LIBSVM and LLSVM** have C and γ chosen on few rows, from 2^-3, 2, 2^5 and 2^9 for C and "
