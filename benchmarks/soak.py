@@ -345,13 +345,14 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="small numbers")
     parser.add_argument("--only", choices=["kills", "files", "fuzz", "rows"])
     parser.add_argument("--rows", type=int, help="rows of the last part")
+    parser.add_argument("--calls", type=int, help="calls of the fuzz")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     quick = given.quick
     parts: dict[str, Callable[[], None]] = {
         "kills": lambda: kills(6 if quick else 50, 60_000 if quick else 300_000, given.seed),
         "files": lambda: files(1_000 if quick else 10_000, given.seed),
-        "fuzz": lambda: fuzz(2_000 if quick else 100_000, given.seed),
+        "fuzz": lambda: fuzz(given.calls or (2_000 if quick else 100_000), given.seed),
         "rows": lambda: rows(given.rows or (200_000 if quick else 10_000_000), given.seed),
     }
     for name, part in parts.items():

@@ -124,8 +124,8 @@ NOTES = [
     "1/√t) although the loss has no curvature that would justify it, and the learner cannot make "
     "up for its first rows.",
     "**The kernel's form is not stated**: exp(-r²/(2·8²)) and exp(-r²/8²) are both shown. BATCH, "
-    "which does not depend on the order of the rows, is nearer to print with the second on cod-rna, "
-    "but not everywhere.",
+    "which does not depend on the order of the rows, is nearer to print with the second on "
+    "cod-rna, but not everywhere.",
     "**Dictionaries are larger than printed** (weights 1/sqrt(p) as in the definition; see Table "
     "1), and PROS-N-KONS starts anew at every point: with alpha = gamma = 0.01 on ijcnn1, several "
     "hundred times. B-KONS stops growing at 100 points and therefore learns undisturbed after "
