@@ -74,7 +74,7 @@ def kills(count: int, rows: int, seed: int) -> None:
             "kills",
             equal == jobs,
             f"{killed} kills in {jobs} runs of {rows:,} rows; {equal} of {jobs} ended with the "
-            f"same predictions, model and metrics, bit by bit; {progress} went on from a snapshot",
+            f"same predictions, model and metrics, bit by bit; {progress} had a snapshot",
         )
 
 
