@@ -25,6 +25,9 @@ Exit codes:
   143  stopped by SIGTERM; with --checkpoint after a snapshot
 """
 
+#: What runs when no algorithm is named.
+DEFAULT_ALGORITHM = "online-kernel"
+
 app = typer.Typer(
     help="Learn from streams with kernels: one pass, predict then learn.",
     epilog=EXIT_CODES,
@@ -48,6 +51,12 @@ Delimiter = Annotated[
     str | None, typer.Option(metavar="CHARACTER", help="Of a CSV file, if it is not a comma.")
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything random.")]
+
+
+def _scale_of(algorithm: str, chosen: Scale | None) -> str:
+    if chosen is not None:
+        return chosen.value
+    return "none" if algorithm == DEFAULT_ALGORITHM else Scale.minmax.value
 
 
 def _algorithm_names(incomplete: str) -> list[str]:
@@ -98,10 +107,10 @@ def run(
             "--algorithm",
             "-a",
             metavar="NAME",
-            help="A name that `pronk algorithms` lists.",
+            help="A name that `pronk algorithms` lists; by default the learner without parameters.",
             autocompletion=_algorithm_names,
         ),
-    ],
+    ] = DEFAULT_ALGORITHM,
     target: Annotated[
         str | None,
         typer.Option(
@@ -137,11 +146,12 @@ def run(
         Missing, typer.Option(help="A missing value: an error, or the mean so far.")
     ] = Missing.error,
     scale: Annotated[
-        Scale,
+        Scale | None,
         typer.Option(
-            help="Scale columns as the stream goes: to [-1/2, 1/2], to deviation 1, by quartiles."
+            help="Scale columns as the stream goes: to [-1/2, 1/2], to deviation 1, by quartiles. "
+            "By default minmax, and none for the learner without parameters, which scales itself.",
         ),
-    ] = Scale.minmax,
+    ] = None,
     no_scale: Annotated[bool, typer.Option("--no-scale", help="The same as --scale none.")] = False,
     save: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Save the model (with its scaling).")
@@ -183,7 +193,7 @@ def run(
             encoding=encoding.value,
             slots=slots,
             missing=missing.value,
-            scale="none" if no_scale else scale.value,
+            scale="none" if no_scale else _scale_of(algorithm, scale),
             save=save,
             predictions=predictions,
             checkpoint=checkpoint,

@@ -23,6 +23,7 @@ BANDWIDTH = 1.0
 
 #: Learners in bounded memory and the sizes they run with. Those that are not known are left out.
 LEARNERS: dict[str, dict[str, Any]] = {
+    "online-kernel": {"kernel": "gaussian", "budget": 100},  # it finds its own bandwidth
     "pkawv-taylor": {"degree": 5},
     "pkawv-nystrom": {"history": "projected", "budget": 100, "gamma": 10.0, "alpha": 0.1},
     "pkrr-nystrom": {"history": "projected", "budget": 100, "gamma": 10.0, "alpha": 0.1},
@@ -74,8 +75,8 @@ def _warm_racers(console: Any, every: int, seed: int) -> list[Racer]:
             if name not in ALGORITHMS:
                 continue
             status.update(f"getting ready: {name} (compiled once, then kept)")
-            kernel = Gaussian(BANDWIDTH)
-            copy, learner = (make(name, kernel=kernel, random_state=seed, **params) for _ in "12")
+            given = {"kernel": Gaussian(BANDWIDTH), "random_state": seed, **params}
+            copy, learner = (make(name, **given) for _ in "12")
             for X, y in blocks:
                 copy.predict_then_learn(X, y)
             racers.append(Racer(name, params, Evaluation(learner, "mse", every, memory=False)))

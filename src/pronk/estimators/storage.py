@@ -180,6 +180,7 @@ def _write(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        os.chmod(name, path.stat().st_mode if path.exists() else 0o644)  # mkstemp's is 0600
         os.replace(name, path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

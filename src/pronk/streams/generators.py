@@ -33,7 +33,7 @@ def drifting(
     >>> from pronk.streams import drifting
     >>> blocks = list(drifting(10_000, seed=0))
     >>> print([len(y) for X, y in blocks], round(float(blocks[0][1].std()), 2))
-    [4096, 4096, 1808] 1.21
+    [4096, 4096, 1808] 0.93
     """
     if n_rows < 1 or block < 1:
         raise ValueError(f"n_rows and block must be at least 1, got {n_rows} and {block}")
