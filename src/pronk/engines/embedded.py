@@ -18,8 +18,8 @@ from pronk.parts.linalg import GrowingRows, Workspace
 
 Array = NDArray[np.float64]
 
-#: Rows whose features or kernel values are held at a time.
-CHUNK = 256
+#: Rows whose features or kernel values are held at a time: whole blocks of 48 and 96.
+CHUNK = 288
 
 Growth = Literal["carry", "restart", "exact"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -50,6 +50,27 @@ class Model(Protocol):
     def restore(self, state: dict[str, Any]) -> None: ...
 
 
+class _Unchanged:
+    """Puts a learner's attributes back if the block raises (a plain class: calls are short).
+
+    All checks come before learning, so the engine itself needs no copy, except where a user's
+    kernel function may raise at any row.
+    """
+
+    def __init__(self, learner: OnlineLearner) -> None:
+        self._learner = learner
+
+    def __enter__(self) -> None:
+        self._before = dict(self._learner.__dict__)
+        if "_model" in self._before and self._before["_user_kernel"]:
+            self._before["_model"] = copy.deepcopy(self._before["_model"])
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        if kind is not None:
+            self._learner.__dict__.clear()
+            self._learner.__dict__.update(self._before)
+
+
 class OnlineLearner(BaseEstimator):
     """One state-changing operation, `predict_then_learn`; everything else is built on it.
 
@@ -61,13 +82,16 @@ class OnlineLearner(BaseEstimator):
         "kernel": [StrOptions(set(KERNELS)), Kernel, callable],
         "random_state": [Interval(Integral, 0, None, closed="left"), np.random.Generator, None],
     }
-    #: Whether a dictionary grows with the data until a budget is reached, if there is one.
-    _dictionary_grows: ClassVar[bool] = False
     kernel: Any
     random_state: Any
 
     def _make_model(self, columns: int, outputs: int) -> Model:
         raise NotImplementedError
+
+    @property
+    def _dictionary_grows(self) -> bool:
+        """Whether a dictionary grows with the data, until a budget is reached if there is one."""
+        return False
 
     # -- the parameters of the kernel are parameters of the learner -----------------------------
 
@@ -99,22 +123,9 @@ class OnlineLearner(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return "_model" in self.__dict__
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """A call that raises leaves every attribute as it was.
-
-        All checks come before learning, so the engine itself needs no copy, except where a user's
-        kernel function may raise at any row.
-        """
-        before = dict(self.__dict__)
-        if "_model" in before and before["_user_kernel"]:
-            before["_model"] = copy.deepcopy(before["_model"])
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    def _all_or_nothing(self) -> AbstractContextManager[None]:
+        """A call that raises leaves every attribute as it was."""
+        return _Unchanged(self)
 
     def _rows(self, X: Any) -> Any:
         """Checked rows; the first call also checks the parameters and sets the columns."""

@@ -42,7 +42,10 @@ from pronk.parts.kernels import get_kernel
 class _PKAWV(OnlineLearner):
     """Parameters and engine of both faces."""
 
-    _dictionary_grows: ClassVar[bool] = True
+    @property
+    def _dictionary_grows(self) -> bool:
+        return self.features == "nystrom" and self.dictionary is None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],

@@ -53,7 +53,9 @@ _SPACE: dict[str, list[Any]] = {
 class _ProsNKONS(OnlineNewtonLearner):
     """Engine of both faces."""
 
-    _dictionary_grows: ClassVar[bool] = True
+    @property
+    def _dictionary_grows(self) -> bool:
+        return self.features == "nystrom"
 
     def __init__(
         self,
