@@ -94,7 +94,7 @@ def pros_n_kons() -> None:
 
     exp_inplace(exponentials.copy())
     exp = seconds(lambda: exp_inplace(exponentials.copy()), 50) / 4096
-    for gamma, bandwidth, target in ((2.0, 4.0, "<= 6"), (0.4, 2.0, "<= 4")):
+    for gamma, bandwidth, target in ((4.0, 5.0, "<= 6"), (0.4, 2.0, "<= 4")):
 
         def make(gamma: float = gamma, bandwidth: float = bandwidth) -> ProsNKONSRegressor:
             return ProsNKONSRegressor(Gaussian(bandwidth), alpha=gamma, gamma=gamma, random_state=0)
