@@ -84,22 +84,14 @@ def squared_row(
 
 
 @njit(cache=True, fastmath={"contract"})
-def squared_rows(
-    G: Array, F: Array, Y: Array, t: int, anticipate: bool,
-    upper: Array, kappa: Array, step: Array, out: Array,
-) -> None:  # fmt: skip
-    """Rows t, t+1, .. of the block by the ridge or AWV forecaster, given their G and f0."""
-    for i in range(len(F)):
-        q = eliminate(G[i], t + i, upper, kappa, step, F[i])
-        squared_row(q, F[i], Y[i], t + i, anticipate, kappa, step, out[i])
-
-
-@njit(cache=True, fastmath={"contract"})
 def squared_rows_from_features(
     Phi: Array, Y: Array, t: int, anticipate: bool, factor: Array, beta: Array, Z: Array,
     upper: Array, kappa: Array, step: Array, out: Array,
 ) -> None:  # fmt: skip
-    """The same from the features themselves, row by row: no BLAS call, for short calls."""
+    """Rows t, t+1, .. of the block by the ridge or AWV forecaster, from their features.
+
+    Row by row, with no BLAS call, for short calls; longer ones go through LAPACK.
+    """
     g = np.empty(upper.shape[0])
     f = np.empty(Y.shape[1])
     for i in range(len(Phi)):

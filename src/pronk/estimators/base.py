@@ -53,8 +53,8 @@ class Model(Protocol):
 class _Unchanged:
     """Puts a learner's attributes back if the block raises (a plain class: calls are short).
 
-    All checks come before learning, so the engine itself needs no copy, except where a user's
-    kernel function may raise at any row.
+    All checks come before learning, so the engine itself needs no copy, except where learning
+    itself may fail.
     """
 
     def __init__(self, learner: OnlineLearner) -> None:
@@ -62,7 +62,7 @@ class _Unchanged:
 
     def __enter__(self) -> None:
         self._before = dict(self._learner.__dict__)
-        if "_model" in self._before and self._before["_user_kernel"]:
+        if "_model" in self._before and self._learner._may_fail_midway():
             self._before["_model"] = copy.deepcopy(self._before["_model"])
 
     def __exit__(self, kind: Any, *_: Any) -> None:
@@ -126,6 +126,10 @@ class OnlineLearner(BaseEstimator):
     def _all_or_nothing(self) -> AbstractContextManager[None]:
         """A call that raises leaves every attribute as it was."""
         return _Unchanged(self)
+
+    def _may_fail_midway(self) -> bool:
+        """Whether a call may raise after it has begun to learn, as a user's kernel function may."""
+        return self._user_kernel
 
     def _rows(self, X: Any) -> Any:
         """Checked rows; the first call also checks the parameters and sets the columns."""

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,18 +47,8 @@ class FirstOrder(OnlineLearner):
     def _may_overflow(self) -> bool:
         return self._get_loss().code in (SQUARED, SQUARED_HINGE) and not self._steps_are_safe()
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        before = None
-        if self.__sklearn_is_fitted__() and self._may_overflow():
-            before = copy.deepcopy(self._model)
-        try:
-            with super()._all_or_nothing():
-                yield
-        except BaseException:
-            if before is not None:
-                self._model = before
-            raise
+    def _may_fail_midway(self) -> bool:
+        return super()._may_fail_midway() or self._may_overflow()
 
     def _pass(self, X: Any, Y: Array) -> Array:
         if not self._may_overflow():

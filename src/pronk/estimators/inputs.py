@@ -87,8 +87,7 @@ def check_targets(y: Any, n: int) -> Array:
     if type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == n:
         check_finite(y, "y")
         return np.ascontiguousarray(y)
-    if y is None:
-        raise ValueError("this learner requires y to be passed, but the target y is None")
+    check_given(y)
     try:
         values = np.asarray(y)
         if np.iscomplexobj(values):
@@ -101,6 +100,11 @@ def check_targets(y: Any, n: int) -> Array:
     check_length(values, n)
     check_finite(values, "y")
     return values
+
+
+def check_given(y: Any) -> None:
+    if y is None:
+        raise ValueError("this learner requires y to be passed, but the target y is None")
 
 
 def check_length(y: Any, n: int) -> None:

@@ -25,6 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from pronk.estimators.inputs import check_given, check_length
+
 Array = NDArray[np.float64]
 
 
@@ -245,8 +247,7 @@ def _nothing_known(dtype: Any) -> Any:
 
 
 def _as_labels(y: Any, n: int) -> NDArray[Any]:
-    if y is None:
-        raise ValueError("this learner requires y to be passed, but the target y is None")
+    check_given(y)
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] == 1:
         import warnings
@@ -261,8 +262,7 @@ def _as_labels(y: Any, n: int) -> NDArray[Any]:
         values = values[:, 0]
     if values.ndim != 1:
         raise ValueError(f"y must be one label a row, got shape {values.shape}")
-    if len(values) != n:
-        raise ValueError(f"y has {len(values)} rows but X has {n}: give one label a row")
+    check_length(values, n)
     if values.dtype == object:
         values = _plain(values)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
