@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,8 +26,6 @@ import numpy as np
 
 import pronk
 from pronk.engines.newton import Newton
-from pronk.estimators import storage
-from pronk.estimators.registry import algorithms
 
 FAILED: list[str] = []
 
@@ -83,7 +80,7 @@ def _job(folder: Path, name: str) -> list[str]:
     out.mkdir(exist_ok=True)
     return [
         sys.executable, "-m", "pronk", "run", str(folder / "data.csv"), "-t", "y",
-        "-a", "pkawv-nystrom", "-p", "history=projected", "-p", "gamma=0.1", "--scale", "standard",
+        "-a", "pkawv-nystrom", "-p", "history=projected", "-p", "gamma=10", "--scale", "standard",
         "--predictions", str(out / "p.csv"), "--save", str(out / "model"),
         "--checkpoint", str(out / "checkpoint"), "--every", "4096", "--json",
     ]  # fmt: skip
@@ -144,81 +141,36 @@ def files(count: int, seed: int) -> None:
 
 
 def fuzz(count: int, seed: int) -> None:
-    """Inputs of all kinds over all learners: only documented errors, and nothing half learned."""
-    rng = np.random.default_rng([seed, 2])
+    """Calls of all kinds over all learners (tests/laws/fuzz.py says what must not happen)."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    import hypothesis
+
+    from laws.fuzz import LEARNERS, attempt, trials
+
     counts: Counter[str] = Counter()
     wrong: Counter[str] = Counter()
-    learners: list[tuple[str, str]] = [
-        (name, task) for name, known in algorithms().items() for task in known.tasks
-    ]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        done = 0
-        while done < count:
-            name, task = learners[rng.integers(len(learners))]
-            learner = pronk.make(name, task, random_state=int(rng.integers(100)))
-            columns = int(rng.integers(1, 5))
-            for _ in range(rng.integers(1, 12)):
-                X, y = _input(rng, columns, task)
-                before = _state(learner)
-                done += 1
-                try:
-                    predictions = learner.predict_then_learn(X, y)
-                except (ValueError, TypeError):
-                    counts["refused"] += 1
-                    if _state(learner) != before:
-                        wrong[f"{name}, {task}: a refused call changed the state"] += 1
-                except Exception as error:
-                    wrong[f"{name}, {task}: {type(error).__name__}: {error}"] += 1
-                    break
-                else:
-                    counts["learned"] += 1
-                    if task == "regression" and not np.isfinite(predictions).all():
-                        wrong[f"{name}: a prediction is not finite"] += 1
-    check("fuzz", not wrong, f"{done:,} calls over {len(learners)} learners: {dict(counts)}")
-    for text, times in wrong.most_common(20):
-        print(f"       {times} x {text}")
 
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=count // 5,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(trials)
+    def walk(trial: Any) -> None:
+        found = attempt(trial, counts)
+        if found is not None and not wrong[found]:
+            print(f"       {found}: {trial}", flush=True)
+        wrong.update([] if found is None else [found])
 
-def _input(rng: np.random.Generator, columns: int, task: str) -> tuple[Any, Any]:
-    """Mostly usable rows; sometimes a wrong shape, kind or value."""
-    n = int(rng.choice([0, 1, 1, 2, 3, 7, 20, 60]))
-    width = columns if rng.random() < 0.93 else int(rng.integers(0, 6))
-    X: Any = rng.standard_normal((n, width)) * 10.0 ** rng.integers(-4, 4)
-    if task == "regression":
-        y: Any = rng.standard_normal(n) * 10.0 ** rng.integers(-4, 4)
-    else:
-        labels: list[Any] = [[0, 1], [-1, 1], ["a", "b"], [1, 2, 3], [True, False], [0.5, 1.5]]
-        y = np.array(labels[rng.integers(len(labels))])
-        y = y[rng.integers(len(y), size=n)]
-    kind = rng.random()
-    if kind < 0.06 and X.size:
-        X[rng.integers(n), rng.integers(width)] = rng.choice([np.nan, np.inf, 1e200, -np.inf])
-    elif kind < 0.10 and n and task == "regression":
-        y[rng.integers(n)] = rng.choice([np.nan, np.inf])
-    elif kind < 0.14:
-        y = y[: n // 2]
-    elif kind < 0.18:
-        X = X.astype(rng.choice(["float32", "int32", "object", "str"]))
-    elif kind < 0.22:
-        X = np.asfortranarray(X)
-    elif kind < 0.26:
-        X = X.tolist()
-    elif kind < 0.29:
-        X = X[:, None] if rng.random() < 0.5 else X.ravel()
-    elif kind < 0.32:
-        y = y.astype(object)
-        if n and rng.random() < 0.5:
-            y[0] = None
-    return X, y
-
-
-def _state(learner: Any) -> bytes | None:
-    if not learner.__sklearn_is_fitted__():
-        return None
-    arrays: dict[str, Any] = {}
-    text = json.dumps(storage._pack(learner._fitted_state(), "", arrays), sort_keys=True)
-    return storage._digest(text, arrays).encode()
+    rounds = 0
+    while counts.total() < count:
+        hypothesis.seed(seed + rounds)(walk)()
+        rounds += 1
+    text = f"{counts.total():,} calls over {len(LEARNERS)} learners: {dict(counts)}"
+    check("fuzz", not wrong, f"{text}; {wrong.total()} trials went wrong")
 
 
 # -- many rows -------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ def select(job: Job) -> dict[str, Any]:
     """The parameters of a grid with the least error on a validation part.
 
     The rows are the first ``rows`` of the seed's order: 80 % are learned, 20 % validate, as in
-    Section 4.1.2 of the DualSVRG paper.
+    Section 4.1.2 of the DualSVRG paper. With ``online`` the score is the error of a whole pass.
     """
     X, y = load(job.data())
     rows = chosen_rows(job, len(y))
@@ -204,7 +204,9 @@ def select(job: Job) -> dict[str, Any]:
         candidate = Job(
             job.label, job.group, job.work, job.seed, {**job.settings, "params": params}, job.view
         )
-        if "peer" in job.settings:
+        if job.settings.get("online"):
+            scores.append(online(candidate)["loss"])
+        elif "peer" in job.settings:
             part = (X[learned], y[learned], X[tested], y[tested])
             scores.append(_peer(candidate, *part)["loss"])
         else:
