@@ -32,6 +32,7 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 default_role = "literal"
+toc_object_entries_show_parents = "hide"
 html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"

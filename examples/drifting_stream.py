@@ -32,5 +32,5 @@ for name, learner in learners.items():
 for jump in range(1, 4):
     axes.axvline(jump * ROWS / 4, color="0.8", linewidth=1, zorder=0)
 axes.set(xlabel="rows", ylabel="mean squared error, last 2,000 rows", yscale="log")
-axes.legend()
+axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 plt.show()

@@ -1,7 +1,8 @@
-"""The page of the command line: what `pronk COMMAND --help` prints."""
+"""The page of the command line: what `pronk COMMAND --help` prints; and the exit codes there."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pages
@@ -24,10 +25,22 @@ def texts(app: Any, command: Any, words: list[str]) -> list[str]:
     return out
 
 
+def exit_codes(epilog: str) -> str:
+    """The table of the help's last lines, `    0  done`."""
+    found = re.findall(r"^ *(\d+)  (.+)$", epilog, re.MULTILINE)
+    if not found:
+        raise RuntimeError("the help names no exit codes")
+    rows = [f"| {code} | {meaning} |" for code, meaning in found]
+    rows = [row.replace("--checkpoint", "`--checkpoint`") for row in rows]
+    return "\n".join(["| code | meaning |", "|--:|:--|", *rows])
+
+
 def generate(sphinx: Any) -> None:
     from pronk.cli.app import app
 
-    pages.write("fragments/command-line.md", "\n\n".join(texts(app, get_command(app), [])))
+    command = get_command(app)
+    pages.write("fragments/command-line.md", "\n\n".join(texts(app, command, [])))
+    pages.write("fragments/exit-codes.md", exit_codes(command.epilog or ""))
 
 
 def setup(app):

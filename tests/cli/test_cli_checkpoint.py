@@ -25,18 +25,20 @@ BLOCK = 64
 RUNS = """
 import json, os, sys
 import sklearn.base, pyarrow.parquet
-from pronk.cli import main, predictions, run
+from pronk.cli import main, predictions, walk
 from pronk.estimators import storage
 from pronk.streams import files
+from pronk.streams.sources import text
 
 files.BLOCK_ROWS = {block}
+text._TEXT_BYTES = 1000
 seen = 0
 
 def prepare(number, rows, moment):
     def act():
         os.kill(os.getpid(), number)
 
-    def counted(self, X, y, feed=run.Run._block):
+    def counted(self, X, y, feed=walk.Run._block):
         feed(self, X, y)
         if self.position >= rows and moment == "block":
             act()
@@ -57,7 +59,7 @@ def prepare(number, rows, moment):
             act()
         replace(source, target)
 
-    run.Run._block = counted
+    walk.Run._block = counted
     predictions.PredictionsFile.write = written
     storage.os.replace = replaced
 
@@ -106,7 +108,7 @@ def folder(tmp_path_factory):
         {
             "a": X[:, 0],
             "b": X[:, 1],
-            "city": np.array(["Rome", "Oslo", "Lima"])[rng.integers(0, 3, ROWS)],
+            "city": np.array(["Rome", "Oslo", "Lima,\nPeru"])[rng.integers(0, 3, ROWS)],
             "y": [None if i % 50 == 7 else v for i, v in enumerate(y.tolist())],
             "word": np.where(y > 0.5, "high", "low"),
         }
@@ -172,6 +174,28 @@ def test_five_kills_change_no_bit(tmp_path, folder, options):
     ]  # fmt: skip
     (again,) = processes(job(folder, killed, **options), NOTHING)  # nothing is left to do
     assert outcome(again, killed, options["predictions"]) == (*expected[:3], ROWS)
+
+
+def test_a_file_without_header_goes_on_from_a_snapshot(tmp_path, folder):
+    nameless = tmp_path / "nameless.csv"
+    nameless.write_bytes((folder / "data.csv").read_bytes().partition(b"\n")[2])
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    whole.mkdir()
+    killed.mkdir()
+
+    def arguments(out):
+        return [
+            "run", nameless, "--no-header", "-t", "x3", "--drop", "x4", "--categorical", "x2",
+            "-a", "con-kons", "-p", "gamma=0.1", "--predictions", out / "p.csv", "--save",
+            out / "model", "--checkpoint", out / "checkpoint", "--every", 100, "--json",
+        ]  # fmt: skip
+
+    expected = outcome(processes(arguments(whole), NOTHING)[0], whole)
+    kill, last = processes(arguments(killed), (KILL, 500, "block"), NOTHING)
+    *given, resumed = outcome(last, killed)
+    assert kill.returncode == -KILL and given == list(expected[:3]) and resumed == 384
+    (other,) = processes([a for a in arguments(killed) if a != "--no-header"], NOTHING)
+    assert other.returncode == 2
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -259,6 +283,7 @@ def test_a_checkpoint_of_another_run_is_refused(capsys, tmp_path, folder, small_
         (["--limit", 500, "--seed", 1], "--seed 0, now it is 1"),
         (["--limit", 500, "-p", "alpha=2"], "--param"),
         (["--limit", 500, "--scale", "none"], "--scale 'robust'"),
+        (["--limit", 500, "--delimiter", ","], "--delimiter None"),
     ]:
         code, _, err = call(capsys, [*arguments, *change])
         assert code == 2 and words in err and "remove the checkpoint" in err

@@ -3,8 +3,10 @@
 import io
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pyarrow as pa
@@ -12,9 +14,11 @@ import pyarrow.compute
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 import pytest
+from typer.main import get_command
 
 import pronk
-from pronk.cli import main
+from pronk.cli import app, main
+from pronk.paper.data import DATASETS
 from pronk.streams import FileStream
 
 ROWS = 400
@@ -183,11 +187,55 @@ def test_standard_input_and_libsvm(capsys, monkeypatch, folder, tmp_path):
     piped = json.loads(call(capsys, "run", "-", *options)[1])
     filed = json.loads(call(capsys, "run", folder / "data.csv", *options)[1])
     assert piped["metrics"] == filed["metrics"] and piped["rows"] == ROWS
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=[data], daemon=True)
+    writer.start()
+    checkpoint = ["--checkpoint", tmp_path / "checkpoint"]
+    named = json.loads(call(capsys, "run", pipe, *options, *checkpoint)[1])
+    writer.join(10)
+    assert named["metrics"] == filed["metrics"]
     path = tmp_path / "d.libsvm"
     path.write_text("".join(f"{1 if i % 2 else -1} 1:{i % 2} 3:0.5\n" for i in range(50)))
     found = json.loads(call(capsys, "run", path, "-a", "fogd", "--json")[1])
     assert found["target"] == "label" and found["columns"] == ["1", "2", "3"]
     assert found["metrics"]["error"] < 0.1
+
+
+def test_a_query(capsys, tmp_path, folder, table):
+    with sqlite3.connect(tmp_path / "data.sqlite") as connection:
+        connection.execute("CREATE TABLE t (i INTEGER, a REAL, y REAL)")
+        rows = zip(range(ROWS), table["a"].to_pylist(), table["y"].to_pylist(), strict=True)
+        connection.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+    address = f"adbc:adbc_driver_sqlite:file://{tmp_path / 'data.sqlite'}"
+    query = ["--query", "SELECT a, y FROM t ORDER BY i"]
+    options = ["-t", "y", "-a", "pkawv-taylor", "--columns", "a", "--json"]
+    model = tmp_path / "model"
+    asked = json.loads(call(capsys, "run", address, *query, *options, "--save", model)[1])
+    filed = json.loads(call(capsys, "run", folder / "data.csv", *options)[1])
+    assert asked["file"] == address and asked["rows"] == ROWS
+    assert asked["metrics"] == pytest.approx(filed["metrics"])
+    query = ["--query", f"SELECT a FROM '{folder / 'other.parquet'}'"]
+    asked = call(capsys, "predict", model, ":memory:", *query)[1]
+    assert asked == call(capsys, "predict", model, folder / "other.parquet")[1]
+
+
+def test_a_file_without_header(capsys, tmp_path, folder):
+    lines = (folder / "data.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "nameless.csv").write_text("".join(lines[1:]))
+    given = []
+    for path, target, column, more in [
+        (folder / "data.csv", "y", "a", []),
+        (tmp_path / "nameless.csv", "x3", "x0", ["--no-header"]),
+    ]:
+        model = tmp_path / "model"
+        options = ["-t", target, "-a", "pkawv-taylor", "--columns", column, "--save", model, *more]
+        run = json.loads(call(capsys, "run", path, *options, "--json")[1])
+        assert run["columns"] == [column]
+        code, out, _ = call(capsys, "predict", model, path, "-t", target, *more)
+        assert code == 0
+        given.append((run["metrics"], out))
+    assert given[0] == given[1]
 
 
 def test_exit_codes_are_in_the_help(capsys):
@@ -206,7 +254,41 @@ def test_a_shell_completes(words, expected):
     assert done.stdout.split() == [expected]
 
 
+def commands(group, words=()):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name)
+
+
 def test_every_command_has_json(capsys):
-    for command in ("demo", "run", "predict", "inspect", "algorithms", "compare"):
-        assert "--json" in call(capsys, command, "--help")[1]
-    assert "--json" in call(capsys, "data", "list", "--help")[1]
+    for words in commands(get_command(app)):
+        if words != ("report",):  # which writes a page
+            assert "--json" in call(capsys, *words, "--help")[1], words
+
+
+def test_json_is_one_document_and_all_of_stdout(capsys, monkeypatch, tmp_path, folder, model):
+    dataset = next(iter(DATASETS.values()))
+    (tmp_path / dataset.file).write_bytes(b"")
+    monkeypatch.setattr("pronk.paper.data.directories", lambda: [tmp_path])
+    options = ["-t", "y", "--columns", "a", "-a", "kernel-awv"]  # its memory grows: a note
+    for arguments in (
+        ["run", folder / "data.csv", *options, "--checkpoint", tmp_path / "checkpoint"],
+        ["run", folder / "data.csv", *options, "--checkpoint", tmp_path / "checkpoint"],
+        ["predict", model, folder / "data.csv", "-o", tmp_path / "p.csv"],
+        ["inspect", model],
+        ["inspect", tmp_path / "checkpoint"],
+        ["algorithms"],
+        ["demo", "--rows", "1000"],
+        ["data", "list"],
+        ["data", "fetch", dataset.name],
+    ):
+        code, out, err = call(capsys, *arguments, "--json")
+        assert code == 0, err
+        assert isinstance(json.loads(out), dict)
+    assert json.loads(out) == {
+        dataset.name: {"files": [str(tmp_path / dataset.file)], "fetched": False}
+    }
+    code, out, err = call(capsys, "data", "check", dataset.name, "--json")
+    assert code == 1 and dataset.name in json.loads(out) and dataset.name in err

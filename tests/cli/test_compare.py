@@ -61,8 +61,8 @@ def test_json_and_what_is_kept(capsys, tmp_path, file):
     assert (code, err) == (0, "")
     result = json.loads(out)
     assert set(result) == {
-        "file", "target", "columns", "task", "rows", "order", "scale", "runs", "seed", "learners",
-        "baseline", "results", "report", "made",
+        "file", "target", "columns", "task", "rows", "unlabelled", "order", "scale", "runs",
+        "runs_not_done", "seed", "learners", "baseline", "results", "report", "figures", "made",
     }  # fmt: skip
     assert result["task"] == "classification" and result["rows"] == ROWS
     assert [set(one["metrics"]) for one in result["learners"]] == [{"error"}] * 2
@@ -81,10 +81,10 @@ def test_json_and_what_is_kept(capsys, tmp_path, file):
 
 
 def test_more_runs_go_on_from_those_that_are_there(capsys, monkeypatch, tmp_path, file):
-    from pronk.evaluate import comparison
+    from pronk.evaluate import runs
 
-    ran, plain = [], comparison._walk
-    monkeypatch.setattr(comparison, "_walk", lambda job: ran.append(job.seed) or plain(job))
+    ran, plain = [], runs._walk
+    monkeypatch.setattr(runs, "_walk", lambda job: ran.append(job.seed) or plain(job))
     pronk_run(capsys, *arguments(file, tmp_path))
     assert sorted(ran) == [0, 0, 0, 1, 1]
     ran.clear()
@@ -124,6 +124,119 @@ def test_a_report_with_the_run_and_again_without(capsys, tmp_path, file):
     assert (tmp_path / "out" / "report.html").is_file()
 
 
+# -- columns and rows that need care ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rough(tmp_path_factory):
+    """Categories, missing values and rows without a label."""
+    rng = np.random.default_rng(1)
+    a, city = rng.uniform(size=ROWS), rng.choice(["Rome", "Oslo", "Lima"], ROWS)
+    y = np.sin(6 * a) + (city == "Rome")
+    table = {
+        "a": pa.array(a, mask=np.arange(ROWS) % 9 == 0),
+        "city": city.tolist(),
+        "y": pa.array(y, mask=np.arange(ROWS) % 7 == 3),
+        "word": pa.array(np.where(y > 0.5, "up", "down").tolist(), mask=np.arange(ROWS) % 5 == 0),
+    }
+    path = tmp_path_factory.mktemp("data") / "rough.csv"
+    arrow_csv.write_csv(pa.table(table), path)
+    return path
+
+
+@pytest.mark.parametrize("target, other, without", [("y", "word", 43), ("word", "y", 60)])
+@pytest.mark.parametrize("encoding", [["hash"], ["onehot", "--slots", 4]])
+def test_the_same_options_give_the_same_loss_as_a_run(
+    capsys, tmp_path, rough, target, other, without, encoding
+):
+    options = ["--target", target, "--drop", other, "--categorical", "city", "--missing", "mean"]
+    options += ["--encoding", *encoding, "--json"]
+    names = ["pkawv-taylor", "online-kernel"]
+    single = []
+    for name in names:
+        code, out, _ = pronk_run(capsys, "run", rough, "-a", name, *options)
+        assert code == 0
+        single.append(json.loads(out))
+    code, out, err = pronk_run(
+        capsys, "compare", rough, "-a", ",".join(names), "--runs", 1, "--jobs", 1,
+        "--out", tmp_path, *options,
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    given = json.loads(out)
+    assert (given["rows"], given["unlabelled"], given["columns"]) == (ROWS, without, ["a", "city"])
+    compared = {one["name"]: one["metrics"] for one in given["learners"]}
+    for one in single:
+        assert one["unlabelled"] == without
+        for metric, value in one["metrics"].items():
+            assert compared[one["algorithm"]][metric]["mean"] == pytest.approx(value, rel=1e-9)
+    assert given["baseline"]["metrics"].keys() == single[0]["baseline"].keys()
+
+
+def test_a_random_order_takes_them_too(capsys, tmp_path, rough):
+    code, out, err = pronk_run(
+        capsys, "compare", rough, "-a", "fogd", "-t", "word", "--columns", "city,a", "--order",
+        "random", "--runs", 2, "--jobs", 1, "--missing", "mean", "--categorical", "city",
+        "--out", tmp_path,
+    )  # fmt: skip
+    assert (code, err) == (0, "") and "60 without a label" in " ".join(out.split())
+
+
+def test_a_directory_and_a_libsvm_file_are_compared(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (200, 2))
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    for i, rows in enumerate(np.split(X, 2)):
+        lines = [f"{'+1' if a > b else '-1'} 1:{a:.6f} 2:{b:.6f}\n" for a, b in rows]
+        (parts / f"part-{i}.libsvm").write_text("".join(lines))
+    common = ["-a", "pkawv-taylor", "--runs", 1, "--jobs", 1, "--json", "--out"]
+    code, out, _ = pronk_run(capsys, "compare", parts, *common, tmp_path / "one")
+    assert code == 0
+    both = json.loads(out)
+    assert (both["rows"], both["target"], both["task"]) == (200, "label", "classification")
+    before = json.loads((tmp_path / "one" / "comparison.json").read_text())["digest"]
+    (parts / "part-1.libsvm").write_text("-1 1:0.5 2:0.25\n" * 100)
+    assert pronk_run(capsys, "compare", parts, *common, tmp_path / "one")[0] == 0
+    after = json.loads((tmp_path / "one" / "comparison.json").read_text())["digest"]
+    assert before != after
+
+
+def test_a_query_and_a_file_without_names_are_compared(capsys, tmp_path, monkeypatch, file):
+    pytest.importorskip("duckdb")
+    monkeypatch.chdir(tmp_path)
+    common = ["-a", "pkawv-taylor", "--runs", 1, "--jobs", 1, "--json", "--out"]
+    query = f"SELECT a, b, y FROM '{file}'"
+    code, out, _ = pronk_run(
+        capsys, "compare", ":memory:", "--query", query, "-t", "y", *common, "query"
+    )
+    assert code == 0
+    from_query = json.loads(out)
+    bare = tmp_path / "bare.csv"
+    table = arrow_csv.read_csv(file).select(["a", "b", "y"])
+    arrow_csv.write_csv(table, bare, arrow_csv.WriteOptions(include_header=False))
+    code, out, _ = pronk_run(capsys, "compare", bare, "--no-header", "-t", "x2", *common, "bare")
+    assert code == 0
+    without_names = json.loads(out)
+    assert without_names["columns"] == ["x0", "x1"] and from_query["columns"] == ["a", "b"]
+    metrics = [told["learners"][0]["metrics"] for told in (from_query, without_names)]
+    assert metrics[0]["mse"]["mean"] == pytest.approx(metrics[1]["mse"]["mean"], rel=1e-9)
+
+
+# -- JSON ------------------------------------------------------------------------------------------
+
+
+def test_report_json_is_one_document(capsys, tmp_path, file):
+    pytest.importorskip("vl_convert")
+    code, out, _ = pronk_run(capsys, *arguments(file, tmp_path / "out", "--json"))
+    compared = json.loads(out)
+    page = tmp_path / "page.html"
+    code, out, err = pronk_run(capsys, "report", tmp_path / "out", "-o", page, "--json")
+    assert (code, err) == (0, "")
+    told = json.loads(out)
+    assert told.pop("report") == str(page) and compared.pop("report") is None
+    assert told == compared and page.is_file()
+
+
 # -- errors: one line on stderr, exit code 2 -------------------------------------------------------
 
 
@@ -135,6 +248,11 @@ def test_a_report_with_the_run_and_again_without(capsys, tmp_path, file):
         (["--algorithms", " , "], ["--algorithms", "at least one"]),
         (["--algorithms", "perceptron"], ["perceptron does classification only", "--task"]),
         (["--target", "z"], ["--target", "no column 'z'"]),
+        (["--categorical", "z"], ["--categorical", "no column 'z'"]),
+        (["--columns", "a,c"], ["--columns", "no column 'c'"]),
+        (["--slots", "1"], ["--slots"]),
+        (["--figures", "/dev/null/x"], ["--figures", "cannot be written"]),
+        (["--report", "/dev/null/x.html"], ["--report", "no directory"]),
         (["-p", "alfa=1"], ["--param", "did you mean 'alpha'"]),
         (["-p", "fogd:etta=1"], ["--param", "did you mean 'eta'"]),
         (["-p", "nogd:eta=1"], ["--param", "'nogd'", "pkawv-taylor, fogd"]),
@@ -162,7 +280,46 @@ def test_a_column_of_text_is_named_with_the_way_out(capsys, tmp_path, file):
     command = ["compare", file, "-t", "y", "-a", "fogd", "--drop", "word", "--drop", "same"]
     code, _, err = pronk_run(capsys, *command, "--out", tmp_path)
     assert code == 2 and err.count("\n") == 1
-    assert "'name' is not numeric" in err and "--drop name" in err
+    assert "'name' is not numeric" in err and "--drop name" in err and "--categorical" in err
+
+
+def test_a_missing_value_is_named_with_the_way_out(capsys, tmp_path, rough):
+    code, _, err = pronk_run(
+        capsys, "compare", rough, "-t", "y", "-a", "fogd", "--columns", "a", "--out", tmp_path
+    )
+    assert code == 2 and err.count("\n") == 1
+    assert "'a' is missing or NaN at row 0" in err and "--missing mean" in err
+
+
+def test_no_target_and_no_label_are_told(capsys, tmp_path):
+    file = tmp_path / "none.csv"
+    file.write_text("a,y\n1,\n2,\n")
+    command = ["compare", file, "-a", "fogd", "--out", tmp_path / "out"]
+    code, _, err = pronk_run(capsys, *command)
+    assert code == 2 and "--target is missing" in err
+    code, _, err = pronk_run(capsys, *command, "-t", "y")
+    assert code == 2 and err.count("\n") == 1 and "no row has a label" in err
+
+
+def test_what_can_be_read_only_once_is_refused(capsys, tmp_path):
+    code, _, err = pronk_run(capsys, "compare", "-", "-t", "y", "-a", "fogd", "--out", tmp_path)
+    assert code == 2 and "read only once" in err and err.count("\n") == 1
+
+
+def test_a_random_order_without_room_is_refused(capsys, monkeypatch, tmp_path, file):
+    from pronk.evaluate import orders
+
+    monkeypatch.setattr(orders, "disk_bytes", lambda *_: 10**18)
+    code, _, err = pronk_run(capsys, *arguments(file, tmp_path / "out", "--order", "random"))
+    assert code == 2 and err.count("\n") == 1
+    assert "--order random needs 1,000,000,000.0 GB" in err and "--order given" in err
+
+
+def test_a_wrong_task_is_refused(capsys, tmp_path, file):
+    command = arguments(file, tmp_path, "--task", "regression", target="word")
+    code, _, err = pronk_run(capsys, *command)
+    assert code == 2 and err.count("\n") == 1
+    assert "'word'" in err and "is text" in err and "--task classification" in err
 
 
 def test_one_class_is_refused(capsys, tmp_path, file):
@@ -202,21 +359,21 @@ def test_the_input_is_never_overwritten(capsys, tmp_path, file):
 
 
 def test_a_failed_run_keeps_the_others(capsys, monkeypatch, tmp_path, file):
-    from pronk.evaluate import comparison
+    from pronk.evaluate import runs
 
-    plain = comparison._walk
+    plain = runs._walk
 
     def broken(job):
         if job.label == "fogd" and job.seed == 1:
             raise ZeroDivisionError("no luck")
         return plain(job)
 
-    monkeypatch.setattr(comparison, "_walk", broken)
+    monkeypatch.setattr(runs, "_walk", broken)
     code, out, err = pronk_run(capsys, *arguments(file, tmp_path))
     assert (code, out) == (1, "") and err.count("\n") == 1
     assert "fogd, seed 1: ZeroDivisionError: no luck" in err and "kept" in err
-    code, out, _ = pronk_run(capsys, "report", tmp_path, "--figures", tmp_path / "figures")
-    assert code == 0 and "1 run is not done" in out
+    code, out, err = pronk_run(capsys, "report", tmp_path, "--figures", tmp_path / "figures")
+    assert code == 0 and "written" in out and "1 run is not done" in err
 
 
 @pytest.mark.parametrize("where", ["none", "."])
@@ -226,17 +383,84 @@ def test_a_report_of_nothing_is_refused(capsys, monkeypatch, tmp_path, where):
     assert (code, out) == (2, "") and err.count("\n") == 1 and "pronk compare" in err
 
 
+@pytest.mark.parametrize("content", ["[]", "{", "7", "{}", '{"contenders": 1}', "\xff"])
+def test_a_damaged_comparison_is_one_line(capsys, tmp_path, content):
+    (tmp_path / "comparison.json").write_bytes(content.encode("latin-1"))
+    code, out, err = pronk_run(capsys, "report", tmp_path)
+    assert (code, out) == (2, "") and err.count("\n") == 1
+    assert "comparison.json' is damaged" in err and "pronk compare" in err
+
+
+def test_damaged_records_are_told_and_run_again(capsys, tmp_path, file):
+    command = arguments(file, tmp_path, "--json")
+    first = json.loads(pronk_run(capsys, *command)[1])
+    records = tmp_path / "records.jsonl"
+    lines = records.read_bytes().splitlines(keepends=True)
+    records.write_bytes(b"".join(lines[:-1]) + lines[-1][:100])  # a line that was cut off
+    code, out, err = pronk_run(capsys, "report", tmp_path, "--figures", tmp_path / "figures")
+    assert code == 0 and "1 line of" in err and "1 run is not done" in err
+    code, out, err = pronk_run(capsys, *command)
+    assert code == 0 and "note: 1 line of" in err and err.count("\n") == 1
+    again = json.loads(out)
+    assert [one["metrics"] for one in again["learners"]] == [
+        one["metrics"] for one in first["learners"]
+    ]
+    broken = json.loads(lines[0])
+    del broken["result"]["curve"]
+    records.write_bytes(json.dumps(broken).encode() + b"\n" + b"".join(lines[1:]))
+    code, out, err = pronk_run(capsys, "report", tmp_path)
+    assert (code, out) == (2, "") and "is damaged" in err and err.count("\n") == 1
+    records.write_bytes(b"\x00\xff" * 1000)
+    code, out, err = pronk_run(capsys, "report", tmp_path)
+    assert (code, out) == (2, "") and "no run that can be read" in err and err.count("\n") == 1
+
+
+KILLED = """
+import os, signal
+from pronk.evaluate import study
+plain = study.Store.add
+
+def kill(store, job, result):
+    plain(store, job, result)
+    if len(store._records) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+study.Store.add = kill
+from pronk.cli import main
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+def test_a_killed_comparison_goes_on(capsys, tmp_path, file):
+    said = [str(argument) for argument in arguments(file, tmp_path / "out", "--json")]
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    # The pipe ends when the last process that was started has ended.
+    process = subprocess.run([sys.executable, script, *said, "--jobs", "2"], capture_output=True)
+    assert process.returncode == -signal.SIGKILL
+    assert len((tmp_path / "out" / "records.jsonl").read_text().splitlines()) == 2
+    code, out, err = pronk_run(capsys, *said)
+    assert (code, err) == (0, "")
+    assert len((tmp_path / "out" / "records.jsonl").read_text().splitlines()) == 5
+    whole = json.loads(pronk_run(capsys, *arguments(file, tmp_path / "whole", "--json"))[1])
+    assert [one["metrics"] for one in json.loads(out)["learners"]] == [
+        one["metrics"] for one in whole["learners"]
+    ]
+
+
 INTERRUPTED = """
 import os, signal
-from pronk.evaluate import comparison
-plain = comparison._walk
+from pronk.evaluate import runs
+plain = runs._walk
 
 def interrupt(job):
     if job.seed:
         os.kill(os.getpid(), signal.SIGINT)
     return plain(job)
 
-comparison._walk = interrupt
+runs._walk = interrupt
 from pronk.cli import main
 main()
 """

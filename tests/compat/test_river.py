@@ -1,11 +1,13 @@
 """river's own checks, its evaluation and its pipelines, with pronk's learners inside."""
 
+import pickle
 import warnings
 
 import numpy as np
 import pytest
 
 river = pytest.importorskip("river")
+pd = pytest.importorskip("pandas")
 
 from river import checks, datasets, evaluate, metrics, preprocessing  # noqa: E402
 
@@ -99,6 +101,92 @@ def test_declared_features_are_the_only_ones():
     model = wrap(pronk.PKAWVRegressor(features="taylor"), features=["a", "b"])
     model.learn_one({"b": 1.0, "c": 5.0}, 1.0)
     assert model.columns == {"a": 0, "b": 1} and model.fitted_learner.n_features_in_ == 2
+
+
+def frames(n=400):
+    """Frames of uneven length, whose columns come, go and change their order."""
+    rng = np.random.default_rng(7)
+    X = pd.DataFrame(rng.uniform(-1, 1, (n, 4)), columns=list("dbca"))
+    X.index = rng.permutation(n)
+    y = pd.Series(np.sin(3 * X["a"]) + X["b"], index=X.index)
+    cuts = [("ba", 1), ("abc", 7), ("cb", 2), ("dcba", 90), ("a", 1), ("bdac", 299)]
+    start = 0
+    for columns, length in cuts:
+        yield X.iloc[start : start + length][list(columns)], y.iloc[start : start + length]
+        start += length
+
+
+def targets(model, y):
+    if isinstance(model, river.base.Regressor):
+        return y
+    return pd.Series(np.array(["low", "middle", "high"])[np.digitize(y, [-0.4, 0.4])], y.index)
+
+
+def assert_alike(first, second):
+    assert len(first) == len(second)
+    if isinstance(first[0], float):
+        np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-9)
+    else:
+        assert first == second
+
+
+@pytest.mark.parametrize("learner", LEARNERS.values(), ids=LEARNERS.keys())
+def test_a_frame_is_its_rows_one_after_the_other(learner):
+    one, many = wrap(learner), wrap(learner)
+    for X, y in frames():
+        y, rows = targets(many, y), X.to_dict("records")
+        predictions = many.predict_many(X)
+        assert_alike(predictions.tolist(), [one.predict_one(x) for x in rows])
+        assert list(predictions.index) == list(X.index)
+        if hasattr(one.fitted_learner, "predict_proba"):
+            chances = many.predict_proba_many(X)
+            for x, row in zip(rows, chances.to_numpy().tolist(), strict=True):
+                assert list(one.predict_proba_one(x)) == list(chances.columns)
+                np.testing.assert_allclose(list(one.predict_proba_one(x).values()), row, rtol=1e-9)
+        many.learn_many(X, y)
+        for x, target in zip(rows, y.tolist(), strict=True):
+            one.learn_one(x, target)
+    assert one.columns == many.columns == {"a": 0, "b": 1, "c": 2, "d": 3}
+
+
+def test_a_frame_before_the_first_row():
+    X = pd.DataFrame({"a": [1.0, 2.0]}, index=["u", "v"])
+    assert wrap(LEARNERS["pkawv"]).predict_many(X).to_dict() == {"u": 0.0, "v": 0.0}
+    model = wrap(LEARNERS["pros-n-kons, logistic"])
+    assert model.predict_many(X).to_dict() == {"u": None, "v": None}
+    assert model.predict_proba_many(X).shape == (2, 0)
+    model.learn_many(X[:0], pd.Series([], dtype=str))  # no row, nothing learned
+    assert model.columns == {} and model.predict_one({"a": 1.0}) is None
+    model.learn_many(X, pd.Series(["yes", "yes"]))
+    assert model.predict_proba_many(X).to_dict() == {"yes": {"u": 1.0, "v": 1.0}}
+    assert len(model.predict_many(X[:0])) == len(model.predict_proba_many(X[:0])) == 0
+
+
+def test_refused_rows_change_nothing():
+    model = wrap(LEARNERS["pkawv"])
+    model.learn_one({"a": 1.0}, 1.0)
+    before = pickle.dumps(model)
+    for x, y in [({"a": 1.0, "b": np.nan}, 1.0), ({"c": 1.0}, np.inf), ({"d": "text"}, 1.0)]:
+        with pytest.raises(ValueError, match=r"NaN|inf|text"):
+            model.learn_one(x, y)
+        with pytest.raises(ValueError, match=r"NaN|inf|text"):
+            model.learn_many(pd.DataFrame([x, x]), pd.Series([y, y]))
+    assert pickle.dumps(model) == before
+    with pytest.raises(ValueError, match="one label a row"):
+        model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1.0]))
+    assert pickle.dumps(model) == before
+
+
+def test_a_pipeline_learns_frames():
+    learner = pronk.PKAWVRegressor(random_state=0)
+    model = preprocessing.StandardScaler() | wrap(learner)
+    scaler, inside = preprocessing.StandardScaler(), wrap(learner)
+    for X, y in frames():
+        model.learn_many(X, y)
+        scaler.learn_many(X)
+        inside.learn_many(scaler.transform_many(X), y)
+        predictions = inside.predict_many(scaler.transform_many(X))
+        assert model.predict_many(X).tolist() == predictions.tolist()
 
 
 def test_what_cannot_be_wrapped():

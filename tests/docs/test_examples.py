@@ -1,6 +1,7 @@
 """The documentation is run: blocks of code, commands, examples, links, names of tests."""
 
 import contextlib
+import importlib
 import io
 import os
 import re
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import pronk
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -20,6 +23,7 @@ PAGES = [
     for path in sorted(DOCS.rglob("*.md"))
     if not {"generated", "_build", "results"} & set(path.relative_to(DOCS).parts)
 ]
+ERRATA = (DOCS / "errata.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -37,7 +41,11 @@ def environment():
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
-RUN = [page for page in PAGES if any(kind in ("python", "sh") for kind, _ in blocks(page))]
+RUN = [
+    page
+    for page in [*PAGES, ROOT / "README.md"]
+    if any(kind in ("python", "sh") for kind, _ in blocks(page))
+]
 
 
 @pytest.mark.parametrize("page", RUN, ids=name_of)
@@ -92,12 +100,63 @@ def test_links_lead_to_files(page):
         assert (base / target.lstrip("/")).exists(), f"{page.name}: {link}"
 
 
+def test_every_public_name_is_in_the_reference():
+    reference = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "api").glob("*.md"))
+    for package in ("evaluate", "paper", "regret", "report", "streams"):
+        for name in importlib.import_module(f"pronk.{package}").__all__:
+            named = re.search(rf"\bpronk\.({package}\.)?{name}\b", reference)
+            assert named, f"pronk.{package}.{name}"
+    kept = [name for name in pronk.__all__ if not name.endswith(("Regressor", "Classifier"))]
+    for name in {*kept} - {"__version__", "KernelPerceptron"}:  # learners have pages of their own
+        assert f":: pronk.{name}\n" in reference, name
+
+
+def test_every_algorithm_has_its_row_by_memory():
+    text = (DOCS / "which.md").read_text(encoding="utf-8")
+    lines = text.partition("## By memory")[2].partition("## By loss")[0].splitlines()
+    algorithms, rows = pronk.algorithms(), {}
+    for line in lines:
+        names = [name for name in re.findall(r"`([\w+-]+)`", line) if name in algorithms]
+        rows |= dict.fromkeys(names, line.split("|")[1].strip() if names else "")
+    assert set(rows) == set(algorithms)
+    for name, kind in rows.items():
+        if kind == "constant":
+            assert algorithms[name].bounded, name
+        elif kind.startswith("grows"):
+            assert not algorithms[name].bounded, name
+
+
+def test_the_page_of_exit_codes_quotes_a_real_message(tmp_path):
+    (_, rows), (_, message) = blocks(DOCS / "api" / "exit-codes.md")[:2]
+    (tmp_path / "job.csv").write_text(rows, encoding="utf-8")
+    result = subprocess.run(
+        [sys.executable, "-m", "pronk", "run", "job.csv", "--target", "y"],
+        capture_output=True, text=True, env=environment(), cwd=tmp_path,
+    )  # fmt: skip
+    assert (result.returncode, result.stderr) == (2, message)
+
+
 def test_the_errata_name_tests_that_exist():
-    text = (DOCS / "errata.md").read_text(encoding="utf-8")
     file = None
-    named = re.findall(r"`([\w/]+\.py)?::(\w+)`", text)
-    assert len(named) > 30
+    named = re.findall(r"`([\w/]+\.py)?::(\w+)`", ERRATA)
+    assert len(named) > 40
     for path, function in named:
         file = path or file
         source = (ROOT / "tests" / file).read_text(encoding="utf-8")
         assert f"def {function}(" in source, f"{file}::{function}"
+
+
+def test_every_entry_of_the_errata_shows_something():
+    """A test, the entry above ("the same"), or a page."""
+    rows = [line for line in ERRATA.splitlines() if line.startswith("|")]
+    rows = [line for line in rows if not re.match(r"\| (?:printed|found) |\|:--", line)]
+    assert len(rows) > 35
+    for row in rows:
+        shown = re.split(r"(?<!\\)\|", row)[-2].strip()
+        assert "::" in shown or shown == "the same" or ".md" in shown, row
+
+
+def test_the_tests_written_for_the_errata_are_cited_there():
+    source = (ROOT / "tests" / "docs" / "test_errata.py").read_text(encoding="utf-8")
+    for name in re.findall(r"^def (test_\w+)\(", source, re.MULTILINE):
+        assert f"::{name}`" in ERRATA, name

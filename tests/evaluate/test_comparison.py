@@ -10,20 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pronk
-from pronk.evaluate.comparison import (
-    RECORDS,
-    Comparison,
-    Contender,
-    RunError,
-    Spread,
-    cut,
-    inspect,
-    load_results,
-    marked_rows,
-    one_run,
-    results,
-)
+from pronk.evaluate import runs as module
+from pronk.evaluate.comparison import RECORDS, Comparison, Contender, inspect
+from pronk.evaluate.runs import RunError, cut, marked_rows, one_run
 from pronk.evaluate.study import Store, run
+from pronk.evaluate.summaries import Spread, load_results, results
 from pronk.streams import FileStream, MinMax
 
 ROWS = 450
@@ -47,7 +38,7 @@ def file(tmp_path_factory, data):
 
 def comparison(file, target="y", names=("pkawv-taylor", "fogd"), **choices):
     stream = FileStream(file, target, drop=[{"y": "word", "word": "y"}[target]])
-    rows, digest = inspect(stream)
+    rows, unlabelled, digest = inspect(stream)
     return Comparison(
         file=str(file),
         digest=digest,
@@ -56,6 +47,7 @@ def comparison(file, target="y", names=("pkawv-taylor", "fogd"), **choices):
         reason=stream.reason,
         columns=stream.columns,
         rows=rows,
+        unlabelled=unlabelled,
         contenders=[Contender(name, name) for name in names],
         drop=[{"y": "word", "word": "y"}[target]],
         **{"runs": 2, **choices},
@@ -173,8 +165,6 @@ def test_a_failed_run_says_which(file):
 def test_warnings_become_notes(file, monkeypatch):
     import warnings
 
-    from pronk.evaluate import comparison as module
-
     plain = module._walk
 
     def noisy(job):
@@ -193,7 +183,7 @@ def test_spreads():
 
 
 @pytest.mark.parametrize(
-    "content, words", [(None, "has no comparison.json"), ("{", "cannot be read"), ("{}", "read")]
+    "content, words", [(None, "has no comparison.json"), ("{", "is damaged"), ("{}", "damaged")]
 )
 def test_a_directory_without_results_is_refused(tmp_path, content, words):
     if content is not None:

@@ -109,7 +109,7 @@ def test_losses_are_computed_once_a_block(data):
 
 
 def test_a_long_block_is_given_in_pieces(monkeypatch):
-    monkeypatch.setattr("pronk.evaluate.validation.PIECE", 300)
+    monkeypatch.setattr("pronk.evaluate.rows.PIECE", 300)
     model = Counting()
     list(progressive(model, next(drifting(N))))
     assert model.calls == [300, 300, 300, 100]
@@ -365,3 +365,56 @@ def test_a_state_is_taken_after_the_predictions_were(data):
     evaluation.feed(*data)
     with pytest.raises(ValueError, match="record"):
         evaluation.to_state()
+
+
+# -- a bar -------------------------------------------------------------------------------------
+
+
+def test_a_bar_goes_to_stderr_and_changes_nothing(data, capsys, monkeypatch):
+    monkeypatch.setattr("pronk.evaluate.progress.PAUSE", 0.0)
+    X, y = data
+    plain = list(progressive(learner(), blocks(X, y, 300), every=100, memory=False))
+    shown = list(
+        progressive(learner(), blocks(X, y, 300), every=100, memory=False, progress="always")
+    )
+    out, err = capsys.readouterr()
+    assert out == "" and "1,000 rows" in err and "100%" in err and "mse 0." in err
+    assert [r.metrics for r in shown] == [r.metrics for r in plain]
+
+
+def test_without_a_terminal_there_is_no_bar(data, capsys):
+    list(progressive(learner(), data, progress=True))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_asks_the_stream_for_its_length(data, capsys, monkeypatch):
+    monkeypatch.setattr("pronk.evaluate.progress.PAUSE", 0.0)
+
+    class Stream(list):
+        def expected_rows(self):
+            return 2 * N
+
+    list(progressive(Counting(), iter([data]), progress="always"))
+    assert "%" not in capsys.readouterr().err
+    list(progressive(Counting(), Stream([data]), progress="always"))
+    assert "50%" in capsys.readouterr().err
+
+
+def test_a_bar_is_put_away_when_the_reader_leaves_or_the_model_fails(data, capsys):
+    X, y = data
+    for _ in progressive(learner(), blocks(X, y, 300), every=100, progress="always"):
+        break
+    assert capsys.readouterr().err.endswith("\x1b[2K")  # the line is empty again
+    with pytest.raises(ValueError, match="one label a row"):
+        list(progressive(learner(), [(X, y[:-1])], progress="always"))
+
+
+def test_a_record_at_any_moment(data):
+    X, y = data
+    evaluation = Evaluation(Counting(), "mse")
+    assert evaluation.feed(X[:400], y[:400]) == []
+    record = evaluation.record()
+    assert record.rows == 400 and record.metrics == evaluation.metrics
+    evaluation.feed(X[400:], y[400:])
+    assert evaluation.record().rows == N
+    assert evaluation.finish() is None  # it was just told

@@ -9,7 +9,7 @@ import pytest
 from pronk.evaluate import study
 from pronk.evaluate.study import Job, Store, perform, run
 
-JOB = Job("row", "set", "comparison:one_run", 3, {"alpha": 0.5}, {"file": "a.csv"})
+JOB = Job("row", "set", "runs:one_run", 3, {"alpha": 0.5}, {"file": "a.csv"})
 
 
 def jobs(count):
@@ -58,6 +58,7 @@ def test_half_a_line_is_ignored_and_does_not_harm_the_next(tmp_path):
     assert [again.get(job)["result"]["x"] for job in (first, second)] == [1, 2]
     path.write_bytes(path.read_bytes() + b"\xff\xfe[1]\n")
     assert Store(path).get(second) is not None
+    assert (store.damaged, Store(path).damaged) == (1, 2)
 
 
 def test_two_stores_on_one_file_lose_nothing(tmp_path):
@@ -106,8 +107,8 @@ def test_jobs_of_one_view_follow_each_other(tmp_path, performed):
 def test_a_job_has_one_thread(monkeypatch):
     from threadpoolctl import threadpool_info
 
-    from pronk.evaluate import comparison
+    from pronk.evaluate import runs
 
     threads = lambda job: {"threads": [pool["num_threads"] for pool in threadpool_info()]}  # noqa: E731
-    monkeypatch.setattr(comparison, "one_run", threads)
+    monkeypatch.setattr(runs, "one_run", threads)
     assert set(perform(JOB)["threads"]) <= {1}

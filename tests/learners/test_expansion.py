@@ -25,7 +25,7 @@ from pronk import (
     Matern,
     Polynomial,
 )
-from pronk.engines import expansion, maintenance
+from pronk.engines import expansion, merging, support
 
 CLOSE = dict(rtol=1e-8, atol=1e-8)
 EXPECTED = {"check_requires_y_none": "y=None is refused, in words of pronk's own"}
@@ -410,7 +410,7 @@ def test_a_point_that_is_never_replaced_fades_to_nothing():
     learner.partial_fit(np.zeros((1, 1)), [1])
     engine = learner._model.models[0]
     for _ in range(10_000):
-        maintenance.shrink(engine._support, 0.9)
+        support.shrink(engine._support, 0.9)
     assert engine.weights == 0.0
     learner.partial_fit(np.zeros((1, 1)), [1])
     assert learner.decision_function(np.zeros((1, 1))) == pytest.approx(0.1)
@@ -452,7 +452,7 @@ def test_duplicates_merge_into_one():
 @pytest.mark.parametrize("ratio", [1.0, 1.001, 1.5, 4.0, 100.0])
 @pytest.mark.parametrize("distance", [0.0, 1e-9, 0.1, 1.0, 1.999, 2.0, 2.001, 3.0, 8.0, 60.0])
 def test_merging_two_points_is_the_best_on_their_line(ratio, distance):
-    g, a, loss = maintenance.merged(1.0, ratio, distance)
+    g, a, loss = merging.merged(1.0, ratio, distance)
     h = np.linspace(0.0, 1.0, 20001)
     s = np.exp(-distance * h**2) + ratio * np.exp(-distance * (1 - h) ** 2)
     assert a == pytest.approx(s.max(), rel=1e-7) and a >= s.max() * (1 - 1e-15)
@@ -464,7 +464,7 @@ def test_the_merging_loss_grows_with_distance_and_weight():
     """What lets the search for a partner pass over most candidates."""
     ratios = np.geomspace(1, 1e4, 60)
     distances = np.geomspace(1e-3, 20, 60)
-    loss = np.array([[maintenance.merged(1.0, r, d)[2] for d in distances] for r in ratios])
+    loss = np.array([[merging.merged(1.0, r, d)[2] for d in distances] for r in ratios])
     noise = 1e-14 * ratios**2
     assert (np.diff(loss, axis=0) >= -noise[1:, None]).all()
     assert (np.diff(loss, axis=1) >= -noise[:, None]).all()

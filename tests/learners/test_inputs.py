@@ -97,6 +97,15 @@ def test_rows_that_overflow_an_unbounded_kernel_are_refused(data, kernel):
     assert learner.n_seen_ == 5
 
 
+def test_a_refused_row_leaves_no_keys_behind():
+    learner = pronk.make("pkawv-nystrom", random_state=0)
+    with pytest.raises(ValueError, match="NaN"):
+        learner.learn_one({"a": np.nan}, 1.0)
+    learner.learn_one({"b": 1.0}, 1.0)
+    with pytest.raises(ValueError, match="missing"):
+        learner.learn_one({"a": 1.0}, 1.0)
+
+
 def test_one_row_as_a_dict_or_a_vector():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 2))

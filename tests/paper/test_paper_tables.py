@@ -101,6 +101,17 @@ def test_the_search_finds_the_better_parameters(sets):
     assert result["params"] == grid[1] and len(result["scores"]) == 2
 
 
+def test_a_choice_in_hindsight_has_the_least_error_of_a_whole_pass(sets):
+    grid = [{"eta": 0.05, "precision": 0.01}, {"eta": 1.0, "precision": 1.0}]
+    settings = {"algorithm": "fogd", "params": {"n_features": 20}, "grid": grid, "online": True}
+    result = work.select(Job("row", "cod-rna", "work:select", 4, settings, view(data="cod-rna")))
+    for params, score in zip(grid, result["scores"], strict=True):
+        one = {"algorithm": "fogd", "params": {"n_features": 20, **params}}
+        job = Job("row", "cod-rna", "work:online", 4, one, view(data="cod-rna"))
+        assert work.online(job)["loss"] == score
+    assert result["params"] == grid[int(np.argmin(result["scores"]))]
+
+
 def test_precision_and_bandwidth():
     r2 = 3.0
     k = pronk.Gaussian(work.bandwidth(0.7))(np.zeros((1, 1)), np.full((1, 1), math.sqrt(r2)))
@@ -220,6 +231,12 @@ def test_the_command_writes_page_and_records(sets, tmp_path, capsys, monkeypatch
     assert call(*arguments, "--out", "o") == 0
     assert len((tmp_path / "o" / "pros-n-kons-1.jsonl").read_text().splitlines()) == lines
     capsys.readouterr()
+    assert call(*arguments, "--out", "o", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["name"] == "pros-n-kons-1" and told["pages"] == ["o/pros-n-kons-1.md"]
+    table, *_ = told["tables"]
+    assert all(len(row) == len(table["header"]) for row in table["rows"])
+    assert any("CON-KONS" in row for row in table["rows"])
 
 
 @pytest.mark.parametrize(
@@ -251,6 +268,8 @@ def test_a_missing_set_is_one_line(sets, tmp_path, capsys, monkeypatch):
 def test_without_a_name_the_tables_are_listed(capsys):
     assert call() == 0
     assert all(name in capsys.readouterr().out for name in ["pkawv-3"])
+    assert call("--json") == 0
+    assert "greedy" in json.loads(capsys.readouterr().out)["pkawv-3"]["title"]
 
 
 @pytest.mark.data
@@ -278,3 +297,15 @@ def test_dictionary_sizes_in_the_definition_are_those_of_the_learner(sets):
         job = Job("size", "casp", "readings:dictionary", seed,
                   {"bandwidth": 0.5, "power": 0.5}, view(data="casp"))  # fmt: skip
         assert readings.dictionary(job)["size"] == learner.size_
+
+
+def test_kors_of_public_code_two_ways(sets):
+    params = {"bandwidth": 0.5, "clip": 1.0, "gamma": 1.0, "beta": 1.0, "epsilon": 0.5}
+    sizes = []
+    for seed in range(3):
+        learned = readings.online(casp("con-kons", seed, params=params))
+        settings = {"bandwidth": 0.5, "power": 1.0}
+        job = Job("size", "casp", "readings:dictionary", seed, settings, view(data="casp"))
+        assert learned["size"] == readings.dictionary(job)["size"]
+        sizes.append((learned["size"], work.online(casp("con-kons", seed, params=params))["size"]))
+    assert all(public < defined for public, defined in sizes)

@@ -12,12 +12,13 @@ pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 pytest.importorskip("matplotlib")
 
-from pronk.evaluate.comparison import Comparison, Contender, results
+from pronk.evaluate.comparison import Comparison, Contender
 from pronk.evaluate.study import Store
+from pronk.evaluate.summaries import results
 from pronk.report import html, write_figures, write_report
 from pronk.report.charts import dash, line_chart, trade_off
-from pronk.report.page import command
 from pronk.report.series import charts
+from pronk.report.settings import command
 from pronk.report.text import mean_and_deviation, microseconds
 
 NASTY = "</script><script>alert(1)</script>&\"'<b>"
@@ -124,6 +125,28 @@ def test_settings_and_versions_are_told(page, found):
     assert command(found.comparison) in page.text
 
 
+def test_the_command_says_how_rows_were_prepared(found):
+    from dataclasses import replace
+
+    from pronk.report.settings import settings
+
+    chosen = replace(
+        found.comparison, only=["a", "b"], categorical=["b"], encoding="onehot", slots=5,
+        missing="mean", header=False, query="select 1", unlabelled=7,
+        contenders=[Contender("online-kernel", "online-kernel", {}, "none")],
+    )  # fmt: skip
+    said = command(chosen)
+    for text in (
+        "--columns a,b", "--categorical b --encoding onehot --slots 5", "--missing mean",
+        "--no-header", "--query 'select 1'",
+    ):  # fmt: skip
+        assert text in said
+    assert "--scale" not in said and "--scale minmax" in command(found.comparison)
+    settings = "".join(settings(replace(found, comparison=chosen)))
+    for text in ("7 without a label", "5 slots each", "the mean", "minmax; none for online-kernel"):
+        assert text in settings
+
+
 def test_names_cannot_break_the_page(page):
     assert page.tags.count("script") == 3
     assert not any(script.strip() == "alert(1)" for script in page.scripts)
@@ -175,6 +198,28 @@ def test_what_is_not_positive_is_drawn_on_a_plain_axis(tmp_path):
     assert not drawn["loss"].log_y and not drawn["regret"].log_y and drawn["memory"].log_y
     scale = trade_off(shifted, ["one", "two"])["layer"][0]["encoding"]["y"]["scale"]
     assert scale["type"] == "linear"
+
+
+def test_a_learner_gone_astray_leaves_the_others_room(tmp_path):
+    straight = made(tmp_path, labels=("one", "two", "three"))
+    (tmp_path / "wild").mkdir()
+    store = Store(tmp_path / "wild" / "records.jsonl")
+    wild = [1.0, 1e3, 1e100, 1e200, 1e250, 1e300]
+    for i, job in enumerate(straight.comparison.jobs()):
+        record = Store(tmp_path / "records.jsonl").get(job)["result"]
+        if job.label == "three":
+            values = [(1 + i) * value for value in wild]
+            record["curve"]["metrics"]["mse"] = record["curve"]["windowed"]["mse"] = values
+            record["metrics"]["mse"] = values[-1]
+        store.add(job, record)
+    found = results(straight.comparison, store)
+    loss = next(chart for chart in charts(found) if chart.name == "loss")
+    assert loss.caption.endswith("are not drawn.") and np.nanmax(loss.series[2].mean) < 100
+    assert "not drawn." not in next(c for c in charts(straight) if c.name == "loss").caption
+    (drawn,) = trade_off(found, ["one", "two", "three"])["datasets"].values()
+    assert [value["learner"] for value in drawn] == ["one", "two"]
+    assert "e+300" in Page(html(found)).text
+    write_figures(found, tmp_path / "figures")
 
 
 def test_classification_one_run(tmp_path):
@@ -238,6 +283,7 @@ def test_figures_are_made_twice_the_same(found, tmp_path):
     [
         (0.06431, 0.000123, "0.06431 ± 0.00012"),
         (0.06431, None, "0.06431"),
+        (0.06431, 0.0, "0.06431 ± 0"),
         (1234.5, 20.0, "1,234 ± 20"),
         (1e-7, 1e-9, "1.00e-07 ± 1e-09"),
         (float("inf"), None, "inf"),

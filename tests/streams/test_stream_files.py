@@ -9,7 +9,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pronk.streams import FileStream, StreamError
-from pronk.streams import sources as module
+from pronk.streams.sources import text as module
 
 ROWS = 1000
 
@@ -137,6 +137,9 @@ def test_other_separators(tmp_path):
     with pytest.raises(StreamError, match=r"separated by ';'.*--delimiter"):
         FileStream(path, "y")
     assert FileStream(path, "y", delimiter=";").columns == ["a"]
+    for wrong in (";;", "§", '"'):
+        with pytest.raises(StreamError, match="--delimiter must be one ASCII character"):
+            FileStream(path, "y", delimiter=wrong)
     tabs = tmp_path / "data.tsv"
     tabs.write_text("a\ty\n1\t0.5\n")
     assert FileStream(tabs, "y").columns == ["a"]

@@ -3,8 +3,12 @@
 import gzip
 import io
 import json
+import os
+import sqlite3
 import sys
+import threading
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
@@ -13,8 +17,9 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pronk.streams import FileStream, StreamError
-from pronk.streams import sources as module
-from pronk.streams.files import code
+from pronk.streams.sources import text as module
+from pronk.streams.sources.sql import SQLSource
+from pronk.streams.values import code
 
 ROWS = 500
 #: The number of a category, which saved models rely on.
@@ -231,6 +236,42 @@ def test_standard_input_keeps_a_bounded_start(tmp_path, monkeypatch, content):
         list(stream)
 
 
+@pytest.fixture
+def pipe(tmp_path):
+    """A function that makes a named pipe, into which a thread writes some bytes once."""
+    if not hasattr(os, "mkfifo"):
+        pytest.skip("the system has no named pipes")
+    threads = []
+
+    def make(name, data):
+        path = tmp_path / name
+        os.mkfifo(path)
+        threads.append(threading.Thread(target=path.write_bytes, args=[data], daemon=True))
+        threads[-1].start()
+        return path
+
+    yield make
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("name", ["pipe", "pipe.csv", "pipe.ndjson"])
+def test_a_named_pipe_is_read_once(tmp_path, pipe, content, name):
+    kind = "d.ndjson" if name.endswith("ndjson") else "d.csv"
+    path = pipe(name, write(tmp_path / kind, content).read_bytes())
+    stream = FileStream(path, "y", drop=["city"], rows=64)
+    np.testing.assert_array_equal(rows_of(stream)[0], expected(content)[0])
+    np.testing.assert_array_equal(rows_of(stream.blocks(64))[0], expected(content)[0][64:])
+
+
+@pytest.mark.parametrize("name", ["pipe.parquet", "pipe.libsvm", "pipe.csv.gz"])
+def test_a_named_pipe_brings_only_plain_text(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(StreamError, match=f"{name} is a pipe, .* only plain CSV or NDJSON"):
+        FileStream(tmp_path / name, "y")
+
+
 def test_a_broken_line_of_json_is_named(tmp_path):
     path = tmp_path / "d.ndjson"
     path.write_text('{"a": 1, "y": 0.5}\n' * 5 + '{"a": "x", "y": 0.5}\n')
@@ -245,7 +286,6 @@ def test_a_broken_line_of_json_is_named(tmp_path):
 
 
 def test_a_query_of_duckdb(tmp_path, content):
-    duckdb = pytest.importorskip("duckdb")
     database = tmp_path / "data.duckdb"
     with duckdb.connect(str(database)) as connection:
         connection.register("given", content)
@@ -264,15 +304,44 @@ def test_a_query_of_duckdb(tmp_path, content):
 
 
 def test_a_query_through_adbc(tmp_path):
-    pytest.importorskip("adbc_driver_sqlite")
-    import sqlite3
-
     with sqlite3.connect(tmp_path / "data.sqlite") as connection:
         connection.execute("CREATE TABLE t (a REAL, y REAL)")
         connection.executemany("INSERT INTO t VALUES (?, ?)", [(i, i / 2) for i in range(99)])
     database = f"adbc:adbc_driver_sqlite:{tmp_path / 'data.sqlite'}"
     X, y = rows_of(FileStream(database, "y", query="SELECT a, y FROM t ORDER BY a"))
     assert X[:, 0].tolist() == list(range(99)) and y[-1] == 49
+
+
+@pytest.mark.parametrize(
+    "database, words",
+    [
+        ("adbc:", "'adbc:' names no driver"),
+        ("adbc:adbc_driver_none:x", "pip install adbc-driver-none"),
+        ("adbc:adbc_driver_sqlite:no/where.sqlite", "--query: .*no/where.sqlite"),
+    ],
+)
+def test_a_database_that_cannot_be_opened(database, words):
+    with pytest.raises(StreamError, match=words):
+        FileStream(database, "y", query="SELECT 1 AS a, 2 AS y")
+
+
+@pytest.mark.parametrize(
+    "database, query",
+    [(":memory:", ""), ("adbc:adbc_driver_sqlite", "CREATE TABLE t (a REAL)")],
+)
+def test_a_statement_that_is_no_query(database, query):
+    with pytest.raises(StreamError, match="--query: the statement gives no rows"):
+        FileStream(database, "y", query=query)
+
+
+def test_a_query_installs_nothing(tmp_path):
+    path = tmp_path / "data.sqlite"  # DuckDB has an extension for these, which it would fetch
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE t (a REAL, y REAL)")
+    with pytest.raises(StreamError, match=r"--query: |no rows"):
+        FileStream(path, "y", query="SELECT * FROM t")
+    source = SQLSource(":memory:", "SELECT current_setting('autoinstall_known_extensions') AS a")
+    assert [batch["a"].to_pylist() for batch in source.batches({"a": pa.bool_()})] == [[False]]
 
 
 def test_a_missing_package_is_named(monkeypatch):

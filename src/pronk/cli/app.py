@@ -10,11 +10,32 @@ from typing import Annotated
 import typer
 
 from pronk._version import __version__
-from pronk.cli.compare import compare, report_again
+from pronk.cli.compare import compare
 from pronk.cli.data import data
 from pronk.cli.errors import report
-from pronk.cli.options import Encoding, Missing, Scale, Task
+from pronk.cli.options import (
+    DEFAULT_ALGORITHM,
+    AsJSON,
+    CategoricalColumns,
+    Columns,
+    Delimiter,
+    Drop,
+    Encoding,
+    EncodingOption,
+    Limit,
+    Missing,
+    MissingOption,
+    NoHeader,
+    Query,
+    Scale,
+    ScaleOption,
+    Slots,
+    Task,
+    column_names,
+    scale_of,
+)
 from pronk.cli.paper import paper
+from pronk.cli.report import report_again
 
 EXIT_CODES = """\b
 Exit codes:
@@ -25,9 +46,6 @@ Exit codes:
   143  stopped by SIGTERM; with --checkpoint after a snapshot
 """
 
-#: What runs when no algorithm is named.
-DEFAULT_ALGORITHM = "online-kernel"
-
 app = typer.Typer(
     help="Learn from streams with kernels: one pass, predict then learn.",
     epilog=EXIT_CODES,
@@ -37,26 +55,13 @@ app = typer.Typer(
 )
 
 
-JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 FILE = (
     "CSV, NDJSON, LIBSVM (also .gz), Parquet or Arrow file; a directory or pattern of them; "
     "- for standard input."
 )
-Query = Annotated[
-    str | None,
-    typer.Option(metavar="SQL", help="Rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
-]
-Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many rows.")]
-Delimiter = Annotated[
-    str | None, typer.Option(metavar="CHARACTER", help="Of a CSV file, if it is not a comma.")
-]
+#: Text, not a path: the address of a database may have two slashes.
+Input = Annotated[str, typer.Argument(metavar="FILE", help=FILE)]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of everything random.")]
-
-
-def _scale_of(algorithm: str, chosen: Scale | None) -> str:
-    if chosen is not None:
-        return chosen.value
-    return "none" if algorithm == DEFAULT_ALGORITHM else Scale.minmax.value
 
 
 def _algorithm_names(incomplete: str) -> list[str]:
@@ -90,7 +95,7 @@ def demo(
         int, typer.Option(min=1000, metavar="N", help="Rows of the generated stream.")
     ] = 200_000,
     seed: Seed = 0,
-    json: JSON = False,
+    json: AsJSON = False,
 ) -> None:
     """Race several learners over a generated stream that drifts and jumps."""
     from pronk.cli.demo import run_demo
@@ -100,7 +105,7 @@ def demo(
 
 @app.command(epilog=EXIT_CODES)
 def run(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE)],
+    file: Input,
     algorithm: Annotated[
         str,
         typer.Option(
@@ -126,32 +131,13 @@ def run(
             "--param", "-p", metavar="KEY=VALUE", help="A parameter: alpha=0.1, bandwidth=2, .."
         ),
     ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN,..", help="Use these columns only, in this order."),
-    ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out.")
-    ] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column of categories.")
-    ] = None,
-    encoding: Annotated[
-        Encoding, typer.Option(help="Slots of categories: by a hash, or as they come.")
-    ] = Encoding.hash,
-    slots: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Columns that a categorical column becomes.")
-    ] = 32,
-    missing: Annotated[
-        Missing, typer.Option(help="A missing value: an error, or the mean so far.")
-    ] = Missing.error,
-    scale: Annotated[
-        Scale | None,
-        typer.Option(
-            help="Scale columns as the stream goes: to [-1/2, 1/2], to deviation 1, by quartiles. "
-            "By default minmax, and none for the learner without parameters, which scales itself.",
-        ),
-    ] = None,
+    columns: Columns = None,
+    drop: Drop = None,
+    categorical: CategoricalColumns = None,
+    encoding: EncodingOption = Encoding.hash,
+    slots: Slots = 32,
+    missing: MissingOption = Missing.error,
+    scale: ScaleOption = None,
     no_scale: Annotated[bool, typer.Option("--no-scale", help="The same as --scale none.")] = False,
     save: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Save the model (with its scaling).")
@@ -169,17 +155,21 @@ def run(
     ] = 100_000,
     limit: Limit = None,
     delimiter: Delimiter = None,
+    no_header: NoHeader = False,
     query: Query = None,
     seed: Seed = 0,
-    json: JSON = False,
+    json: AsJSON = False,
 ) -> None:
     """Walk a file once: predict each row, then learn it; show loss, time and size.
 
     A row without a label is predicted only.
     """
-    from pronk.cli.run import Job, run_job
+    from pronk.cli.job import Job
+    from pronk.cli.run import run_job
 
-    names = [name for text in columns or () for name in text.split(",")]
+    names = column_names(columns)
+    if no_scale:
+        scale = Scale.none
     run_job(
         Job(
             file=file,
@@ -193,13 +183,14 @@ def run(
             encoding=encoding.value,
             slots=slots,
             missing=missing.value,
-            scale="none" if no_scale else _scale_of(algorithm, scale),
+            scale=scale_of(algorithm) if scale is None else scale.value,
             save=save,
             predictions=predictions,
             checkpoint=checkpoint,
             every=every,
             limit=limit,
             delimiter=delimiter,
+            header=not no_header,
             query=query,
             seed=seed,
         ),
@@ -213,7 +204,7 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A saved model, or 
 @app.command(epilog=EXIT_CODES)
 def predict(
     model: Model,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help=FILE)],
+    file: Input,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -229,6 +220,7 @@ def predict(
     ] = None,
     limit: Limit = None,
     delimiter: Delimiter = None,
+    no_header: NoHeader = False,
     query: Query = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print JSON: a summary, or an object a row.")
@@ -244,13 +236,14 @@ def predict(
         target=target,
         limit=limit,
         delimiter=delimiter,
+        header=not no_header,
         query=query,
         as_json=json,
     )
 
 
 @app.command(epilog=EXIT_CODES)
-def inspect(model: Model, json: JSON = False) -> None:
+def inspect(model: Model, json: AsJSON = False) -> None:
     """Tell what a saved model or a checkpoint is: sizes, settings, certificate."""
     from pronk.cli.inspection import inspect_file
 
@@ -258,7 +251,7 @@ def inspect(model: Model, json: JSON = False) -> None:
 
 
 @app.command()
-def algorithms(json: JSON = False) -> None:
+def algorithms(json: AsJSON = False) -> None:
     """List the algorithms with their cost a row and their papers."""
     from pronk.cli.listing import list_algorithms
 

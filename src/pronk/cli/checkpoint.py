@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from pronk.cli.errors import CommandError
 from pronk.estimators import storage
-from pronk.streams.sources import files_in_order
+from pronk.streams.sources import files_in_order, reads_once
 
 #: Bytes at the start of an input file that must be the same when a run goes on.
 _HEAD = 1 << 16
@@ -104,10 +104,11 @@ class Checkpoint:
         )
 
 
-def fingerprint(path: Path, query: str | None) -> Any:
+def fingerprint(name: str, query: str | None) -> Any:
     """What tells whether an input is the one of a snapshot: sizes, and a hash of the start."""
-    if query is not None or str(path) == "-":
+    if query is not None or reads_once(name):
         return None
+    path = Path(name)
     files = [path] if path.is_file() else files_in_order(path)
     with files[0].open("rb") as file:
         head = file.read(_HEAD)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-JSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+from pronk.cli.options import AsJSON
 
 data = typer.Typer(help="The papers' data sets: list them, fetch them, check them.")
 
@@ -19,7 +19,7 @@ def sets(context: typer.Context) -> None:
 
 
 @data.command("list")
-def list_sets(json: JSON = False) -> None:
+def list_sets(json: AsJSON = False) -> None:
     """List the data sets and where they are."""
     from rich.table import Table
 
@@ -65,7 +65,7 @@ def check(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]..", help="All that are here, if none.")
     ] = None,
-    json: JSON = False,
+    json: AsJSON = False,
 ) -> None:
     """Verify the checksums of data sets; the exit code is 1 where one is missing or differs."""
     from pronk.cli import screen
@@ -112,24 +112,30 @@ def fetch(
         typer.Option("--from", metavar="URL", help="A directory that holds files of these names."),
     ] = None,
     again: Annotated[bool, typer.Option("--again", help="Even if it is here.")] = False,
+    json: AsJSON = False,
 ) -> None:
     """Download data sets from their original public sources, verify and store them."""
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
 
     from pronk.cli import screen
     from pronk.paper.data import find, locate
     from pronk.paper.fetch import fetch as download
 
-    console, messages = screen.output(), screen.messages()
+    messages = screen.messages()
+    console = messages if json else screen.output()
+    stored: dict[str, dict[str, Any]] = {}
     for dataset in [find(name) for name in names]:
-        if locate(dataset) and not again:
+        here = locate(dataset)
+        if here and not again:
+            stored[dataset.name] = {"files": here, "fetched": False}
             console.print(f"{dataset.name} is here already")
             continue
         columns = (
             TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
         )  # fmt: skip
-        with Progress(
-            *columns, console=messages, transient=True, disable=not messages.is_terminal
-        ) as bars:
+        with screen.bars(messages, *columns) as bars:
             path = download(dataset, _Bars(bars), mirror)
+        stored[dataset.name] = {"files": [path], "fetched": True}
         console.print(f"{dataset.name}: verified and stored as {path}", markup=False)
+    if json:
+        screen.print_json(stored)

@@ -1,8 +1,16 @@
-"""Choices that several commands have."""
+"""Choices and options that several commands have."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+#: What runs when no algorithm is named. It scales its columns itself.
+DEFAULT_ALGORITHM = "online-kernel"
 
 
 class Task(StrEnum):
@@ -41,3 +49,57 @@ class Order(StrEnum):
 
     given = "given"
     random = "random"
+
+
+def scale_of(algorithm: str) -> str:
+    """The scaling of an algorithm where none is chosen."""
+    return Scale.none.value if algorithm == DEFAULT_ALGORITHM else Scale.minmax.value
+
+
+def column_names(texts: Sequence[str] | None) -> list[str]:
+    """The names in ``--columns a,b --columns c``."""
+    return [name for text in texts or () for name in text.split(",")]
+
+
+# -- how rows are read and prepared --------------------------------------------------------------
+
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN,..", help="Use these columns only, in this order."),
+]
+Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out.")]
+CategoricalColumns = Annotated[
+    list[str] | None, typer.Option(metavar="COLUMN", help="A column of categories.")
+]
+EncodingOption = Annotated[
+    Encoding, typer.Option(help="Slots of categories: by a hash, or as they come.")
+]
+Slots = Annotated[
+    int, typer.Option(min=2, metavar="N", help="Columns that a categorical column becomes.")
+]
+MissingOption = Annotated[
+    Missing, typer.Option(help="A missing value: an error, or the mean so far.")
+]
+ScaleOption = Annotated[
+    Scale | None,
+    typer.Option(
+        help="Scale columns as the stream goes: to [-1/2, 1/2], to deviation 1, by quartiles. "
+        "By default minmax, and none for the learner without parameters, which scales itself.",
+    ),
+]
+Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many rows.")]
+Delimiter = Annotated[
+    str | None, typer.Option(metavar="CHARACTER", help="Of a CSV file, if it is not a comma.")
+]
+NoHeader = Annotated[
+    bool, typer.Option("--no-header", help="A CSV file has no names; they are x0, x1, ..")
+]
+Query = Annotated[
+    str | None,
+    typer.Option(metavar="SQL", help="Rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
+]
+
+# -- what comes out ------------------------------------------------------------------------------
+
+AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
+Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Write figures as PNG and SVG.")]

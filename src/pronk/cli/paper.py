@@ -7,6 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from pronk.cli.errors import CommandError
+from pronk.cli.options import AsJSON
+
 
 def paper(
     name: Annotated[
@@ -30,67 +33,104 @@ def paper(
         bool, typer.Option("--write-docs", help="Also write the page to docs/results.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again what was run before.")] = False,
+    json: AsJSON = False,
 ) -> None:
     """Make a table or figure of a paper again. Interrupted runs go on where they stopped."""
     from pronk.paper import Options, experiment
 
     if name is None:
-        _list()
+        _list(json)
         return
     chosen = experiment(name)
     docs = Path("docs") / "results"
     if write_docs and not docs.parent.is_dir():
         raise typer.BadParameter("there is no directory docs here", param_hint="--write-docs")
     options = Options(quick=quick, runs=runs, data=tuple(data or ()))
-    _make(chosen, options, jobs, out, docs if write_docs else None, fresh)
+    _make(chosen, options, jobs, out, docs if write_docs else None, fresh, json)
 
 
-def _list() -> None:
+def _list(as_json: bool) -> None:
     from pronk.cli import screen
     from pronk.paper import EXPERIMENTS, experiment
 
+    if as_json:
+        screen.print_json({name: {"title": experiment(name).title} for name in EXPERIMENTS})
+        return
     console = screen.output()
     for name in EXPERIMENTS:
         console.print(f"{name:<14} {experiment(name).title}", markup=False)
 
 
 def _make(
-    chosen: Any, options: Any, workers: int, out: Path, docs: Path | None, fresh: bool
+    chosen: Any,
+    options: Any,
+    workers: int,
+    out: Path,
+    docs: Path | None,
+    fresh: bool,
+    as_json: bool,
 ) -> None:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from pronk.cli import screen
-    from pronk.paper.jobs import Store
     from pronk.paper.pages import command, markdown, run_experiment, write
 
-    out.mkdir(parents=True, exist_ok=True)
-    records_path = out / f"{chosen.name}.jsonl"
-    if fresh:
-        records_path.unlink(missing_ok=True)
-    messages = screen.messages()
+    store, messages = _store(out, chosen.name, fresh), screen.messages()
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
     )  # fmt: skip
-    with Progress(
-        *columns, console=messages, transient=True, disable=not messages.is_terminal
-    ) as bars:
+    with screen.bars(messages, *columns) as bars:
         bar = bars.add_task(chosen.name, total=None)
         records = run_experiment(
             chosen,
             options,
-            Store(records_path),
+            store,
             workers,
             started=lambda jobs: bars.update(bar, total=len(jobs), completed=0),
             done=lambda job, _: bars.update(
                 bar, advance=1, description=f"{job.group}: {job.label.replace('|', ' ')}"
             ),
         )
-    page = chosen.page(options, records)
-    _show(page)
-    text = markdown(page, command(chosen, options), records)
-    for directory in (out, docs):
-        if directory is not None:
-            messages.print(f"written: {write(page, text, chosen.name, directory)}", markup=False)
+    page, said = chosen.page(options, records), command(chosen, options)
+    text = markdown(page, said, records)
+    if not as_json:
+        _show(page)
+    paths = [write(page, text, chosen.name, place) for place in (out, docs) if place is not None]
+    if as_json:
+        screen.print_json(_as_dict(chosen.name, page, said, paths))
+    for path in paths:
+        messages.print(f"written: {path}", markup=False, soft_wrap=True)
+
+
+def _store(out: Path, name: str, fresh: bool) -> Any:
+    """The records of an experiment, after the first write into their directory."""
+    from pronk.paper.jobs import Store
+
+    path = out / f"{name}.jsonl"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            path.unlink(missing_ok=True)
+        path.open("ab").close()
+        return Store(path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise CommandError(f"--out: {str(out)!r} cannot be written: {reason}") from None
+
+
+def _as_dict(name: str, page: Any, command: str, paths: list[Path]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": page.title,
+        "intro": page.intro,
+        "tables": [
+            {"title": section.title, "header": section.header, "rows": section.rows}
+            for section in page.sections
+        ],
+        "notes": page.notes,
+        "command": command,
+        "pages": [str(path) for path in paths],
+    }
 
 
 def _show(page: Any) -> None:

@@ -21,12 +21,13 @@ from pronk.streams import FileStream, Scaled
 
 def predict_file(
     path: Path,
-    file: Path,
+    file: str,
     *,
     output: Path | None,
     target: str | None,
     limit: int | None,
     delimiter: str | None,
+    header: bool,
     query: str | None,
     as_json: bool,
 ) -> None:
@@ -34,10 +35,11 @@ def predict_file(
     model = storage.load(path)
     labels = predicts_labels(model, np.zeros(0))
     task = "classification" if labels else "regression"
-    stream = _open(model, file, task, target, limit, delimiter, query)
+    given = {"limit": limit, "delimiter": delimiter, "header": header, "query": query}
+    stream = _open(model, file, task, target, given)
     if len(stream.columns) != model.n_features_in_:
         raise CommandError(
-            f"{str(file)!r} has {len(stream.columns)} columns; the model has "
+            f"{file!r} has {len(stream.columns)} columns; the model has "
             f"{model.n_features_in_}, and no names to choose them by"
         )
     scored = stream.target is not None
@@ -68,7 +70,7 @@ def predict_file(
         screen.print_json(
             {
                 "model": str(path),
-                "file": str(file),
+                "file": file,
                 "rows": rows,
                 "task": task,
                 "target": stream.target,
@@ -83,14 +85,9 @@ def predict_file(
 
 
 def _open(
-    model: Any,
-    file: Path,
-    task: str,
-    target: str | None,
-    limit: int | None,
-    delimiter: str | None,
-    query: str | None,
+    model: Any, file: str, task: str, target: str | None, given: dict[str, Any]
 ) -> FileStream:
+    """The rows with the columns of the model, prepared as the model expects them."""
     names = getattr(model, "feature_names_in_", None)
     categorical: list[int] = model.categorical if isinstance(model, Scaled) else []
     return FileStream(
@@ -101,9 +98,7 @@ def _open(
         missing=model.missing if isinstance(model, Scaled) else "error",
         unlabelled=True,
         task=task,
-        limit=limit,
-        delimiter=delimiter,
-        query=query,
+        **given,
     )
 
 

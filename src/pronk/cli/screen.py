@@ -27,13 +27,24 @@ def messages() -> Console:
     return Console(stderr=True, highlight=False)
 
 
+def note(text: str, console: Console | None = None) -> None:
+    """One line that is no result."""
+    line = f"note: {' '.join(text.split())}"
+    (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)
+
+
+def bars(console: Console, *columns: Any) -> Any:
+    """Progress bars that vanish at the end; nothing where the console is no terminal."""
+    from rich.progress import Progress
+
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
 @contextmanager
 def warnings_as_notes(console: Console) -> Iterator[None]:
     """Show a warning as one line, above a progress bar if there is one."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: console.print(
-            f"note: {' '.join(str(message).split())}", style="yellow", markup=False
-        )
+        warnings.showwarning = lambda message, *_, **__: note(str(message), console)
         yield
 
 

@@ -1,10 +1,14 @@
-"""pronk's learners as river's: a dict a row, features that come and go.
+"""pronk's learners as river's: rows with names, features that come and go.
 
 A pronk learner has a fixed number of columns, a river model meets new features at any time. The
 wrapper keeps a table of names and columns. The names of the first learned row get the first
 columns, in sorted order, so that the order of a dict never matters; ``spare`` more columns wait,
 empty, for names that come later; names beyond those are ignored, with one warning. A feature that a
-row has not counts as 0, as in river's own linear models.
+row has not counts as 0, as in river's own linear models; a value that is NaN is refused.
+
+``learn_many`` takes a pandas frame and learns its rows in order: the model is the one that
+``learn_one`` row by row would give, up to rounding, at a fraction of the time. A frame is never a
+mini-batch with one averaged step.
 
 An empty column adds nothing to distances and inner products, so waiting columns change no
 prediction of a kernel learner. They cost time: the features of a Taylor embedding grow as
@@ -16,16 +20,22 @@ Needs the package river (``pip install 'pronk[river]'``).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from river import base
 from sklearn.base import clone
 
-from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.pkawv import PKAWVClassifier, PKAWVRegressor
+from pronk.estimators.regressor import OnlineRegressor
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Row = Mapping[Any, Any]
 
@@ -60,39 +70,36 @@ def wrap(
     raise TypeError(f"learner must be a pronk regressor or classifier, got {learner!r}")
 
 
+@dataclass(frozen=True)
 class _Columns:
-    """Which feature stands in which column."""
+    """Which feature stands in which column; a value, so that a refused row changes nothing."""
 
-    def __init__(self, features: Sequence[Any] | None, spare: int) -> None:
-        self.places: dict[Any, int] = {}
-        self.width = 0
-        self._fixed = features is not None
-        self._spare = spare
-        self._warned = False
-        if features is not None:
-            self.places = {name: i for i, name in enumerate(dict.fromkeys(features))}
-            self.width = len(self.places)
+    places: dict[Any, int]
+    width: int
+    spare: int
+    growing: bool  # whether new names are still of interest
 
-    def learn(self, x: Row) -> None:
-        """Give columns to names that are new."""
-        if self._fixed:
-            return
-        new = [name for name in x if name not in self.places]
+    @classmethod
+    def start(cls, features: Sequence[Any] | None, spare: int) -> _Columns:
+        places = {name: i for i, name in enumerate(dict.fromkeys(features or ()))}
+        return cls(places, len(places), spare, growing=features is None)
+
+    def with_names(self, names: Iterable[Any]) -> _Columns:
+        """These columns, and some for the names that are new."""
+        new = [name for name in names if name not in self.places] if self.growing else []
         if not new:
-            return
+            return self
         new.sort(key=lambda name: (type(name).__name__, name))
-        if not self.width:
-            self.width = len(new) + self._spare
-        for name in new:
-            if len(self.places) < self.width:
-                self.places[name] = len(self.places)
-            elif not self._warned:
-                self._warned = True
-                warnings.warn(
-                    f"feature {name!r} is ignored: all {self.width} columns are taken; give "
-                    "features=[..] or a larger spare=",
-                    stacklevel=4,
-                )
+        width = self.width or len(new) + self.spare
+        room = width - len(self.places)
+        if len(new) > room:
+            warnings.warn(
+                f"feature {new[room]!r} is ignored: all {width} columns are taken; give "
+                "features=[..] or a larger spare=",
+                stacklevel=3,
+            )
+        added = {name: len(self.places) + i for i, name in enumerate(new[:room])}
+        return _Columns({**self.places, **added}, width, self.spare, growing=len(new) <= room)
 
     def row(self, x: Row) -> NDArray[np.float64]:
         """A row of the learner; what is not in x is 0, what has no column is left out."""
@@ -104,27 +111,63 @@ class _Columns:
                 row[0, place] = value
         return row
 
+    def rows(self, X: pd.DataFrame) -> NDArray[np.float64]:
+        """The same for all rows of a frame."""
+        rows = np.zeros((len(X), self.width))
+        known = [name for name in X.columns if name in self.places]
+        rows[:, [self.places[name] for name in known]] = X[known].to_numpy(dtype=np.float64)
+        return rows
+
 
 class _Wrapped:
-    """What regressors and classifiers share."""
+    """A pronk learner, the columns of its features, and river's verbs on both.
 
-    learner: Any
-    features: Sequence[Any] | None
-    spare: int
+    What a regressor and a classifier do not share: the prediction before the first row, the type
+    of a target, probabilities.
+    """
 
-    def _set_up(self, learner: Any, features: Sequence[Any] | None, spare: int) -> None:
+    _before_the_first_row: Any = None
+
+    def __init__(
+        self, learner: OnlineLearner, features: Sequence[Any] | None = None, spare: int = 4
+    ) -> None:
         if spare < 0:
             raise ValueError(f"spare must be 0 or more, got {spare}")
         self.learner = learner
         self.features = features
         self.spare = spare
-        self._learner = clone(learner)
-        self._columns = _Columns(features, spare)
+        self._learner: Any = clone(learner)
+        self._columns = _Columns.start(features, spare)
 
-    def _learn(self, x: Row, y: Any) -> None:
-        self._columns.learn(x)
-        if self._columns.width:
-            self._learner.partial_fit(self._columns.row(x), [y])
+    def learn_one(self, x: Row, y: Any) -> None:
+        """Learn one row."""
+        columns = self._columns.with_names(x)
+        if columns.width:
+            self._learner.partial_fit(columns.row(x), [y])
+            self._columns = columns
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series[Any]) -> None:
+        """Learn the rows of a frame in order: what `learn_one` row by row does, but faster."""
+        columns = self._columns.with_names(X.columns)
+        if columns.width and len(X):
+            self._learner.partial_fit(columns.rows(X), y.tolist())
+            self._columns = columns
+
+    def predict_one(self, x: Row, **kwargs: Any) -> Any:
+        """Predict one row; 0 (regressors) or None before the first row is learned."""
+        if not self._started:
+            return self._before_the_first_row
+        return self._learner.predict(self._columns.row(x)).tolist()[0]
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series[Any]:
+        """Predict the rows of a frame, by the model as it is; changes nothing."""
+        import pandas as pd
+
+        if self._started and len(X):
+            predictions = self._learner.predict(self._columns.rows(X))
+        else:
+            predictions = [self._before_the_first_row] * len(X)
+        return pd.Series(predictions, index=X.index)
 
     @property
     def _started(self) -> bool:
@@ -141,84 +184,46 @@ class _Wrapped:
         return dict(self._columns.places)
 
 
-class RiverRegressor(_Wrapped, base.Regressor):
-    """A pronk regressor as a river regressor; see `wrap`.
+class RiverRegressor(_Wrapped, base.MiniBatchRegressor):
+    """A pronk regressor as a river regressor; parameters as in `wrap`."""
 
-    Parameters
-    ----------
-    learner
-        A pronk regressor; the model learns with a copy of it.
-    features
-        Names of the features to use; those of the first row and ``spare`` more if not given.
-    spare
-        Columns kept for features that come later.
-    """
-
-    def __init__(
-        self, learner: OnlineRegressor, features: Sequence[Any] | None = None, spare: int = 4
-    ) -> None:
-        self._set_up(learner, features, spare)
-
-    def learn_one(self, x: Row, y: float) -> None:
-        """Learn one row."""
-        self._learn(x, float(y))
-
-    def predict_one(self, x: Row) -> float:
-        """Predict one row; 0 before the first row is learned."""
-        if not self._started:
-            return 0.0
-        return float(self._learner.predict(self._columns.row(x))[0])
+    _before_the_first_row = 0.0
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"learner": PKAWVRegressor(random_state=0)}
 
 
-class RiverClassifier(_Wrapped, base.Classifier):
-    """A pronk classifier as a river classifier; see `wrap`.
+class RiverClassifier(_Wrapped, base.MiniBatchClassifier):
+    """A pronk classifier as a river classifier; parameters as in `wrap`.
 
-    ``predict_proba_one`` needs a learner with probabilities, such as one with ``loss="logistic"``.
-
-    Parameters
-    ----------
-    learner
-        A pronk classifier; the model learns with a copy of it.
-    features
-        Names of the features to use; those of the first row and ``spare`` more if not given.
-    spare
-        Columns kept for features that come later.
+    Probabilities need a learner that has them, such as one with ``loss="logistic"``.
     """
-
-    def __init__(
-        self, learner: OnlineClassifier, features: Sequence[Any] | None = None, spare: int = 4
-    ) -> None:
-        self._set_up(learner, features, spare)
 
     @property
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: Row, y: Any) -> None:
-        """Learn one row."""
-        self._learn(x, y)
-
-    def predict_one(self, x: Row, **kwargs: Any) -> Any:
-        """The label of one row; None before the first row is learned."""
-        if not self._started:
-            return None
-        return self._learner.predict(self._columns.row(x))[0].item()
-
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
         """Probabilities of the labels known so far."""
+        labels, chances = self._chances(self._columns.row(x))
+        return dict(zip(labels, chances[0].tolist(), strict=True))
+
+    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
+        """Probabilities of the labels known so far, a column each."""
+        import pandas as pd
+
+        labels, chances = self._chances(self._columns.rows(X))
+        return pd.DataFrame(chances, index=X.index, columns=labels)
+
+    def _chances(self, rows: NDArray[np.float64]) -> tuple[list[Any], NDArray[np.float64]]:
+        """The labels, and a row of probabilities for each row."""
         if not hasattr(self._learner, "predict_proba"):
             raise NotImplementedError(f"{type(self.learner).__name__} has no probabilities")
-        if not self._started:
-            return {}
-        chances = self._learner.predict_proba(self._columns.row(x))[0].tolist()
-        labels = self._learner.classes_.tolist()
-        if len(labels) == 1:  # one label seen: nothing else is known
-            return {labels[0]: 1.0}
-        return dict(zip(labels, chances, strict=True))
+        labels = self._learner.classes_.tolist() if self._started else []
+        if len(labels) < 2 or not len(rows):  # nothing is known but, perhaps, one label
+            return labels, np.ones((len(rows), len(labels)))
+        return labels, self._learner.predict_proba(rows)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

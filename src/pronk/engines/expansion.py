@@ -1,13 +1,10 @@
 """The kernel expansion engine: support vectors with coefficients, one output, first-order updates.
 
-    mistakes   f += y k(x, .) where y f(x) <= 0                               (Perceptron)
-    gradient   f <- (1 - eta alpha) f - eta slope k(x, .)                     (OGD, NORMA)
-               with pegasos eta = 1 / (alpha t)                               (BSGD)
-
-One compiled loop walks the rows: kernel values of the row, score, update, and, where the set is
-over its budget, one of the strategies of ``maintenance``. The values of a Gaussian kernel are
-evaluated inside the loop, except of many wide points. Those, and all other kernels, come in blocks
-through `Kernel`: rows against points, and rows against rows for the points that enter on the way.
+One compiled loop (`expansion_rows`) walks the rows: kernel values of the row, score, update, and,
+where the set is over its budget, one of the strategies that `support` lists. The values of a
+Gaussian kernel are evaluated inside the loop, except of many wide points. Those, and all other
+kernels, come in blocks through `Kernel`: rows against points, and rows against rows for the points
+that enter on the way.
 
 Cost a row: one kernel evaluation a point; O(size) for the update and the maintenance, O(size^2) for
 the Projectron on a mistake.
@@ -19,35 +16,29 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from pronk.engines import maintenance
-from pronk.engines.maintenance import (
+from pronk.engines.expansion_rows import PERCEPTRON, learn_rows, score_rows
+from pronk.engines.support import (
     FORGET,
     MERGE,
     NONE,
     PROJECT,
     RANDOM,
-    SEEN,
-    SHRINK,
     SIZE,
     SMALLEST,
     USED,
     Rows,
     Rule,
     Support,
+    scale,
 )
-from pronk.parts import losses
 from pronk.parts.kernels import DIRECT_COLUMNS, Gaussian, Kernel
 from pronk.parts.losses import Loss
 from pronk.parts.randomness import REMOVALS, Uniforms
 
 Array = NDArray[np.float64]
 Strategy = Literal["random", "forget", "smallest", "merge", "project"]
-
-#: The code that stands for "learn from mistakes" among the codes of the losses.
-PERCEPTRON = -1
 
 _STRATEGIES = {
     None: NONE,
@@ -91,85 +82,6 @@ class Budget:
     strategy: Strategy | None = None
     size: int | None = None
     threshold: float = 0.0
-
-
-# -- the loop -------------------------------------------------------------------------------------
-
-
-@njit(cache=True)
-def perceptron_row(
-    rule: Rule, support: Support, rows: Rows, i: int, f: float, values: Array, memory: Array
-) -> None:
-    """A mistake is y f <= 0: a score of 0 is one."""
-    y = rows.y[i]
-    if y * f > 0.0:
-        if rule.aggressive and y * f < 1.0:
-            maintenance.project_margin(rule, support, rows.norms[i], f, y, values, memory)
-    elif rule.strategy == FORGET:
-        maintenance.forget(rule, support, rows, i, y, values)
-    elif rule.strategy == PROJECT:
-        maintenance.project(rule, support, rows, i, y, values, memory)
-    else:
-        if rule.strategy == RANDOM and support.running[SIZE] == rule.budget:
-            maintenance.remove_random(support, rows.uniforms[i])
-        maintenance.add(support, rows, i, y)
-
-
-@njit(cache=True, error_model="numpy")
-def gradient_row(rule: Rule, support: Support, rows: Rows, i: int, f: float, memory: Array) -> None:
-    """f <- (1 - eta alpha) f - eta slope k(x, .); nothing is added where the slope is 0.
-
-    With pegasos the shrinking by 1 - 1/t is in the scale, and new coefficients are -slope. Random
-    removal multiplies the others by B / (B - 1), which keeps f in the mean (BOGD).
-    """
-    slope = losses.slope(rule.loss, rule.parameter, f, rows.y[i])
-    if not rule.pegasos and rule.alpha > 0.0:
-        maintenance.shrink(support, 1.0 - rule.eta * rule.alpha)
-    if slope == 0.0:
-        return
-    if rule.strategy == RANDOM and support.running[SIZE] == rule.budget:
-        maintenance.remove_random(support, rows.uniforms[i])
-        if rule.budget > 1:
-            maintenance.shrink(support, rule.budget / (rule.budget - 1.0))
-    maintenance.add(support, rows, i, -rule.eta * slope / support.running[SHRINK])
-    if support.running[SIZE] > rule.budget:
-        if rule.strategy == MERGE:
-            maintenance.merge(rule, support, memory)
-        else:
-            maintenance.remove(support, maintenance.smallest(support))
-
-
-@njit(cache=True)
-def score(rule: Rule, support: Support, values: Array) -> float:
-    """f(x) from the kernel values of x."""
-    used = int(support.running[USED])
-    return maintenance.scale(rule, support) * maintenance.dot(support.raw, values, used)
-
-
-@njit(cache=True)
-def learn_rows(rule: Rule, support: Support, rows: Rows, out: Array) -> None:
-    """Predict then learn each row."""
-    memory = np.empty((3, support.raw.size))
-    for i in range(rows.y.size):
-        values = maintenance.kernel_row(rule, support, rows, i, memory[2])
-        f = score(rule, support, values)
-        out[i] = f
-        support.running[SEEN] += 1.0
-        if rule.loss == PERCEPTRON:
-            perceptron_row(rule, support, rows, i, f, values, memory)
-        else:
-            gradient_row(rule, support, rows, i, f, memory)
-
-
-@njit(cache=True)
-def score_rows(rule: Rule, support: Support, rows: Rows, out: Array) -> None:
-    """The score of each row; changes nothing."""
-    memory = np.empty(support.raw.size)
-    for i in range(out.size):
-        out[i] = score(rule, support, maintenance.kernel_row(rule, support, rows, i, memory))
-
-
-# -- the engine -----------------------------------------------------------------------------------
 
 
 class Expansion:
@@ -220,8 +132,7 @@ class Expansion:
     @property
     def weights(self) -> Array:
         """The coefficients of the points."""
-        scale = maintenance.scale(self.rule, self._support)
-        return np.asarray(scale * self._support.raw[self._held])
+        return np.asarray(scale(self.rule, self._support) * self._support.raw[self._held])
 
     def learn(self, X: Array, Y: Array) -> Array:
         """Predict then learn each row of X (n, columns), Y (n, 1)."""

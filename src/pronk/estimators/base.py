@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from numbers import Integral
 from pathlib import Path
@@ -12,23 +11,14 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.engines.certificate import Certificate
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators import storage
-from pronk.estimators.inputs import (
-    LARGEST,
-    check_rows,
-    check_targets,
-    dense_blocks,
-    one_row,
-)
-from pronk.estimators.labels import Labels
+from pronk.estimators.inputs import LARGEST, check_rows, dense_blocks
 from pronk.parts.kernels import KERNELS, Kernel, Linear, Polynomial, UserKernel, get_kernel
 from pronk.parts.randomness import make_seed
 
@@ -276,170 +266,3 @@ class OnlineLearner(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-class OnlineRegressor(RegressorMixin, OnlineLearner):
-    """A learner of real numbers; several outputs where y has several columns."""
-
-    _several_outputs: ClassVar[bool] = True
-
-    def predict_then_learn(self, X: Any, y: Any) -> Array:
-        """Walk the rows in order; return the predictions made before each row's y was used."""
-        with self._all_or_nothing():
-            rows = self._rows(X)
-            Y = check_targets(y, rows.shape[0])
-            outputs = 1 if Y.ndim == 1 else Y.shape[1]
-            self._check_outputs(Y.ndim, outputs)
-            if not self.__sklearn_is_fitted__():
-                self._start(rows.shape[1], outputs)
-                self._flat, self._outputs = Y.ndim == 1, outputs
-            P = self._pass(rows, Y.reshape(len(Y), outputs))
-        return P[:, 0] if self._flat else P
-
-    def _check_outputs(self, dimensions: int, outputs: int) -> None:
-        if dimensions == 2 and not self._several_outputs and outputs > 1:
-            raise ValueError(f"y has {outputs} columns; this learner has one output")
-        if self.__sklearn_is_fitted__() and outputs != self._outputs:
-            raise ValueError(
-                f"y has {outputs} columns; the learner was started with {self._outputs}"
-            )
-
-    def partial_fit(self, X: Any, y: Any) -> Self:
-        """Learn the rows in order."""
-        self.predict_then_learn(X, y)
-        return self
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Forget everything, then learn the rows in order: one pass."""
-        self._reset()
-        return self.partial_fit(X, y)
-
-    def predict(self, X: Any) -> Array:
-        """The current model's predictions; changes nothing."""
-        P = self._predict(X)
-        return P[:, 0] if self._flat else P
-
-    def learn_one(self, x: Any, y: float) -> Self:
-        """Learn one row, a dict or a vector."""
-        return self.partial_fit(one_row(self, x), [y])
-
-    def predict_one(self, x: Any) -> float:
-        """Predict one row, a dict or a vector; 0 before the first row is learned."""
-        if not self.__sklearn_is_fitted__():
-            return 0.0
-        return float(self.predict(one_row(self, x))[0])
-
-    def _reset(self) -> None:
-        super()._reset()
-        for name in ("_flat", "_outputs"):
-            self.__dict__.pop(name, None)
-
-    def _fitted_state(self) -> dict[str, Any]:
-        return {**super()._fitted_state(), "flat": self._flat, "outputs": self._outputs}
-
-    def _restore(self, state: dict[str, Any], outputs: int = 1) -> None:
-        self._flat, self._outputs = state["flat"], state["outputs"]
-        super()._restore(state, self._outputs)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = self._several_outputs
-        tags.target_tags.single_output = True
-        return tags
-
-
-class OnlineClassifier(ClassifierMixin, OnlineLearner):
-    """A learner of labels, known beforehand (``classes``) or discovered on the way.
-
-    ``_linear_in_targets`` says whether several outputs come at no cost (see `labels`).
-    """
-
-    _linear_in_targets: ClassVar[bool] = True
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels known so far, sorted."""
-        check_is_fitted(self)
-        return self._labels.classes
-
-    def predict_then_learn(self, X: Any, y: Any, output: str = "label") -> NDArray[Any]:
-        """Walk the rows in order; return what was predicted before each row's label was used.
-
-        ``output="decision"`` gives the margins (n,), or (n, classes) for three classes or more.
-        """
-        if output not in ("label", "decision"):
-            raise ValueError(f"output must be 'label' or 'decision', got {output!r}")
-        return self._walk(X, y, None, output)
-
-    def _walk(self, X: Any, y: Any, classes: Sequence[Any] | None, output: str) -> NDArray[Any]:
-        with self._all_or_nothing():
-            rows = self._rows(X)
-            labels = self._known_labels(classes)
-            values, stages, after = labels.receive(y, rows.shape[0])
-            if not self.__sklearn_is_fitted__():
-                self._start(rows.shape[1], labels.outputs)
-            if after is not labels and (after.classes is not labels.classes):
-                self._model.remap(labels.matrix(after))
-            self._labels = after
-            P = self._pass(rows, after.targets(values))
-        if output == "decision":
-            return after.decisions(P)
-        return after.name(P, stages, values.dtype)
-
-    def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
-        if not self.__sklearn_is_fitted__():
-            return Labels(classes, linear=self._linear_in_targets)
-        if classes is not None and not np.array_equal(np.unique(classes), self._labels.classes):
-            raise ValueError(
-                f"classes={list(classes)} differ from the classes known so far, "
-                f"{self._labels.classes.tolist()}"
-            )
-        return self._labels
-
-    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | None = None) -> Self:
-        """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
-        self._walk(X, y, classes, "label")
-        return self
-
-    def fit(self, X: Any, y: Any) -> Self:
-        """Forget everything, then learn the rows in order: one pass."""
-        self._reset()
-        return self.partial_fit(X, y)
-
-    def decision_function(self, X: Any) -> Array:
-        """Margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
-        P = self._predict(X)
-        return self._labels.decisions(P)
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Labels by the current model; changes nothing."""
-        P = self._predict(X)
-        return self._labels._name_rows(P, self._labels.classes)
-
-    @available_if(lambda self: getattr(self, "loss", None) == "logistic")
-    def predict_proba(self, X: Any) -> Array:
-        """Probabilities (n, classes) by the logistic link; for three classes or more normalised."""
-        positive = expit(np.atleast_2d(self.decision_function(X).T).T)
-        if positive.shape[1] == 1:
-            positive = np.hstack((1.0 - positive, positive))
-        return np.asarray(positive / positive.sum(axis=1, keepdims=True))
-
-    def _first_output(self) -> int:
-        return self._labels.ones if len(self._labels.classes) > 1 else 0
-
-    def learn_one(self, x: Any, y: Any) -> Self:
-        """Learn one row, a dict or a vector."""
-        return self.partial_fit(one_row(self, x), [y])
-
-    def predict_one(self, x: Any) -> Any:
-        """Predict one row, a dict or a vector; None before the first row is learned."""
-        if not self.__sklearn_is_fitted__():
-            return None
-        return self.predict(one_row(self, x))[0]
-
-    def _fitted_state(self) -> dict[str, Any]:
-        return {**super()._fitted_state(), "labels": self._labels.to_state()}
-
-    def _restore(self, state: dict[str, Any], outputs: int = 1) -> None:
-        self._labels = Labels.from_state(state["labels"])
-        super()._restore(state, self._labels.outputs)

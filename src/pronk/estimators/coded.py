@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.estimators.base import OnlineClassifier, OnlineLearner
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.labels import Labels, Stage
 
 Array = NDArray[np.float64]
@@ -86,35 +87,22 @@ class CodedLabels(Labels):
 class CodedClassifier(OnlineClassifier):
     """An `OnlineClassifier` whose engine takes class numbers."""
 
-    def _walk(self, X: Any, y: Any, classes: Sequence[Any] | None, output: str) -> NDArray[Any]:
-        with self._all_or_nothing():
-            rows = self._rows(X)
-            labels = self._known_labels(classes)
-            values, stages, after = labels.receive(y, rows.shape[0])
-            if not self.__sklearn_is_fitted__():
-                self._start(rows.shape[1], labels.outputs)
-            P = self._segments(rows, values, labels) if after is not labels else None
-            self._labels = after
-            if P is None:
-                P = self._pass(rows, after.targets(values))
-        if output == "decision":
-            return after.decisions(P)
-        return after.name(P, stages, values.dtype)
-
-    def _segments(self, X: Any, values: NDArray[Any], labels: CodedLabels) -> Array:
+    def _learn_labels(self, rows: Any, values: NDArray[Any], labels: Any, after: Any) -> Array:
         """The rows between two new classes at a time; all scores as those of the last classes."""
+        if after is labels:
+            return self._pass(rows, labels.targets(values))
         P = np.empty((0, labels.outputs))
         start = 0
-        for row, after in labels.steps(values):
+        for row, new in labels.steps(values):
             if row > start:
                 Y = labels.targets(values[start:row])
-                P = np.concatenate((P, self._pass(X[start:row], Y)))
-            if after.classes is not labels.classes:
-                matrix = labels.matrix(after)
+                P = np.concatenate((P, self._pass(rows[start:row], Y)))
+            if new.classes is not labels.classes:
+                matrix = labels.matrix(new)
                 self._model.remap(matrix)
                 P = P @ matrix
-            labels, start = after, row
-        return np.concatenate((P, self._pass(X[start:], labels.targets(values[start:]))))
+            labels, start = new, row
+        return np.concatenate((P, self._pass(rows[start:], labels.targets(values[start:]))))
 
     def _known_labels(self, classes: Sequence[Any] | None) -> Any:
         if not self.__sklearn_is_fitted__():

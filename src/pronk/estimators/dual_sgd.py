@@ -24,12 +24,13 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval
 
-from pronk.engines.dual import MergedDual
+from pronk.engines.dual_sgd import MergedDual
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.base import OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineLearner
 from pronk.estimators.coded import CodedClassifier
 from pronk.estimators.defaults import defaults
-from pronk.estimators.first_order import FirstOrder, losses_for
+from pronk.estimators.first_order import FirstOrder, with_losses
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 
@@ -110,10 +111,7 @@ class DualSGDRegressor(_DualSGD, OnlineRegressor):
     mean squared error 0.0049, 100 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_DualSGD._parameter_constraints,
-        "loss": losses_for("regression"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSGD, "regression")
 
     def _make_model(self, columns: int, outputs: int) -> MergedDual | OneVsRest:
         if outputs == 1:
@@ -130,18 +128,10 @@ class DualSGDClassifier(_DualSGD, CodedClassifier):
 
     Parameters
     ----------
-    kernel : name or kernel, default "gaussian"
-        Gaussian, Laplacian or Matern.
+    kernel, n_features, budget, merge, random_state : as in `DualSGDRegressor`
     alpha : float, default 1e-4
         Regularisation, and the step size 1/(alpha t).
-    n_features : int, default 200
-        Random frequencies; each makes a cosine and a sine.
-    budget : int, default 100
-        Most kernel terms held.
-    merge : int, default 1
-        Terms moved at a time.
     loss : "hinge", "logistic", "squared_hinge", "smooth_hinge" or "squared", default "hinge"
-    random_state : int, Generator or None
 
     Examples
     --------
@@ -154,10 +144,7 @@ class DualSGDClassifier(_DualSGD, CodedClassifier):
     error 0.105
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_DualSGD._parameter_constraints,
-        "loss": losses_for("classification"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSGD, "classification")
 
     def _make_model(self, columns: int, outputs: int) -> MergedDual:
         return self._make_engine(columns, outputs)

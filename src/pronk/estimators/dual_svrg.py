@@ -34,12 +34,14 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pronk.engines.dual import AlwaysMove, Coverage, FirstPoints, Oracle, ReducedDual
+from pronk.engines.dual_svrg import ReducedDual
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.base import OnlineLearner, OnlineRegressor
+from pronk.engines.oracles import AlwaysMove, Coverage, FirstPoints, Oracle
+from pronk.estimators.base import OnlineLearner
 from pronk.estimators.coded import CodedClassifier
 from pronk.estimators.defaults import defaults
-from pronk.estimators.first_order import FirstOrder, losses_for
+from pronk.estimators.first_order import FirstOrder, with_losses
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 from pronk.parts.losses import Loss, get_loss
@@ -137,7 +139,8 @@ class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
     budget : int, default 100
         Kernel terms of the budget oracle.
     radius : float, default 1.0
-        Radius of the coverage oracle, from 0 (distinct points all stay) to infinity (the first).
+        Coverage oracle: a point within this distance of a kept one moves; from 0 (distinct points
+        all stay) to infinity (only the first stays). The paper's θ is a diameter: θ = 2 radius.
         The number of terms is bounded by the data's covering number only.
     memory, period : int, default 100
         Rows in the average gradient; rows between two snapshots.
@@ -159,10 +162,7 @@ class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
     mean squared error 0.0038, 100 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_DualSVRG._parameter_constraints,
-        "loss": losses_for("regression"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSVRG, "regression")
 
     def _make_model(self, columns: int, outputs: int) -> ReducedDual | OneVsRest:
         if outputs == 1:
@@ -179,24 +179,10 @@ class DualSVRGClassifier(_DualSVRG, CodedClassifier):
 
     Parameters
     ----------
-    kernel : name or kernel, default "gaussian"
-        Gaussian, Laplacian or Matern.
-    alpha : float, default 1e-4
-        Regularisation.
+    kernel, alpha, n_features, oracle, budget, radius, memory, period : as in `DualSVRGRegressor`
     eta : "auto" or float, default "auto"
         Step size; "auto" is 1/(76 M), M the smoothness of the loss: tau/76 for the smooth hinge,
         1/19 for the logistic loss.
-    n_features : int, default 200
-        Random frequencies; each makes a cosine and a sine.
-    oracle : "budget", "coverage" or "always-move", default "budget"
-        Which points stay kernel terms.
-    budget : int, default 100
-        Kernel terms of the budget oracle.
-    radius : float, default 1.0
-        Radius of the coverage oracle, from 0 (distinct points all stay) to infinity (the first).
-        The number of terms is bounded by the data's covering number only.
-    memory, period : int, default 100
-        Rows in the average gradient; rows between two snapshots.
     loss : "smooth_hinge", "logistic" or "squared_hinge", default "smooth_hinge"
         Also "squared", and "hinge" with a given eta, without a guarantee.
     tau : float, default 0.5
@@ -215,10 +201,9 @@ class DualSVRGClassifier(_DualSVRG, CodedClassifier):
     error 0.145, 32 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_DualSVRG._parameter_constraints,
-        "loss": losses_for("classification"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
+        _DualSVRG, "classification"
+    )
 
     def _make_model(self, columns: int, outputs: int) -> ReducedDual:
         return self._make_engine(columns, outputs)

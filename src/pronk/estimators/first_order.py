@@ -14,9 +14,10 @@ from pronk.parts.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
 Array = NDArray[np.float64]
 
 
-def losses_for(task: str) -> list[Any]:
-    """The parameter check of ``loss``."""
-    return [StrOptions({name for name, loss in LOSSES.items() if loss.task in (task, "both")})]
+def with_losses(base: type[OnlineLearner], task: str) -> dict[str, list[Any]]:
+    """The parameter checks of ``base``, and of ``loss`` for one of its faces."""
+    names = {name for name, loss in LOSSES.items() if loss.task in (task, "both")}
+    return {**base._parameter_constraints, "loss": [StrOptions(names)]}
 
 
 class FirstOrder(OnlineLearner):

@@ -24,9 +24,11 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval
 
 from pronk.engines.gradient import Gradient
-from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.defaults import defaults
-from pronk.estimators.first_order import FirstOrder, losses_for
+from pronk.estimators.first_order import FirstOrder, with_losses
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 
@@ -98,10 +100,7 @@ class FOGDRegressor(_FOGD, OnlineRegressor):
     mean squared error 0.0026
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_FOGD._parameter_constraints,
-        "loss": losses_for("regression"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_FOGD, "regression")
 
 
 @defaults(eta=0.5, loss="hinge")
@@ -110,16 +109,10 @@ class FOGDClassifier(_FOGD, OnlineClassifier):
 
     Parameters
     ----------
-    kernel : name or kernel, default "gaussian"
-        Gaussian, Laplacian or Matern.
-    n_features : int, default 200
-        Random frequencies; each makes a cosine and a sine.
+    kernel, n_features, orthogonal, random_state : as in `FOGDRegressor`
     eta : float, default 0.5
         Step size, constant.
     loss : "hinge", "logistic", "squared_hinge", "smooth_hinge" or "squared", default "hinge"
-    orthogonal : bool, default False
-        Frequencies orthogonal in blocks, which approximate the kernel better (Gaussian, Matern).
-    random_state : int, Generator or None
 
     Examples
     --------
@@ -133,7 +126,4 @@ class FOGDClassifier(_FOGD, OnlineClassifier):
     """
 
     _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_FOGD._parameter_constraints,
-        "loss": losses_for("classification"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_FOGD, "classification")

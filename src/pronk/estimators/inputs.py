@@ -127,15 +127,23 @@ def one_row(learner: Any, x: Any) -> Any:
     """A dict or a vector as one row; a dict's keys name the columns and may come in any order."""
     if not isinstance(x, dict):
         return np.asarray(x, dtype=np.float64).reshape(1, -1)
-    names = getattr(learner, "_keys", None)
-    if names is None:
-        names = list(getattr(learner, "feature_names_in_", x))
-        learner._keys = names
+    names = _keys(learner, x)
     missing = [name for name in names if name not in x]
     if missing or len(x) != len(names):
         extra = [name for name in x if name not in names]
         raise ValueError(f"x must have the keys {names}; missing {missing}, unknown {extra}")
     return np.array([[x[name] for name in names]], dtype=np.float64)
+
+
+def keep_keys(learner: Any, x: Any) -> None:
+    """Remember the keys of a row that was learned, if it is a dict."""
+    if isinstance(x, dict):
+        learner._keys = _keys(learner, x)
+
+
+def _keys(learner: Any, x: dict[Any, Any]) -> list[Any]:
+    known = getattr(learner, "_keys", None)
+    return known or list(getattr(learner, "feature_names_in_", x))
 
 
 def _from_arrow(table: Any) -> Array:

@@ -22,7 +22,9 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval
 
 from pronk.engines.span import Span
-from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel
 
 

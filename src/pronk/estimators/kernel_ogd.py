@@ -32,10 +32,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pronk.engines.expansion import Budget, Expansion, Gradient
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.defaults import defaults
-from pronk.estimators.first_order import FirstOrder, losses_for
+from pronk.estimators.first_order import FirstOrder, with_losses
 from pronk.estimators.perceptron import check_budget
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
 
 
@@ -102,7 +104,7 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     loss : "squared", "absolute", "epsilon_insensitive" or "huber", default "squared"
         epsilon is 0.1 and the Huber loss turns linear at 1.
     budget : int, optional
-        Most support vectors held, an output. Without one every row with a slope stays.
+        Most support vectors held, for each output. Without one every row with a slope stays.
     maintenance : None, "random", "smallest" or "merge", default None
         What keeps the budget: BOGD, or BSGD with removal or merging (Gaussian kernel).
     random_state : int, Generator or None
@@ -118,10 +120,7 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     mean squared error 0.0034
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_KernelOGD._parameter_constraints,
-        "loss": losses_for("regression"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_KernelOGD, "regression")
 
 
 @defaults(eta=0.5, loss="hinge")
@@ -130,17 +129,10 @@ class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
 
     Parameters
     ----------
-    kernel : name, kernel or function, default "gaussian"
+    kernel, alpha, budget, maintenance, random_state : as in `KernelOGDRegressor`
     eta : float or "pegasos", default 0.5
         Step size; "pegasos" is 1 / (alpha t).
-    alpha : float, default 0.0
-        Regularisation: f shrinks by 1 - eta alpha at every row.
     loss : "hinge", "logistic", "squared_hinge", "smooth_hinge" or "squared", default "hinge"
-    budget : int, optional
-        Most support vectors held, a class. Without one every row with a slope stays.
-    maintenance : None, "random", "smallest" or "merge", default None
-        What keeps the budget: BOGD, or BSGD with removal or merging (Gaussian kernel).
-    random_state : int, Generator or None
 
     Examples
     --------
@@ -157,7 +149,6 @@ class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
     """
 
     _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_KernelOGD._parameter_constraints,
-        "loss": losses_for("classification"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
+        _KernelOGD, "classification"
+    )

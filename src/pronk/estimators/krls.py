@@ -23,7 +23,8 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval
 
 from pronk.engines.krls import KRLS
-from pronk.estimators.base import OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel
 
 

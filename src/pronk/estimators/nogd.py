@@ -27,9 +27,11 @@ from sklearn.utils._param_validation import Interval
 
 from pronk.engines.gradient import NystromGradient
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.defaults import defaults
-from pronk.estimators.first_order import FirstOrder, losses_for
+from pronk.estimators.first_order import FirstOrder, with_losses
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
 
 
@@ -79,7 +81,7 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
     ----------
     kernel : name, kernel or function, default "gaussian"
     budget : int, default 100
-        Points held.
+        Points held, for each output.
     rank : int, default 20
         Dimension of the space after the budget is full; at most ``budget``.
     eta : float, default 0.1
@@ -101,10 +103,7 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
     mean squared error 0.0024, 100 points
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_NOGD._parameter_constraints,
-        "loss": losses_for("regression"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_NOGD, "regression")
 
 
 @defaults(eta=0.5, loss="hinge")
@@ -113,16 +112,10 @@ class NOGDClassifier(_NOGD, OnlineClassifier):
 
     Parameters
     ----------
-    kernel : name, kernel or function, default "gaussian"
-    budget : int, default 100
-        Points held, for each output.
-    rank : int, default 20
-        Dimension of the space after the budget is full; at most ``budget``.
+    kernel, budget, rank, random_state : as in `NOGDRegressor`
     eta : float, default 0.5
         Step size, constant.
     loss : "hinge", "logistic", "squared_hinge", "smooth_hinge" or "squared", default "hinge"
-    random_state : ignored
-        There is nothing random here; it is taken so that all learners are built alike.
 
     Examples
     --------
@@ -136,7 +129,4 @@ class NOGDClassifier(_NOGD, OnlineClassifier):
     """
 
     _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **_NOGD._parameter_constraints,
-        "loss": losses_for("classification"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_NOGD, "classification")

@@ -30,8 +30,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.engines.aggregate import OnlineKernel
 from pronk.engines.calibration import COVERAGES, at_coverage
-from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.inputs import dense_blocks
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel
 
 Array = NDArray[np.float64]

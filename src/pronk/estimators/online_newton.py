@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from pronk.engines.newton import OnlineNewton
-from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
-from pronk.estimators.first_order import losses_for
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.first_order import with_losses
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.losses import get_loss
 
 
@@ -37,10 +39,9 @@ class OnlineNewtonLearner(OnlineLearner):
 class OnlineNewtonRegressor(OnlineNewtonLearner, OnlineRegressor):
     """The regression face: losses on numbers."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNewtonLearner._parameter_constraints,
-        "loss": losses_for("regression"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
+        OnlineNewtonLearner, "regression"
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -54,7 +55,6 @@ class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
     """The classification face: losses on labels, one output against the rest."""
 
     _linear_in_targets: ClassVar[bool] = False
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineNewtonLearner._parameter_constraints,
-        "loss": losses_for("classification"),
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
+        OnlineNewtonLearner, "classification"
+    )

@@ -32,7 +32,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from pronk.engines.expansion import Budget, Expansion, Mistakes
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.base import OnlineClassifier, OnlineLearner
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.parts.kernels import get_kernel
 
 

@@ -32,9 +32,11 @@ from pronk.engines.embedded import (
     Growth,
 )
 from pronk.engines.newton import Newton, Squared
-from pronk.estimators.base import OnlineClassifier, OnlineLearner, OnlineRegressor
+from pronk.estimators.base import OnlineLearner
+from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.features import fixed_embedding
 from pronk.estimators.inputs import check_finite
+from pronk.estimators.regressor import OnlineRegressor
 from pronk.parts.dictionaries import KORS
 from pronk.parts.kernels import get_kernel
 

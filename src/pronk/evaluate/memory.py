@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+_ATOMS = frozenset({str, bytes, int, float, complex, bool, type(None)})
+
 
 def held_bytes(model: Any) -> int:
     """Bytes of everything that can be reached from a model; code and classes do not count.
@@ -27,22 +29,25 @@ def held_bytes(model: Any) -> int:
         item = stack.pop()
         while isinstance(item, np.ndarray) and isinstance(item.base, np.ndarray):
             item = item.base
-        if id(item) in seen or _is_code(item):
+        if id(item) in seen:
             continue
         seen.add(id(item))
-        if isinstance(item, np.ndarray):
+        kind = type(item)
+        if kind in _ATOMS:  # most of all objects
+            total += sys.getsizeof(item)
+        elif isinstance(item, np.ndarray):
             total += max(item.nbytes, sys.getsizeof(item))
             if item.dtype == object:
                 stack.extend(item.tolist())
-            continue
-        total += sys.getsizeof(item, 0)
-        if isinstance(item, dict):
-            stack.extend(item.keys())
-            stack.extend(item.values())
-        elif isinstance(item, list | tuple | set | frozenset | deque):
-            stack.extend(item)
-        elif not isinstance(item, str | bytes | int | float | complex | np.generic):
-            stack.extend(_attributes(item))
+        elif not _is_code(item):
+            total += sys.getsizeof(item, 0)
+            if isinstance(item, dict):
+                stack.extend(item.keys())
+                stack.extend(item.values())
+            elif isinstance(item, list | tuple | set | frozenset | deque):
+                stack.extend(item)
+            elif not isinstance(item, np.generic):
+                stack.extend(_attributes(item))
     return total
 
 

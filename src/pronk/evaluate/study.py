@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import platform
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
@@ -59,12 +60,16 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.damaged = 0
+        """Lines that could not be read."""
         self._records: dict[str, Record] = {}
-        if path.is_file():
+        if path.exists():
             for line in path.read_bytes().split(b"\n"):
                 record = _parsed(line)
                 if record is not None:
                     self._records[record["key"]] = record
+                else:
+                    self.damaged += bool(line.strip())
 
     def get(self, job: Job) -> Record | None:
         """The record of a job, if it is done."""
@@ -199,7 +204,7 @@ def _side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, An
     context = multiprocessing.get_context("spawn")
     with (
         _one_thread(),
-        ProcessPoolExecutor(workers, mp_context=context, initializer=_leave_interrupts) as pool,
+        ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool,
     ):
         running: dict[Future[dict[str, Any]], Job] = {}
         try:
@@ -218,9 +223,18 @@ def _side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, An
             raise
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C reaches all processes of a terminal; the first one alone answers it."""
+def _begin() -> None:
+    """In a new process: leave Ctrl-C, which reaches all processes, to the first; end with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def follow() -> None:
+        parent.join()
+        os._exit(1)
+
+    # A parent that was killed cannot end its processes, which would wait for work for ever.
+    threading.Thread(target=follow, daemon=True).start()
 
 
 @contextmanager

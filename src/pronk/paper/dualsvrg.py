@@ -41,6 +41,8 @@ STEPS = (16.0, 8.0, 4.0, 2.0, 0.2, 0.002, 0.0002)
 
 ORACLES = {"B": "dual-svrg-b", "C": "dual-svrg-c", "AM": "dual-svrg-am"}
 LOSSES = {"H": "smooth_hinge", "L": "logistic"}
+#: M of the losses: the Lipschitz constant of the slope.
+SMOOTHNESS = {"smooth_hinge": 2.0, "logistic": 0.25}
 #: Learners that keep every mistake: their time grows with the square of the rows.
 UNBOUNDED = ("Perceptron", "OGD")
 #: Rows of the large substitute that are used.
@@ -143,7 +145,8 @@ def sections(records: list[Record], printed: dict[str, dict[str, Printed]]) -> l
         for label in labels(records, group):
             name, setting = label.split("|")
             ours = summarise(of(records, group, label))
-            rows.append(table_row(name, setting, ours, beside.get(name), True))
+            told = beside.get(name.partition(",")[0])
+            rows.append(table_row(name, setting, ours, told, True))
         last = summarise(of(records, group, labels(records, group)[-1]))
         title = group if last is None else f"{group}, {last.rows:,} rows, {last.runs} runs"
         made.append(Section(title, HEADER, rows, SUBSTITUTES.get(group, "")))

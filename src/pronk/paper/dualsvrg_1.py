@@ -11,9 +11,11 @@ from pronk.paper.dualsvrg import (
     CHOOSING,
     CHOOSING_DUAL,
     LAMBDAS,
+    LOSSES,
     PRECISIONS,
     RUNS,
     SETS,
+    SMOOTHNESS,
     baselines,
     choosing,
     data_view,
@@ -47,7 +49,12 @@ def learners(name: str) -> dict[str, dict[str, Any]]:
         **{k: v for k, v in baselines(name).items() if k in ("FOGD", "NOGD", "DualSGD")},
         **variants(name),
     }
-    return {key: value for key, value in chosen.items() if key in DUALSVRG_1[paper]}
+    known = {key: value for key, value in chosen.items() if key in DUALSVRG_1[paper]}
+    for letter, loss in LOSSES.items():
+        usual = variants(name)[f"DualSVRG-{letter}-AM"]
+        params = {**usual["params"], "eta": 1.0 / SMOOTHNESS[loss]}
+        known[f"DualSVRG-{letter}-AM, η=1/M"] = {**usual, "params": params}
+    return known
 
 
 def choose(options: Options, _: list[Record]) -> list[Job]:

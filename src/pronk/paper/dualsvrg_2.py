@@ -10,6 +10,7 @@ from pronk.paper.dualsvrg import (
     LOSSES,
     RUNS,
     SETS,
+    SMOOTHNESS,
     baselines,
     choosing,
     data_view,
@@ -25,8 +26,7 @@ from pronk.paper.experiment import Experiment, Options, Page, runs_text
 from pronk.paper.jobs import Job, Record
 from pronk.paper.printed import DUALSVRG_2
 
-#: Steps with which the ranges are searched once more, over all rows; M is the loss's smoothness.
-SMOOTHNESS = {"smooth_hinge": 2.0, "logistic": 0.25}
+#: Steps with which the ranges are searched once more, over all rows.
 READINGS = {"η=1/(76 M)": 1.0 / 76.0, "η=0.8/(24 M)": 0.8 / 24.0, "η=1/M": 1.0}
 
 

@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
+from pronk.estimators import pros_n_kons
+from pronk.paper import work
 from pronk.paper.data import load
 from pronk.paper.jobs import Job
 from pronk.paper.work import Array, chosen_rows
+from pronk.parts.dictionaries import KORS
 from pronk.parts.kernels import Gaussian
+
+#: Bandwidth and beta with which KORS as in public code, weights 1/p, keeps about as many points as
+#: PROS-N-KONS (2017) prints.
+PUBLIC = {
+    "KORS with 1/p, exp(-r²/32)": (4.0, 1.0),
+    "KORS with 1/p, exp(-r²/64), β=2": (8.0 / np.sqrt(2.0), 2.0),
+}
+
+
+class PublicKORS(KORS):
+    """KORS with weights 1/p instead of 1/sqrt(p) on each side of the kernel matrix."""
+
+    def enter(
+        self, x: Array, w: Array, diagonal: float, scale: float, column: Array, W: Array
+    ) -> Array:
+        return super().enter(x, w, diagonal, scale * scale, column, W)
+
+
+def online(job: Job) -> dict[str, Any]:
+    """As `work.online`, for a learner that samples with `PublicKORS`."""
+    with patch.object(pros_n_kons, "KORS", PublicKORS):
+        return work.online(job)
 
 
 def dictionary(job: Job) -> dict[str, Any]:

@@ -12,12 +12,17 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from pronk.evaluate.comparison import Results
-from pronk.report.series import LOSSES, Chart
+from pronk.evaluate.summaries import Results
+from pronk.report.series import LOSSES, Chart, astray
 
 #: Solid, dashed, dotted, ..: 8 colours and 4 dashes make 32 pairs before one comes again.
 DASHES = ([1, 0], [6, 3], [2, 2], [9, 3, 2, 3])
 HEIGHT = 300
+#: Numbers of an axis: plain ones, and powers of ten where zeros would have to be counted.
+NUMBER = (
+    "datum.value != 0 && (abs(datum.value) >= 1e6 || abs(datum.value) < 1e-3)"
+    " ? format(datum.value, '.2~e') : format(datum.value, '~g')"
+)
 
 
 def dash(i: int) -> list[int]:
@@ -40,7 +45,7 @@ def line_chart(chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
     x = alt.X("rows:Q", title="rows", scale=_scale(chart.log_x), axis=x_axis)
     means = np.concatenate([one.mean for one in chart.series])
     y_axis = alt.Axis(
-        format=chart.format or "~g", labelOverlap=True, tickCount=6, **_ticks(means, chart.log_y)
+        **_numbers(chart.format), labelOverlap=True, tickCount=6, **_ticks(means, chart.log_y)
     )
     y = alt.Y("value:Q", title=chart.y, scale=_scale(chart.log_y), axis=y_axis)
     colour = _colour(labels)
@@ -77,7 +82,9 @@ def line_chart(chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
 def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
     """A point a learner: its loss against its time a row."""
     metric = results.comparison.metric
-    known = [one for one in results.summaries if np.isfinite(one.metrics[metric].mean)]
+    most = astray(results)
+    known = [one for one in results.summaries if one.metrics[metric].mean <= most]
+    known = [one for one in known if np.isfinite(one.metrics[metric].mean)]
     times = [one.microseconds_a_row.mean for one in known]
     losses = [one.metrics[metric].mean for one in known]
     log = all(loss > 0 for loss in losses)
@@ -97,7 +104,6 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             strict=True,
         )
     ]
-    percent = ".3~%" if metric == "error" else "~g"
     base = (
         alt.Chart(alt.InlineData(values=values))
         .transform_filter("indexof(shown, datum.learner) >= 0")
@@ -114,7 +120,9 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
                 scale=alt.Scale(
                     type="log" if log else "linear", nice=False, domain=_around(losses, log, 0.1)
                 ),
-                axis=alt.Axis(format=percent, labelOverlap=True, tickCount=6),
+                axis=alt.Axis(
+                    **_numbers(".3~%" if metric == "error" else ""), labelOverlap=True, tickCount=6
+                ),
             ),
             color=_colour(labels),
             tooltip=[
@@ -214,6 +222,11 @@ def _ticks(values: Any, log: bool) -> dict[str, Any]:
     return {"values": [float(f"1e{power:.0f}") for power in np.arange(first, last + 1)]}
 
 
+def _numbers(chosen: str) -> dict[str, Any]:
+    """How an axis writes its numbers, in d3's notation where that was chosen."""
+    return {"format": chosen} if chosen else {"labelExpr": NUMBER}
+
+
 def _scale(log: bool) -> Any:
     return alt.Scale(type="log", nice=False) if log else alt.Scale(zero=False, nice=False)
 
@@ -236,7 +249,7 @@ def _values(chart: Chart) -> list[dict[str, Any]]:
             value = {"learner": one.label, "rows": int(one.rows[i]), "value": _short(mean)}
             if one.kind:
                 value["kind"] = one.kind
-            if one.deviation is not None:
+            if one.deviation is not None and np.isfinite(one.deviation[i]):
                 # On a logarithmic axis a band may reach down to zero.
                 least = mean / 10 if chart.log_y else -np.inf
                 value["low"] = _short(max(mean - one.deviation[i], least))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pronk.evaluate.comparison import Results
+from pronk.evaluate.summaries import Results
 from pronk.report.series import Chart, charts
 
 #: Told apart also by those who do not see all colours, on white; the page has the same.

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pronk.cli.screen import number, size
-from pronk.evaluate.comparison import Comparison, Results, Spread, Summary
+from pronk.cli.screen import number
+from pronk.evaluate.summaries import Results
 from pronk.report.series import LOSSES, Chart, charts
-from pronk.report.text import mean_and_deviation, microseconds
+from pronk.report.settings import settings
+from pronk.report.tables import main_table, pm, regret_table, swatch
 
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline' 'unsafe-eval'; "
@@ -56,15 +56,15 @@ def html(results: Results) -> str:
     parts = [
         f"<h1>{escape(title)}</h1>",
         *_introduction(results),
-        *_main_table(results),
+        *main_table(results),
         "<h2>Along the stream</h2>",
         "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>",
         *_legend(results),
         '<div class="charts">',
         *_figures(drawn),
         "</div>",
-        *_regret_table(results, labels),
-        *_settings(results),
+        *regret_table(results, labels),
+        *settings(results),
     ]
     return "\n".join(
         [
@@ -134,7 +134,7 @@ def _introduction(results: Results) -> list[str]:
     if results.summaries:
         best, loss = results.summaries[0], LOSSES[comparison.metric]
         text = f"Least {loss}: <strong>{escape(best.label)}</strong>, "
-        text += _pm(best.metrics[comparison.metric])
+        text += pm(best.metrics[comparison.metric])
         if results.baseline is not None:
             base = results.baseline
             figure = number(base.metrics[comparison.metric].mean)
@@ -145,88 +145,12 @@ def _introduction(results: Results) -> list[str]:
     return lines
 
 
-def _main_table(results: Results) -> list[str]:
-    metrics = list(results.everyone[0].metrics)
-    header = [
-        "learner",
-        *(LOSSES.get(name, name) for name in metrics),
-        f"of the last {results.comparison.window:,} rows",
-        "µs a row",
-        "points",
-        "memory",
-        "runs",
-    ]
-    best = [
-        *(min(_means(one.metrics[name] for one in results.summaries)) for name in metrics),
-        min(_means(one.recent[metrics[0]] for one in results.summaries)),
-        min(_means(one.microseconds_a_row for one in results.summaries)),
-    ]
-    rows = []
-    for i, one in enumerate(results.everyone):
-        is_baseline = one is results.baseline
-        time = one.microseconds_a_row
-        told = [
-            *((spread, _pm(spread)) for spread in map(one.metrics.__getitem__, metrics)),
-            (one.recent[metrics[0]], _pm(one.recent[metrics[0]])),
-            (time, microseconds(time.mean, time.deviation)),
-        ]
-        cells = [
-            _cell(text, not is_baseline and spread.mean <= least)
-            for (spread, text), least in zip(told, best, strict=True)
-        ]
-        cells += [
-            _cell(f"{one.size.mean:,.0f}" if one.size else "–"),
-            _cell(size(round(one.memory.mean))),
-            _cell(str(one.runs)),
-        ]
-        kind = ' class="baseline"' if is_baseline else ""
-        head = f'<th scope="row">{_swatch(i, is_baseline)}{escape(one.label)}</th>'
-        rows.append(f"<tr{kind}>{head}{''.join(cells)}</tr>")
-    several = any(one.runs > 1 for one in results.everyone)
-    caption = (
-        f"Mean{' ± standard deviation over the runs' if several else ''}; each row is predicted "
-        "before its label is learned. Time: in the learner, on one core. Points and memory: at the "
-        "end."
-    )
-    return _table(header, rows, caption)
-
-
-def _regret_table(results: Results, labels: Sequence[str]) -> list[str]:
-    rows = []
-    for one in results.summaries:
-        ends = [_ends(record["result"]["curve"]) for record in one.records]
-        regrets = [regret for regret, _ in ends if regret is not None]
-        bounds = [bound for _, bound in ends if bound is not None]
-        if not regrets:
-            continue
-        known = _pm(Spread.of(bounds)) if bounds else "not known"
-        head = f'<th scope="row">{_swatch(labels.index(one.label), False)}{escape(one.label)}</th>'
-        rows.append(f"<tr>{head}{_cell(_pm(Spread.of(regrets)))}{_cell(known)}</tr>")
-    if not rows:
-        return []
-    caption = (
-        "The cumulative loss that the learner works with (squared, of its real-valued predictions) "
-        "minus that of the best function in hindsight with its norm paid for, after all rows; and "
-        "what the theory says it cannot exceed."
-    )
-    return [
-        "<h2>Regret</h2>",
-        *_table(["learner", "regret", "at most"], rows, caption),
-    ]
-
-
-def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
-    return (curve.get("regret") or [None])[-1], (curve.get("bound") or [None])[-1]
-
-
 def _legend(results: Results) -> list[str]:
     boxes = []
     for i, one in enumerate(results.everyone):
         value = escape(one.label)
-        swatch = _swatch(i, one is results.baseline)
-        boxes.append(
-            f'<label><input type="checkbox" value="{value}" checked>{swatch}{value}</label>'
-        )
+        line = swatch(i, one is results.baseline)
+        boxes.append(f'<label><input type="checkbox" value="{value}" checked>{line}{value}</label>')
     return [
         '<fieldset class="legend" aria-label="Learners drawn in the charts">',
         *boxes,
@@ -247,122 +171,6 @@ def _figures(drawn: Sequence[Chart]) -> list[str]:
         "</figure>"
         for name, title, text in blocks
     ]
-
-
-def _settings(results: Results) -> list[str]:
-    comparison, made = results.comparison, results.made
-    last = comparison.seed + comparison.runs - 1
-    versions = sorted(made.items(), key=lambda item: item[0] != "pronk")
-    pairs = {
-        "file": f"{Path(comparison.file).name}, SHA-256 {comparison.digest[:16]}..",
-        "target": comparison.target,
-        "task": comparison.task
-        + (f", guessed from {comparison.reason}" if comparison.reason else ""),
-        "columns": ", ".join(comparison.columns),
-        "left out": ", ".join(comparison.drop) or "nothing",
-        "rows": f"{comparison.rows:,}" + (" (a limit)" if comparison.limit else ""),
-        "order": comparison.order,
-        "scaling": comparison.scale,
-        "seeds": f"{comparison.seed}" + (f" to {last}" if comparison.runs > 1 else ""),
-        "machine": made.get("machine", "not known"),
-        "versions": ", ".join(f"{name} {v}" for name, v in versions if name != "machine"),
-    }
-    items = [f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in pairs.items()]
-    # Long texts: a list, which a narrow screen stacks, and no table.
-    chosen = [
-        f"<dt>{escape(_named(one))}</dt><dd>{escape(_params(one))}</dd>"
-        for one in results.summaries
-    ]
-    return [
-        "<h2>Settings</h2>",
-        "<dl>",
-        *items,
-        "</dl>",
-        "<details><summary>Parameters of the learners</summary>",
-        "<dl>",
-        *chosen,
-        "</dl>",
-        "</details>",
-        "<p>Made by</p>",
-        f"<pre>{escape(command(comparison))}</pre>",
-    ]
-
-
-def command(comparison: Comparison) -> str:
-    """The command that runs a comparison."""
-    names = [
-        one.algorithm if one.label == one.algorithm else f"{one.label}={one.algorithm}"
-        for one in comparison.contenders
-    ]
-    said = ["pronk", "compare", Path(comparison.file).name, "--target", comparison.target]
-    said += ["--algorithms", ",".join(names), "--runs", str(comparison.runs)]
-    said += ["--order", comparison.order, "--task", comparison.task, "--scale", comparison.scale]
-    for one in comparison.contenders:
-        for name, value in one.params.items():
-            said += ["--param", f"{one.label}:{name}={value}"]
-    for name in comparison.drop:
-        said += ["--drop", name]
-    if comparison.limit is not None:
-        said += ["--limit", str(comparison.limit)]
-    if comparison.delimiter is not None:
-        said += ["--delimiter", comparison.delimiter]
-    if comparison.seed:
-        said += ["--seed", str(comparison.seed)]
-    return shlex.join(said)
-
-
-# -- small pieces --------------------------------------------------------------------------------
-
-
-def _table(header: Sequence[str], rows: Sequence[str], caption: str) -> list[str]:
-    heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
-    # Beside the table, not its caption, which would be as wide as a table that scrolls.
-    told = [f'<p class="note">{escape(caption)}</p>'] if caption else []
-    return [
-        '<div class="scroll" tabindex="0"><table>',
-        f"<thead><tr>{heads}</tr></thead>",
-        "<tbody>",
-        *rows,
-        "</tbody></table></div>",
-        *told,
-    ]
-
-
-def _cell(text: str, best: bool = False) -> str:
-    return f"<td{' class=best' if best else ''}>{escape(text)}</td>"
-
-
-def _swatch(i: int, is_baseline: bool) -> str:
-    from pronk.report.charts import dash
-
-    colour = "--grey" if is_baseline else f"--c{i % 8}"
-    dashes = " ".join(map(str, dash(i)))
-    return (
-        '<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true"><line x1="0" x2="28" y1="6" '
-        f'y2="6" stroke="var({colour})" stroke-dasharray="{dashes}"/></svg>'
-    )
-
-
-def _named(one: Summary) -> str:
-    same = one.label == one.algorithm
-    return one.label if same else f"{one.label} ({one.algorithm})"
-
-
-def _params(one: Summary) -> str:
-    own = {k: v for k, v in one.params.items() if not k.startswith("kernel__")}
-    nested = {k.partition("__")[2]: v for k, v in one.params.items() if k.startswith("kernel__")}
-    said = [f"{name}={value}" for name, value in own.items() if name != "kernel"]
-    kernel = str(own.get("kernel", "")).partition("(")[0].lower()
-    inside = ", ".join(f"{name}={value}" for name, value in nested.items())
-    return ", ".join([f"kernel={kernel}({inside})", *said])
-
-
-def _means(spreads: Iterable[Spread]) -> list[float]:
-    return [spread.mean for spread in spreads] or [float("-inf")]
-
-
-def _pm(spread: Spread) -> str:
-    return mean_and_deviation(spread.mean, spread.deviation)
 
 
 def _count(n: int, word: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.comparison import Results, Summary
+from pronk.evaluate.summaries import Results, Summary
 
 Array = NDArray[np.float64]
 
@@ -44,6 +44,9 @@ class Chart:
     """Of numbers of the y axis, in d3's notation."""
 
 
+#: A loss that is so many times that of the baseline says no more: the learner has gone astray.
+ASTRAY = 100.0
+
 LOSSES = {"mse": "mean squared error", "mae": "mean absolute error", "error": "error rate"}
 
 
@@ -56,7 +59,7 @@ def charts(results: Results) -> list[Chart]:
     everyone, learners = results.everyone, results.summaries
     percent = ".3~%" if metric == "error" else ""
     several = " The band is one standard deviation over the runs." if _several(results) else ""
-    made = [
+    loss_charts = [
         Chart(
             "loss", "Loss so far", f"{_capital(loss)} of all rows so far, each predicted before "
             f"its label was seen. Logarithmic axes.{several}", loss,
@@ -67,6 +70,9 @@ def charts(results: Results) -> list[Chart]:
             f"{_capital(loss)} of each {window:,} rows: where the stream changes, it rises.", loss,
             _all(everyone, lambda curve: curve["windowed"][metric], window), format=percent,
         ),
+    ]  # fmt: skip
+    made = [
+        *(_below(chart, astray(results)) for chart in loss_charts),
         Chart(
             "time", "Time a row", f"Microseconds in the learner for a row, over each {part:,} "
             "rows, on one core; the median of the runs.", "microseconds",
@@ -97,6 +103,30 @@ def charts(results: Results) -> list[Chart]:
     return [_drawable(chart) for chart in made if chart.series]
 
 
+def astray(results: Results) -> float:
+    """The loss above which nothing is drawn: the other learners would be one flat line."""
+    if results.baseline is None:
+        return np.inf
+    metric, records = results.comparison.metric, results.baseline.records
+    values = [v for r in records for v in r["result"]["curve"]["metrics"][metric] if v is not None]
+    largest = max(values, default=0.0)
+    return ASTRAY * largest if largest > 0 else np.inf
+
+
+def _below(chart: Chart, most: float) -> Chart:
+    """A chart without what is above a value; the caption says so."""
+    series = [
+        replace(one, mean=np.where(one.mean <= most, one.mean, np.nan)) for one in chart.series
+    ]
+    if all(
+        np.array_equal(one.mean, other.mean, equal_nan=True)
+        for one, other in zip(series, chart.series, strict=True)
+    ):
+        return chart
+    caption = f"{chart.caption} Losses above {most:.3g} are not drawn."
+    return replace(chart, series=series, caption=caption)
+
+
 def _drawable(chart: Chart) -> Chart:
     """Logarithmic only where all that is drawn is positive, but for some zeros of a start."""
     values = np.concatenate([one.mean for one in chart.series])
@@ -105,7 +135,7 @@ def _drawable(chart: Chart) -> Chart:
     negative = bool((values < 0).any())
     if chart.log_y and positive and not negative:
         return chart
-    return Chart(**{**vars(chart), "log_y": False})
+    return replace(chart, log_y=False)
 
 
 def _several(results: Results) -> bool:
@@ -157,8 +187,9 @@ def _one(
     stacked = np.array(lines)
     if not np.isfinite(stacked).any():
         return None
-    deviation = stacked.std(axis=0, ddof=1) if len(lines) > 1 and not median else None
-    middle = np.median(stacked, axis=0) if median else stacked.mean(axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):  # runs that went astray
+        deviation = stacked.std(axis=0, ddof=1) if len(lines) > 1 and not median else None
+        middle = np.median(stacked, axis=0) if median else stacked.mean(axis=0)
     return Series(summary.label, rows[at].astype(np.float64), middle, deviation, kind)
 
 

@@ -16,6 +16,8 @@ def mean_and_deviation(mean: float, deviation: float | None) -> str:
     text = number(mean)
     if deviation is None or not math.isfinite(mean):
         return text
+    if deviation == 0:
+        return f"{text} ± 0"
     if "e" in text:
         return f"{text} ± {deviation:.0e}"
     decimals = len(text.partition(".")[2])

@@ -5,7 +5,7 @@
                  others are 0, so that two different categories are at distance 1, as the two ends
                  of a column under min-max scaling. A missing category has no slot: all are 0.
 
-"hash" takes the slot from the category's number (see `pronk.streams.files`); different categories
+"hash" takes the slot from the category's number (see `pronk.streams.values`); different categories
 may share a slot, and nothing needs to be kept. "onehot" gives slots in the order in which
 categories come and keeps them; when all slots but one are given, the rest share the last one.
 

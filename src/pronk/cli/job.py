@@ -1,0 +1,105 @@
+"""The options of `pronk run`, what they read and where they write."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from pronk.cli.errors import CommandError
+from pronk.cli.predictions import check_ending
+from pronk.streams import FileStream, Scaled
+from pronk.streams.sources import open_source, reads_once
+
+
+@dataclass(frozen=True)
+class Job:
+    """The options of `pronk run`."""
+
+    file: str
+    target: str | None
+    algorithm: str
+    task: str = "auto"
+    params: tuple[str, ...] = ()
+    columns: tuple[str, ...] | None = None
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    encoding: str = "hash"
+    slots: int = 32
+    missing: str = "error"
+    scale: str = "minmax"
+    save: Path | None = None
+    predictions: Path | None = None
+    checkpoint: Path | None = None
+    every: int = 100_000
+    limit: int | None = None
+    delimiter: str | None = None
+    header: bool = True
+    query: str | None = None
+    seed: int = 0
+
+
+def open_stream(job: Job) -> FileStream:
+    """The rows of the input."""
+    if job.target is None:
+        own = None if reads_once(job.file) else open_source(job.file, None, job.query).label
+        if own is None:
+            raise CommandError("--target is missing: which column is to be predicted?")
+    return FileStream(
+        job.file,
+        job.target,
+        columns=job.columns,
+        drop=job.drop,
+        categorical=job.categorical,
+        missing=job.missing,
+        unlabelled=True,
+        task=job.task,
+        limit=job.limit,
+        delimiter=job.delimiter,
+        header=job.header,
+        query=job.query,
+    )
+
+
+def prepared(job: Job, stream: FileStream, learner: Any) -> Any:
+    """The learner behind what its columns need."""
+    if job.scale == "none" and job.missing == "error" and not stream.categorical:
+        return learner
+    return Scaled(
+        learner,
+        job.scale,
+        missing=job.missing,
+        categorical=[stream.columns.index(name) for name in stream.categorical],
+        slots=job.slots,
+        encoding=job.encoding,
+    )
+
+
+def check_outputs(job: Job) -> None:
+    """Better now than after an hour: can the results be written?"""
+    outputs = {
+        "--save": job.save,
+        "--predictions": job.predictions,
+        "--checkpoint": job.checkpoint,
+    }
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        where = f"{option}: {str(path)!r}"
+        if path.is_dir():
+            raise CommandError(f"{where} is a directory; give a file name")
+        if not path.parent.is_dir():
+            raise CommandError(
+                f"{where}: there is no directory {str(path.parent)!r}; make it first"
+            )
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise CommandError(f"{where} cannot be written; choose another place")
+        if path.exists() and os.path.exists(job.file) and path.samefile(job.file):
+            raise CommandError(f"{where} is the input file; choose another name")
+    for (one, path), (other, place) in combinations(outputs.items(), 2):
+        if path is not None and path == place:
+            raise CommandError(f"{one} and {other} name the same file, {str(path)!r}")
+    if job.predictions is not None:
+        check_ending(job.predictions, "--predictions")

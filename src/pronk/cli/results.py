@@ -1,0 +1,150 @@
+"""The results of a comparison on the screen, as JSON, and as a report and figures."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from pronk.cli import screen
+from pronk.cli.errors import CommandError
+from pronk.evaluate.comparison import RECORDS
+from pronk.evaluate.summaries import Results, Spread, Summary
+from pronk.report.series import LOSSES
+from pronk.report.text import mean_and_deviation, microseconds
+
+
+def check_report(
+    option: str, path: Path | None, figures: Path | None, file: Path | None = None
+) -> None:
+    """Better now than after an hour: can the report be made and written?"""
+    needed = ["altair", "vl_convert"] if path is not None else []
+    needed += ["matplotlib"] if figures is not None else []
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        raise CommandError(f"a report needs {missing[0]}: pip install 'pronk[plot]'")
+    if path is not None:
+        where = f"{option}: {str(path)!r}"
+        if path.is_dir():
+            raise CommandError(f"{where} is a directory; give a file name")
+        if not path.parent.is_dir():
+            raise CommandError(
+                f"{where}: there is no directory {str(path.parent)!r}; make it first"
+            )
+        _check_writable(path, where)
+        if file is not None and path.exists() and file.exists() and path.samefile(file):
+            raise CommandError(f"{where} is the input file; choose another name")
+    if figures is not None:
+        where = f"--figures: {str(figures)!r}"
+        if figures.exists() and not figures.is_dir():
+            raise CommandError(f"{where} is no directory")
+        _check_writable(figures, where)
+
+
+def _check_writable(path: Path, where: str) -> None:
+    """Make a file that vanishes at once, where the path is or in the nearest directory above."""
+    place = path if path.is_dir() else path.parent
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        raise CommandError(f"{where} cannot be written: {error.strerror or error}") from None
+
+
+def note_damage(lines: int, directory: Path) -> None:
+    """Tell of records that could not be read."""
+    if lines:
+        what = "1 line" if lines == 1 else f"{lines} lines"
+        screen.note(f"{what} of {directory / RECORDS} cannot be read and counts for nothing")
+
+
+def write(found: Results, report: Path | None, figures: Path | None) -> None:
+    """The report and the figures that are asked for."""
+    from pronk.report import write_figures, write_report
+
+    try:
+        if report is not None:
+            write_report(found, report)
+        if figures is not None:
+            write_figures(found, figures)
+    except OSError as error:
+        name = error.filename or report or figures
+        raise CommandError(f"{str(name)!r} cannot be written: {error.strerror or error}") from None
+
+
+def show(found: Results) -> None:
+    """The table."""
+    comparison, console = found.comparison, screen.output()
+    guessed = f" (guessed from {comparison.reason})" if comparison.reason else ""
+    runs = "1 run" if comparison.runs == 1 else f"{comparison.runs} runs"
+    order = "in the given order" if comparison.order == "given" else "each in its own random order"
+    without = f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""
+    title = f"{Path(comparison.file).name}, target {comparison.target}"
+    console.print(title, style="bold", markup=False)
+    console.print(
+        f"{comparison.task}{guessed}; {comparison.rows:,} rows of {len(comparison.columns)} "
+        f"columns{without}; {runs}, {order}\n",
+        markup=False,
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("learner", style="bold", overflow="fold")
+    metrics = list(found.everyone[0].metrics)
+    for name in (*(LOSSES.get(name, name) for name in metrics), "us a row", "points", "memory"):
+        table.add_column(name, justify="right", no_wrap=name not in LOSSES.values())
+    for one in found.everyone:
+        style = "dim" if one is found.baseline else None
+        table.add_row(one.label, *_cells(one, metrics), style=style)
+    console.print(table)
+
+
+def show_paths(**paths: Path | None) -> None:
+    """Where things are."""
+    console = screen.output()
+    for name, path in paths.items():
+        if path is not None:
+            console.print(f"{name + ':':<8} {path}", style="dim", markup=False, soft_wrap=True)
+
+
+def _cells(one: Summary, metrics: Sequence[str]) -> list[str]:
+    return [
+        *(_pm(one.metrics[name]) for name in metrics),
+        microseconds(one.microseconds_a_row.mean, one.microseconds_a_row.deviation),
+        f"{one.size.mean:,.0f}" if one.size else "-",
+        screen.size(round(one.memory.mean)),
+    ]
+
+
+def _pm(spread: Spread) -> str:
+    return mean_and_deviation(spread.mean, spread.deviation)
+
+
+def as_dict(
+    found: Results, directory: Path, report: Path | None, figures: Path | None
+) -> dict[str, Any]:
+    """Everything but the curves, which are in the results directory."""
+    comparison = found.comparison
+    return {
+        "file": comparison.file,
+        "target": comparison.target,
+        "columns": comparison.columns,
+        "task": comparison.task,
+        "rows": comparison.rows,
+        "unlabelled": comparison.unlabelled,
+        "order": comparison.order,
+        "scale": comparison.scale,
+        "runs": comparison.runs,
+        "runs_not_done": found.missing,
+        "seed": comparison.seed,
+        "learners": [one.to_dict() for one in found.summaries],
+        "baseline": found.baseline.to_dict() if found.baseline else None,
+        "results": str(directory),
+        "report": None if report is None else str(report),
+        "figures": None if figures is None else str(figures),
+        "made": found.made,
+    }

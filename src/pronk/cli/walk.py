@@ -1,0 +1,210 @@
+"""The walk of `pronk run`: rows in blocks, snapshots between them, predictions to a file."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from pronk.cli import screen
+from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint
+from pronk.cli.errors import CommandError
+from pronk.cli.job import Job
+from pronk.cli.predictions import PredictionsFile
+from pronk.estimators import storage
+from pronk.evaluate import Evaluation, Record, RunningMajority, RunningMean
+from pronk.streams import FileStream, StreamError
+from pronk.streams.scaled import named
+
+
+class Run:
+    """A walk through a stream, from its start or from the last snapshot."""
+
+    def __init__(self, job: Job, stream: FileStream, model: Any, console: Console) -> None:
+        self.job = job
+        self.stream = stream
+        self.model = model
+        self.console = console
+        self.position = 0  # rows of the stream that are done
+        self.resumed = 0
+        self.finished = False
+        self.checkpoint: Checkpoint | None = None
+        self.file: PredictionsFile | None = None
+        naive: Any = RunningMajority() if stream.task == "classification" else RunningMean()
+        self.baseline = Evaluation(naive, memory=False)
+        self.evaluation = self._evaluation()
+
+    def _evaluation(self) -> Evaluation:
+        return Evaluation(self.model, predictions=self.job.predictions is not None, memory=False)
+
+    def walk(self) -> tuple[Record, dict[str, float]]:
+        """Predict then learn all rows; the last record and the baseline's metrics."""
+        job, resume = self.job, None
+        if job.checkpoint is not None:
+            self.checkpoint = Checkpoint(job.checkpoint, job.every, self._settings())
+            resume = self._resume()
+        with ExitStack() as stack:
+            if job.predictions is not None:
+                self.file = stack.enter_context(self._predictions_file(job.predictions, resume))
+            if not self.finished:
+                try:
+                    self._rows(stack)
+                except Stopped as stopped:
+                    raise self._stop(stopped) from None
+                except (CommandError, StreamError) as error:
+                    if self.checkpoint is None or self.checkpoint.advice() in str(error):
+                        raise
+                    code = error.code if isinstance(error, CommandError) else 2
+                    raise CommandError(f"{error}; {self.checkpoint.advice()}", code) from None
+                self.finished = True
+                self._snapshot()
+        if self.file is not None and not self.file.finished:
+            self.file.finish()
+        self.baseline.finish()
+        return self.evaluation.record(), self.baseline.record().metrics
+
+    def _rows(self, stack: ExitStack) -> None:
+        bar = stack.enter_context(_Bar(self.console))
+        signals = Interruptions()
+        if self.checkpoint is not None:
+            stack.enter_context(signals)
+        for X, y in self.stream.blocks(self.position):
+            with signals.block():
+                self._block(X, y)
+                bar.show(self._keep(), self.stream.expected_rows())
+                # A shorter block comes before a bad row, or at the end.
+                whole = self.position % self.stream.rows == 0
+                if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
+                    self._snapshot()
+        if not self.evaluation.rows:
+            self.evaluation.finish()  # says why
+
+    def _block(self, X: Any, y: Any) -> None:
+        rows = named(X, self.stream.columns) if not self.evaluation.rows else X
+        self.baseline.feed(X, y)
+        self.evaluation.feed(rows, y)
+        self.position += len(y)
+
+    def _keep(self) -> Record:
+        """The record of a block; its predictions go to the file."""
+        record = self.evaluation.record()
+        if self.file and record.predictions is not None:
+            self.file.write(record.targets, record.predictions)
+        return record
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides the result."""
+        job = self.job
+        return {
+            "input": fingerprint(job.file, job.query),
+            "--query": job.query,
+            "--target": self.stream.target,
+            "--task": self.stream.task,
+            "--algorithm": job.algorithm,
+            "--param": list(job.params),
+            "the columns": list(self.stream.columns),
+            "--categorical": list(self.stream.categorical),
+            "--encoding": job.encoding,
+            "--slots": job.slots,
+            "--missing": job.missing,
+            "--scale": job.scale,
+            "--limit": job.limit,
+            "--delimiter": job.delimiter,
+            "--no-header": None if job.header else True,  # older snapshots do not have it
+            "--seed": job.seed,
+            "the ending of --predictions": job.predictions and job.predictions.suffix.lower(),
+            "blocks of": self.stream.rows,
+        }
+
+    def _snapshot(self) -> None:
+        if self.checkpoint is None:
+            return
+        if self.file is not None:
+            self.file.sync()
+        fitted = self.evaluation.rows > 0
+        self.checkpoint.save(
+            self.position,
+            model=storage.learner_tree(self.model) if fitted else None,
+            evaluation=self.evaluation.to_state(),
+            baseline=[self.baseline.model.to_state(), self.baseline.to_state()],
+            predictions=None if self.file is None else [self.file.rows, self.file.bytes],
+            finished=self.finished,
+        )
+
+    def _resume(self) -> dict[str, Any] | None:
+        assert self.checkpoint is not None
+        tree = self.checkpoint.load()
+        if tree is None:
+            return None
+        if tree["model"] is not None:
+            self.model = storage.learner_from_tree(tree["model"], self.checkpoint.path)
+        self.evaluation = self._evaluation()
+        self.evaluation.restore(tree["evaluation"])
+        model, evaluation = tree["baseline"]
+        self.baseline.model.restore(model)
+        self.baseline.restore(evaluation)
+        self.position = self.resumed = int(tree["rows"])
+        self.finished = tree["finished"]
+        what = "the run was finished" if self.finished else "the run goes on"
+        screen.note(f"{what} after {self.position:,} rows", self.console)
+        return tree
+
+    def _predictions_file(self, path: Path, resume: dict[str, Any] | None) -> PredictionsFile:
+        kind, resumable = self.stream.target_type, self.checkpoint is not None
+        file = PredictionsFile(path, kind, resumable=resumable)
+        if resume is None:
+            file.start()
+        elif not (self.finished and file.finished):
+            file.resume(*resume["predictions"])
+        return file
+
+    def _stop(self, stopped: Stopped) -> CommandError:
+        """Between two blocks: a last snapshot."""
+        assert self.checkpoint is not None
+        if self.position % self.stream.rows == 0 and self.position > self.checkpoint.rows:
+            self._snapshot()
+        return CommandError(
+            f"stopped by {stopped.name}; {self.checkpoint.advice()}", 128 + stopped.number
+        )
+
+
+class _Bar:
+    """A progress bar with the running loss; nothing where stderr is no terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = screen.bars(
+            console,
+            TextColumn("{task.fields[rows]}"),
+            BarColumn(bar_width=None),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[loss]}", style="bold"),
+            TimeRemainingColumn(compact=True),
+        )
+        self._total = 0
+        self._task = self._progress.add_task("", total=None, rows="0 rows", loss="")
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def show(self, record: Record, total: int | None) -> None:
+        """The state after a block."""
+        name, value = next(iter(record.metrics.items()))
+        # A new total forgets the speed so far, so an estimate counts only if it moved.
+        if total is not None and abs(total - self._total) > 0.05 * self._total:
+            self._total = total
+            self._progress.update(self._task, total=total)
+        self._progress.update(
+            self._task,
+            completed=record.rows,
+            rows=f"{record.rows:,} rows",
+            loss=f"{name} {screen.number(value)}",
+        )

@@ -1,0 +1,254 @@
+"""Progressive validation block by block: what scores the rows and keeps the account.
+
+The learner gets whole blocks and the losses are vectors, so the evaluation costs some NumPy calls
+a block, not a row. It can stop between two blocks and go on from its state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.evaluate.adapters import Adapter, adapt, predicts_labels
+from pronk.evaluate.memory import held_bytes
+from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
+from pronk.evaluate.records import Record
+from pronk.evaluate.rows import column, pieces, plain, runs, without_label
+
+
+class Evaluation:
+    """Progressive validation that is given its blocks one by one; see `progressive`.
+
+    `feed` gives a block to the model and returns the records that fall into it; `record` is one
+    more, at any moment; `finish` ends the stream and returns the last record.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        metrics: Any = None,
+        every: int | None = None,
+        *,
+        window: int | None = None,
+        delay: int = 0,
+        predictions: bool = False,
+        memory: bool = True,
+        columns: Sequence[str] | None = None,
+    ) -> None:
+        _check_counts(every=every, window=window)
+        if delay < 0:
+            raise ValueError(f"delay must be 0 or more rows, got {delay}")
+        self.model = model
+        self.every = every
+        self.window = window if window is not None else every
+        self.delay = delay
+        self.rows = 0
+        self.unlabelled = 0
+        self.seconds = 0.0
+        self._metrics = None if metrics is None else get_metrics(metrics)
+        self._columns = columns
+        self._labels: bool | None = None
+        self._adapter: Adapter | None = None
+        self._averages: list[Averages] = []
+        self._waiting: deque[tuple[Any, Any, Any]] = deque()  # x, y, prediction
+        self._keep = predictions
+        self._weigh = memory
+        self._kept: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        self._recorded = 0
+        self._memory: int | None = None  # as counted since the model was last called
+
+    def feed(self, X: Any, y: Any) -> list[Record]:
+        """Predict then learn a block; the records of the rows that were scored."""
+        y = np.asarray(y)
+        adapter = self._adapter or self._start(y)
+        records = []
+        for piece, targets in pieces(X, y):
+            missing = without_label(targets)
+            if self.delay:
+                records += self._feed_delayed(adapter, piece, targets)
+            elif missing is None:
+                records += self._feed_labelled(adapter, piece, targets)
+            else:
+                for rows, unlabelled in runs(missing):
+                    feed = self._feed_unlabelled if unlabelled else self._feed_labelled
+                    records += feed(adapter, piece[rows], plain(targets[rows]))
+        return records
+
+    def _feed_labelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
+        began = perf_counter()
+        predictions = adapter.predict_then_learn(X, y)
+        self.seconds += perf_counter() - began
+        self._memory = None
+        return self._score(y, np.asarray(predictions))
+
+    def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
+        began = perf_counter()
+        predictions = adapter.predict(X)
+        self.seconds += perf_counter() - began
+        self._pass_by(y, predictions)
+        return []
+
+    def _feed_delayed(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
+        began = perf_counter()
+        targets, predictions = self._delayed(adapter, X, y)
+        self.seconds += perf_counter() - began
+        self._memory = None
+        return self._score_mixed(targets, predictions)
+
+    def _pass_by(self, y: NDArray[Any], predictions: NDArray[Any]) -> None:
+        """Count rows without a label."""
+        self.unlabelled += len(y)
+        if self._keep:
+            self._kept.append((y, predictions))
+
+    def _score_mixed(self, y: NDArray[Any], predictions: NDArray[Any]) -> list[Record]:
+        """As `_score`, where some rows may have no label."""
+        missing = without_label(y)
+        if missing is None:
+            return self._score(y, predictions)
+        records = []
+        for rows, unlabelled in runs(missing):
+            if unlabelled:
+                self._pass_by(y[rows], predictions[rows])
+            else:
+                records += self._score(plain(y[rows]), predictions[rows])
+        return records
+
+    def finish(self) -> Record | None:
+        """Score what still waits for its label; the last record, unless it was just returned."""
+        if self._waiting and self._adapter is not None:
+            rows, targets, predictions = zip(*self._waiting, strict=True)
+            self._waiting.clear()
+            began = perf_counter()
+            for x, target in zip(rows, targets, strict=True):
+                self._learn_one(self._adapter, x, target)
+            self.seconds += perf_counter() - began
+            self._memory = None
+            self.every = None  # one record for the rest
+            self._score_mixed(column(targets), column(predictions))
+        if not self.rows:
+            what = "has no row with a label" if self.unlabelled else "has no rows"
+            raise ValueError(f"the stream {what}")
+        fresh = self.rows + self.unlabelled > self._recorded
+        return self.record() if fresh else None
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything but the model and the arguments, for a checkpoint between two blocks."""
+        if self._kept:
+            raise ValueError("predictions wait for a record: call record() first")
+        waiting = [[np.asarray(x), y, prediction] for x, y, prediction in self._waiting]
+        return {
+            "rows": self.rows,
+            "unlabelled": self.unlabelled,
+            "seconds": self.seconds,
+            "recorded": self._recorded,
+            "labels": self._labels,
+            "averages": [average.to_state() for average in self._averages],
+            "waiting": waiting,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `to_state` gave; made with the same arguments, its model restored."""
+        self.rows, self.unlabelled = state["rows"], state["unlabelled"]
+        self.seconds, self._recorded = state["seconds"], state["recorded"]
+        if state["labels"] is None:
+            return
+        self._begin(state["labels"])
+        for average, held in zip(self._averages, state["averages"], strict=True):
+            average.restore(held)
+        self._waiting = deque((x, y, prediction) for x, y, prediction in state["waiting"])
+
+    def _start(self, y: NDArray[Any]) -> Adapter:
+        return self._begin(predicts_labels(self.model, y))
+
+    def _begin(self, labels: bool) -> Adapter:
+        self._labels = labels
+        self._adapter = adapt(self.model, labels, self._columns)
+        if self._metrics is None:
+            self._metrics = get_metrics(DEFAULTS["classification" if labels else "regression"])
+        self._averages = [Averages(metric, self.window) for metric in self._metrics]
+        return self._adapter
+
+    def _delayed(
+        self, adapter: Adapter, X: Any, y: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Row by row: predict the newest, then learn the one whose label arrives now."""
+        arrived = []
+        for i in range(len(y)):
+            x = X[i : i + 1]
+            self._waiting.append((x, y[i], adapter.predict_row(x)))
+            if len(self._waiting) > self.delay:
+                x, target, prediction = self._waiting.popleft()
+                self._learn_one(adapter, x, target)
+                arrived.append((target, prediction))
+        if not arrived:
+            return y[:0], y[:0]
+        targets, predictions = zip(*arrived, strict=True)
+        return column(targets), column(predictions)
+
+    def _learn_one(self, adapter: Adapter, x: Any, target: Any) -> None:
+        y = column([target])
+        if without_label(y) is None:
+            adapter.learn(x, y)
+
+    def _score(self, y: NDArray[Any], predictions: NDArray[Any]) -> list[Record]:
+        """Count the losses, stopping at the rows where a record is due."""
+        if not len(y):
+            return []
+        losses = [average.metric.rows(y, predictions) for average in self._averages]
+        ends = [len(y)]
+        if self.every is not None:
+            due = range(self.every - self.rows % self.every, len(y) + 1, self.every)
+            ends = [*due] if due and due[-1] == len(y) else [*due, len(y)]
+        records, start = [], 0
+        for end in ends:
+            for average, values in zip(self._averages, losses, strict=True):
+                average.add(values[start:end])
+            self.rows += end - start
+            if self._keep:
+                self._kept.append((y[start:end], predictions[start:end]))
+            if self.every is not None and self.rows % self.every == 0:
+                records.append(self.record())
+            start = end
+        return records
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means over all rows so far."""
+        return {average.metric.name: average.mean() for average in self._averages}
+
+    def record(self) -> Record:
+        """The state now, with the predictions since the last record."""
+        self._recorded = self.rows + self.unlabelled
+        targets, predictions = None, None
+        if self._keep and self._kept:
+            targets = np.concatenate([pair[0] for pair in self._kept])
+            predictions = np.concatenate([pair[1] for pair in self._kept])
+            self._kept = []
+        if self._weigh and self._memory is None:
+            self._memory = held_bytes(self.model)
+        size = getattr(self.model, "size_", None)
+        return Record(
+            rows=self.rows,
+            metrics=self.metrics,
+            windowed={average.metric.name: average.recent() for average in self._averages},
+            seconds=self.seconds,
+            size=None if size is None else int(size),
+            memory=self._memory,
+            predictions=predictions,
+            targets=targets,
+            unlabelled=self.unlabelled,
+        )
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ValueError(f"{name} must be at least 1 row, got {count}")

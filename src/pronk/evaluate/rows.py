@@ -1,0 +1,56 @@
+"""Blocks cut into pieces and by who has a label; columns of values that came one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: A longer block is given to the model in pieces of this many rows.
+PIECE = 4096
+
+
+def pieces(X: Any, y: NDArray[Any]) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """A block, or pieces of a long one where X is an array or a sparse matrix."""
+    if len(y) <= PIECE or not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
+        yield X, y
+        return
+    if len(y) != X.shape[0]:
+        raise ValueError(f"y has {len(y)} rows but X has {X.shape[0]}: give one label a row")
+    for start in range(0, len(y), PIECE):
+        yield X[start : start + PIECE], y[start : start + PIECE]
+
+
+def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Which rows have no label; None if all have."""
+    if y.dtype.kind == "f":
+        missing = np.isnan(y) if y.ndim == 1 else np.isnan(y).all(axis=1)
+    elif y.dtype == object:
+        missing = np.array([value is None or value != value for value in y.tolist()], dtype=bool)
+    else:
+        return None
+    return missing if missing.any() else None
+
+
+def runs(flags: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:
+    """Rows in a row with the same flag."""
+    starts = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
+    for start, end in pairwise(starts):
+        yield slice(start, end), bool(flags[start])
+
+
+def plain(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels without gaps as an array of their own kind."""
+    return np.array(y.tolist()) if y.dtype == object and y.tolist()[0] is not None else y
+
+
+def column(values: Sequence[Any]) -> NDArray[Any]:
+    """Predictions or targets that came one by one, as an array; some labels may be None."""
+    if any(value is None for value in values):
+        column = np.empty(len(values), dtype=object)
+        column[:] = values
+        return column
+    return np.array(values)

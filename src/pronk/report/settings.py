@@ -1,0 +1,120 @@
+"""The settings of a comparison, as a report tells them, and the command that runs it again."""
+
+from __future__ import annotations
+
+import shlex
+from html import escape
+from pathlib import Path
+
+from pronk.evaluate.comparison import Comparison
+from pronk.evaluate.summaries import Results, Summary
+
+
+def settings(results: Results) -> list[str]:
+    comparison, made = results.comparison, results.made
+    last = comparison.seed + comparison.runs - 1
+    versions = sorted(made.items(), key=lambda item: item[0] != "pronk")
+    pairs = {
+        "file": f"{Path(comparison.file).name}, SHA-256 {comparison.digest[:16]}..",
+        "target": comparison.target,
+        "task": comparison.task
+        + (f", guessed from {comparison.reason}" if comparison.reason else ""),
+        "columns": ", ".join(comparison.columns),
+        "left out": ", ".join(comparison.drop) or "nothing",
+        **_categories(comparison),
+        "rows": f"{comparison.rows:,}"
+        + (" (a limit)" if comparison.limit else "")
+        + (f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""),
+        "order": comparison.order,
+        "scaling": _scaling(comparison),
+        "seeds": f"{comparison.seed}" + (f" to {last}" if comparison.runs > 1 else ""),
+        "machine": made.get("machine", "not known"),
+        "versions": ", ".join(f"{name} {v}" for name, v in versions if name != "machine"),
+    }
+    items = [f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in pairs.items()]
+    # Long texts: a list, which a narrow screen stacks, and no table.
+    chosen = [
+        f"<dt>{escape(_named(one))}</dt><dd>{escape(_params(one))}</dd>"
+        for one in results.summaries
+    ]
+    return [
+        "<h2>Settings</h2>",
+        "<dl>",
+        *items,
+        "</dl>",
+        "<details><summary>Parameters of the learners</summary>",
+        "<dl>",
+        *chosen,
+        "</dl>",
+        "</details>",
+        "<p>Made by</p>",
+        f"<pre>{escape(command(comparison))}</pre>",
+    ]
+
+
+def _categories(comparison: Comparison) -> dict[str, str]:
+    """What became of columns that are no plain numbers."""
+    told = {}
+    if comparison.categorical:
+        how = "by a hash" if comparison.encoding == "hash" else "as they come"
+        names = ", ".join(comparison.categorical)
+        told["categories"] = f"{names}; {comparison.slots} slots each, {how}"
+    if comparison.missing == "mean":
+        told["missing values"] = "the mean of the column so far"
+    return told
+
+
+def _scaling(comparison: Comparison) -> str:
+    own = [f"{one.scale} for {one.label}" for one in comparison.contenders if one.scale]
+    return "; ".join([comparison.scale, *own])
+
+
+def command(comparison: Comparison) -> str:
+    """The command that runs a comparison."""
+    names = [
+        one.algorithm if one.label == one.algorithm else f"{one.label}={one.algorithm}"
+        for one in comparison.contenders
+    ]
+    said = ["pronk", "compare", Path(comparison.file).name, "--target", comparison.target]
+    said += ["--algorithms", ",".join(names), "--runs", str(comparison.runs)]
+    said += ["--order", comparison.order, "--task", comparison.task]
+    if not any(one.scale for one in comparison.contenders):  # else it is as nothing was chosen
+        said += ["--scale", comparison.scale]
+    for one in comparison.contenders:
+        for name, value in one.params.items():
+            said += ["--param", f"{one.label}:{name}={value}"]
+    if comparison.only:
+        said += ["--columns", ",".join(comparison.only)]
+    for name in comparison.drop:
+        said += ["--drop", name]
+    for name in comparison.categorical:
+        said += ["--categorical", name]
+    if comparison.categorical:
+        said += ["--encoding", comparison.encoding, "--slots", str(comparison.slots)]
+    if comparison.missing != "error":
+        said += ["--missing", comparison.missing]
+    if comparison.limit is not None:
+        said += ["--limit", str(comparison.limit)]
+    if comparison.delimiter is not None:
+        said += ["--delimiter", comparison.delimiter]
+    if not comparison.header:
+        said += ["--no-header"]
+    if comparison.query is not None:
+        said += ["--query", comparison.query]
+    if comparison.seed:
+        said += ["--seed", str(comparison.seed)]
+    return shlex.join(said)
+
+
+def _named(one: Summary) -> str:
+    same = one.label == one.algorithm
+    return one.label if same else f"{one.label} ({one.algorithm})"
+
+
+def _params(one: Summary) -> str:
+    own = {k: v for k, v in one.params.items() if not k.startswith("kernel__")}
+    nested = {k.partition("__")[2]: v for k, v in one.params.items() if k.startswith("kernel__")}
+    said = [f"{name}={value}" for name, value in own.items() if name != "kernel"]
+    kernel = str(own.get("kernel", "")).partition("(")[0].lower()
+    inside = ", ".join(f"{name}={value}" for name, value in nested.items())
+    return ", ".join([f"kernel={kernel}({inside})", *said])

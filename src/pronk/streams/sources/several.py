@@ -1,0 +1,56 @@
+"""Several files as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from pronk.streams.sources.base import Source
+from pronk.streams.sources.columnar import ParquetSource
+from pronk.streams.sources.libsvm import LIBSVMSource
+
+
+class FilesSource:
+    """Files one after the other, with the columns of the first."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+        self.untyped = sources[0].untyped
+        self.label = sources[0].label
+        self._rows = 0
+        self._done = 0
+        self._reading: Source | None = None
+
+    def widen(self, columns: Sequence[str]) -> None:
+        for source in self._sources:
+            source.widen(columns)
+
+    def schema(self) -> pa.Schema:
+        if isinstance(self._sources[0], LIBSVMSource):  # the widest file counts
+            sparse = [source for source in self._sources if isinstance(source, LIBSVMSource)]
+            widest = max((source.schema() for source in sparse), key=len)
+            for source in sparse:
+                source.columns = len(widest) - 1
+            return widest
+        return self._sources[0].schema()
+
+    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+        self._rows = self._done = 0
+        for source in self._sources:
+            self._reading = source
+            if isinstance(source, ParquetSource) and skip >= (rows := int(source.total() or 0)):
+                skip -= rows
+                self._rows += rows
+            else:
+                for batch in source.batches(types):
+                    self._rows += batch.num_rows
+                    if skip < batch.num_rows:
+                        yield batch.slice(skip)
+                    skip = max(0, skip - batch.num_rows)
+            self._done += 1
+
+    def total(self) -> float | None:
+        if self._reading is None or not self._rows:
+            return None
+        return self._rows / max(self._done, 0.5) * len(self._sources)

@@ -1,0 +1,152 @@
+"""Text, from files and pipes, in pieces of whole rows.
+
+Each piece is parsed by itself: a streaming reader would run far ahead of the rows that are used.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pronk.streams.errors import StreamError
+from pronk.streams.sources.base import Dense
+
+#: Read at once from a text, whose types are inferred from the first piece; longest row.
+_TEXT_BYTES = 1 << 20
+_ROW_BYTES = 1 << 26
+#: Bytes of a pipe that are kept, so that its start can be looked at before it is read.
+_KEPT_BYTES = 1 << 26
+
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
+
+#: Where the whole rows at the start of some text end, 0 if there is none; whether it is the last.
+Ending = Callable[[bytes, bool], int]
+
+
+def line_ending(text: bytes, last: bool) -> int:
+    """Where the whole lines end, if each row is a line."""
+    return len(text) if last else text.rfind(b"\n") + 1
+
+
+class TextFile:
+    """A text file, plain or compressed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.share: float | None = None  # of the file's bytes that the pieces so far take
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def pieces(self, ending: Ending = line_ending) -> Iterator[bytes]:
+        """Some whole rows at a time."""
+        with pa.OSFile(str(self.path)) as file, self._decompressed(file) as stream:
+            size = file.size()
+            for piece, ahead in _cut(stream, str(self), ending):
+                self.share = max(1, file.tell() - ahead * (file is stream)) / max(1, size)
+                yield piece
+
+    def _decompressed(self, file: Any) -> Any:
+        codec = COMPRESSED.get(self.path.suffix.lower())
+        return file if codec is None else pa.CompressedInputStream(file, codec)
+
+
+class Pipe:
+    """Standard input, or a named pipe. Its start is kept, to be looked at and then read."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.share: float | None = None
+        self._path = path
+        self._stream: Any = None
+        self._kept = bytearray()
+        self._dropped = False
+
+    def __str__(self) -> str:
+        return "standard input" if self._path is None else str(self._path)
+
+    def pieces(self, ending: Ending = line_ending) -> Iterator[bytes]:
+        """Some whole rows at a time, from the start."""
+        if self._dropped:
+            raise StreamError(f"{self} can be read only once; write it to a file first")
+        for piece, _ in _cut(_Replayed(self), str(self), ending):
+            yield piece
+
+    def first_byte(self) -> bytes:
+        """The first byte that is no space."""
+        reader = _Replayed(self)
+        while data := reader.read(1):
+            if not data.isspace():
+                return data
+        return b""
+
+    def fetch(self, place: int, size: int) -> bytes:
+        """Bytes at a place: kept ones, then new ones, which are kept while there is room."""
+        if not self._dropped and place < len(self._kept):
+            return bytes(self._kept[place : place + size])
+        data = self._read(size)
+        if not self._dropped:
+            self._kept += data
+            if len(self._kept) > _KEPT_BYTES:
+                self._kept.clear()
+                self._dropped = True
+        return data
+
+    def _read(self, size: int) -> bytes:
+        if self._stream is None:
+            self._stream = sys.stdin.buffer if self._path is None else self._path.open("rb")
+        if self._stream.closed:
+            return b""
+        data: bytes = self._stream.read(size)
+        if not data and self._path is not None:
+            self._stream.close()
+        return data
+
+
+class _Replayed:
+    """A reader from the start of a pipe."""
+
+    def __init__(self, pipe: Pipe) -> None:
+        self._pipe = pipe
+        self._place = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._pipe.fetch(self._place, size)
+        self._place += len(data)
+        return data
+
+
+def _cut(stream: Any, name: str, ending: Ending) -> Iterator[tuple[bytes, int]]:
+    """Pieces of whole rows, and how many bytes were read beyond the next ones."""
+    rest, enough = b"", 0
+    data = stream.read(_TEXT_BYTES)
+    while data:
+        following = stream.read(_TEXT_BYTES)
+        rest += data
+        last = not following
+        end = ending(rest, last) if last or len(rest) >= enough else 0
+        if end:
+            yield rest[:end], len(following)
+            rest, enough = rest[end:], 0
+        elif len(rest) > _ROW_BYTES:
+            raise StreamError(f"{name} has a line or quoted value of more than {_ROW_BYTES} bytes")
+        elif len(rest) >= enough:
+            enough = 2 * len(rest)  # so that a long row is looked through a few times only
+        data = following
+
+
+Text = TextFile | Pipe
+
+
+class TextSource(Dense):
+    """What the kinds of text have in common."""
+
+    def __init__(self, file: Text) -> None:
+        self.file = file
+        self._rows = 0
+
+    def total(self) -> float | None:
+        return self._rows / self.file.share if self.file.share else None

@@ -1,0 +1,121 @@
+"""Arrow's types in words, and Arrow's values as NumPy's."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pronk.streams.errors import StreamError
+
+Array = NDArray[np.float64]
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of a type are numbers, or can be."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_null(kind)  # a CSV column that starts empty
+    )
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are text, also as a dictionary."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def in_words(kind: pa.DataType) -> str:
+    """A type in plain words."""
+    if is_text(kind):
+        return "text"
+    if pa.types.is_boolean(kind):
+        return "true or false"
+    if pa.types.is_temporal(kind):
+        return "a date or time"
+    return f"of type {kind}"
+
+
+def reads_as_number(value: Any) -> bool:
+    """Whether a value is a number, text that reads as one, or missing."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return value is None
+    return True
+
+
+def as_types(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
+    """A batch with the columns and types asked for, which sources of several files may lack."""
+    if batch.schema.names == list(types) and batch.schema.types == list(types.values()):
+        return batch
+    columns = []
+    for name, kind in types.items():
+        if batch.schema.get_field_index(name) < 0:
+            raise StreamError(f"a file has no column {name!r}, as the files before it")
+        column = batch.column(name)
+        if kind == pa.float64() and column.type != kind:
+            column = column.cast(kind, safe=False)
+        columns.append(column if column.type == kind else column.cast(kind))
+    return pa.record_batch(columns, names=list(types))
+
+
+def codes(values: pa.Array) -> Array:
+    """Categories as whole numbers below 2^52 that stand for their text; what is missing is NaN."""
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    words = values.dictionary.cast(pa.string()).to_pylist()
+    numbers = np.array([np.nan, *(np.nan if word is None else code(word) for word in words)])
+    return numbers[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
+
+
+def code(category: str) -> float:
+    """The number of a category, the same on every machine: 52 bits of a hash of its text."""
+    digest = hashlib.blake2b(category.encode(), digest_size=8).digest()
+    return float(int.from_bytes(digest, "little") >> 12)
+
+
+def numbers(values: pa.Array) -> Array:
+    """As float64; what is missing is NaN."""
+    result: Array = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return result
+
+
+def labels(values: pa.Array) -> NDArray[Any]:
+    """Text, booleans or numbers; where some are missing, objects with None."""
+    y = _filled(values)
+    missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if missing.any():
+        y = y.astype(object)
+        y[missing] = None
+    return y
+
+
+def _filled(values: pa.Array) -> NDArray[Any]:
+    """Labels, where a missing one is some value of the same type."""
+    if is_text(values.type):
+        if not pa.types.is_dictionary(values.type):
+            values = values.dictionary_encode()
+        words = np.array(["", *values.dictionary.to_pylist()], dtype=np.str_)
+        return words[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
+    if pa.types.is_boolean(values.type):
+        return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))
+    if pa.types.is_integer(values.type):
+        return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+    return numbers(values)
+
+
+def is_missing(y: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which targets are missing."""
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype == object:
+        return np.array([value is None for value in y.tolist()], dtype=bool)
+    return np.zeros(len(y), dtype=bool)
