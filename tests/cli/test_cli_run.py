@@ -12,20 +12,12 @@ import pyarrow.parquet as parquet
 import pytest
 
 import pronk
-from pronk.cli import main
+from helpers import pronk_run
 from pronk.cli.run import build
 from pronk.estimators import storage
 from pronk.streams import MinMax, Scaled, Standard
 
 ROWS = 600
-
-
-def pronk_run(capsys, *arguments):
-    """The exit code, stdout and stderr of a command."""
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return exit_.value.code, out, err
 
 
 @pytest.fixture(scope="module")

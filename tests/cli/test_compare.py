@@ -11,17 +11,9 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pytest
 
-from pronk.cli import main
+from helpers import pronk_run
 
 ROWS = 300
-
-
-def pronk_run(capsys, *arguments):
-    """The exit code, stdout and stderr of a command."""
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return exit_.value.code, out, err
 
 
 @pytest.fixture(scope="module")

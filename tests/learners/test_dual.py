@@ -1,13 +1,13 @@
 """DualSGD and DualSVRG against their brute-force twins, on uneven blocks, and their edge cases."""
 
 from functools import partial
-from itertools import cycle
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import pronk
+from helpers import walk
 from naive import dual, kernels, losses
 from naive.features import root
 from pronk import (
@@ -38,17 +38,6 @@ def stream(seed, n=150, d=2, signs=False):
 def classes_of(y):
     """Four classes, of which the first rows show only some."""
     return np.digitize(y, [-0.7, 0.1, 0.9])
-
-
-def walk(learner, X, y, **options):
-    """predict_then_learn over uneven blocks."""
-    parts, start = [], 0
-    sizes = cycle((1, 3, 7, 64, 2))
-    while start < len(X):
-        stop = start + next(sizes)
-        parts.append(learner.predict_then_learn(X[start:stop], y[start:stop], **options))
-        start = stop
-    return np.concatenate(parts)
 
 
 def frequencies(d=2):

@@ -2,7 +2,6 @@
 
 import pickle
 from functools import partial
-from itertools import cycle
 
 import numpy as np
 import pytest
@@ -13,6 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import pronk
+from helpers import walk
 from naive import expansion as naive
 from naive import kernels
 from pronk import (
@@ -94,17 +94,6 @@ def stream(seed=0, n=220, d=3, signs=True):
 
 def uniforms(n, seed=SEED):
     return np.random.default_rng([seed, 3]).random(n)
-
-
-def walk(learner, X, y, **options):
-    """predict_then_learn over uneven blocks."""
-    parts, start = [], 0
-    sizes = cycle((1, 3, 7, 64, 2))
-    while start < len(X):
-        stop = start + next(sizes)
-        parts.append(learner.predict_then_learn(X[start:stop], y[start:stop], **options))
-        start = stop
-    return np.concatenate(parts)
 
 
 def weights(learner):

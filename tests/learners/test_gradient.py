@@ -1,13 +1,13 @@
 """FOGD and NOGD against their brute-force twins, on uneven blocks, and their edge cases."""
 
 from functools import partial
-from itertools import cycle
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import pronk
+from helpers import walk
 from naive import gradient, kernels
 from pronk import (
     FOGDClassifier,
@@ -32,17 +32,6 @@ def stream(seed, n=150, d=3, signs=False):
     X = rng.uniform(-1, 1, (n, d))
     y = np.sin(3 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * rng.standard_normal(n)
     return X, np.where(y >= 0, 1, -1) if signs else y
-
-
-def walk(learner, X, y, **options):
-    """predict_then_learn over uneven blocks."""
-    parts, start = [], 0
-    sizes = cycle((1, 3, 7, 64, 2))
-    while start < len(X):
-        stop = start + next(sizes)
-        parts.append(learner.predict_then_learn(X[start:stop], y[start:stop], **options))
-        start = stop
-    return np.concatenate(parts)
 
 
 def frequencies(seed, d, n):

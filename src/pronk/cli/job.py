@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from pronk.cli.errors import CommandError
+from pronk.cli.outputs import check_file
 from pronk.cli.predictions import check_ending
 from pronk.streams import FileStream, Scaled
 from pronk.streams.sources import open_source, reads_once
@@ -78,26 +78,15 @@ def prepared(job: Job, stream: FileStream, learner: Any) -> Any:
 
 
 def check_outputs(job: Job) -> None:
-    """Better now than after an hour: can the results be written?"""
+    """Can the results be written, each to its own file?"""
     outputs = {
         "--save": job.save,
         "--predictions": job.predictions,
         "--checkpoint": job.checkpoint,
     }
     for option, path in outputs.items():
-        if path is None:
-            continue
-        where = f"{option}: {str(path)!r}"
-        if path.is_dir():
-            raise CommandError(f"{where} is a directory; give a file name")
-        if not path.parent.is_dir():
-            raise CommandError(
-                f"{where}: there is no directory {str(path.parent)!r}; make it first"
-            )
-        if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise CommandError(f"{where} cannot be written; choose another place")
-        if path.exists() and os.path.exists(job.file) and path.samefile(job.file):
-            raise CommandError(f"{where} is the input file; choose another name")
+        if path is not None:
+            check_file(option, path, Path(job.file))
     for (one, path), (other, place) in combinations(outputs.items(), 2):
         if path is not None and path == place:
             raise CommandError(f"{one} and {other} name the same file, {str(path)!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,9 +11,10 @@ from rich.table import Table
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
+from pronk.cli.outputs import check_directory, check_file
 from pronk.evaluate.comparison import RECORDS
+from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.summaries import Results, Spread, Summary
-from pronk.report.series import LOSSES
 from pronk.report.text import mean_and_deviation, microseconds
 
 
@@ -28,33 +28,9 @@ def check_report(
     if missing:
         raise CommandError(f"a report needs {missing[0]}: pip install 'pronk[plot]'")
     if path is not None:
-        where = f"{option}: {str(path)!r}"
-        if path.is_dir():
-            raise CommandError(f"{where} is a directory; give a file name")
-        if not path.parent.is_dir():
-            raise CommandError(
-                f"{where}: there is no directory {str(path.parent)!r}; make it first"
-            )
-        _check_writable(path, where)
-        if file is not None and path.exists() and file.exists() and path.samefile(file):
-            raise CommandError(f"{where} is the input file; choose another name")
+        check_file(option, path, file)
     if figures is not None:
-        where = f"--figures: {str(figures)!r}"
-        if figures.exists() and not figures.is_dir():
-            raise CommandError(f"{where} is no directory")
-        _check_writable(figures, where)
-
-
-def _check_writable(path: Path, where: str) -> None:
-    """Make a file that vanishes at once, where the path is or in the nearest directory above."""
-    place = path if path.is_dir() else path.parent
-    while not place.exists() and place != place.parent:
-        place = place.parent
-    try:
-        with tempfile.TemporaryFile(dir=place):
-            pass
-    except OSError as error:
-        raise CommandError(f"{where} cannot be written: {error.strerror or error}") from None
+        check_directory("--figures", figures)
 
 
 def note_damage(lines: int, directory: Path) -> None:
@@ -95,8 +71,8 @@ def show(found: Results) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("learner", style="bold", overflow="fold")
     metrics = list(found.everyone[0].metrics)
-    for name in (*(LOSSES.get(name, name) for name in metrics), "us a row", "points", "memory"):
-        table.add_column(name, justify="right", no_wrap=name not in LOSSES.values())
+    for name in (*(WORDS.get(name, name) for name in metrics), "us a row", "points", "memory"):
+        table.add_column(name, justify="right", no_wrap=name not in WORDS.values())
     for one in found.everyone:
         style = "dim" if one is found.baseline else None
         table.add_row(one.label, *_cells(one, metrics), style=style)

@@ -19,9 +19,8 @@ from pronk.cli.job import Job, check_outputs, open_stream, prepared
 from pronk.cli.walk import Run
 from pronk.estimators.registry import find, make
 from pronk.evaluate import Record, held_bytes
+from pronk.evaluate.metrics import WORDS
 from pronk.streams import FileStream, Scaled
-
-NAMES = {"mse": "mean squared error", "mae": "mean absolute error", "error": "error rate"}
 
 
 def run_job(job: Job, *, as_json: bool) -> None:
@@ -143,7 +142,7 @@ def _print_summary(run: Run, last: Record, baseline: dict[str, float]) -> None:
         table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
     for name, value in last.metrics.items():
         text = f"[bold]{screen.number(value)}[/bold] ({naive}: {screen.number(baseline[name])})"
-        table.add_row(NAMES[name], text)
+        table.add_row(WORDS[name], text)
     table.add_row("time", f"{last.microseconds_a_row:.2f} us a row, {last.seconds:.2f} s in all")
     table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
     table.add_row("memory", screen.size(held_bytes(model)))

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Losses = Callable[[NDArray[Any], NDArray[Any]], Any]
+#: In words, for screens and reports.
+WORDS = {"mse": "mean squared error", "mae": "mean absolute error", "error": "error rate"}
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.summaries import Results
-from pronk.report.series import LOSSES, Chart, astray
+from pronk.report.series import Chart, astray
 
 #: Solid, dashed, dotted, ..: 8 colours and 4 dashes make 32 pairs before one comes again.
 DASHES = ([1, 0], [6, 3], [2, 2], [9, 3, 2, 3])
@@ -116,7 +117,7 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             ),
             y=alt.Y(
                 "loss:Q",
-                title=LOSSES[metric],
+                title=WORDS[metric],
                 scale=alt.Scale(
                     type="log" if log else "linear", nice=False, domain=_around(losses, log, 0.1)
                 ),
@@ -127,7 +128,7 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             color=_colour(labels),
             tooltip=[
                 alt.Tooltip("learner:N"),
-                alt.Tooltip("loss:Q", title=LOSSES[metric], format=".4~g"),
+                alt.Tooltip("loss:Q", title=WORDS[metric], format=".4~g"),
                 alt.Tooltip("time:Q", title="microseconds a row", format=".3~g"),
                 alt.Tooltip("memory:Q", title="bytes", format=".3~s"),
             ],

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from pronk.cli.screen import number
+from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.summaries import Results
-from pronk.report.series import LOSSES, Chart, charts
+from pronk.report.series import Chart, charts
 from pronk.report.settings import settings
 from pronk.report.tables import main_table, pm, regret_table, swatch
 
@@ -132,7 +133,7 @@ def _introduction(results: Results) -> list[str]:
         f"{_count(comparison.runs, 'run')}, {order}.</p>"
     ]
     if results.summaries:
-        best, loss = results.summaries[0], LOSSES[comparison.metric]
+        best, loss = results.summaries[0], WORDS[comparison.metric]
         text = f"Least {loss}: <strong>{escape(best.label)}</strong>, "
         text += pm(best.metrics[comparison.metric])
         if results.baseline is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.summaries import Results, Summary
 
 Array = NDArray[np.float64]
@@ -47,15 +48,13 @@ class Chart:
 #: A loss that is so many times that of the baseline says no more: the learner has gone astray.
 ASTRAY = 100.0
 
-LOSSES = {"mse": "mean squared error", "mae": "mean absolute error", "error": "error rate"}
-
 
 def charts(results: Results) -> list[Chart]:
     """The charts of a comparison; those with nothing to show are left out."""
     comparison = results.comparison
     metric, window = comparison.metric, comparison.window
     part = window * max(1, comparison.rows // (10 * window))
-    loss = LOSSES[metric]
+    loss = WORDS[metric]
     everyone, learners = results.everyone, results.summaries
     percent = ".3~%" if metric == "error" else ""
     several = " The band is one standard deviation over the runs." if _several(results) else ""

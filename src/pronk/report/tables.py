@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from pronk.cli.screen import size
+from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.summaries import Results, Spread
-from pronk.report.series import LOSSES
 from pronk.report.text import mean_and_deviation, microseconds
 
 
@@ -16,7 +16,7 @@ def main_table(results: Results) -> list[str]:
     metrics = list(results.everyone[0].metrics)
     header = [
         "learner",
-        *(LOSSES.get(name, name) for name in metrics),
+        *(WORDS.get(name, name) for name in metrics),
         f"of the last {results.comparison.window:,} rows",
         "µs a row",
         "points",
