@@ -61,8 +61,9 @@ def kills(count: int, rows: int, seed: int) -> None:
             jobs += 1
             command = _job(folder, f"job-{jobs}")
             for _ in range(min(10, count - killed)):
-                if _kill_somewhere(command, rng.uniform(0.3, 0.9) * duration):
-                    killed += 1
+                if not _kill_somewhere(command, rng.uniform(0.3, 0.9) * duration):
+                    break  # it ended before
+                killed += 1
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             progress += json.loads(done.stdout)["resumed_at"] is not None
