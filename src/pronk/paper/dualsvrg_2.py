@@ -180,8 +180,8 @@ NOTES = [
     "tested after insertion, as in its text; its public code tests before and also keeps "
     "points with zero slope.",
     "**Rules of the baselines**: those of the original papers. A zero score is a mistake; the "
-    "Projectron's threshold is 0.1 on the norm with the budget on top; FOGD has 4 times the budget in "
-    "frequencies; NOGD's rank is a fifth of its budget; BOGD has λ = 0.001. The paper's own "
+    "Projectron's threshold is 0.1 on the norm with the budget on top; FOGD has 4 times the budget "
+    "in frequencies; NOGD's rank is a fifth of its budget; BOGD has λ = 0.001. The paper's own "
     "baselines come from the LSOKL toolbox, which differs in each of these.",
     "**cod-rna** and **w8a** are train and test file together; covtype is class 2 against the "
     "rest.",
