@@ -62,7 +62,8 @@ def kills(count: int, rows: int, seed: int) -> None:
             command = _job(folder, f"job-{jobs}")
             for _ in range(min(10, count - killed)):
                 if not _kill_somewhere(command, rng.uniform(0.3, 0.9) * duration):
-                    break  # it ended before
+                    duration *= 0.9  # it ended before: others left the machine
+                    break
                 killed += 1
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
