@@ -21,9 +21,10 @@ Array = NDArray[np.float64]
 MOST_TAYLOR_FEATURES = 20_000
 
 #: A point whose squared distance to the span of the earlier ones is below this share of k(x, x)
-#: adds nothing but rounding. At 1e-12 what is lost and what rounding does to the kept directions
-#: (eps / 1e-6) are both near 1e-10.
-DEPENDENT = 1e-12
+#: adds nothing but rounding. Coordinates on a direction of squared length s are known to
+#: eps / sqrt(s), hence later squared distances to 2 eps / sqrt(s): at s = 1e-10 that is 4e-11, just
+#: below s; for a smaller s it would be above, and whether a point is kept a matter of chance.
+DEPENDENT = 1e-10
 
 
 @njit(cache=True, fastmath={"contract"})
