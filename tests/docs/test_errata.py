@@ -13,7 +13,8 @@ import pytest
 import pronk
 from naive import features, kernels, kors, losses, ons, pros
 from pronk.paper import data as paper_data
-from pronk.paper.jobs import as_view, view
+from pronk.paper import readings
+from pronk.paper.jobs import Job, as_view, view
 from pronk.paper.printed import PROS_N_KONS_2
 from pronk.parts.embeddings import Taylor
 from pronk.regret import kors_beta, kors_size_bound
@@ -237,3 +238,25 @@ def test_theta_of_dual_svrg_is_a_diameter(name, scale, theta, printed):
 
     assert np.mean([size(theta / 2, seed) for seed in range(4)]) == pytest.approx(printed, rel=0.05)
     assert size(theta, 0) < printed / 10
+
+
+@pytest.mark.data
+@pytest.mark.slow
+@pytest.mark.skipif("PRONK_DATA" not in os.environ, reason="PRONK_DATA is not set")
+@pytest.mark.parametrize("name, part, printed", [("ijcnn1", "all", 100), ("cod-rna", "test", 38)])
+def test_table_2_of_pros_n_kons_has_public_weights_and_columns_in_minus_one_to_one(
+    name, part, printed
+):
+    """KORS with gamma = beta = 1, epsilon = 0.5, bandwidth 8."""
+    if paper_data.locate(paper_data.find(name)) is None:
+        pytest.skip("not here")
+
+    def size(scale, power, seed):
+        settings = {"bandwidth": 8.0, "power": power}
+        held = view(data=name, part=part, x=scale)
+        return readings.dictionary(Job("size", name, "", seed, settings, held))["size"]
+
+    public = np.mean([size((-1.0, 1.0), 1.0, seed) for seed in range(2)])
+    assert public == pytest.approx(printed, rel=0.1)
+    assert size((0.0, 1.0), 0.5, 0) > 1.5 * printed
+    assert size((0.0, 1.0), 1.0, 0) < 0.75 * printed
