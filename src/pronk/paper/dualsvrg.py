@@ -148,7 +148,10 @@ def sections(records: list[Record], printed: dict[str, dict[str, Printed]]) -> l
             told = beside.get(name.partition(",")[0])
             rows.append(table_row(name, setting, ours, told, True))
         last = summarise(of(records, group, labels(records, group)[-1]))
-        title = group if last is None else f"{group}, {last.rows:,} rows, {last.runs} runs"
+        title = group
+        if last is not None:
+            runs = "1 run" if last.runs == 1 else f"{last.runs} runs"
+            title += f", {last.rows:,} rows, {runs}"
         made.append(Section(title, HEADER, rows, SUBSTITUTES.get(group, "")))
     return made
 
