@@ -155,9 +155,9 @@ NOTES = [
     "**Which step was used** shows on cod-rna and covtype in the rows *best*, where the choice of "
     "γ and λ does not matter: the printed hinge rows of cod-rna (7.64, 7.72) lie between those of "
     "1/(76 M) and 0.8/(24 M), the logistic ones (5.01 to 5.06) near those of 0.8/(24 M); covtype's "
-    "logistic rows (24.67 to 24.73) lie between the two, its hinge rows (22.92 to 23.08) need larger steps, or "
-    "the scripts' step with their 1600 frequencies. With η = 1/M every variant is below print on "
-    "cod-rna.",
+    "logistic rows (24.67 to 24.73) lie between the two, its hinge rows (22.92 to 23.08) need "
+    "larger steps, or the scripts' step with their 1600 frequencies. With η = 1/M every variant is "
+    "below print on cod-rna.",
     "**w8a**: with 100 frequencies no step reaches the printed 2.43 and 2.50, which other rows of "
     "the same table (2.99: nothing learned) do not reach either; with 1,000 frequencies and "
     "η = 1/M the error is 2.0 % (hinge) and 1.8 % (logistic).",
