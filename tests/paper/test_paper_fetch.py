@@ -88,6 +88,7 @@ def zipped(name, body):
         ("toy.csv", CSV, "csv", CODES),
         ("toy.zip", zipped("toy.csv", CSV), "csv", {**CODES, "member": "toy.csv"}),
     ],
+    ids=["plain", "gz", "bz2", "xz", "csv", "zip"],  # archives hold the time they were made
 )
 def test_forms(server, place, name, body, form, options):
     server.files[f"/{name}"] = body
