@@ -140,7 +140,7 @@ NOTES = [
     "**Dictionaries are about twice the printed size.** The sampling weights here are those of the "
     "definition, 1/sqrt(p) on each side of the kernel matrix. Public programs put 1/p on each "
     "side. With 1/p and the kernel exp(-r²/32), which is that of bandwidth 8 on columns in "
-    "[-1, 1], the four sizes of the next table come out as printed to a point; here that gives "
+    "[-1, 1], the four sizes of the next table come out as printed to two points; here it gives "
     "25, 17, 17 and 18 where 18, 20, 20 and 21 are printed, and exp(-r²/64) with twice the "
     "oversampling gives 30, 22, 20 and 22. These rows are marked *KORS with 1/p*. parkinson is "
     "too large under every reading that was tried. The last table has more bandwidths.",

@@ -146,7 +146,7 @@ NOTES = [
     "that, which is why it beats PROS-N-KONS, here as in the paper.",
     "**The printed sizes are those of public code's weights 1/p and columns in [-1, 1]**: the "
     "kernel exp(-r²/32) on [0, 1] is the one of bandwidth 8 on [-1, 1]. With both (rows *KORS with "
-    "1/p*) the four sizes are 100, 435, 38 and 110, printed are 100, 436, 38 and 111. The errors "
+    "1/p*) the four sizes are 101, 437, 36 and 111, printed are 100, 436, 38 and 111. The errors "
     "of PROS-N-KONS then come within about two points of print, except for cod-rna with alpha = "
     "gamma = 1, where they are lower.",
     "**ijcnn1 with alpha = gamma = 0.01**: no reading reaches the printed 4.85 of B-KONS, which is "
