@@ -196,20 +196,12 @@ def _usual_place(file: str, target: str) -> Path:
 
 def _store(directory: Path, comparison: Comparison, fresh: bool) -> Any:
     """The store of a results directory, after the first write into it."""
+    from pronk.cli.outputs import open_store, results
     from pronk.evaluate.comparison import RECORDS
-    from pronk.evaluate.study import Store
 
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
+    with results(directory):
         comparison.save(directory)
-        records = directory / RECORDS
-        if fresh:
-            records.unlink(missing_ok=True)
-        records.open("ab").close()
-        return Store(records)
-    except OSError as error:
-        reason = error.strerror or error
-        raise CommandError(f"--out: {str(directory)!r} cannot be written: {reason}") from None
+        return open_store(directory / RECORDS, fresh)
 
 
 # -- the runs ------------------------------------------------------------------------------------

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from pronk.cli.errors import CommandError
 from pronk.cli.outputs import check_file
 from pronk.cli.predictions import check_ending
-from pronk.streams import FileStream, Scaled
+from pronk.streams import FileStream
 from pronk.streams.sources import open_source, reads_once
 
 
@@ -60,20 +59,6 @@ def open_stream(job: Job) -> FileStream:
         delimiter=job.delimiter,
         header=job.header,
         query=job.query,
-    )
-
-
-def prepared(job: Job, stream: FileStream, learner: Any) -> Any:
-    """The learner behind what its columns need."""
-    if job.scale == "none" and job.missing == "error" and not stream.categorical:
-        return learner
-    return Scaled(
-        learner,
-        job.scale,
-        missing=job.missing,
-        categorical=[stream.columns.index(name) for name in stream.categorical],
-        slots=job.slots,
-        encoding=job.encoding,
     )
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pronk.cli.errors import CommandError
+from pronk.evaluate.study import Store
 
 
 def check_file(option: str, path: Path, source: Path | None = None) -> None:
@@ -41,3 +44,22 @@ def check_place(path: Path, where: str) -> None:
                 pass
     except OSError as error:
         raise CommandError(f"{where} cannot be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def results(directory: Path) -> Iterator[None]:
+    """Write into the directory of --out, which is made; a failure is one line."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise CommandError(f"--out: {str(directory)!r} cannot be written: {reason}") from None
+
+
+def open_store(path: Path, fresh: bool) -> Store:
+    """The records of a study, after the first write into their file."""
+    if fresh:
+        path.unlink(missing_ok=True)
+    path.open("ab").close()
+    return Store(path)

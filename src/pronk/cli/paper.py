@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from pronk.cli.errors import CommandError
 from pronk.cli.options import AsJSON
 
 
@@ -104,18 +103,10 @@ def _make(
 
 def _store(out: Path, name: str, fresh: bool) -> Any:
     """The records of an experiment, after the first write into their directory."""
-    from pronk.paper.jobs import Store
+    from pronk.cli.outputs import open_store, results
 
-    path = out / f"{name}.jsonl"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            path.unlink(missing_ok=True)
-        path.open("ab").close()
-        return Store(path)
-    except OSError as error:
-        reason = error.strerror or error
-        raise CommandError(f"--out: {str(out)!r} cannot be written: {reason}") from None
+    with results(out):
+        return open_store(out / f"{name}.jsonl", fresh)
 
 
 def _as_dict(name: str, page: Any, command: str, paths: list[Path]) -> dict[str, Any]:

@@ -15,12 +15,13 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.job import Job, check_outputs, open_stream, prepared
+from pronk.cli.job import Job, check_outputs, open_stream
 from pronk.cli.walk import Run
 from pronk.estimators.registry import find, make
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.metrics import WORDS
 from pronk.streams import FileStream, Scaled
+from pronk.streams.scaled import prepared
 
 
 def run_job(job: Job, *, as_json: bool) -> None:
@@ -30,7 +31,10 @@ def run_job(job: Job, *, as_json: bool) -> None:
     check_outputs(job)
     stream = open_stream(job)
     learner = build(job.algorithm, stream.task, job.params, job.seed)
-    run = Run(job, stream, prepared(job, stream, learner), console)
+    model = prepared(
+        learner, stream, job.scale, job.missing, slots=job.slots, encoding=job.encoding
+    )
+    run = Run(job, stream, model, console)
     with screen.warnings_as_notes(console):
         _warm(run.model, stream, console)
         _note_unbounded(job.algorithm, learner, console)

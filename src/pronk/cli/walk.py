@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from pronk.cli import screen
 from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint
@@ -16,6 +15,7 @@ from pronk.cli.job import Job
 from pronk.cli.predictions import PredictionsFile
 from pronk.estimators import storage
 from pronk.evaluate import Evaluation, Record, RunningMajority, RunningMean
+from pronk.evaluate.progress import Bar
 from pronk.streams import FileStream, StreamError
 from pronk.streams.scaled import named
 
@@ -67,14 +67,16 @@ class Run:
         return self.evaluation.record(), self.baseline.record().metrics
 
     def _rows(self, stack: ExitStack) -> None:
-        bar = stack.enter_context(_Bar(self.console))
+        bar = Bar(self.stream, console=self.console, number=screen.number)
+        stack.enter_context(bar)
         signals = Interruptions()
         if self.checkpoint is not None:
             stack.enter_context(signals)
         for X, y in self.stream.blocks(self.position):
             with signals.block():
                 self._block(X, y)
-                bar.show(self._keep(), self.stream.expected_rows())
+                self._keep()
+                bar.show(self.evaluation)
                 # A shorter block comes before a bad row, or at the end.
                 whole = self.position % self.stream.rows == 0
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
@@ -88,12 +90,11 @@ class Run:
         self.evaluation.feed(rows, y)
         self.position += len(y)
 
-    def _keep(self) -> Record:
-        """The record of a block; its predictions go to the file."""
+    def _keep(self) -> None:
+        """The predictions of a block go to the file."""
         record = self.evaluation.record()
         if self.file and record.predictions is not None:
             self.file.write(record.targets, record.predictions)
-        return record
 
     # -- snapshots -------------------------------------------------------------------------------
 
@@ -170,41 +171,4 @@ class Run:
             self._snapshot()
         return CommandError(
             f"stopped by {stopped.name}; {self.checkpoint.advice()}", 128 + stopped.number
-        )
-
-
-class _Bar:
-    """A progress bar with the running loss; nothing where stderr is no terminal."""
-
-    def __init__(self, console: Console) -> None:
-        self._progress = screen.bars(
-            console,
-            TextColumn("{task.fields[rows]}"),
-            BarColumn(bar_width=None),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[loss]}", style="bold"),
-            TimeRemainingColumn(compact=True),
-        )
-        self._total = 0
-        self._task = self._progress.add_task("", total=None, rows="0 rows", loss="")
-
-    def __enter__(self) -> Self:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def show(self, record: Record, total: int | None) -> None:
-        """The state after a block."""
-        name, value = next(iter(record.metrics.items()))
-        # A new total forgets the speed so far, so an estimate counts only if it moved.
-        if total is not None and abs(total - self._total) > 0.05 * self._total:
-            self._total = total
-            self._progress.update(self._task, total=total)
-        self._progress.update(
-            self._task,
-            completed=record.rows,
-            rows=f"{record.rows:,} rows",
-            loss=f"{name} {screen.number(value)}",
         )

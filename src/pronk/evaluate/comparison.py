@@ -14,7 +14,8 @@ from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.metrics import DEFAULTS
 from pronk.evaluate.rows import without_label
 from pronk.evaluate.study import Job
-from pronk.streams import FileStream, Scaled
+from pronk.streams import FileStream
+from pronk.streams.scaled import prepared
 
 ORDERS = ("given", "random")
 #: Windows of the windowed loss, and rows that a window has at least.
@@ -212,10 +213,7 @@ def open_stream(view: dict[str, Any]) -> FileStream:
 def prepare(learner: Any, scale: str, stream: FileStream, view: dict[str, Any]) -> Any:
     """A learner behind what its columns need."""
     choices = {name: view[name] for name in PREPARING if name in view}
-    if scale == "none" and not choices:
-        return learner
-    places = [stream.columns.index(name) for name in stream.categorical]
-    return Scaled(learner, scale, categorical=places, **choices)
+    return prepared(learner, stream, scale=scale, **choices)
 
 
 class Inspection(NamedTuple):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from pronk.evaluate.evaluation import Evaluation
 
 #: Seconds between two looks at an evaluation, and two drawings: blocks may be single rows.
@@ -17,12 +19,21 @@ PAUSE = 0.25
 class Bar:
     """The state of an evaluation while it walks a stream; nothing where stderr is no terminal.
 
-    Rich is loaded when a bar is shown.
+    A ``console`` is drawn on instead of stderr; ``number`` makes the loss text. Rich is loaded when
+    a bar is shown.
     """
 
-    def __init__(self, stream: Any, always: bool = False) -> None:
+    def __init__(
+        self,
+        stream: Any,
+        always: bool = False,
+        console: Console | None = None,
+        number: Callable[[float], str] = "{:.4g}".format,
+    ) -> None:
         self._stream = stream
         self._always = always
+        self._console = console
+        self._number = number
         self._progress: Any = None
         self._task: Any = None
         self._total = 0
@@ -33,7 +44,8 @@ class Bar:
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
         from rich.progress import TimeRemainingColumn as TimeLeft
 
-        console = Console(stderr=True, highlight=False, force_terminal=self._always or None)
+        always = self._always or None
+        console = self._console or Console(stderr=True, highlight=False, force_terminal=always)
         if not (console.is_terminal or console.is_jupyter):
             return self
         self._progress = Progress(
@@ -68,7 +80,7 @@ class Bar:
         rows = evaluation.rows + evaluation.unlabelled
         name, value = next(iter(evaluation.metrics.items()))
         self._progress.update(
-            self._task, completed=rows, rows=f"{rows:,} rows", loss=f"{name} {value:.4g}"
+            self._task, completed=rows, rows=f"{rows:,} rows", loss=f"{name} {self._number(value)}"
         )
 
     def _expect(self, total: int | None) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pronk.estimators import storage
 from pronk.estimators.inputs import check_finite
+from pronk.streams.files import FileStream
 from pronk.streams.preparing import Preparation
 from pronk.streams.scaling import make_scaler
 
@@ -219,6 +220,16 @@ class Scaled:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.learner!r}, scaler={self.scaler.name!r})"
+
+
+def prepared(
+    learner: Any, stream: FileStream, scale: str, missing: str = "error", **encoding: Any
+) -> Any:
+    """A learner behind what the columns of a stream need; itself where they need nothing."""
+    if scale == "none" and missing == "error" and not stream.categorical:
+        return learner
+    places = [stream.columns.index(name) for name in stream.categorical]
+    return Scaled(learner, scale, missing=missing, categorical=places, **encoding)
 
 
 def named(rows: NDArray[np.float64], names: Sequence[str]) -> Any:
