@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import pronk
-from pronk.engines.newton import Newton
+from pronk.engines.newton.learner import Newton
 
 FAILED: list[str] = []
 

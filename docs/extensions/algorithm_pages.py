@@ -29,7 +29,7 @@ GUARANTEES = {
 }
 
 #: Or the module whose docstring states what is guaranteed.
-GUARANTEED_BY = {"online_kernel": "pronk.engines.mixture"}
+GUARANTEED_BY = {"online_kernel": "pronk.engines.default.mixture"}
 
 #: What is known of the others, which `pronk.regret` does not compute; tests/docs measures it.
 KNOWN = {

@@ -17,21 +17,28 @@ from pronk._version import __version__
 
 # Where each public name lives. Nothing is imported until it is asked for, so that a bare
 # `import pronk` loads neither scikit-learn nor a compiler.
+_ALGORITHMS = "pronk.estimators.algorithms."
 _HOMES = {
     "pronk.parts.kernels": ("Gaussian", "Laplacian", "Linear", "Matern", "Polynomial"),
-    "pronk.estimators.dual_sgd": ("DualSGDClassifier", "DualSGDRegressor"),
-    "pronk.estimators.dual_svrg": ("DualSVRGClassifier", "DualSVRGRegressor"),
-    "pronk.estimators.fogd": ("FOGDClassifier", "FOGDRegressor"),
-    "pronk.estimators.kernel_awv": ("KernelAWVClassifier", "KernelAWVRegressor"),
-    "pronk.estimators.kernel_ogd": ("KernelOGDClassifier", "KernelOGDRegressor"),
-    "pronk.estimators.krls": ("KRLSRegressor",),
-    "pronk.estimators.nogd": ("NOGDClassifier", "NOGDRegressor"),
-    "pronk.estimators.perceptron": ("KernelPerceptron",),
-    "pronk.estimators.kons": ("KONSClassifier", "KONSRegressor"),
-    "pronk.estimators.sketched_kons": ("SketchedKONSClassifier", "SketchedKONSRegressor"),
-    "pronk.estimators.pros_n_kons": ("ProsNKONSClassifier", "ProsNKONSRegressor"),
-    "pronk.estimators.online_kernel": ("OnlineKernelClassifier", "OnlineKernelRegressor"),
-    "pronk.estimators.pkawv": ("PKAWVClassifier", "PKAWVRegressor"),
+    _ALGORITHMS + "dual_sgd": ("DualSGDClassifier", "DualSGDRegressor"),
+    _ALGORITHMS + "dual_svrg": ("DualSVRGClassifier", "DualSVRGRegressor"),
+    _ALGORITHMS + "fogd": ("FOGDClassifier", "FOGDRegressor"),
+    _ALGORITHMS + "kernel_awv": ("KernelAWVClassifier", "KernelAWVRegressor"),
+    _ALGORITHMS + "kernel_ogd": ("KernelOGDClassifier", "KernelOGDRegressor"),
+    _ALGORITHMS + "krls": ("KRLSRegressor",),
+    _ALGORITHMS + "nogd": ("NOGDClassifier", "NOGDRegressor"),
+    _ALGORITHMS + "perceptron": ("KernelPerceptron",),
+    _ALGORITHMS + "kons": ("KONSClassifier", "KONSRegressor"),
+    _ALGORITHMS + "sketched_kons": (
+        "SketchedKONSClassifier",
+        "SketchedKONSRegressor",
+    ),
+    _ALGORITHMS + "pros_n_kons": ("ProsNKONSClassifier", "ProsNKONSRegressor"),
+    _ALGORITHMS + "online_kernel": (
+        "OnlineKernelClassifier",
+        "OnlineKernelRegressor",
+    ),
+    _ALGORITHMS + "pkawv": ("PKAWVClassifier", "PKAWVRegressor"),
     "pronk.estimators.registry": ("algorithms", "make"),
     "pronk.estimators.storage": ("ModelFileError", "load"),
     "pronk.estimators.warm": ("warmup",),

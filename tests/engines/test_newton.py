@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from naive.awv import feature_awv
 from naive.ons import ons
-from pronk.engines import newton
-from pronk.engines.newton import Newton, OnlineNewton, Squared
+from pronk.engines.newton import learner as newton
+from pronk.engines.newton.learner import Newton, OnlineNewton, Squared
 from pronk.parts.losses import get_loss
 
 cuts_of_200 = st.lists(st.integers(1, 199), max_size=8, unique=True).map(sorted)

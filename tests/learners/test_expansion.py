@@ -25,7 +25,8 @@ from pronk import (
     Matern,
     Polynomial,
 )
-from pronk.engines import expansion, merging, support
+from pronk.engines.expansion import learner as expansion
+from pronk.engines.expansion import merging, support
 
 CLOSE = dict(rtol=1e-8, atol=1e-8)
 EXPECTED = {"check_requires_y_none": "y=None is refused, in words of pronk's own"}

@@ -168,7 +168,7 @@ def test_an_import_loads_neither_scikit_learn_nor_pyarrow_nor_a_compiler():
 
 
 def test_a_dictionary_that_grows_with_every_row_is_told_once(monkeypatch):
-    monkeypatch.setattr("pronk.estimators.base.MANY_POINTS", 50)
+    monkeypatch.setattr("pronk.estimators.faces.base.MANY_POINTS", 50)
     X = 1000.0 * np.random.default_rng(1).normal(size=(200, 2))  # columns as they come
     learner = PKAWVRegressor(random_state=0).partial_fit(X[:20], X[:20, 0])
     with pytest.warns(UserWarning, match="budget="):

@@ -12,7 +12,7 @@ import pronk
 from naive import expansion as naive
 from naive import kernels
 from pronk import Gaussian, KRLSRegressor, Laplacian, Linear
-from pronk.engines import krls
+from pronk.engines.newton import krls
 
 CLOSE = dict(rtol=1e-8, atol=1e-8)
 EXPECTED = {"check_requires_y_none": "y=None is refused, in words of pronk's own"}

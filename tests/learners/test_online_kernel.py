@@ -8,10 +8,10 @@ import pytest
 
 import pronk
 from pronk import Gaussian, OnlineKernelClassifier, OnlineKernelRegressor
-from pronk.engines.calibration import COVERAGES, Intervals
-from pronk.engines.discounted import DiscountedNewton
-from pronk.engines.mixture import STACK_ALPHA, Mixture
-from pronk.engines.newton import Newton, Squared
+from pronk.engines.default.calibration import COVERAGES, Intervals
+from pronk.engines.default.discounted import DiscountedNewton
+from pronk.engines.default.mixture import STACK_ALPHA, Mixture
+from pronk.engines.newton.learner import Newton, Squared
 from pronk.parts.scaling import FixedScale
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from naive import features as naive
 from naive import kernels, leverage
-from pronk.engines.embedded import FixedPoints
+from pronk.engines.newton.embedded import FixedPoints
 from pronk.parts import leverage as fast_leverage
 from pronk.parts.embeddings import Fourier, Nystrom, Taylor, extend
 from pronk.parts.kernels import Gaussian, Laplacian, Linear, Matern

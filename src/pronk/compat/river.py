@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 from river import base
 from sklearn.base import clone
 
-from pronk.estimators.base import OnlineLearner
-from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.pkawv import PKAWVClassifier, PKAWVRegressor
-from pronk.estimators.regressor import OnlineRegressor
+from pronk.estimators.algorithms.pkawv import PKAWVClassifier, PKAWVRegressor
+from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.regressor import OnlineRegressor
 
 if TYPE_CHECKING:
     import pandas as pd

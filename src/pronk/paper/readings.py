@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from pronk.estimators import pros_n_kons
+from pronk.estimators.algorithms import pros_n_kons
 from pronk.paper import work
 from pronk.paper.data import load
 from pronk.paper.jobs import Job

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pronk.engines.embedded import FixedPoints
+from pronk.engines.newton.embedded import FixedPoints
 from pronk.parts.kernels import Kernel, get_kernel
 from pronk.parts.losses import Loss, get_loss
 from pronk.regret.solvers import minimise, minimise_within

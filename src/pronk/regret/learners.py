@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pronk.engines.embedded import FixedPoints
+from pronk.engines.newton.embedded import FixedPoints
 from pronk.parts.kernels import get_kernel
 from pronk.parts.leverage import effective_dimension
 from pronk.parts.losses import get_loss

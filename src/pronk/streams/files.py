@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pronk.estimators.inputs import LARGEST
+from pronk.estimators.faces.inputs import LARGEST
 from pronk.streams.choosing import Chooser
 from pronk.streams.errors import StreamError
 from pronk.streams.sources import open_source

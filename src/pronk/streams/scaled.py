@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.estimators import storage
-from pronk.estimators.inputs import check_finite
+from pronk.estimators.faces.inputs import check_finite
 from pronk.streams.files import FileStream
 from pronk.streams.preparing import Preparation
 from pronk.streams.scaling import make_scaler

@@ -1,0 +1,1 @@
+"""The default learner: a grid of experts on one dictionary, their mixture, their calibration."""

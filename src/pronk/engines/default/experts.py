@@ -1,0 +1,287 @@
+"""The experts of the default learner on one dictionary, and the one prediction made of theirs.
+
+All groups share the points and, for kernels of distances, the matrix of distances; `Mixture` makes
+one prediction of the experts'. Rows that ask to become points wait for the end of their epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.engines.default.discounted import DiscountedNewton
+from pronk.engines.default.grid import FORGETFUL_POINTS, WINDOWS, Group, Setting
+from pronk.engines.default.mixture import WINDOWS as STACK_WINDOWS
+from pronk.engines.default.mixture import Mixture
+from pronk.engines.newton.learner import Squared
+from pronk.parts.kernels import Kernel
+from pronk.parts.linalg import GrowingRows, Workspace
+from pronk.parts.randomness import KORS_COINS, Uniforms
+
+Array = NDArray[np.float64]
+
+#: Rows between two changes of the dictionary.
+EPOCH = 256
+#: How many of the experts that do not forget stay awake, by rows seen.
+AWAKE = {4096: 5, 8192: 4, 16384: 3}
+#: A row whose squared distance to the span is rho asks to become a point with probability
+#: rho / (rho + GAMMA).
+GAMMA = 1e-3
+
+
+def cap(rows: int, budget: int) -> int:
+    """Most points after so many rows: the square root keeps late rows a share of the points."""
+    return min(budget, rows // 2, int(8.0 * np.sqrt(rows)))
+
+
+class Experts:
+    """All awake experts on one dictionary, from calibrated scales on."""
+
+    def __init__(
+        self, kernel: Kernel, settings: list[Setting], unit: float, outputs: int, budget: int,
+        seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
+    ) -> None:  # fmt: skip
+        self.kernel, self.settings, self.unit = kernel, settings, unit
+        self.budget, self.outputs = budget, outputs
+        self._awake = list(range(len(settings)))
+        self._groups: list[Group] = []
+        for factor in sorted({setting.factor for setting in settings}, reverse=True):
+            group = Group(kernel, factor, unit)
+            for i, setting in enumerate(settings):
+                if setting.factor == factor:
+                    group.learners[i] = DiscountedNewton(
+                        Squared(True), setting.alpha, 0, outputs, setting.window
+                    )
+            self._groups.append(group)
+        self._set_limits()
+        windows = STACK_WINDOWS if forgetting else (0.0,)
+        self.mixture = Mixture(len(settings), limits, signed, windows)
+        self._points = GrowingRows(columns)
+        self._uniforms = Uniforms(seed, KORS_COINS)
+        self._waiting = GrowingRows(columns + 1)  # candidates and their uniforms
+        self._rows = 0
+        self._memory = Workspace()
+
+    @property
+    def points(self) -> Array:
+        return self._points.values
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def learn(self, Z: Array, Y: Array, *, fixed: bool = False) -> Array:
+        """Predict then learn; ``fixed`` keeps the points and experts as they are."""
+        out = np.empty(Y.shape)
+        start = 0
+        while start < len(Z):
+            stop = min(len(Z), start + EPOCH - self._rows % EPOCH)
+            rows = slice(start, stop)
+            out[rows] = self._learn_rows(Z[rows], Y[rows], fixed)
+            self._rows += stop - start
+            if self._rows % EPOCH == 0 and not fixed:
+                self._end_epoch()
+            start = stop
+        return out
+
+    def _learn_rows(self, Z: Array, Y: Array, fixed: bool) -> Array:
+        P = np.empty((len(Z), len(self._awake), self.outputs))
+        uniforms = self._uniforms.take(len(Z))
+        open_to_points = not fixed and self._room() > 0
+        place = {number: i for i, number in enumerate(self._awake)}
+        for group, Phi in self._features(Z):
+            for number, learner in group.learners.items():
+                P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y)
+            if open_to_points and group.factor == self._reference:
+                rho = group.kernel.diagonal(Z) - np.einsum("ij,ij->i", Phi, Phi)
+                asking = uniforms * (rho + GAMMA) < rho
+                self._waiting.append(np.column_stack((Z[asking], uniforms[asking])))
+        return self.mixture.learn(P, Y)
+
+    def _features(self, Z: Array) -> Any:
+        """Each group with the features of the rows; distances are computed once."""
+        points = self.points
+        if not hasattr(self.kernel, "bandwidth"):
+            for group in self._groups:
+                yield group, group.features(group.kernel(Z, points))
+            return
+        shape = (len(Z), len(points))
+        distances = self.kernel.distances(Z, points, self._memory.take("distances", *shape))
+        for group in self._groups:
+            first = group.nystrom.points
+            values = self._memory.take("values", len(Z), first)
+            values[:] = distances[:, :first]
+            yield group, group.features(group.kernel.from_distances(values))
+
+    # -- points -----------------------------------------------------------------------------
+
+    def _room(self) -> int:
+        return cap(self._rows, self.budget) - self._points.size
+
+    def take_points(self, Z: Array, uniforms: Array, room: int) -> None:
+        """Try rows as points, in order, by the reference group; all groups take those that enter.
+
+        A row enters when its uniform is below rho / (rho + GAMMA), rho its squared distance to the
+        span of the points before it.
+        """
+        reference = next(g for g in self._groups if g.factor == self._reference)
+        entered: list[int] = []
+        diagonal = reference.kernel.diagonal(Z)
+        for row in range(len(Z)):
+            if len(entered) >= room:
+                break
+            values = reference.kernel(Z[row : row + 1], self.points)
+            phi = reference.features(values)[0].copy()
+            rho = diagonal[row] - phi @ phi
+            if uniforms[row] * (rho + GAMMA) < rho:
+                self._points.append(Z[row : row + 1])
+                reference.nystrom.grow(phi, diagonal[row])
+                entered.append(row)
+        if not entered:
+            return
+        new = Z[entered]
+        for group in self._groups:
+            if group is not reference:
+                self._extend(group, new)
+            group.grow()
+
+    def _extend(self, group: Group, new: Array) -> None:
+        """A group's span takes in the newest points, as far as its limit goes."""
+        count = self._points.size
+        for i, z in enumerate(new[:, None]):
+            if group.nystrom.size >= group.limit:
+                return
+            known = count - len(new) + i
+            if group.nystrom.points < known:
+                return  # it was full before
+            phi = group.features(group.kernel(z, self.points[:known]))[0].copy()
+            group.nystrom.grow(phi, group.kernel.diagonal(z)[0])
+
+    def _end_epoch(self) -> None:
+        waiting = self._waiting.values
+        if len(waiting):
+            rows = np.ascontiguousarray(waiting[:, :-1])
+            self.take_points(rows, waiting[:, -1].copy(), self._room())
+            self._waiting = GrowingRows(self._waiting.columns)
+        if self._rows in AWAKE:
+            self._sleep(self.best(AWAKE[self._rows]))
+
+    # -- sleep ------------------------------------------------------------------------------
+
+    def best(self, stable: int) -> list[int]:
+        """The best settings that do not forget, and the best of each window, by recent loss.
+
+        The one of half the leader's bandwidth is among them: it gains most by more points.
+        """
+        order = [self._awake[i] for i in np.argsort(self.mixture.losses, kind="stable")]
+        ranked = [i for i in order if self.settings[i].window is None]
+        chosen = ranked[:stable]
+        leader = self.settings[chosen[0]]
+        narrower = Setting(leader.factor / 2.0, leader.alpha)
+        if stable > 1 and narrower in [self.settings[i] for i in ranked[stable:]]:
+            chosen[-1] = next(i for i in ranked if self.settings[i] == narrower)
+        for window in WINDOWS:
+            chosen += [i for i in order if self.settings[i].window == window][:1]
+        return chosen
+
+    def _sleep(self, kept: list[int]) -> None:
+        """Only these go on; the losses start again."""
+        places = [i for i, number in enumerate(self._awake) if number in kept]
+        self._awake = [self._awake[i] for i in places]
+        self.mixture.keep(places)
+        for group in self._groups:
+            group.learners = {i: m for i, m in group.learners.items() if i in kept}
+        self._groups = [group for group in self._groups if group.learners]
+        self._set_limits()
+
+    def _set_limits(self) -> None:
+        """How many points each group uses, and the group that chooses them: the narrowest."""
+        for group in self._groups:
+            stable = any(self.settings[i].window is None for i in group.learners)
+            group.limit = self.budget if stable else min(self.budget, FORGETFUL_POINTS)
+            group.shrink()
+        self._reference = min(g.factor for g in self._groups if g.limit == self.budget)
+
+    # -- the current model --------------------------------------------------------------------
+
+    def predict(self, Z: Array) -> Array:
+        P = np.empty((len(Z), len(self._awake), self.outputs))
+        for group, Phi in self._features(Z):
+            for number, learner in group.learners.items():
+                P[:, self._awake.index(number)] = learner.predict(
+                    np.ascontiguousarray(Phi[:, : learner.size])
+                )
+        return self.mixture.predict(P)
+
+    def variance(self, Z: Array) -> Array:
+        """The leverage of rows for the expert with the largest weight."""
+        leader = self._awake[int(np.argmax(self.mixture.weights))]
+        for group, Phi in self._features(Z):
+            if leader in group.learners:
+                learner = group.learners[leader]
+                return learner.variance(np.ascontiguousarray(Phi[:, : learner.size]))
+        raise AssertionError("the leader is awake")
+
+    def table(self) -> list[dict[str, Any]]:
+        """The experts, the heaviest first; those that sleep last."""
+        weights = dict(zip(self._awake, self.mixture.weights, strict=True))
+        coefficients = dict(zip(self._awake, self.mixture.coefficients, strict=True))
+        sizes = {i: m.size for group in self._groups for i, m in group.learners.items()}
+        rows = [
+            {
+                **asdict(setting),
+                "bandwidth": setting.factor * self.unit,
+                "points": sizes.get(i, 0),
+                "awake": i in weights,
+                "weight": float(weights.get(i, 0.0)),
+                "coefficient": float(coefficients.get(i, 0.0)),
+            }
+            for i, setting in enumerate(self.settings)
+        ]
+        return sorted(rows, key=lambda row: (-row["weight"], -row["awake"]))
+
+    def remap(self, matrix: Array) -> None:
+        self.outputs = matrix.shape[1]
+        for group in self._groups:
+            for learner in group.learners.values():
+                learner.remap(matrix)
+        self.mixture.remap(matrix)
+
+    # -- state ------------------------------------------------------------------------------
+
+    def to_state(self) -> dict[str, Any]:
+        return {
+            "awake": list(self._awake),
+            "groups": [
+                {
+                    "factor": group.factor,
+                    "nystrom": group.nystrom.to_state(),
+                    "learners": {str(i): m.to_state() for i, m in group.learners.items()},
+                }
+                for group in self._groups
+            ],
+            "mixture": self.mixture.to_state(),
+            "points": self._points.to_state(),
+            "uniforms": self._uniforms.to_state(),
+            "waiting": self._waiting.to_state(),
+            "rows": self._rows,
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._awake = list(state["awake"])
+        groups = {group.factor: group for group in self._groups}
+        self._groups = []
+        for saved in state["groups"]:
+            group = groups[saved["factor"]]
+            group.nystrom.restore(saved["nystrom"])
+            group.learners = {int(i): group.learners[int(i)] for i in saved["learners"]}
+            for i, learner in group.learners.items():
+                learner.restore(saved["learners"][str(i)])
+            self._groups.append(group)
+        self._set_limits()
+        self.mixture.restore(state["mixture"])
+        self._points = GrowingRows.from_state(state["points"])
+        self._uniforms = Uniforms.from_state(state["uniforms"])
+        self._waiting = GrowingRows.from_state(state["waiting"])
+        self._rows = state["rows"]

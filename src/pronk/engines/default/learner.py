@@ -1,0 +1,219 @@
+"""A grid of AWV learners on one dictionary, aggregated: the engine of the default learner.
+
+`grid` lists the experts, `experts` holds them and their points, `mixture` weighs them; this module
+scales rows and targets and sets everything up anew while the stream is young.
+
+Everything that changes the set of points or experts happens at rows counted from the start of the
+stream:
+
+    row 8, 32, .., 512 scales and bandwidths are set from the rows so far, which are kept; fresh
+                       experts take points from them and learn them again
+    row 2048           once more, with the best few settings only and more points; the kept rows go
+    every 256 rows     rows that asked to become points do, as far as cap(t) allows
+    row 4096 .. 16384  the worst experts of the rows since the last such row sleep for good
+
+Predictions of the first 8 rows are the mean of the targets before them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.engines.default.calibration import Intervals, Temperature
+from pronk.engines.default.experts import EPOCH, Experts, cap
+from pronk.engines.default.grid import Setting, grid, typical_distance
+from pronk.parts.kernels import Kernel, UserKernel
+from pronk.parts.linalg import GrowingRows
+from pronk.parts.randomness import KORS_COINS, Uniforms
+from pronk.parts.scaling import FixedScale
+
+Array = NDArray[np.float64]
+
+#: Rows at which everything is set anew from the rows so far.
+STAGES = (8, 32, 128, 512, 2048)
+#: How many of the experts that do not forget come through the last stage.
+SURVIVORS = 6
+#: Stream of random numbers for the order in which first rows are tried as points.
+ORDER = 4
+
+
+class OnlineKernel:
+    """Scales, stages, experts and calibration: rows and targets as they come."""
+
+    def __init__(
+        self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
+        forgetting: bool = True,
+    ) -> None:  # fmt: skip
+        self.kernel, self.columns, self.outputs = kernel, columns, outputs
+        self.budget, self.seed, self.signed = budget, seed, signed
+        self.forgetting = forgetting
+        self._rows = 0
+        self._sums = np.zeros(outputs)
+        self._first_X, self._first_Y = GrowingRows(columns), GrowingRows(outputs)
+        self._scale: FixedScale | None = None
+        self._level = np.zeros(outputs)
+        self._size = np.ones(outputs)
+        self.experts: Experts | None = None
+        self.intervals = Intervals(outputs)
+        self.temperature = Temperature(outputs)
+        self.last_widths = np.empty((0, 0, outputs))
+
+    @property
+    def points(self) -> Array:
+        """The dictionary, in the scaled units the kernel sees."""
+        return np.empty((0, self.columns)) if self.experts is None else self.experts.points
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def learn(self, X: Array, Y: Array) -> Array:
+        """Predict then learn each row."""
+        out = np.empty((len(X), self.outputs))
+        widths = []
+        start = 0
+        while start < len(X):
+            stop = len(X)
+            for stage in STAGES:
+                if self._rows < stage:
+                    stop = min(stop, start + stage - self._rows)
+                    break
+            rows = slice(start, stop)
+            out[rows] = self._learn_rows(X[rows], Y[rows])
+            if self.signed:
+                self.temperature.learn(out[rows], Y[rows])
+            else:
+                widths.append(self.intervals.learn(out[rows], Y[rows]))
+            self._rows += stop - start
+            if self._rows in STAGES:
+                self._set_stage()
+            start = stop
+        self.last_widths = np.concatenate(widths) if widths else self.last_widths
+        return out
+
+    def _learn_rows(self, X: Array, Y: Array) -> Array:
+        if self._rows < STAGES[-1]:
+            self._first_X.append(X)
+            self._first_Y.append(Y)
+        if self.experts is not None:
+            Z = self._scaled(X, learn=True)
+            return self.experts.learn(Z, (Y - self._level) / self._size) * self._size + self._level
+        sums = np.cumsum(np.vstack((self._sums, Y)), axis=0)
+        self._sums = sums[-1]
+        counts = np.arange(self._rows, self._rows + len(Y))
+        return np.asarray(sums[:-1] / np.maximum(counts, 1)[:, None])
+
+    def _scaled(self, X: Array, *, learn: bool = False) -> Array:
+        """Rows as the kernel sees them; a user's function gets them as they are."""
+        if self._scale is None:
+            return X
+        return self._scale.learn_transform(X) if learn else self._scale.transform(X)
+
+    def _set_stage(self) -> None:
+        """Scales, bandwidths, points and experts anew from the rows so far, which they learn."""
+        X, Y = self._first_X.values, self._first_Y.values
+        n = len(X)
+        settings = grid(self.kernel, self.forgetting)
+        if n == STAGES[-1] and self.experts is not None:
+            chosen = self.experts.best(SURVIVORS)
+            settings = [self.experts.settings[i] for i in sorted(chosen)]
+        if not isinstance(self.kernel, UserKernel):
+            self._scale = FixedScale(X)
+        Z = self._scaled(X)
+        if not self.signed:
+            self._level, deviation = Y.mean(axis=0), Y.std(axis=0)
+            self._size = np.where(deviation > 1e-12 * np.abs(self._level), deviation, 1.0)
+        targets = (Y - self._level) / self._size
+        unit = 1.0
+        if hasattr(self.kernel, "bandwidth"):
+            unit = float(self.kernel.bandwidth) * typical_distance(self.kernel, Z)
+        self.experts = self._make_experts(settings, unit, self._limits(targets))
+        order = np.random.default_rng([self.seed, ORDER]).permutation(n)
+        uniforms = Uniforms(self.seed, KORS_COINS).take(n)
+        self.experts.take_points(
+            np.ascontiguousarray(Z[order]), uniforms[order], cap(n, self.budget)
+        )
+        self.experts.learn(np.ascontiguousarray(Z), targets, fixed=True)
+        self.experts.mixture.losses[:] = 0.0  # only predictions of new rows count
+        if n == STAGES[-1]:
+            self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
+
+    def _limits(self, targets: Array) -> Array:
+        if self.signed:
+            return np.tile([[-1.0], [1.0]], (1, self.outputs))
+        return np.stack((targets.min(axis=0), targets.max(axis=0)))
+
+    def _make_experts(self, settings: list[Setting], unit: float, limits: Array) -> Experts:
+        return Experts(
+            self.kernel, settings, unit, self.outputs, self.budget, self.seed, limits, self.signed,
+            self.columns, self.forgetting,
+        )  # fmt: skip
+
+    # -- the current model --------------------------------------------------------------------
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next."""
+        if self.experts is None:
+            return np.tile(self._sums / max(self._rows, 1), (len(X), 1))
+        parts = [
+            self.experts.predict(self._scaled(X[i : i + EPOCH])) for i in range(0, len(X), EPOCH)
+        ]
+        return np.asarray(np.concatenate(parts) * self._size + self._level)
+
+    def deviation(self, X: Array) -> Array:
+        """Standard deviation of y around each prediction, (n, outputs)."""
+        spread = self.intervals.deviation
+        if self.experts is None:
+            return np.tile(spread, (len(X), 1))
+        parts = [
+            self.experts.variance(self._scaled(X[i : i + EPOCH])) for i in range(0, len(X), EPOCH)
+        ]
+        return np.asarray(np.sqrt(1.0 + np.concatenate(parts))[:, None] * spread)
+
+    def remap(self, matrix: Array) -> None:
+        self.outputs = matrix.shape[1]
+        self._sums = self._sums @ matrix
+        self._first_Y.remap(matrix)
+        self._level, self._size = np.zeros(self.outputs), np.ones(self.outputs)
+        if self.experts is not None:
+            self.experts.remap(matrix)
+        self.temperature.remap(matrix)
+
+    # -- state ------------------------------------------------------------------------------
+
+    def to_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {
+            "rows": self._rows,
+            "sums": self._sums.copy(),
+            "first_X": self._first_X.to_state(),
+            "first_Y": self._first_Y.to_state(),
+            "level": self._level.copy(),
+            "size": self._size.copy(),
+            "intervals": self.intervals.to_state(),
+            "temperature": self.temperature.to_state(),
+        }
+        if self._scale is not None:
+            state["scale"] = self._scale.to_state()
+        if self.experts is not None:
+            state["settings"] = [asdict(setting) for setting in self.experts.settings]
+            state["unit"] = self.experts.unit
+            state["experts"] = self.experts.to_state()
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._rows = state["rows"]
+        self._sums = np.array(state["sums"])
+        self._first_X = GrowingRows.from_state(state["first_X"])
+        self._first_Y = GrowingRows.from_state(state["first_Y"])
+        self._level, self._size = np.array(state["level"]), np.array(state["size"])
+        self.intervals.restore(state["intervals"])
+        self.temperature.restore(state["temperature"])
+        if "scale" in state:
+            self._scale = FixedScale.from_state(state["scale"])
+        if "experts" in state:
+            settings = [Setting(**values) for values in state["settings"]]
+            limits = np.zeros((2, self.outputs))
+            self.experts = self._make_experts(settings, state["unit"], limits)
+            self.experts.restore(state["experts"])

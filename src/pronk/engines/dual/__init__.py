@@ -1,0 +1,1 @@
+"""Kernel terms and one vector of random features."""

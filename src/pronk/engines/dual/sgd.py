@@ -1,0 +1,187 @@
+"""The engine of DualSGD: kernel terms, the smallest of which move into random features.
+
+f(x) = (sum_i r_i k(x_i, x) + m'phi(x)) / (alpha t) after t rows. The points of the kernel terms
+stand by age, and their features are kept, so that a term can move at any time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.engines.dual.joint import CHUNK, slopes
+from pronk.engines.gradient import Embedding, add_multiple, chunks, dot
+from pronk.parts.kernels import Kernel
+from pronk.parts.linalg import Workspace, doubled
+from pronk.parts.losses import Loss
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@njit(cache=True, fastmath={"contract"})
+def move_smallest(
+    count: int, columns: int, sizes: Array, coefficients: Array, old: Array, slots: Indices,
+    Phi: Array, moved: Array,
+) -> None:  # fmt: skip
+    """The ``count`` held columns of least size (infinite: not held), oldest first, go to ``moved``.
+
+    Columns stand by age: first those held before this chunk, with features old[slots], then the
+    chunk's rows, with features Phi.
+    """
+    for _ in range(count):
+        least = 0
+        for j in range(1, columns):
+            if sizes[j] < sizes[least]:
+                least = j
+        phi = old[slots[least]] if least < slots.size else Phi[least - slots.size]
+        for c in range(moved.shape[0]):
+            if coefficients[c, least] != 0.0:
+                add_multiple(moved[c], coefficients[c, least], phi)
+                coefficients[c, least] = 0.0
+        sizes[least] = np.inf
+
+
+@njit(cache=True, fastmath={"contract"})
+def merged_rows(
+    K: Array, Phi: Array, y: Array, code: int, parameter: float, alpha: float, t: int, budget: int,
+    merge: int, sizes: Array, coefficients: Array, old: Array, slots: Indices, moved: Array,
+    out: Array,
+) -> None:  # fmt: skip
+    """s = (sum r_i k(x_i, x) + m'phi(x)) / (alpha (t-1)), r_t = -l'(s, y); too many terms: move.
+
+    K's columns are the points held before the chunk and then the chunk's own rows.
+    """
+    outputs = moved.shape[0]
+    held = slots.size
+    g = np.empty(outputs)
+    for i in range(y.size):
+        t += 1
+        columns = slots.size + i
+        kernel = K[i, :columns]
+        for c in range(outputs):
+            s = 0.0
+            if t > 1:
+                s = (dot(coefficients[c], kernel) + dot(moved[c], Phi[i])) / (alpha * (t - 1))
+            out[i, c] = s
+        slopes(code, parameter, out[i], y[i], g)
+        size = 0.0
+        for c in range(outputs):
+            coefficients[c, columns] = -g[c]
+            size = max(size, abs(g[c]))
+        if size > 0.0:
+            sizes[columns] = size
+            held += 1
+            if held > budget:
+                count = min(merge, held)
+                move_smallest(count, columns + 1, sizes, coefficients, old, slots, Phi, moved)
+                held -= count
+
+
+class MergedDual:
+    """DualSGD: steps 1/(alpha t); above ``budget`` terms the ``merge`` smallest are moved.
+
+    Coefficients are kept un-shrunk, r_i = alpha t c_i, so that shrinking costs nothing and equal
+    ones tie exactly. The features of held points are kept: a move evaluates nothing.
+    """
+
+    def __init__(
+        self, kernel: Kernel, embedding: Embedding, loss: Loss, alpha: float, columns: int,
+        budget: int, merge: int, outputs: int = 1,
+    ) -> None:  # fmt: skip
+        self.kernel, self.embedding, self.loss, self.alpha = kernel, embedding, loss, alpha
+        self.budget, self.merge = budget, merge
+        self.rows = 0
+        self._points = np.zeros((0, columns))  # oldest first
+        self._coefficients = np.zeros((outputs, 0))
+        self._slots = np.zeros(0, dtype=np.int64)  # where a point's features are
+        self._features = np.zeros((16, embedding.size))
+        self._moved = np.zeros((outputs, embedding.size))
+        self._memory = Workspace()
+
+    @property
+    def points(self) -> Array:
+        return self._points
+
+    @property
+    def weights(self) -> Array:
+        """The vector of random features, un-shrunk."""
+        return self._moved
+
+    def learn(self, X: Array, Y: Array) -> Array:
+        """Predict then learn each row; Y is one column of targets or of numbers of classes."""
+        out = np.empty((len(X), len(self._moved)))
+        for rows in chunks(len(X), CHUNK):
+            self._learn_chunk(X[rows], np.ascontiguousarray(Y[rows, 0]), out[rows])
+        return out
+
+    def _learn_chunk(self, X: Array, y: Array, out: Array) -> None:
+        held, n = len(self._points), len(X)
+        K = self._memory.take("kernel values", n, held + n)
+        K[:, :held] = self.kernel(X, self._points)
+        K[:, held:] = self.kernel(X, X)
+        Phi = self.embedding.transform(X)
+        coefficients = np.zeros((len(self._moved), held + n))
+        coefficients[:, :held] = self._coefficients
+        sizes = np.full(held + n, np.inf)
+        sizes[:held] = np.abs(self._coefficients).max(axis=0, initial=0.0)
+        merged_rows(
+            K, Phi, y, self.loss.code, self.loss.parameter, self.alpha, self.rows, self.budget,
+            self.merge, sizes, coefficients, self._features, self._slots, self._moved, out,
+        )  # fmt: skip
+        self.rows += n
+        self._settle(X, Phi, coefficients, np.flatnonzero(sizes < np.inf))
+
+    def _settle(self, X: Array, Phi: Array, coefficients: Array, kept: NDArray[np.intp]) -> None:
+        """Hold the columns that are left; the features of new ones take the free slots."""
+        held = len(self._points)
+        new = kept[kept >= held] - held
+        if not new.size and len(kept) == held:
+            return
+        old = kept[kept < held]
+        slots = self._slots[old]
+        if len(kept) > len(self._features):
+            shape = (max(len(kept), 2 * len(self._features)), self._features.shape[1])
+            self._features = doubled(self._features, len(self._features), shape)
+        free = np.setdiff1d(np.arange(len(kept)), slots)[: len(new)]
+        self._features[free] = Phi[new]
+        self._slots = np.concatenate((slots, free))
+        self._points = np.concatenate((self._points[old], X[new]))
+        self._coefficients = np.ascontiguousarray(coefficients[:, kept])
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        parts = []
+        for rows in chunks(len(X), CHUNK):
+            s = self.kernel(X[rows], self._points) @ self._coefficients.T
+            parts.append(s + self.embedding.transform(X[rows]) @ self._moved.T)
+        return np.concatenate(parts) / (self.alpha * max(self.rows, 1))
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs as combinations of the old."""
+        self._coefficients = np.ascontiguousarray(matrix.T @ self._coefficients)
+        self._moved = np.ascontiguousarray(matrix.T @ self._moved)
+
+    def negate(self) -> None:
+        """The model of the opposite targets."""
+        self.remap(np.array([[-1.0]]))
+
+    def to_state(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "points": self._points.copy(),
+            "coefficients": self._coefficients.copy(),
+            "features": self._features[self._slots],
+            "moved": self._moved.copy(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.rows = state["rows"]
+        self._points = np.array(state["points"])
+        self._coefficients = np.array(state["coefficients"])
+        self._features = np.array(state["features"])
+        self._slots = np.arange(len(self._points))
+        self._moved = np.array(state["moved"])

@@ -1,0 +1,270 @@
+"""The kernel expansion engine: support vectors with coefficients, one output, first-order updates.
+
+One compiled loop (`expansion_rows`) walks the rows: kernel values of the row, score, update, and,
+where the set is over its budget, one of the strategies that `support` lists. The values of a
+Gaussian kernel are evaluated inside the loop, except of many wide points. Those, and all other
+kernels, come in blocks through `Kernel`: rows against points, and rows against rows for the points
+that enter on the way.
+
+Cost a row: one kernel evaluation a point; O(size) for the update and the maintenance, O(size^2) for
+the Projectron on a mistake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.engines.expansion.rows import PERCEPTRON, learn_rows, score_rows
+from pronk.engines.expansion.support import (
+    FORGET,
+    MERGE,
+    NONE,
+    PROJECT,
+    RANDOM,
+    SIZE,
+    SMALLEST,
+    USED,
+    Rows,
+    Rule,
+    Support,
+    scale,
+)
+from pronk.parts.kernels import DIRECT_COLUMNS, Gaussian, Kernel
+from pronk.parts.losses import Loss
+from pronk.parts.randomness import REMOVALS, Uniforms
+
+Array = NDArray[np.float64]
+Strategy = Literal["random", "forget", "smallest", "merge", "project"]
+
+_STRATEGIES = {
+    None: NONE,
+    "random": RANDOM,
+    "forget": FORGET,
+    "smallest": SMALLEST,
+    "merge": MERGE,
+    "project": PROJECT,
+}
+
+#: Rows at a time where kernel values come in blocks, and where the loop evaluates them.
+BLOCK, CHUNK = 256, 1024
+#: Rows wider than `DIRECT_COLUMNS` go through BLAS, which is faster once the set has more numbers
+#: (points x columns) than this; below, the loop evaluates a Gaussian kernel itself
+#: (benchmarks/bench_expansion).
+SMALL = 32768
+#: So does it in calls of fewer rows, where a block would not pay.
+SHORT_CALL = 8
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """The Perceptron; ``aggressive`` learns from margin errors too (Projectron++)."""
+
+    aggressive: bool = False
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """Gradient descent on a loss; ``eta`` a number or "pegasos", which needs alpha > 0."""
+
+    loss: Loss
+    eta: float | str
+    alpha: float
+
+
+@dataclass(frozen=True)
+class Budget:
+    """At most ``size`` points, kept by a strategy; ``threshold`` is the Projectron's eta."""
+
+    strategy: Strategy | None = None
+    size: int | None = None
+    threshold: float = 0.0
+
+
+class Expansion:
+    """One output as a kernel expansion over the rows it learned from."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        columns: int,
+        update: Mistakes | Gradient,
+        budget: Budget | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        budget = budget or Budget()
+        self.rule = _rule(kernel, update, budget)
+        # The new point enters before one is dropped, so there is one slot more.
+        self._most = np.inf if budget.size is None else budget.size + 1
+        self._uniforms = Uniforms(seed, REMOVALS) if budget.strategy == "random" else None
+        slots = int(min(self._most, 16))
+        self._support = Support(
+            points=np.zeros((columns, slots)),
+            raw=np.zeros(slots),
+            norms=np.zeros(slots),
+            order=np.arange(slots),
+            square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
+            running=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
+        )
+
+    @property
+    def _needs_square(self) -> bool:
+        return self.rule.strategy in (FORGET, PROJECT)
+
+    @property
+    def _used(self) -> int:
+        return int(self._support.running[USED])
+
+    @property
+    def _held(self) -> NDArray[np.int64]:
+        """The slots of the points held, by age."""
+        return self._support.order[: int(self._support.running[SIZE])]
+
+    @property
+    def points(self) -> Array:
+        """The support vectors, oldest first."""
+        return np.ascontiguousarray(self._support.points[:, self._held].T)
+
+    @property
+    def weights(self) -> Array:
+        """The coefficients of the points."""
+        return np.asarray(scale(self.rule, self._support) * self._support.raw[self._held])
+
+    def learn(self, X: Array, Y: Array) -> Array:
+        """Predict then learn each row of X (n, columns), Y (n, 1)."""
+        out = np.empty(len(X))
+        start = 0
+        while start < len(X):
+            stop = min(len(X), start + self._chunk())
+            rows = slice(start, stop)
+            self._learn_block(X[rows], Y[rows, 0].copy(), out[rows])
+            start = stop
+        return out[:, None]
+
+    def _learn_block(self, X: Array, y: Array, out: Array) -> None:
+        self._reserve(len(X))
+        uniforms = np.empty(0) if self._uniforms is None else self._uniforms.take(len(X))
+        learn_rows(self.rule, self._support, self._rows(X, y, uniforms), out)
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        out = np.empty(len(X))
+        nothing = np.empty(0)
+        for start in range(0, len(X), BLOCK):
+            rows = slice(start, start + BLOCK)
+            block = self._rows(X[rows], nothing, nothing, learning=False)
+            score_rows(self.rule, self._support, block, out[rows])
+        return out[:, None]
+
+    def _inside(self, n: int) -> bool:
+        """Whether the loop evaluates the kernel itself for a block of n rows."""
+        if not isinstance(self.kernel, Gaussian):
+            return False
+        if self.rule.strategy == MERGE or n < SHORT_CALL:
+            return True
+        columns = len(self._support.points)
+        return columns <= DIRECT_COLUMNS or columns * self._used <= SMALL
+
+    def _chunk(self) -> int:
+        return CHUNK if self._inside(CHUNK) else BLOCK
+
+    def _rows(self, X: Array, y: Array, uniforms: Array, learning: bool = True) -> Rows:
+        """The block with what the loop needs of its kernel values."""
+        n, used = len(X), self._used
+        # A read-only array would be another type to the compiler, and compile everything again.
+        X = np.ascontiguousarray(X) if X.flags.writeable else X.copy()
+        empty = np.empty((0, 0))
+        if self._inside(n):
+            return Rows(X, y, np.ones(n), uniforms, empty, empty)
+        points = np.ascontiguousarray(self._support.points[:, :used].T)
+        K = np.empty((n, len(self._support.raw)))
+        if used:
+            K[:, :used] = self.kernel(X, points)
+        if not learning:
+            return Rows(X, y, np.empty(0), uniforms, K, empty)
+        own = self.kernel(X, X)
+        return Rows(X, y, np.diag(own).copy(), uniforms, K, own)
+
+    def _reserve(self, n: int) -> None:
+        """Room for n more points, or for the budget."""
+        old = self._support
+        have, needed = len(old.raw), min(self._used + n, self._most)
+        if needed <= have:
+            return
+        slots = int(min(max(needed, 2 * have), self._most))
+        self._support = Support(
+            points=np.zeros((len(old.points), slots)),
+            raw=np.zeros(slots),
+            norms=np.zeros(slots),
+            order=np.arange(slots),
+            square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
+            running=old.running,
+        )
+        self._fill(old)
+
+    def _fill(self, source: Support) -> None:
+        """Copy the slots in use from another support set."""
+        used, own = self._used, self._support
+        own.points[:, :used] = source.points[:, :used]
+        own.raw[:used] = source.raw[:used]
+        own.norms[:used] = source.norms[:used]
+        own.order[:used] = source.order[:used]
+        if self._needs_square:
+            own.square[:used, :used] = source.square[:used, :used]
+
+    def negate(self) -> None:
+        """The model of the opposite targets."""
+        np.negative(self._support.raw, out=self._support.raw)
+
+    # -- state ------------------------------------------------------------------------------
+
+    def to_state(self) -> dict[str, Any]:
+        used, own = self._used, self._support
+        state: dict[str, Any] = {
+            "points": own.points[:, :used].copy(),
+            "raw": own.raw[:used].copy(),
+            "norms": own.norms[:used].copy(),
+            "order": own.order[:used].copy(),
+            "running": own.running.copy(),
+        }
+        if self._needs_square:
+            state["square"] = own.square[:used, :used].copy()
+        if self._uniforms is not None:
+            state["uniforms"] = self._uniforms.to_state()
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        square = state.get("square", np.empty((0, 0)))
+        running = np.array(state["running"])
+        source = Support(
+            state["points"], state["raw"], state["norms"], state["order"], square, running
+        )
+        self._reserve(len(source.raw))
+        self._support = self._support._replace(running=source.running)
+        self._fill(source)
+        if self._uniforms is not None:
+            self._uniforms = Uniforms.from_state(state["uniforms"])
+
+
+def _rule(kernel: Kernel, update: Mistakes | Gradient, budget: Budget) -> Rule:
+    """The scalars that the compiled loop reads."""
+    common: dict[str, Any] = {
+        "strategy": _STRATEGIES[budget.strategy],
+        "budget": 2**62 if budget.size is None else int(budget.size),
+        "threshold": float(budget.threshold),
+        "rate": 0.5 / float(kernel.bandwidth) ** 2 if isinstance(kernel, Gaussian) else 0.0,
+    }
+    if isinstance(update, Mistakes):
+        return Rule(
+            PERCEPTRON, 0.0, eta=1.0, alpha=0.0, pegasos=False,
+            aggressive=bool(update.aggressive), **common,
+        )  # fmt: skip
+    pegasos = update.eta == "pegasos"
+    return Rule(
+        update.loss.code, update.loss.parameter, eta=1.0 if pegasos else float(update.eta),
+        alpha=float(update.alpha), pegasos=pegasos, aggressive=False, **common,
+    )  # fmt: skip

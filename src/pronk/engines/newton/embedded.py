@@ -1,0 +1,266 @@
+"""Learning in an embedding: fixed features, or a dictionary that grows as the stream goes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.engines.newton.bank import NewtonBank
+from pronk.engines.newton.certificate import Certificate
+from pronk.engines.newton.learner import Newton
+from pronk.parts.dictionaries import Dictionary
+from pronk.parts.embeddings import Nystrom, extend
+from pronk.parts.kernels import Kernel
+from pronk.parts.linalg import GrowingRows, Workspace
+
+Array = NDArray[np.float64]
+
+#: Rows whose features or kernel values are held at a time: whole blocks of 48 and 96.
+CHUNK = 288
+
+Growth = Literal["carry", "restart", "exact"]
+
+
+class Embedding(Protocol):
+    """Fixed features: a number of coordinates and a map."""
+
+    size: int
+
+    def transform(self, X: Array) -> Array: ...
+
+
+def chunks(n: int) -> Iterator[slice]:
+    return (slice(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK))
+
+
+class FixedFeatures:
+    """A learner in R^r behind a fixed map x -> phi(x)."""
+
+    def __init__(self, embedding: Embedding, learner: Newton | NewtonBank) -> None:
+        self.embedding, self.learner = embedding, learner
+
+    @property
+    def points(self) -> Array | None:
+        """Points given beforehand; features without points have none."""
+        return getattr(self.embedding, "points", None)
+
+    def learn(self, X: Array, Y: Array) -> Array:
+        """Predict then learn each row."""
+        if len(X) <= CHUNK:
+            return self.learner.learn(self.embedding.transform(X), Y)
+        parts = [
+            self.learner.learn(self.embedding.transform(X[rows]), Y[rows])
+            for rows in chunks(len(X))
+        ]
+        return np.concatenate(parts)
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        parts = [self.learner.predict(self.embedding.transform(X[rows])) for rows in chunks(len(X))]
+        return np.concatenate(parts)
+
+    def remap(self, matrix: Array) -> None:
+        self.learner.remap(matrix)
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Regret so far against the best function of the space."""
+        return self.learner.certificate(output)
+
+    def to_state(self) -> dict[str, Any]:
+        return {"learner": self.learner.to_state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.learner.restore(state["learner"])
+
+
+class FixedPoints:
+    """The Nystrom map of points given beforehand."""
+
+    def __init__(self, kernel: Kernel, points: Array) -> None:
+        self.kernel, self.points = kernel, points
+        self._nystrom = Nystrom()
+        K = kernel(points, points)
+        for i in range(len(points)):
+            phi = self._nystrom.transform(K[i : i + 1, :i])[0]
+            self._nystrom.grow(phi, K[i, i])
+        self.size = self._nystrom.size
+
+    def transform(self, X: Array) -> Array:
+        return self._nystrom.transform(self.kernel(X, self.points))
+
+
+class GrowingFeatures:
+    """A learner in the span of a dictionary that grows.
+
+    On growth the learner carries its state over (old rows are 0 in the new coordinate: the past
+    projected on the old span), restarts, or is recomputed exactly from all past rows, which are
+    then kept. A row that enters the dictionary may serve its own prediction (``lag`` 0, PKAWV) or
+    that of the next row on (``lag`` 1, PROS-N-KONS).
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        dictionary: Dictionary,
+        learner: Newton | NewtonBank,
+        growth: Growth,
+        lag: int,
+    ) -> None:
+        self.kernel, self.dictionary, self.learner = kernel, dictionary, learner
+        self.growth, self.lag = growth, lag
+        self.nystrom = Nystrom()
+        self._history: History | None = None
+        self._memory = Workspace()
+
+    @property
+    def points(self) -> Array:
+        return self.dictionary.points
+
+    def learn(self, X: Array, Y: Array) -> Array:
+        """Predict then learn each row."""
+        if self.growth == "exact" and self._history is None:
+            self._history = History(X.shape[1], Y.shape[1])
+        parts = [self._learn_chunk(X[rows], Y[rows]) for rows in chunks(len(X))]
+        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def _learn_chunk(self, X: Array, Y: Array) -> Array:
+        K = self._kernel_values(X)
+        known = K.shape[1]
+        accepted, K = self.dictionary.scan(X, K)
+        Phi = self.nystrom.transform(K)
+        out = np.empty((len(X), self.learner.outputs))
+        start = 0
+        for i, row in enumerate(accepted):
+            stop = row + self.lag
+            out[start:stop] = self._run(X[start:stop], Phi[start:stop], Y[start:stop])
+            Phi = self._grow(Phi, K[:, known + i], row, X[row : row + 1])
+            start = stop
+        out[start:] = self._run(X[start:], Phi[start:], Y[start:])
+        return out
+
+    def _kernel_values(self, X: Array) -> Array:
+        out = self._memory.take("kernel values", len(X), len(self.points))
+        return self.kernel(X, self.points, out)
+
+    def _run(self, X: Array, Phi: Array, Y: Array) -> Array:
+        if self._history is not None:
+            self._history.append(X, Phi, Y)
+        return self.learner.learn(Phi, Y)
+
+    def _grow(self, Phi: Array, column: Array, row: int, x: Array) -> Array:
+        """Take row ``row`` of the chunk into the span; the chunk's features in the new span."""
+        phi = Phi[row]
+        pivot = self.nystrom.grow(phi, column[row])
+        if pivot is not None:
+            new = np.zeros((len(Phi), 1))
+            new[row:, 0] = extend(Phi[row:], column[row:], phi, pivot)
+            Phi = np.hstack((Phi, new))
+        if self.growth == "restart":
+            self.learner.restart(self.nystrom.size)
+        elif pivot is not None and self._history is not None:
+            past = self._history
+            values = extend(past.Phi, self.kernel(past.X, x)[:, 0], phi, pivot)
+            self.learner.grow_with_history(past.Phi, values, past.Y)
+            past.extend(values)
+        elif pivot is not None:
+            self.learner.grow()
+        return Phi
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next and did not enter the dictionary."""
+        parts = [
+            self.learner.predict(self.nystrom.transform(self._kernel_values(X[rows])))
+            for rows in chunks(len(X))
+        ]
+        return np.concatenate(parts)
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Regret so far in the current span.
+
+        Carried over, it speaks of past rows as their projections on the spans of their own times.
+        With exact history predictions were made in other spans than the one they are compared in,
+        so there is no bound.
+        """
+        if isinstance(self.learner, Newton):
+            return self.learner.certificate(output, bounded=self.growth != "exact")
+        return self.learner.certificate(output)
+
+    def remap(self, matrix: Array) -> None:
+        self.learner.remap(matrix)
+        if self._history is not None:
+            self._history.remap(matrix)
+
+    def to_state(self) -> dict[str, Any]:
+        state = {
+            "dictionary": self.dictionary.to_state(),
+            "nystrom": self.nystrom.to_state(),
+            "learner": self.learner.to_state(),
+        }
+        if self._history is not None:
+            state["history"] = self._history.to_state()
+        return state
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.dictionary.restore(state["dictionary"])
+        self.nystrom.restore(state["nystrom"])
+        self.learner.restore(state["learner"])
+        if "history" in state:
+            self._history = History.from_state(state["history"])
+
+
+class History:
+    """All past rows, their features in the present span and their targets."""
+
+    def __init__(self, columns: int, outputs: int) -> None:
+        self._X, self._Y = GrowingRows(columns), GrowingRows(outputs)
+        self._Phi = GrowingRows(8)
+        self._size = 0
+
+    @property
+    def X(self) -> Array:
+        return self._X.values
+
+    @property
+    def Y(self) -> Array:
+        return self._Y.values
+
+    @property
+    def Phi(self) -> Array:
+        return self._Phi.values[:, : self._size]
+
+    def append(self, X: Array, Phi: Array, Y: Array) -> None:
+        self._X.append(X)
+        self._Y.append(Y)
+        padded = np.zeros((len(Phi), self._Phi.columns))
+        padded[:, : self._size] = Phi
+        self._Phi.append(padded)
+
+    def extend(self, values: Array) -> None:
+        """The rows' values in one more coordinate."""
+        if self._size == self._Phi.columns:
+            self._Phi.widen(2 * self._size)
+        self._Phi.values[:, self._size] = values
+        self._size += 1
+
+    def remap(self, matrix: Array) -> None:
+        self._Y.remap(matrix)
+
+    def to_state(self) -> dict[str, Any]:
+        return {
+            "X": self._X.to_state(),
+            "Y": self._Y.to_state(),
+            "Phi": self._Phi.to_state(),
+            "size": self._size,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> History:
+        history = cls(0, 0)
+        history._X = GrowingRows.from_state(state["X"])
+        history._Y = GrowingRows.from_state(state["Y"])
+        history._Phi = GrowingRows.from_state(state["Phi"])
+        history._size = state["size"]
+        return history

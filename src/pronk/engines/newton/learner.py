@@ -1,0 +1,359 @@
+"""The Newton engine: second-order learning in R^r, exact in blocks.
+
+The state is two plain sums over the rows,
+
+    A = alpha I + sum_t c_t phi_t phi_t'        b = sum_t e_t phi_t        weights v = A^-1 b,
+
+with (c, e) = (1, y) for the ridge and AWV forecasters and (eta g^2, c p - g - (f - p)/q) for the
+online Newton step with slope g. Rows gather in an open block: A's factor L is the one of the
+block's start, and what the open rows do to a prediction is a recurrence over scalars and a small
+triangle (``recurrence``). A full block is added to the sums and A is factored anew, so rounding
+errors do not build up however long the stream is. One row a call and a thousand rows a call walk
+the same blocks, because blocks are counted from the start of the stream.
+
+Cost a row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dtrsm
+
+from pronk.engines.newton import recurrence
+from pronk.engines.newton.certificate import Certificate, account, new_ledger, squared_certificate
+from pronk.parts.linalg import (
+    Workspace,
+    add_products,
+    bordered,
+    cholesky,
+    solve_lower,
+    solve_rows,
+)
+from pronk.parts.losses import Loss
+
+Array = NDArray[np.float64]
+
+#: Calls up to this many rows take the compiled row loop; longer ones go through BLAS.
+SHORT_CALL = 4
+#: Up to this many features the compiled row loop is faster for any call (benchmarks/bench_newton).
+SMALL = 16
+
+
+@dataclass(frozen=True)
+class Squared:
+    """The ridge forecaster, or with ``anticipate`` the AWV forecaster; any number of outputs."""
+
+    anticipate: bool = True
+
+    def block_rows(self, r: int) -> int:
+        """Block length by measurement: the new factor costs r^3 / 3B a row, the triangle B r."""
+        return 40 if r <= SMALL else min(1024, max(96, 16 * round(r / 32)))
+
+
+@dataclass(frozen=True)
+class OnlineNewton:
+    """The online Newton step on a loss; one output. ``clip`` None: the largest |y| so far."""
+
+    loss: Loss
+    eta: float | str = "auto"
+    clip: float | None = None
+
+    def block_rows(self, r: int) -> int:
+        """Shorter than for squared loss: the triangle is a compiled loop, not LAPACK."""
+        return min(512, max(48, 16 * round(r / 32)))
+
+    def as_array(self) -> Array:
+        """What the compiled rows read: loss, its parameter, how eta is made, whether clip grows."""
+        eta = self.eta
+        if eta == "auto" and not self.loss.curved:
+            eta = "convex"
+        mode, given = recurrence.ETA_GIVEN, 0.0
+        if eta == "auto":
+            mode = recurrence.ETA_CURVATURE
+        elif eta == "convex":
+            mode = recurrence.ETA_CONVEX
+        else:
+            given = float(eta)
+        growing = float(self.clip is None)
+        return np.array([self.loss.code, self.loss.parameter, mode, given, growing])
+
+
+class Newton:
+    """A, b and the open block; ``rule`` is `Squared` or `OnlineNewton`."""
+
+    def __init__(
+        self, rule: Squared | OnlineNewton, alpha: float, size: int, outputs: int = 1
+    ) -> None:
+        self.rule = rule
+        self.alpha = alpha
+        self.outputs = outputs
+        self._Phi = np.empty((0, 0))
+        self._memory = Workspace()
+        clip = 0.0
+        if isinstance(rule, OnlineNewton):
+            self._rule = rule.as_array()
+            clip = rule.clip or 0.0
+        self._running = np.array([clip, 0.0, 0.0])  # clip, rows, sum of g'A^-1 g
+        self._ledger = new_ledger(outputs)
+        self._start(size)
+
+    def restart(self, size: int) -> None:
+        """Forget the sums and start in R^size; the clip and the row count stay."""
+        self._running[2] = 0.0
+        self._ledger[:] = 0.0
+        self._start(size)
+
+    def _start(self, size: int) -> None:
+        self.size = size
+        self._A = np.asfortranarray(self.alpha * np.eye(size))
+        self._b = np.zeros((size, self.outputs))
+        self._L = np.asfortranarray(np.sqrt(self.alpha) * np.eye(size))
+        self._beta = np.zeros((size, self.outputs))  # L^-1 b
+        self._open_block()
+
+    def _open_block(self) -> None:
+        self._open = 0  # rows in the open block
+        self._weights: Array | None = None
+        rows = self.rule.block_rows(self.size)
+        if self._Phi.shape == (rows, self.size):
+            return  # what a closed block left is overwritten before it is read
+        self._Phi = np.zeros((rows, self.size))
+        self._Z = np.zeros((rows, self.size))  # L^-1 phi
+        self._upper = np.zeros((rows, rows))
+        self._kappa = np.zeros(rows)
+        self._step = np.zeros((rows, self.outputs))
+        self._curvature = np.ones(rows)  # c
+        self._target = np.zeros((rows, self.outputs))  # e
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def learn(self, Phi: Array, Y: Array) -> Array:
+        """Predict then learn each row of features Phi (n, r), targets Y (n, outputs)."""
+        out = np.empty((len(Phi), self.outputs))
+        start = 0
+        while start < len(Phi):
+            stop = min(len(Phi), start + len(self._kappa) - self._open)
+            rows = slice(start, stop)
+            self._append(Phi[rows], Y[rows], out[rows])
+            start = stop
+        account(out, Y, self._ledger)
+        return out
+
+    def _append(self, Phi: Array, Y: Array, out: Array) -> None:
+        t, m = self._open, len(Phi)
+        self._Phi[t : t + m] = Phi
+        Phi = self._Phi[t : t + m]
+        if m <= SHORT_CALL or self.size <= SMALL:
+            self._append_rows(Phi, Y, out)
+        else:
+            self._append_block(Phi, Y, out)
+        self._weights = None
+        self._open = t + m
+        if self._open == len(self._kappa):
+            self._close_block()
+
+    def _append_rows(self, Phi: Array, Y: Array, out: Array) -> None:
+        t, rule = self._open, self.rule
+        if isinstance(rule, Squared):
+            self._target[t : t + len(Phi)] = Y
+            recurrence.squared_rows_from_features(
+                Phi, Y, t, rule.anticipate, self._L.T, self._beta, self._Z,
+                self._upper, self._kappa, self._step, out,
+            )  # fmt: skip
+        else:
+            recurrence.newton_rows_from_features(
+                Phi, Y, t, self._rule, self._running, self._L.T, self._beta, self._Z,
+                self._upper, self._kappa, self._step, self._curvature, self._target, out,
+            )  # fmt: skip
+
+    def _append_block(self, Phi: Array, Y: Array, out: Array) -> None:
+        t, m, rule = self._open, len(Phi), self.rule
+        Z = self._Z[t : t + m]
+        Z[:] = Phi
+        solve_rows(self._L, Z)
+        F = Z @ self._beta
+        G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.take("G", m, t + m))
+        if isinstance(rule, Squared):
+            self._target[t : t + m] = Y
+            self._squared_block(G, F, Y, out)
+        else:
+            recurrence.newton_rows(
+                G, F, Y, t, self._rule, self._running, self._upper, self._kappa,
+                self._step, self._curvature, self._target, out,
+            )  # fmt: skip
+
+    def _squared_block(self, G: Array, F: Array, Y: Array, out: Array) -> None:
+        """c = 1 throughout, so R comes out of LAPACK: with C C' = I + G - R_old kappa R_old',
+
+        1 + q_t = C_tt^2,  T = C diag(C)^-1,  and the errors f - y solve T (f - y) = f_old - y.
+        """
+        t, m = self._open, len(F)
+        own = slice(t, t + m)
+        corner = G if t == 0 else np.ascontiguousarray(G[:, t:])
+        if t:
+            R = self._through_open(G[:, :t])
+            F = F - R @ self._step[:t]
+            scaled = R * self._kappa[:t]
+            corner -= scaled @ R.T
+            self._upper[:t, own] = scaled.T
+        corner.flat[:: m + 1] += 1.0
+        C = cholesky(corner, "block matrix I + G", self._memory.take("C", m, m).T)
+        root = np.diag(C)
+        errors = root[:, None] * solve_lower(C, F - Y)
+        np.divide(C.T, root[:, None], out=self._upper[own, own])
+        self._kappa[own] = root**-2
+        self._step[own] = errors * self._kappa[own, None]
+        F = Y + errors
+        out[:] = F * self._kappa[own, None] if self.rule.anticipate else F  # type: ignore[union-attr]
+
+    def _through_open(self, G: Array) -> Array:
+        """R for rows whose products with the open rows are G: R T' = G."""
+        t = G.shape[1]
+        return np.asarray(dtrsm(1.0, self._upper[:t, :t].T, G.T, lower=1, diag=1)).T
+
+    def _close_block(self) -> None:
+        """Add the open rows to the sums and factor A anew."""
+        self._add_open_rows()
+        self._factor()
+        self._open_block()
+
+    def _add_open_rows(self) -> None:
+        t = self._open
+        rows = self._Phi[:t]
+        self._b += rows.T @ self._target[:t]
+        if not isinstance(self.rule, Squared):
+            out = self._memory.take("weighted", *rows.shape)
+            rows = np.multiply(rows, np.sqrt(self._curvature[:t, None]), out=out)
+        self._A = add_products(self._A, rows)
+
+    def _factor(self) -> None:
+        out = self._L if self._L.shape == self._A.shape else None
+        self._L = cholesky(self._A, "A", out)
+        # C order throughout: a compiled loop is another one, with other sums, for another layout.
+        self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
+
+    # -- the current model --------------------------------------------------------------------
+
+    @property
+    def weights(self) -> Array:
+        """v = A^-1 b, (r, outputs)."""
+        if self._weights is None:
+            t = self._open
+            inner = dtrsm(1.0, self._upper[:t, :t], self._step[:t], diag=1) if t else self._step[:0]
+            self._weights = solve_lower(
+                self._L, self._beta - self._Z[:t].T @ inner, transposed=True
+            )
+        return self._weights
+
+    def predict(self, Phi: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        F = Phi @ self.weights
+        if isinstance(self.rule, OnlineNewton):
+            return np.clip(F, -self._running[0], self._running[0])
+        if not self.rule.anticipate:
+            return F
+        return np.asarray(F / (1.0 + self.leverage(Phi)[:, None]))
+
+    def leverage(self, Phi: Array) -> Array:
+        """q = phi' A^-1 phi for every row."""
+        Z = solve_rows(self._L, Phi.copy())
+        q = np.einsum("ij,ij->i", Z, Z)
+        if self._open:
+            R = self._through_open(Z @ self._Z[: self._open].T)
+            q -= (R * R) @ self._kappa[: self._open]
+        return np.maximum(q, 0.0)
+
+    @property
+    def running_clip(self) -> float:
+        """The level predictions are clipped at now."""
+        return float(self._running[0])
+
+    @property
+    def regret_terms(self) -> float:
+        """Online Newton: sum of g_t' A_t^-1 g_t since the start or restart."""
+        return float(self._running[2])
+
+    def log_determinant(self) -> float:
+        """log det(A / alpha): the factor's diagonal, and 1 + c q of each open row."""
+        factor = 2.0 * float(np.log(np.diag(self._L)).sum()) - self.size * np.log(self.alpha)
+        if isinstance(self.rule, Squared):
+            return factor - float(np.log(self._kappa[: self._open]).sum())
+        # kappa = c / (1 + c q)
+        c, kappa = self._curvature[: self._open], self._kappa[: self._open]
+        return factor + float(np.log(c[c > 0] / kappa[c > 0]).sum())
+
+    def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
+        """Regret so far against the best of the current space: O(r) from the cached weights."""
+        if not isinstance(self.rule, Squared):
+            raise TypeError("online Newton keeps its certificate in RegretSums")
+        v, t = self.weights[:, output], self._open
+        fit = float(v @ (self._b[:, output] + self._Phi[:t].T @ self._target[:t, output]))
+        penalty = self.alpha * float(v @ v)
+        column = self._ledger[:, output]
+        determinant = self.log_determinant() if bounded else None
+        return squared_certificate(
+            column, float(column[2]) - fit - penalty, penalty, determinant, self.rule.anticipate
+        )
+
+    # -- changes of the space and of the outputs ------------------------------------------------
+
+    def grow(self) -> None:
+        """One more coordinate, in which all rows so far are 0. The open block stays open."""
+        self._A = bordered(self._A, self.alpha)
+        self._L = bordered(self._L, np.sqrt(self.alpha))
+        self._b, self._beta = _with_zero_row(self._b), _with_zero_row(self._beta)
+        self._Phi, self._Z = _with_zero_row(self._Phi.T).T, _with_zero_row(self._Z.T).T
+        self._Phi, self._Z = np.ascontiguousarray(self._Phi), np.ascontiguousarray(self._Z)
+        self.size += 1
+        self._weights = None
+        if self._open == 0:
+            self._open_block()
+
+    def grow_with_history(self, history: Array, column: Array, targets: Array) -> None:
+        """One more coordinate, in which the rows so far (features ``history``) are ``column``."""
+        self._add_open_rows()
+        self._A = bordered(self._A, self.alpha + float(column @ column))
+        self._A[-1, :-1] = column @ history
+        self._b = np.vstack((self._b, column @ targets))
+        self.size += 1
+        self._factor()
+        self._open_block()
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs as linear combinations of the old: valid where learning is linear in y."""
+        self.outputs = matrix.shape[1]
+        self._b, self._beta = self._b @ matrix, self._beta @ matrix
+        self._step, self._target = self._step @ matrix, self._target @ matrix
+        self._ledger = np.ascontiguousarray(self._ledger @ np.abs(matrix))
+        self._weights = None
+
+    def negate(self) -> None:
+        """As if all targets had had the other sign."""
+        self.remap(-np.eye(self.outputs))
+
+    # -- state ------------------------------------------------------------------------------
+
+    _ARRAYS = (
+        "A", "b", "L", "beta", "Phi", "Z", "upper", "kappa", "step", "curvature", "target",
+        "running", "ledger",
+    )  # fmt: skip
+
+    def to_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = {name: getattr(self, "_" + name).copy() for name in self._ARRAYS}
+        return {**state, "open": self._open}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        for name in self._ARRAYS:
+            array = np.array(state[name])
+            setattr(self, "_" + name, np.asfortranarray(array) if name in ("A", "L") else array)
+        self.size, self.outputs = self._b.shape
+        self._open = state["open"]
+        self._weights = None
+
+
+def _with_zero_row(rows: Array) -> Array:
+    return np.vstack((rows, np.zeros((1, rows.shape[1]))))

@@ -1,0 +1,119 @@
+"""The exact engine in the span of all points: kernel ridge and Kernel-AWV forecasters.
+
+It holds every row and a growing factor L L' = K + alpha I with U = L^-1 Y. For a row with
+l = L^-1 k(x) and pivot d^2 = k(x, x) + alpha - |l|^2,
+
+    ridge   f = l'U            AWV   f / (1 + q),   1 + q = d^2 / alpha
+
+and the row appends (l, d) to L and (y - f) / d to U. A block of m rows is one triangular solve and
+one Cholesky factor of m x m. Time O(t^2) a row, memory O(t^2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.engines.newton.certificate import Certificate, account, new_ledger, squared_certificate
+from pronk.parts.kernels import Kernel
+from pronk.parts.linalg import GrowingCholesky, GrowingRows, solve_lower
+
+Array = NDArray[np.float64]
+
+#: Rows taken at a time: enough for matrix products, little kernel memory beside L.
+BLOCK = 128
+
+
+class Span:
+    """All points, the factor of K + alpha I, and U; any number of outputs."""
+
+    def __init__(
+        self, kernel: Kernel, alpha: float, anticipate: bool, columns: int, outputs: int = 1
+    ) -> None:
+        self.kernel, self.alpha, self.anticipate = kernel, alpha, anticipate
+        self._points = GrowingRows(columns)
+        self._factor = GrowingCholesky(floor=alpha)
+        self._U = GrowingRows(outputs)
+        self._ledger = new_ledger(outputs)
+        self._coefficients: Array | None = None
+
+    @property
+    def points(self) -> Array:
+        return self._points.values
+
+    def learn(self, X: Array, Y: Array) -> Array:
+        """Predict then learn each row."""
+        blocks = [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
+        return np.concatenate([self._learn_block(X[rows], Y[rows]) for rows in blocks])
+
+    def _learn_block(self, X: Array, Y: Array) -> Array:
+        V = self._factor.solve(self.kernel(self.points, X))
+        F = V.T @ self._U.values
+        corner = self.kernel(X, X) + self.alpha * np.eye(len(X))
+        block = self._factor.append(V, corner)
+        pivots = np.diag(block)[:, None]
+        U = solve_lower(block, Y - F)
+        self._U.append(U)
+        self._points.append(X)
+        self._coefficients = None
+        F = Y - pivots * U
+        P = F * (self.alpha / pivots**2) if self.anticipate else F
+        account(P, Y, self._ledger)
+        return P
+
+    @property
+    def coefficients(self) -> Array:
+        """(K + alpha I)^-1 Y."""
+        if self._coefficients is None:
+            self._coefficients = self._factor.solve_transposed(self._U.values)
+        return self._coefficients
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        blocks = [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
+        return np.concatenate([self._predict_block(X[rows]) for rows in blocks])
+
+    def _predict_block(self, X: Array) -> Array:
+        K = self.kernel(X, self.points)
+        F = K @ self.coefficients
+        if not self.anticipate:
+            return F
+        V = self._factor.solve(np.ascontiguousarray(K.T))
+        rest = np.maximum(self.kernel.diagonal(X) - np.einsum("ij,ij->j", V, V), 0.0)
+        return np.asarray(F / (1.0 + rest / self.alpha)[:, None])
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs as linear combinations of the old."""
+        self._U.remap(matrix)
+        self._ledger = np.ascontiguousarray(self._ledger @ np.abs(matrix))
+        self._coefficients = None
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Regret so far against the best function of the whole RKHS.
+
+        min_f sum (y - f)^2 + alpha |f|^2 = alpha |U|^2, and |f|^2 = c'y - alpha |c|^2.
+        """
+        U, c = self._U.values[:, output], self.coefficients[:, output]
+        least = self.alpha * float(U @ U)
+        loss = self.alpha**2 * float(c @ c)  # the residuals of the fit are alpha c
+        determinant = self._factor.log_determinant() - len(U) * np.log(self.alpha)
+        return squared_certificate(
+            self._ledger[:, output], loss, max(least - loss, 0.0), determinant, self.anticipate
+        )
+
+    def to_state(self) -> dict[str, Any]:
+        return {
+            "points": self._points.to_state(),
+            "factor": self._factor.to_state(),
+            "U": self._U.to_state(),
+            "ledger": self._ledger.copy(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self._points = GrowingRows.from_state(state["points"])
+        self._factor = GrowingCholesky.from_state(state["factor"])
+        self._U = GrowingRows.from_state(state["U"])
+        self._ledger = np.array(state["ledger"])
+        self._coefficients = None

@@ -1,0 +1,150 @@
+"""DualSGD: kernel gradient descent whose surplus terms move into random features.
+
+Steps of size 1/(alpha t) on alpha/2 |f|^2 + l(f(x), y). Points with a non-zero slope become kernel
+terms; when there are more than ``budget`` of them, the ``merge`` smallest are not dropped but moved
+into a vector of random Fourier features that approximate the same functions:
+
+    s = (sum_i r_i k(x_i, x_t) + m'phi(x_t)) / (alpha (t-1))     (0 at t = 1);   r_t = -l'(s, y_t)
+    more than B terms: the k with the least |r_i|, oldest first, move:   m <- m + r_i phi(x_i)
+
+r_i = alpha t c_i are the un-shrunk coefficients: the step (1 - 1/t) f - l'/(alpha t) k(x_t, .)
+costs nothing for old terms, and equal coefficients (all of them, under the hinge loss) tie exactly.
+
+Cost a row: O(B d + L d) time and O(B (L + d) + L d) memory; each class adds O(B + L).
+
+Reference: Le, Nguyen, Nguyen, Phung, "Dual space gradient descent for online learning", NeurIPS
+2016, Algorithm 1 with k-merging; the test "more than B" comes after insertion, as in its text.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
+
+from pronk.engines.dual.sgd import MergedDual
+from pronk.engines.onevsrest import OneVsRest
+from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.coded import CodedClassifier
+from pronk.estimators.faces.regressor import OnlineRegressor
+from pronk.estimators.families.defaults import defaults
+from pronk.estimators.families.first_order import FirstOrder, with_losses
+from pronk.parts.embeddings import Fourier
+from pronk.parts.kernels import get_kernel
+
+
+class _DualSGD(FirstOrder):
+    """Parameters and engine of both faces."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineLearner._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "n_features": [Interval(Integral, 1, None, closed="left")],
+        "budget": [Interval(Integral, 1, None, closed="left")],
+        "merge": [Interval(Integral, 1, None, closed="left")],
+    }
+    _step_parameter: ClassVar[str] = "alpha"
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        alpha: float = 0.3,
+        n_features: int = 200,
+        budget: int = 100,
+        merge: int = 1,
+        loss: str = "squared",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.n_features = n_features
+        self.budget = budget
+        self.merge = merge
+        self.loss = loss
+        self.random_state = random_state
+
+    def _make_engine(self, columns: int, outputs: int = 1) -> MergedDual:
+        kernel = get_kernel(self.kernel)
+        embedding = Fourier(kernel, columns, self.n_features, self._seed)
+        return MergedDual(
+            kernel, embedding, self._get_loss(), float(self.alpha), columns, self.budget,
+            self.merge, outputs,
+        )  # fmt: skip
+
+    def _steps_are_safe(self) -> bool:
+        # A step multiplies by up to c/t - 1, c = 1 + 2/alpha: by at most 2^c in all, until t > c/2.
+        return self.alpha >= 0.01
+
+
+class DualSGDRegressor(_DualSGD, OnlineRegressor):
+    """DualSGD on numbers; several outputs are learned apart, each with terms of its own.
+
+    Parameters
+    ----------
+    kernel : name or kernel, default "gaussian"
+        Gaussian, Laplacian or Matern.
+    alpha : float, default 0.3
+        Regularisation, and the step size 1/(alpha t). With the squared loss a small alpha makes the
+        first 2/alpha steps overshoot, each more than the last: keep it above 0.1 there.
+    n_features : int, default 200
+        Random frequencies; each makes a cosine and a sine.
+    budget : int, default 100
+        Most kernel terms held.
+    merge : int, default 1
+        Terms moved at a time.
+    loss : "squared", "absolute", "epsilon_insensitive" or "huber", default "squared"
+        epsilon is 0.1 and the Huber loss turns linear at 1.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import DualSGDRegressor, Gaussian
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (5000, 1))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> learner = DualSGDRegressor(Gaussian(0.5), loss="absolute", alpha=0.1, random_state=0)
+    >>> predictions = learner.predict_then_learn(X, y)
+    >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}, {learner.size_} points")
+    mean squared error 0.0049, 100 points
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSGD, "regression")
+
+    def _make_model(self, columns: int, outputs: int) -> MergedDual | OneVsRest:
+        if outputs == 1:
+            return self._make_engine(columns)
+        return OneVsRest(partial(self._make_engine, columns), outputs)
+
+
+@defaults(alpha=1e-4, loss="hinge")
+class DualSGDClassifier(_DualSGD, CodedClassifier):
+    """DualSGD on labels; three classes or more by the margin s_y - max s_c (Crammer, Singer).
+
+    A class that is discovered on the way enters with a zero function; when the third comes, the
+    function s of the first two becomes -s/2 and s/2.
+
+    Parameters
+    ----------
+    kernel, n_features, budget, merge, random_state : as in `DualSGDRegressor`
+    alpha : float, default 1e-4
+        Regularisation, and the step size 1/(alpha t).
+    loss : "hinge", "logistic", "squared_hinge", "smooth_hinge" or "squared", default "hinge"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import DualSGDClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different")
+    >>> labels = DualSGDClassifier(random_state=0).predict_then_learn(X, y)
+    >>> print(f"error {np.mean(labels != y):.3f}")
+    error 0.105
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSGD, "classification")
+
+    def _make_model(self, columns: int, outputs: int) -> MergedDual:
+        return self._make_engine(columns, outputs)

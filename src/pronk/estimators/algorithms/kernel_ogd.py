@@ -1,0 +1,154 @@
+"""Online gradient descent in the RKHS (OGD, NORMA), and its forms that stay within a budget.
+
+    f <- (1 - eta alpha) f - eta l'(f(x), y) k(x, .)
+
+``alpha`` = 0 is plain OGD, ``eta="pegasos"`` the step 1 / (alpha t). Every row whose slope is not 0
+becomes a support vector. To hold at most B of them:
+
+    random     at |S| = B first drop one at random and multiply the others by B / (B - 1)   (BOGD)
+    smallest   drop the smallest a^2 k(x, x), the oldest of equals                  (BSGD, removal)
+    merge      replace that one and the partner of the same sign that loses least by one point on
+               the line between them; no partner: drop it                           (BSGD, merging)
+
+With "pegasos" the coefficients are kept as alpha t a, which under the hinge loss is exactly +-1: so
+ties are ties, and removal is first in, first out.
+
+Cost a row with s support vectors in d columns: O(s d) time and memory; shrinking is one
+multiplication.
+
+References: Kivinen, Smola, Williamson, "Online learning with kernels", IEEE Transactions on Signal
+Processing 52(8), 2004 (NORMA). Zhao, Wang, Wu, Jin, Hoi, "Fast bounded online gradient descent
+algorithms for scalable kernel-based online learning", ICML 2012, Algorithm 1 with uniform sampling.
+Wang, Crammer, Vucetic, "Breaking the curse of kernelization: budgeted stochastic gradient descent
+for large-scale SVM training", JMLR 13, 2012, Algorithm 1 with removal and merging.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pronk.engines.expansion.learner import Budget, Expansion, Gradient
+from pronk.engines.onevsrest import OneVsRest
+from pronk.estimators.algorithms.perceptron import check_budget
+from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.regressor import OnlineRegressor
+from pronk.estimators.families.defaults import defaults
+from pronk.estimators.families.first_order import FirstOrder, with_losses
+from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
+
+
+class _KernelOGD(FirstOrder):
+    """Parameters and engine of both faces."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineLearner._parameter_constraints,
+        "eta": [Interval(Real, 0, None, closed="neither"), StrOptions({"pegasos"})],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "budget": [Interval(Integral, 1, None, closed="left"), None],
+        "maintenance": [StrOptions({"random", "smallest", "merge"}), None],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        eta: Any = 0.2,
+        alpha: float = 0.0,
+        loss: str = "squared",
+        budget: int | None = None,
+        maintenance: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.eta = eta
+        self.alpha = alpha
+        self.loss = loss
+        self.budget = budget
+        self.maintenance = maintenance
+        self.random_state = random_state
+
+    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
+        kernel = get_kernel(self.kernel)
+        check_budget(self.budget, self.maintenance)
+        if self.eta == "pegasos" and self.alpha == 0:
+            raise ValueError("eta='pegasos' is 1 / (alpha t) and needs alpha > 0")
+        if self.eta != "pegasos" and self.eta * self.alpha > 1:
+            raise ValueError(f"eta * alpha must be at most 1, got {self.eta} * {self.alpha}")
+        if self.maintenance == "merge" and not isinstance(kernel, Gaussian):
+            raise ValueError("kernel must be gaussian for maintenance='merge'")
+        update = Gradient(self._get_loss(), self.eta, self.alpha)
+        budget = Budget(self.maintenance, self.budget)
+        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+
+    def _steps_are_safe(self) -> bool:
+        # 2 eta k(x, x) <= 2: a step never ends further from the label
+        if self.eta == "pegasos" or self.maintenance is not None:
+            return False
+        return self.eta <= 1 and isinstance(get_kernel(self.kernel), Gaussian | Laplacian | Matern)
+
+
+class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
+    """Kernel online gradient descent for regression; several outputs are learned independently.
+
+    Parameters
+    ----------
+    kernel : name, kernel or function, default "gaussian"
+    eta : float or "pegasos", default 0.2
+        Step size; "pegasos" is 1 / (alpha t). With the squared loss eta k(x, x) must stay below 1.
+    alpha : float, default 0.0
+        Regularisation: f shrinks by 1 - eta alpha at every row.
+    loss : "squared", "absolute", "epsilon_insensitive" or "huber", default "squared"
+        epsilon is 0.1 and the Huber loss turns linear at 1.
+    budget : int, optional
+        Most support vectors held, for each output. Without one every row with a slope stays.
+    maintenance : None, "random", "smallest" or "merge", default None
+        What keeps the budget: BOGD, or BSGD with removal or merging (Gaussian kernel).
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import Gaussian, KernelOGDRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (2000, 1))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> predictions = KernelOGDRegressor(Gaussian(0.5)).predict_then_learn(X, y)
+    >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}")
+    mean squared error 0.0034
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_KernelOGD, "regression")
+
+
+@defaults(eta=0.5, loss="hinge")
+class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
+    """Kernel online gradient descent on labels coded +-1; several classes each against the rest.
+
+    Parameters
+    ----------
+    kernel, alpha, budget, maintenance, random_state : as in `KernelOGDRegressor`
+    eta : float or "pegasos", default 0.5
+        Step size; "pegasos" is 1 / (alpha t).
+    loss : "hinge", "logistic", "squared_hinge", "smooth_hinge" or "squared", default "hinge"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import Gaussian, KernelOGDClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different")
+    >>> learner = KernelOGDClassifier(
+    ...     Gaussian(0.3), eta="pegasos", alpha=0.001, budget=50, maintenance="merge"
+    ... )
+    >>> labels = learner.predict_then_learn(X, y)
+    >>> print(f"error {np.mean(labels != y):.3f}, {learner.size_} support vectors")
+    error 0.047, 50 support vectors
+    """
+
+    _linear_in_targets: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
+        _KernelOGD, "classification"
+    )

@@ -1,0 +1,68 @@
+"""KRLS: kernel recursive least squares over a dictionary of nearly independent points.
+
+A row whose feature vector is nearly a combination of the dictionary's (approximate linear
+dependence) is learned as that combination; any other row enters the dictionary. The weights are the
+least squares solution over all rows so far, without a regulariser: the sparsity stands in for it.
+
+    a = K^-1 k(x);   delta = k(x, x) - k(x)'a;   delta > nu: x enters, its row is a unit vector
+    predict k(x)'w, w = argmin |A K w - y|^2 over the rows a of all past
+
+Cost a row with m points: O(m d + m^2) time, O(m d + m^2) memory. For nu > 0 and inputs from a
+bounded region m stays finite.
+
+Reference: Engel, Mannor, Meir, "The kernel recursive least-squares algorithm", IEEE Transactions on
+Signal Processing 52(8), 2004, Table I. The "KRLS" of the PROS-N-KONS paper is the kernel ridge
+forecaster, `KernelAWVRegressor(anticipate=False)` here.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
+
+from pronk.engines.newton.krls import KRLS
+from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.regressor import OnlineRegressor
+from pronk.parts.kernels import get_kernel
+
+
+class KRLSRegressor(OnlineRegressor):
+    """Kernel recursive least squares with approximate linear dependence.
+
+    Parameters
+    ----------
+    kernel : name, kernel or function, default "gaussian"
+    nu : float, default 0.1
+        A row enters the dictionary when its squared distance to the span exceeds nu; smaller is
+        more accurate and slower. With nu = 0 every row enters that is not a combination of others.
+    random_state : ignored
+        There is nothing random here; it is taken so that all learners are built alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import Gaussian, KRLSRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (2000, 1))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> learner = KRLSRegressor(Gaussian(0.5), nu=0.01)
+    >>> predictions = learner.predict_then_learn(X, y)
+    >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}, {learner.size_} points")
+    mean squared error 0.0015, 16 points
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineLearner._parameter_constraints,
+        "nu": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self, kernel: Any = "gaussian", *, nu: float = 0.1, random_state: Any = None
+    ) -> None:
+        self.kernel = kernel
+        self.nu = nu
+        self.random_state = random_state
+
+    def _make_model(self, columns: int, outputs: int) -> KRLS:
+        return KRLS(get_kernel(self.kernel), float(self.nu), columns, outputs)

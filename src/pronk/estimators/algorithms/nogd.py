@@ -1,0 +1,132 @@
+"""NOGD: kernel gradient descent that turns into gradient descent in a Nystrom space.
+
+The first ``budget`` points with a non-zero slope are kernel terms as in plain kernel gradient
+descent. When they are complete, the function is carried into the space of the ``rank`` leading
+eigenvectors of their kernel matrix, and learning goes on there at a constant cost:
+
+    f <- f - eta l'(f(x), y) k(x, .)                                  until |S| = budget
+    K = V D V' (rank largest);  z(x) = D^-1/2 V' k_S(x);  w = D^1/2 V' a
+    predict f = w'z;  w <- w - eta l'(f, y) z                         from then on
+
+Eigenvalues below 1e-10 of the largest (duplicate points) are cut. Three classes or more are each
+learned against the rest, with points of their own.
+
+Cost a row: O(B d + B r) time and O(B d + B r) memory, for each output; O(B^3) once.
+
+Reference: Lu, Hoi, Wang, Zhao, Liu, "Large scale online kernel learning", JMLR 17, 2016,
+Algorithm 4. The change of space comes when the budget is full, not at the next loss after it.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval
+
+from pronk.engines.gradient import NystromGradient
+from pronk.engines.onevsrest import OneVsRest
+from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.regressor import OnlineRegressor
+from pronk.estimators.families.defaults import defaults
+from pronk.estimators.families.first_order import FirstOrder, with_losses
+from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
+
+
+class _NOGD(FirstOrder):
+    """Parameters and engine of both faces."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineLearner._parameter_constraints,
+        "budget": [Interval(Integral, 1, None, closed="left")],
+        "rank": [Interval(Integral, 1, None, closed="left")],
+        "eta": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        budget: int = 100,
+        rank: int = 20,
+        eta: float = 0.1,
+        loss: str = "squared",
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.budget = budget
+        self.rank = rank
+        self.eta = eta
+        self.loss = loss
+        self.random_state = random_state
+
+    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
+        make = partial(
+            NystromGradient, get_kernel(self.kernel), self._get_loss(), float(self.eta), columns,
+            self.budget, self.rank,
+        )  # fmt: skip
+        return OneVsRest(make, outputs)
+
+    def _steps_are_safe(self) -> bool:
+        normed = isinstance(get_kernel(self.kernel), Gaussian | Laplacian | Matern)
+        return normed and self.eta <= 1.0  # 2 eta k(x, x) <= 2
+
+
+class NOGDRegressor(_NOGD, OnlineRegressor):
+    """Online gradient descent in the span of the first points.
+
+    Parameters
+    ----------
+    kernel : name, kernel or function, default "gaussian"
+    budget : int, default 100
+        Points held, for each output.
+    rank : int, default 20
+        Dimension of the space after the budget is full; at most ``budget``.
+    eta : float, default 0.1
+        Step size, constant. With the squared loss eta k(x, x) must stay below 1.
+    loss : "squared", "absolute", "epsilon_insensitive" or "huber", default "squared"
+        epsilon is 0.1 and the Huber loss turns linear at 1.
+    random_state : ignored
+        There is nothing random here; it is taken so that all learners are built alike.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import Gaussian, NOGDRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (5000, 1))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> learner = NOGDRegressor(Gaussian(0.5))
+    >>> predictions = learner.predict_then_learn(X, y)
+    >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}, {learner.size_} points")
+    mean squared error 0.0024, 100 points
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_NOGD, "regression")
+
+
+@defaults(eta=0.5, loss="hinge")
+class NOGDClassifier(_NOGD, OnlineClassifier):
+    """NOGD on labels coded +-1.
+
+    Parameters
+    ----------
+    kernel, budget, rank, random_state : as in `NOGDRegressor`
+    eta : float, default 0.5
+        Step size, constant.
+    loss : "hinge", "logistic", "squared_hinge", "smooth_hinge" or "squared", default "hinge"
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import NOGDClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
+    >>> labels = NOGDClassifier().predict_then_learn(X, y)
+    >>> print(f"error {np.mean(labels != y):.3f}")
+    error 0.091
+    """
+
+    _linear_in_targets: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_NOGD, "classification")

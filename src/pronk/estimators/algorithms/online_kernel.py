@@ -1,0 +1,179 @@
+"""The default learner: no parameter to choose, scale-free, for streams that change or do not.
+
+Nobody can tune a bandwidth on a stream that has not arrived. So a grid of AWV learners runs at
+once (bandwidths 4, 2, 1, 1/2 and 1/4 of the median distance of the first rows, alpha 1 and 0.01,
+and some that forget with a window of 1000 or 100 rows) on one shared dictionary, and their
+predictions are aggregated: exponential weights at the exp-concave rate of the squared loss, ridge
+regression on the experts' predictions, and exponential weights over the two
+(`engines.default.mixture` has the formulas and the bounds). Columns and targets are scaled by the first rows; experts that fell
+behind sleep, and the others get more points, up to ``budget``. Labels are learned as targets +-1.
+
+Cost a row once the grid has thinned out (16,384 rows): O(3 j^2 + j d), j <= budget points: three
+experts on all points, and two that forget on a hundred. Memory the same, and the first 2048 rows
+while they last. Experts that sleep do not come back: the bounds then speak of those awake, and
+against the sleeping ones of the rows before.
+
+References: Jezequel, Gaillard, Rudi, NeurIPS 2019, Section 2.2 (a grid of learners under expert
+advice); Kivinen, Warmuth, "Averaging expert predictions", 1999 (the rate); Herbster, Warmuth,
+"Tracking the best expert", 1998 (fixed share).
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from pronk.engines.default.calibration import COVERAGES, at_coverage
+from pronk.engines.default.learner import OnlineKernel
+from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.inputs import dense_blocks
+from pronk.estimators.faces.regressor import OnlineRegressor
+from pronk.parts.kernels import get_kernel
+
+Array = NDArray[np.float64]
+
+
+class _OnlineKernel(OnlineLearner):
+    """Parameters and engine of both faces."""
+
+    _signed: ClassVar[bool]
+    _forgetting: ClassVar[bool] = True  # for comparisons: a subclass may do without
+    _model: OnlineKernel
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineLearner._parameter_constraints,
+        "budget": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self, kernel: Any = "gaussian", *, budget: int = 500, random_state: Any = None
+    ) -> None:
+        self.kernel = kernel
+        self.budget = budget
+        self.random_state = random_state
+
+    def _make_model(self, columns: int, outputs: int) -> OnlineKernel:
+        kernel = get_kernel(self.kernel)
+        return OnlineKernel(
+            kernel, columns, outputs, self.budget, self._seed, self._signed, self._forgetting
+        )
+
+    @property
+    def experts_(self) -> list[dict[str, Any]]:
+        """The experts, heaviest first: setting, points, exponential weight, final coefficient."""
+        check_is_fitted(self)
+        return [] if self._model.experts is None else self._model.experts.table()
+
+    @property
+    def shares_(self) -> Array:
+        """Weights in the final prediction: of the average, and of ridge regression over it
+
+        on all rows, on a window of 1000 and of 100 rows."""
+        check_is_fitted(self)
+        if self._model.experts is None:
+            return np.array([1.0])
+        return self._model.experts.mixture.stack_shares
+
+
+class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
+    """Regression without anything to choose.
+
+    Parameters
+    ----------
+    kernel : name, kernel or function, default "gaussian"
+        A bandwidth given here multiplies the automatic ones. A function sees the rows as they come,
+        unscaled, and has no bandwidths to choose from.
+    budget : int, default 500
+        Most points held: more are slower and, on streams with fine structure, better.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import OnlineKernelRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (5000, 2)) * [1, 1000]
+    >>> y = 100 * np.sin(2 * X[:, 0]) + X[:, 1] / 100
+    >>> learner = OnlineKernelRegressor(random_state=0)
+    >>> predictions = learner.predict_then_learn(X, y)
+    >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.1f} of {np.var(y):.0f}")
+    mean squared error 80.8 of 5654
+    """
+
+    _signed = False
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The current model's predictions; changes nothing.
+
+        With ``return_std`` also a standard deviation of y around each: the root of the recent mean
+        squared error times sqrt(1 + q), q the row's ridge leverage for the leading expert.
+        """
+        P = super().predict(X)
+        if not return_std:
+            return P
+        rows = self._rows(X)
+        parts = [self._model.deviation(block()) for _, block in dense_blocks(rows)]
+        deviation = np.concatenate(parts)
+        return P, deviation[:, 0] if self._flat else deviation
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Intervals (n, 2), or (n, outputs, 2), that hold y with the given probability.
+
+        Their half-width follows the errors made so far, so that the share of intervals that held
+        their y comes out right also on streams that change.
+        """
+        _check_coverage(coverage)
+        P = np.asarray(self.predict(X))
+        half = self._model.intervals.half_widths(coverage)
+        return _around(P, half[0] if self._flat else half)
+
+    def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
+        """`predict_then_learn`, with the intervals in the place of the predictions."""
+        _check_coverage(coverage)
+        P = self.predict_then_learn(X, y)
+        half = at_coverage(self._model.last_widths, coverage)
+        return _around(P, half[:, 0] if self._flat else half)
+
+
+def _check_coverage(coverage: float) -> None:
+    if not 0.0 < coverage <= COVERAGES[-1]:
+        raise ValueError(f"coverage must lie in (0, {COVERAGES[-1]}], got {coverage!r}")
+
+
+def _around(P: Array, half: Array) -> Array:
+    return np.stack((P - half, P + half), axis=-1)
+
+
+class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
+    """Classification without anything to choose; probabilities that follow the outcomes.
+
+    Parameters are those of `OnlineKernelRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import OnlineKernelClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (3000, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different")
+    >>> learner = OnlineKernelClassifier(random_state=0)
+    >>> labels = learner.predict_then_learn(X, y)
+    >>> print(f"error {np.mean(labels != y):.3f}")
+    error 0.017
+    """
+
+    _signed = True
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities (n, classes); the most probable class is the predicted one."""
+        margins = self.decision_function(X)
+        positive = self._model.temperature.probabilities(np.atleast_2d(margins.T).T)
+        if len(self.classes_) == 1:
+            return np.ones((len(positive), 1))
+        if positive.shape[1] == 1:
+            positive = np.hstack((1.0 - positive, positive))
+        return np.asarray(positive / positive.sum(axis=1, keepdims=True))

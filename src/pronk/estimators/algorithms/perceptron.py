@@ -1,0 +1,112 @@
+"""The kernel Perceptron, and its forms that stay within a budget.
+
+It learns from mistakes only: where y f(x) <= 0 the row becomes a support vector,
+
+    f += y k(x, .)                                                                   (Perceptron)
+
+and f grows with every mistake. To hold at most B of them:
+
+    random    at |S| = B first drop a support vector at random                       (RBP)
+    forget    shrink f so that dropping the oldest does little harm, and drop it     (Forgetron)
+    project   where x is near the span, |delta| <= eta, or there is no room, add the projection of
+              y k(x, .) on the span instead of x                                     (Projectron)
+
+``aggressive`` also learns from correct rows of margin below 1, within the span (Projectron++).
+
+Cost a row with s support vectors in d columns: O(s d) time, O(s d) memory; the Projectron O(s^2)
+more on a mistake, and O(s^2) memory; the Forgetron O(s^2) memory.
+
+References: Cavallanti, Cesa-Bianchi, Gentile, "Tracking the best hyperplane with a simple budget
+Perceptron", Machine Learning 69, 2007. Dekel, Shalev-Shwartz, Singer, "The Forgetron: a
+kernel-based Perceptron on a budget", SIAM J. Computing 37(5), 2008, the self-tuned form. Orabona,
+Keshet, Caputo, "Bounded kernel-based online learning", JMLR 10, 2009: the Projectron's threshold is
+on |delta|, not on its square, and the margin step of Projectron++ is the minimum of three terms.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pronk.engines.expansion.learner import Budget, Expansion, Mistakes
+from pronk.engines.onevsrest import OneVsRest
+from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.parts.kernels import get_kernel
+
+
+def check_budget(budget: int | None, maintenance: str | None) -> None:
+    """Refuse a budget without a strategy and a strategy without its budget."""
+    if budget is not None and maintenance is None:
+        raise ValueError(f"budget={budget} needs a maintenance that keeps it")
+    if budget is None and maintenance not in (None, "project"):
+        raise ValueError(f"maintenance={maintenance!r} needs a budget")
+
+
+class KernelPerceptron(OnlineClassifier):
+    """The kernel Perceptron: RBP, Forgetron, Projectron and Projectron++ by ``maintenance``.
+
+    Three classes or more are each learned against the rest, each with a budget of its own.
+
+    Parameters
+    ----------
+    kernel : name, kernel or function, default "gaussian"
+        The Forgetron's guarantee needs k(x, x) <= 1.
+    budget : int, optional
+        Most support vectors held; needed by "random" and "forget", optional for "project".
+    maintenance : None, "random", "forget" or "project", default None
+        What keeps the budget: Perceptron without one, RBP, Forgetron, Projectron.
+    eta : float, default 0.1
+        The Projectron's threshold on the distance |delta| to the span of the support vectors.
+    aggressive : bool, default False
+        Projectron++: learn from margin errors as well. Needs ``maintenance="project"``.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import Gaussian, KernelPerceptron
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different")
+    >>> learner = KernelPerceptron(Gaussian(0.3), maintenance="project", budget=50)
+    >>> labels = learner.predict_then_learn(X, y)
+    >>> print(f"error {np.mean(labels != y):.3f}, {learner.size_} support vectors")
+    error 0.049, 36 support vectors
+    """
+
+    _linear_in_targets: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineLearner._parameter_constraints,
+        "budget": [Interval(Integral, 1, None, closed="left"), None],
+        "maintenance": [StrOptions({"random", "forget", "project"}), None],
+        "eta": [Interval(Real, 0, None, closed="left")],
+        "aggressive": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        budget: int | None = None,
+        maintenance: Any = None,
+        eta: float = 0.1,
+        aggressive: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.budget = budget
+        self.maintenance = maintenance
+        self.eta = eta
+        self.aggressive = aggressive
+        self.random_state = random_state
+
+    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
+        check_budget(self.budget, self.maintenance)
+        if self.aggressive and self.maintenance != "project":
+            raise ValueError("aggressive=True needs maintenance='project'")
+        kernel = get_kernel(self.kernel)
+        update = Mistakes(self.aggressive)
+        budget = Budget(self.maintenance, self.budget, self.eta)
+        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)

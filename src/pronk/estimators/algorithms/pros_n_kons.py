@@ -1,0 +1,176 @@
+"""PROS-N-KONS, CON-KONS and B-KONS: the online Newton step in the span of a KORS dictionary.
+
+KORS keeps few points; the online Newton step runs in their span, R^j, and not in the whole RKHS.
+When a point was added the learner starts anew in the larger span, or carries its state over:
+
+    phi_t = E k_J(x_t),  E'E = K_JJ^+;   v = w - A^-1 g;   w = v moved until |phi_t'w| <= clip
+    predict phi_t'w;   A <- A + eta_t g_t g_t'
+
+PROS-N-KONS restarts at the row after each addition, which its regret bound needs; CON-KONS
+(``restart=False``) keeps w and A with alpha on the new direction, which is usually better;
+B-KONS stops adding at a ``budget``. With ``features="taylor"`` or ``"fourier"`` the same step runs
+on fixed features.
+
+Cost a row: O(j^2 + j d) time and memory, j points.
+
+Reference: Calandriello, Lazaric, Valko, "Efficient second-order online kernel learning with
+adaptive embedding", NeurIPS 2017, Figure 1 and Section 5 (CON-KONS with the gradient step and the
+projection also at an addition, so that no prediction leaves [-clip, clip]).
+"""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pronk.engines.newton.bank import NewtonBank
+from pronk.engines.newton.embedded import FixedFeatures, GrowingFeatures
+from pronk.estimators.families.defaults import defaults
+from pronk.estimators.families.features import fixed_embedding
+from pronk.estimators.families.online_newton import (
+    OnlineNewtonClassifier,
+    OnlineNewtonLearner,
+    OnlineNewtonRegressor,
+)
+from pronk.parts.dictionaries import KORS
+from pronk.parts.kernels import get_kernel
+
+_SPACE: dict[str, list[Any]] = {
+    "gamma": [Interval(Real, 0, None, closed="neither")],
+    "epsilon": [Interval(Real, 0, 1, closed="left")],
+    "beta": [Interval(Real, 0, None, closed="neither")],
+    "restart": ["boolean"],
+    "budget": [Interval(Integral, 1, None, closed="left"), None],
+    "features": [StrOptions({"nystrom", "taylor", "fourier"})],
+    "degree": [Interval(Integral, 0, None, closed="left")],
+    "n_features": [Interval(Integral, 1, None, closed="left")],
+    "track_regret": ["boolean"],
+}
+
+
+class _ProsNKONS(OnlineNewtonLearner):
+    """Engine of both faces."""
+
+    @property
+    def _dictionary_grows(self) -> bool:
+        return self.features == "nystrom"
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        alpha: float = 1.0,
+        gamma: float = 1.0,
+        epsilon: float = 0.5,
+        beta: float = 1.0,
+        eta: Any = "auto",
+        clip: Any = "auto",
+        loss: str = "squared",
+        restart: bool = True,
+        budget: int | None = None,
+        features: str = "nystrom",
+        degree: int = 2,
+        n_features: int = 100,
+        track_regret: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.gamma = gamma
+        self.epsilon = epsilon
+        self.beta = beta
+        self.eta = eta
+        self.clip = clip
+        self.loss = loss
+        self.restart = restart
+        self.budget = budget
+        self.features = features
+        self.degree = degree
+        self.n_features = n_features
+        self.track_regret = track_regret
+        self.random_state = random_state
+
+    def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
+        kernel, rule = get_kernel(self.kernel), self._rule()
+        if self.features != "nystrom":
+            embedding = fixed_embedding(self, kernel, columns)
+            bank = NewtonBank(rule, self.alpha, embedding.size, outputs, self.track_regret)
+            return FixedFeatures(embedding, bank)
+        dictionary = KORS(
+            kernel, columns, self.gamma, self.epsilon, self.beta, self._seed, self.budget
+        )
+        bank = NewtonBank(rule, self.alpha, 0, outputs, self.track_regret)
+        return GrowingFeatures(
+            kernel, dictionary, bank, "restart" if self.restart else "carry", lag=1
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if tags.classifier_tags is not None:
+            # With restarts, the rows before the last addition are forgotten by definition.
+            tags.classifier_tags.poor_score = self.restart
+        return tags
+
+
+class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
+    """PROS-N-KONS, CON-KONS or B-KONS on numbers.
+
+    Parameters
+    ----------
+    kernel, alpha, eta, clip, loss : as in `KONSRegressor`
+    gamma, epsilon, beta : float, default 1.0, 0.5, 1.0
+        KORS: regularisation of the leverage scores, accuracy, oversampling. A smaller gamma makes a
+        larger dictionary.
+    restart : bool, default True
+        Start anew after each new point (PROS-N-KONS); False carries the state over (CON-KONS).
+    budget : int, optional
+        Most points held (B-KONS).
+    features : "nystrom", "taylor" or "fourier", default "nystrom"
+    degree, n_features : int, default 2, 100
+        Degree of the Taylor features; number of random frequencies.
+    track_regret : bool, default False
+        Keep the sums that `certificate` needs; they cost O(j^2) more a row.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import Gaussian, ProsNKONSRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (5000, 1))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> learner = ProsNKONSRegressor(Gaussian(0.5), restart=False, random_state=1)
+    >>> predictions = learner.predict_then_learn(X, y)
+    >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}, {learner.size_} points")
+    mean squared error 0.0021, 119 points
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNewtonRegressor._parameter_constraints,
+        **_SPACE,
+    }
+
+
+@defaults(loss="squared_hinge")
+class ProsNKONSClassifier(_ProsNKONS, OnlineNewtonClassifier):
+    """PROS-N-KONS, CON-KONS or B-KONS on labels; classes share dictionary and kernel values.
+
+    Parameters are those of `ProsNKONSRegressor`, but ``loss`` is "squared_hinge" by default and an
+    automatic ``clip`` is 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import ProsNKONSClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = np.sign(X[:, 0] * X[:, 1])
+    >>> labels = ProsNKONSClassifier(restart=False, random_state=1).predict_then_learn(X, y)
+    >>> print(f"error {np.mean(labels != y):.3f}")
+    error 0.060
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineNewtonClassifier._parameter_constraints,
+        **_SPACE,
+    }

@@ -1,0 +1,114 @@
+"""Classifiers that take several classes as one problem, not as one output against the rest.
+
+Their engine has one output for two classes (targets -1 and 1) and one a class for three or more
+(targets are the numbers of the classes). Classes are discovered as the stream goes: a new class
+enters with a zero function at the row that brings it, and when the third comes the one output s of
+the first two becomes -s/2 and s/2, which keeps their margin. (A learner of one output against the
+rest can instead treat all earlier rows as negative for the new class; here there is no such rest.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.labels import Labels, Stage
+
+Array = NDArray[np.float64]
+
+
+class CodedLabels(Labels):
+    """The classes known so far, and their numbers."""
+
+    def __init__(self, classes: Any = None, *, linear: bool = False) -> None:
+        super().__init__(classes, linear=False)
+
+    @property
+    def ones(self) -> int:
+        return 0
+
+    @property
+    def outputs(self) -> int:
+        return len(self.classes) if len(self.classes) > 2 else 1
+
+    def steps(self, values: NDArray[Any]) -> Iterator[tuple[int, CodedLabels]]:
+        """The rows whose label was not known before them, and the labels with it."""
+        labels = self
+        _, firsts = np.unique(values, return_index=True)
+        for row in sorted(firsts):
+            after = CodedLabels()
+            after.classes, after.phantom, after.fixed = labels.classes, labels.phantom, self.fixed
+            after._add(values[row], values.dtype)
+            if after.classes is not labels.classes or after.phantom is not labels.phantom:
+                yield int(row), after
+            labels = after
+
+    def _discover(self, values: NDArray[Any]) -> tuple[list[Stage], Labels]:
+        stages, after = [Stage(0, self.classes)], self
+        for row, labels in self.steps(values):
+            if labels.classes is not after.classes:
+                stages.append(Stage(row + 1, labels.classes))
+            after = labels
+        return stages, after
+
+    def matrix(self, after: Any) -> Array:
+        """M with new outputs = old outputs @ M, when the classes become those of ``after``."""
+        if after.outputs == 1:
+            known = [label for label in after.classes if label in self.classes]
+            same = not known or self._sign(known[0]) == after._sign(known[0])
+            return np.array([[1.0 if same else -1.0]])
+        M = np.zeros((self.outputs, after.outputs))
+        for i, label in enumerate(self.classes):
+            place = int(np.searchsorted(after.classes, label))
+            if self.outputs == 1:
+                M[0, place] = 0.5 * self._sign(label)
+            else:
+                M[i, place] = 1.0
+        return M
+
+    def _sign(self, label: Any) -> float:
+        """-1 or 1, the target of one of two classes; a lone label counts as -1."""
+        return 1.0 if len(self.classes) == 2 and label == self.classes[1] else -1.0
+
+    def targets(self, values: NDArray[Any]) -> Array:
+        """One column: -1 or 1, or the number of the class."""
+        numbers = np.searchsorted(self.classes, values).astype(np.float64)
+        return (2.0 * numbers - 1.0 if self.outputs == 1 else numbers)[:, None]
+
+    def decisions(self, P: Array) -> Array:
+        return P[:, 0] if self.outputs == 1 else P
+
+
+class CodedClassifier(OnlineClassifier):
+    """An `OnlineClassifier` whose engine takes class numbers."""
+
+    def _learn_labels(self, rows: Any, values: NDArray[Any], labels: Any, after: Any) -> Array:
+        """The rows between two new classes at a time; all scores as those of the last classes."""
+        if after is labels:
+            return self._pass(rows, labels.targets(values))
+        P = np.empty((0, labels.outputs))
+        start = 0
+        for row, new in labels.steps(values):
+            if row > start:
+                Y = labels.targets(values[start:row])
+                P = np.concatenate((P, self._pass(rows[start:row], Y)))
+            if new.classes is not labels.classes:
+                matrix = labels.matrix(new)
+                self._model.remap(matrix)
+                P = P @ matrix
+            labels, start = new, row
+        return np.concatenate((P, self._pass(rows[start:], labels.targets(values[start:]))))
+
+    def _known_labels(self, classes: Sequence[Any] | None) -> Any:
+        if not self.__sklearn_is_fitted__():
+            return CodedLabels(classes)
+        return super()._known_labels(classes)
+
+    def _restore(self, state: dict[str, Any], outputs: int = 1) -> None:
+        self._labels = CodedLabels.from_state(state["labels"])
+        OnlineLearner._restore(self, state, self._labels.outputs)

@@ -1,0 +1,1 @@
+"""What several algorithms share: losses and steps, features, default values."""
