@@ -117,7 +117,7 @@ def modules() -> dict[str, list[str]]:
         value = getattr(pronk, name)
         if isinstance(value, type) and hasattr(value, "predict_then_learn"):
             module = value.__module__
-            if module.startswith("pronk.estimators."):
+            if module.startswith("pronk.estimators.algorithms."):
                 homes.setdefault(module.rsplit(".", 1)[1], []).append(name)
     # The classifier's docstring refers to the regressor's.
     return {module: sorted(names, reverse=True) for module, names in homes.items()}
@@ -186,7 +186,7 @@ def lead(documentation: str) -> str:
 
 
 def page(module: str, classes: list[str]) -> str:
-    documentation = importlib.import_module(f"pronk.estimators.{module}").__doc__ or ""
+    documentation = importlib.import_module(f"pronk.estimators.algorithms.{module}").__doc__ or ""
     algorithms = names_of(classes)
     parts = paragraphs(documentation)
     cost = [part for part in parts if part.startswith("Cost ")]

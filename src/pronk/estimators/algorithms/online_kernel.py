@@ -5,8 +5,9 @@ once (bandwidths 4, 2, 1, 1/2 and 1/4 of the median distance of the first rows, 
 and some that forget with a window of 1000 or 100 rows) on one shared dictionary, and their
 predictions are aggregated: exponential weights at the exp-concave rate of the squared loss, ridge
 regression on the experts' predictions, and exponential weights over the two
-(`engines.default.mixture` has the formulas and the bounds). Columns and targets are scaled by the first rows; experts that fell
-behind sleep, and the others get more points, up to ``budget``. Labels are learned as targets +-1.
+(`engines.default.mixture` has the formulas and the bounds). Columns and targets are scaled by the
+first rows; experts that fell behind sleep, and the others get more points, up to ``budget``. Labels
+are learned as targets +-1.
 
 Cost a row once the grid has thinned out (16,384 rows): O(3 j^2 + j d), j <= budget points: three
 experts on all points, and two that forget on a hundred. Memory the same, and the first 2048 rows
