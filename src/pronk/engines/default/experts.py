@@ -30,6 +30,9 @@ AWAKE = {4096: 5, 8192: 4, 16384: 3}
 #: A row whose squared distance to the span is rho asks to become a point with probability
 #: rho / (rho + GAMMA).
 GAMMA = 1e-3
+#: A row within this of the threshold may ask: its score in a block is known up to rounding, and
+#: whether it enters is decided by its score alone, row by row, whatever the block.
+DOUBT = 1e-9
 
 
 def cap(rows: int, budget: int) -> int:
@@ -88,14 +91,15 @@ class Experts:
     def _learn_rows(self, Z: Array, Y: Array, fixed: bool) -> Array:
         P = np.empty((len(Z), len(self._awake), self.outputs))
         uniforms = self._uniforms.take(len(Z))
-        open_to_points = not fixed and self._room() > 0
+        end_of_epoch = self._rows - self._rows % EPOCH + EPOCH
+        open_to_points = not fixed and self._room(end_of_epoch) > 0
         place = {number: i for i, number in enumerate(self._awake)}
         for group, Phi in self._features(Z):
             for number, learner in group.learners.items():
                 P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y)
             if open_to_points and group.factor == self._reference:
                 rho = group.kernel.diagonal(Z) - np.einsum("ij,ij->i", Phi, Phi)
-                asking = uniforms * (rho + GAMMA) < rho
+                asking = uniforms * (rho + GAMMA) < rho + DOUBT
                 self._waiting.append(np.column_stack((Z[asking], uniforms[asking])))
         return self.mixture.learn(P, Y)
 
@@ -116,8 +120,13 @@ class Experts:
 
     # -- points -----------------------------------------------------------------------------
 
-    def _room(self) -> int:
-        return cap(self._rows, self.budget) - self._points.size
+    def _room(self, rows: int) -> int:
+        """Points that may enter at the end of the epoch, after so many rows.
+
+        All rows of an epoch ask about its end: asked about the start of a call, it would depend
+        on how the stream is cut.
+        """
+        return cap(rows, self.budget) - self._points.size
 
     def take_points(self, Z: Array, uniforms: Array, room: int) -> None:
         """Try rows as points, in order, by the reference group; all groups take those that enter.
@@ -162,7 +171,7 @@ class Experts:
         waiting = self._waiting.values
         if len(waiting):
             rows = np.ascontiguousarray(waiting[:, :-1])
-            self.take_points(rows, waiting[:, -1].copy(), self._room())
+            self.take_points(rows, waiting[:, -1].copy(), self._room(self._rows))
             self._waiting = GrowingRows(self._waiting.columns)
         if self._rows in AWAKE:
             self._sleep(self.best(AWAKE[self._rows]))
@@ -174,7 +183,9 @@ class Experts:
 
         The one of half the leader's bandwidth is among them: it gains most by more points.
         """
-        order = [self._awake[i] for i in np.argsort(self.mixture.losses, kind="stable")]
+        losses = self.mixture.losses
+        digits = np.round(losses / max(losses.max(), 1e-300), 9)  # rounding decides no tie
+        order = [self._awake[i] for i in np.argsort(digits, kind="stable")]
         ranked = [i for i in order if self.settings[i].window is None]
         chosen = ranked[:stable]
         leader = self.settings[chosen[0]]
