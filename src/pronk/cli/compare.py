@@ -108,13 +108,16 @@ def compare(
     """
     from pronk.cli import screen
     from pronk.cli.contenders import contenders, read_names, try_all
+    from pronk.cli.places import refuse_input
     from pronk.cli.results import as_dict, check_report, note_damage, show, show_paths, write
-    from pronk.evaluate.comparison import Comparison, inspect
+    from pronk.evaluate.comparison import COMPARISON, RECORDS, Comparison, inspect
     from pronk.evaluate.orders import check_room
     from pronk.evaluate.summaries import results
+    from pronk.streams.sources import Origins
 
     names = read_names(algorithms)
-    check_report("--report", report, figures, Path(file))
+    read = Origins(file, query)
+    check_report("--report", report, figures, read)
     choices: dict[str, Any] = {
         "drop": list(drop or ()),
         "categorical": list(categorical or ()),
@@ -154,6 +157,8 @@ def compare(
     if order is Order.random:
         check_room(found.rows, len(stream.columns), min(jobs, len(comparison.jobs())))
     directory = out if out is not None else _usual_place(file, stream.target)
+    for name in (COMPARISON, RECORDS):
+        refuse_input("--out", directory / name, read)
     store = _store(directory, comparison, fresh)
     note_damage(store.damaged, directory)
     _run(comparison, store, jobs, directory, console)

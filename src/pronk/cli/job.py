@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 
 from pronk.cli.errors import CommandError
-from pronk.cli.outputs import check_file
+from pronk.cli.places import check_outputs
 from pronk.cli.predictions import check_ending
 from pronk.streams import FileStream
 from pronk.streams.sources import open_source, reads_once
@@ -62,18 +61,13 @@ def open_stream(job: Job) -> FileStream:
     )
 
 
-def check_outputs(job: Job) -> None:
+def check_job(job: Job) -> None:
     """Can the results be written, each to its own file?"""
     outputs = {
         "--save": job.save,
         "--predictions": job.predictions,
         "--checkpoint": job.checkpoint,
     }
-    for option, path in outputs.items():
-        if path is not None:
-            check_file(option, path, Path(job.file))
-    for (one, path), (other, place) in combinations(outputs.items(), 2):
-        if path is not None and path == place:
-            raise CommandError(f"{one} and {other} name the same file, {str(path)!r}")
+    check_outputs(outputs, job.file, job.query)
     if job.predictions is not None:
         check_ending(job.predictions, "--predictions")

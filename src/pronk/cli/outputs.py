@@ -11,16 +11,14 @@ from pronk.cli.errors import CommandError
 from pronk.evaluate.study import Store
 
 
-def check_file(option: str, path: Path, source: Path | None = None) -> None:
-    """Refuse a file that cannot be written, or that is the input."""
+def check_file(option: str, path: Path) -> None:
+    """Refuse a file that cannot be written."""
     where = f"{option}: {str(path)!r}"
     if path.is_dir():
         raise CommandError(f"{where} is a directory; give a file name")
     if not path.parent.is_dir():
         raise CommandError(f"{where}: there is no directory {str(path.parent)!r}; make it first")
     check_place(path, where)
-    if source is not None and path.exists() and source.exists() and path.samefile(source):
-        raise CommandError(f"{where} is the input file; choose another name")
 
 
 def check_directory(option: str, path: Path) -> None:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.predictions import PredictionsFile, text_writer
+from pronk.cli.places import check_outputs
+from pronk.cli.predictions import PredictionsFile, check_ending, text_writer
 from pronk.estimators import storage
 from pronk.evaluate.adapters import predicts_labels
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
@@ -32,6 +33,11 @@ def predict_file(
     as_json: bool,
 ) -> None:
     """Predict all rows; to a file with a summary, or to standard output."""
+    if output is not None:
+        check_outputs({"--output": output}, file, query)
+        if output.exists() and path.exists() and output.samefile(path):
+            raise CommandError(f"--output: {str(output)!r} is the model; choose another name")
+        check_ending(output, "--output")
     model = storage.load(path)
     labels = predicts_labels(model, np.zeros(0))
     task = "classification" if labels else "regression"

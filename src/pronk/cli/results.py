@@ -12,14 +12,16 @@ from rich.table import Table
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
 from pronk.cli.outputs import check_directory, check_file
+from pronk.cli.places import refuse_input
 from pronk.evaluate.comparison import RECORDS
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.summaries import Results, Spread, Summary
 from pronk.report.text import mean_and_deviation, microseconds
+from pronk.streams.sources import Origins
 
 
 def check_report(
-    option: str, path: Path | None, figures: Path | None, file: Path | None = None
+    option: str, path: Path | None, figures: Path | None, read: Origins | None = None
 ) -> None:
     """Better now than after an hour: can the report be made and written?"""
     needed = ["altair", "vl_convert"] if path is not None else []
@@ -28,7 +30,9 @@ def check_report(
     if missing:
         raise CommandError(f"a report needs {missing[0]}: pip install 'pronk[plot]'")
     if path is not None:
-        check_file(option, path, file)
+        if read is not None:
+            refuse_input(option, path, read)
+        check_file(option, path)
     if figures is not None:
         check_directory("--figures", figures)
 

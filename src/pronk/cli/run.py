@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.job import Job, check_outputs, open_stream
+from pronk.cli.job import Job, check_job, open_stream
 from pronk.cli.walk import Run
 from pronk.estimators.registry import find, make
 from pronk.evaluate import Record, held_bytes
@@ -28,7 +28,7 @@ def run_job(job: Job, *, as_json: bool) -> None:
     """Check everything, walk the file, print the summary."""
     console = screen.messages()
     _check_algorithm(job.algorithm)
-    check_outputs(job)
+    check_job(job)
     stream = open_stream(job)
     learner = build(job.algorithm, stream.task, job.params, job.seed)
     model = prepared(

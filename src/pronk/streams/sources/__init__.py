@@ -5,5 +5,6 @@
 
 from pronk.streams.sources.base import Source
 from pronk.streams.sources.opening import files_in_order, open_source, reads_once
+from pronk.streams.sources.origins import Origins
 
-__all__ = ["Source", "files_in_order", "open_source", "reads_once"]
+__all__ = ["Origins", "Source", "files_in_order", "open_source", "reads_once"]

@@ -71,8 +71,7 @@ def files_in_order(path: Path) -> list[Path]:
     Numbers in names count as numbers: part-2 comes before part-10.
     """
     if path.is_dir():
-        found = [file for file in path.iterdir() if _ending(file).endswith(_KNOWN)]
-        found = [file for file in found if not file.name.startswith((".", "_"))]
+        found = [file for file in path.iterdir() if reads_as_known(file)]
     else:
         found = [Path(name) for name in glob.glob(str(path), recursive=True)]
     found = [file for file in found if file.is_file()]
@@ -80,6 +79,11 @@ def files_in_order(path: Path) -> list[Path]:
         what = "directory" if path.is_dir() else "pattern"
         raise StreamError(f"{what} {str(path)!r} has no file that ends in {', '.join(_KNOWN)}")
     return sorted(found, key=lambda file: (_natural(str(file)), str(file)))
+
+
+def reads_as_known(path: Path) -> bool:
+    """Whether a file of a directory is read with the others: by its ending, unless hidden."""
+    return _ending(path).endswith(_KNOWN) and not path.name.startswith((".", "_"))
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
