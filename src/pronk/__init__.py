@@ -42,6 +42,7 @@ _HOMES = {
     "pronk.estimators.registry": ("algorithms", "make"),
     "pronk.estimators.storage": ("ModelFileError", "load"),
     "pronk.estimators.warm": ("warmup",),
+    "pronk.keyed.learner": ("Keyed",),
     "pronk.streams.scaled": ("Scaled",),
 }
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}

@@ -45,6 +45,18 @@ def save(learner: Any, path: str | Path) -> None:
     _save(tree["class"], tree["params"], tree["state"], Path(path))
 
 
+def to_bytes(learner: Any) -> bytes:
+    """A fitted learner as the bytes of its file; `from_bytes` reads them."""
+    tree = learner_tree(learner)
+    return _encoded(tree["class"], tree["params"], tree["state"])
+
+
+def from_bytes(data: bytes, name: str, kernel: Callable[..., Any] | None = None) -> Any:
+    """The learner whose file these bytes are; ``name`` is for messages."""
+    header, arrays = _decoded(data, name)
+    return _learner(header, arrays, name, kernel)
+
+
 def save_checkpoint(tree: dict[str, Any], path: str | Path) -> None:
     """Write a tree of arrays, numbers and text, whole or not at all.
 
@@ -57,13 +69,25 @@ def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
     """Read a learner that `save` wrote. A learner with a user's kernel needs that ``kernel``.
 
     Of a checkpoint of `pronk run` it reads the model. Nothing in the file is ever executed. A file
-    that is foreign, truncated or altered gives a ModelFileError, which is a ValueError.
+    that is foreign, truncated or altered gives a ModelFileError, which is a ValueError. A folder
+    that `Keyed` wrote gives its models, which go on there.
     """
+    if Path(path).is_dir():
+        return _learner_class("Keyed", path).open(path)
     header, arrays = _read(Path(path))
     if header["class"] == CHECKPOINT:
         if header["state"]["model"] is None:
             raise ModelFileError(f"{path} is a checkpoint before the first labelled row")
         return learner_from_tree(_unpack(header["state"]["model"], arrays), path, kernel)
+    return _learner(header, arrays, path, kernel)
+
+
+def _learner(
+    header: dict[str, Any],
+    arrays: dict[str, NDArray[Any]],
+    path: str | Path,
+    kernel: Callable[..., Any] | None,
+) -> Any:
     tree = {
         "class": header["class"],
         "params": _unpack(header["params"], arrays),
@@ -84,6 +108,23 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 def read_header(path: str | Path) -> dict[str, Any]:
     """The header of a file whose checksum holds: "format", "pronk", "class" and more."""
     return _read(Path(path))[0]
+
+
+def settings_text(learner: Any) -> str:
+    """A learner's class and parameters as text; what it has learned is no part of it."""
+    arrays: dict[str, NDArray[Any]] = {}
+    params = _pack(learner.get_params(deep=False), "params", arrays)
+    held = {name: array.tolist() for name, array in arrays.items()}
+    return json.dumps(
+        {"class": type(learner).__name__, "params": params, "arrays": held}, sort_keys=True
+    )
+
+
+def from_settings_text(text: str, path: str | Path) -> Any:
+    """A fresh learner from what `settings_text` gave; ``path`` is for messages."""
+    tree = json.loads(text)
+    arrays = {name: np.array(values) for name, values in tree["arrays"].items()}
+    return _learner_class(tree["class"], path)(**_unpack(tree["params"], arrays))
 
 
 def learner_tree(learner: Any) -> dict[str, Any]:
@@ -113,6 +154,10 @@ def learner_from_tree(
 
 
 def _save(kind: str, params: Any, state: Any, path: Path) -> None:
+    write_whole(path, _encoded(kind, params, state))
+
+
+def _encoded(kind: str, params: Any, state: Any) -> bytes:
     arrays: dict[str, NDArray[Any]] = {}
     header = {
         "format": FORMAT,
@@ -123,7 +168,7 @@ def _save(kind: str, params: Any, state: Any, path: Path) -> None:
     }
     text = json.dumps(header, sort_keys=True)
     metadata = {"pronk": text, "sha256": _digest(text, arrays)}
-    _write(path, _ordered(safetensors_numpy.save(arrays, metadata=metadata)))
+    return _ordered(safetensors_numpy.save(arrays, metadata=metadata))
 
 
 def _ordered(data: bytes) -> bytes:
@@ -139,6 +184,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         data = path.read_bytes()
     except OSError as error:
         raise ModelFileError(f"{path} cannot be read: {error.strerror}") from None
+    return _decoded(data, path)
+
+
+def _decoded(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     try:
         arrays = safetensors_numpy.load(data)
         metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
@@ -172,7 +221,8 @@ def _digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
     return digest.hexdigest()
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file beside its place, sync and rename it: whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -34,7 +34,7 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
         check_finite(X, "X")
         return X
     if hasattr(X, "column_names") and hasattr(X, "num_rows"):
-        rows = _from_arrow(X)
+        rows = from_arrow(X)
         if hasattr(X, "to_struct_array") and not hasattr(X, "combine_chunks"):  # a batch
             X = import_module("pyarrow").Table.from_batches([X])
         validate_data(learner, X, reset=first, skip_check_array=True)  # the names
@@ -146,7 +146,7 @@ def _keys(learner: Any, x: dict[Any, Any]) -> list[Any]:
     return known or list(getattr(learner, "feature_names_in_", x))
 
 
-def _from_arrow(table: Any) -> Array:
+def from_arrow(table: Any) -> Array:
     """The columns of a pyarrow table or batch as an array; missing values become NaN."""
     for name in table.column_names:
         kind = str(table.schema.field(name).type)

@@ -1,0 +1,116 @@
+"""One shard of a store: an SQLite file with a row a model."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS models (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+"""
+
+
+class StoreError(ValueError):
+    """A store that cannot be opened, read or written."""
+
+
+class Shard:
+    """The file of one shard. What is written counts from the next `commit` on.
+
+    One process has a shard open at a time; a second one is refused.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # Transactions are begun by hand: a reader needs none, a writer one from commit to
+            # commit. The threads of a process take turns (see `ModelStore`).
+            self._file = sqlite3.connect(
+                path, timeout=0.1, isolation_level=None, check_same_thread=False
+            )
+            self._file.execute("PRAGMA locking_mode=EXCLUSIVE")
+            self._file.execute("PRAGMA journal_mode=WAL")
+            self._file.execute("PRAGMA synchronous=FULL")
+            self._file.executescript(_TABLES)
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+
+    def read(self, key: str) -> tuple[bytes, Any] | None:
+        """The bytes and the notes of a model."""
+        found = self._do("SELECT model, notes FROM models WHERE key = ?", (key,)).fetchone()
+        return None if found is None else (self._bytes(key, found[0]), json.loads(found[1]))
+
+    def _bytes(self, key: str, packed: bytes) -> bytes:
+        try:
+            return zlib.decompress(packed)
+        except zlib.error:
+            raise StoreError(f"{self.path}: the model of key {key} is damaged") from None
+
+    def write(self, key: str, model: bytes, notes: Any) -> None:
+        """Keep a model in place of the one before."""
+        self._begin()
+        self._do(
+            "INSERT INTO models VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+            "model = excluded.model, notes = excluded.notes",
+            (key, zlib.compress(model, 1), json.dumps(notes)),
+        )
+
+    def remove(self, key: str) -> None:
+        """Forget a model."""
+        self._begin()
+        self._do("DELETE FROM models WHERE key = ?", (key,))
+
+    def has(self, key: str) -> bool:
+        return self._do("SELECT 1 FROM models WHERE key = ?", (key,)).fetchone() is not None
+
+    def count(self) -> int:
+        return int(self._do("SELECT count(*) FROM models").fetchone()[0])
+
+    def notes(self) -> Iterator[tuple[str, Any]]:
+        """All keys with their notes, without their models."""
+        for key, notes in self._do("SELECT key, notes FROM models ORDER BY key").fetchall():
+            yield key, json.loads(notes)
+
+    @property
+    def mark(self) -> int:
+        """The mark of the last commit that had one; 0 before."""
+        found = self._do("SELECT value FROM marks WHERE name = 'mark'").fetchone()
+        return 0 if found is None else int(found[0])
+
+    def commit(self, mark: int | None = None) -> None:
+        """Let everything written reach the disk, all of it or nothing."""
+        if mark is not None:
+            self._begin()
+            self._do("INSERT OR REPLACE INTO marks VALUES ('mark', ?)", (mark,))
+        if self._file.in_transaction:
+            self._do("COMMIT")
+
+    def copy_to(self, path: Path) -> None:
+        """A copy of the committed models."""
+        with sqlite3.connect(path) as other:
+            self._file.backup(other)
+        other.close()
+
+    def close(self) -> None:
+        """Leave the file; what was not committed is gone."""
+        self._file.close()
+
+    def _begin(self) -> None:
+        if not self._file.in_transaction:
+            self._do("BEGIN IMMEDIATE")
+
+    def _do(self, statement: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
+        try:
+            return self._file.execute(statement, values)
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: sqlite3.Error) -> StoreError:
+        if "locked" in str(error):
+            return StoreError(f"{self.path} is in use by another process; close that one first")
+        return StoreError(f"{self.path} cannot be used: {error}")

@@ -1,0 +1,295 @@
+"""Many models in a folder, a bounded number of them in memory.
+
+Keys are hashed into shards; a shard is one SQLite file with a row a model, the bytes of its model
+file. A model is read when it is asked for. When more are held than allowed, the ones that were
+not used for longest are written back. What is written counts from the next `flush` on: after a
+crash every shard is as its last flush left it. `flush` may leave a mark, a number that stands in
+the shard with what it speaks of; whoever feeds the store sees by it which rows a shard has.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Self
+
+from pronk.estimators import storage
+from pronk.keyed.keys import Key, decoded, encoded, shard_of
+from pronk.keyed.shard import Shard, StoreError
+
+__all__ = ["ModelStore", "StoreError"]
+
+#: The file that tells how a folder is laid out.
+LAYOUT = "store.json"
+FORMAT = 1
+
+
+@dataclass
+class _Held:
+    """A model in memory."""
+
+    model: Any
+    notes: Any
+    changed: bool
+    users: int = 0
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class ModelStore:
+    """Models by key, in files of ``folder``; safe to be used by several threads.
+
+    Parameters
+    ----------
+    folder : directory, made if it is not there
+    shards : int, default 16
+        Files; fixed when the folder is made.
+    held : int, default 1000
+        Most models in memory.
+    only : numbers of shards, optional
+        A process that works on some shards opens no others.
+    about : dict, optional
+        Anything JSON that is kept in the folder when it is made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pronk
+    >>> from pronk.keyed import ModelStore
+    >>> store = ModelStore(tempfile.mkdtemp())
+    >>> with store.hold("sensor 7", make=lambda key: pronk.make("fogd", random_state=0)) as model:
+    ...     prediction = model.predict_then_learn([[0.5]], [1.0])
+    >>> store.flush()
+    >>> print(len(store), store.get("sensor 7").n_seen_, store.get("sensor 8"))
+    1 1 None
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        shards: int = 16,
+        held: int = 1000,
+        only: Any = None,
+        about: dict[str, Any] | None = None,
+    ) -> None:
+        if shards < 1 or held < 1:
+            raise ValueError(f"shards and held must be at least 1, got {shards} and {held}")
+        self.folder = Path(folder)
+        self.held = held
+        layout = self._layout(shards, about or {})
+        self.shards, self.about = int(layout["shards"]), layout["about"]
+        self._only = range(self.shards) if only is None else sorted(only)
+        self._files: dict[int, Shard] = {}
+        self._models: OrderedDict[str, _Held] = OrderedDict()
+        self._lock = threading.RLock()
+
+    def _layout(self, shards: int, about: dict[str, Any]) -> dict[str, Any]:
+        place = self.folder / LAYOUT
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if not place.exists():
+                layout = {"format": FORMAT, "shards": shards, "about": about}
+                storage.write_whole(place, json.dumps(layout, indent=1).encode())
+            found: dict[str, Any] = json.loads(place.read_text())
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self.folder} cannot be a store of models: {error}") from None
+        if found.get("format") != FORMAT:
+            raise StoreError(f"{place} has format {found.get('format')!r}, not {FORMAT}")
+        return found
+
+    # -- models ----------------------------------------------------------------------------------
+
+    def get(self, key: Key) -> Any | None:
+        """The model of a key, None if there is none. To learn with it, use `hold`."""
+        with self._lock:
+            entry = self._find(encoded(key))
+            return None if entry is None else entry.model
+
+    def notes(self, key: Key) -> Any:
+        """What was put beside a model."""
+        with self._lock:
+            entry = self._find(encoded(key))
+            return None if entry is None else entry.notes
+
+    def put(self, key: Key, model: Any, notes: Any = None) -> None:
+        """Keep a model, and anything JSON beside it; written by the next `flush` or before."""
+        self.put_text(encoded(key), model, notes)
+
+    def put_text(self, text: str, model: Any, notes: Any = None) -> None:
+        """As `put`, for an encoded key."""
+        with self._lock:
+            entry = self._models.get(text)
+            if entry is None:
+                self._check_mine(text)
+                self._models[text] = _Held(model, notes, True)
+            else:
+                entry.model, entry.notes, entry.changed = model, notes, True
+            self._models.move_to_end(text)
+            self._push_out()
+
+    def get_text(self, text: str) -> tuple[Any, Any] | None:
+        """Model and notes of an encoded key."""
+        with self._lock:
+            entry = self._find(text)
+            return None if entry is None else (entry.model, entry.notes)
+
+    @contextmanager
+    def hold(self, key: Key, make: Callable[[Key], Any] | None = None) -> Iterator[Any]:
+        """The model of a key for one thread at a time; it is kept when the block ends well.
+
+        ``make`` builds the model of a key that has none; without it that is a KeyError.
+        """
+        text = encoded(key)
+        with self._lock:
+            entry = self._find(text)
+            if entry is None:
+                if make is None:
+                    raise KeyError(key)
+                self._check_mine(text)
+                entry = self._models[text] = _Held(make(key), None, False)
+            entry.users += 1
+        try:
+            with entry.lock:
+                yield entry.model
+                entry.changed = True
+        finally:
+            with self._lock:
+                entry.users -= 1
+                if not entry.users and not entry.changed and not self._on_disk(text):
+                    del self._models[text]  # the first use of a key failed
+                self._push_out()
+
+    def discard(self, key: Key) -> None:
+        """Forget a model, if there is one."""
+        text = encoded(key)
+        with self._lock:
+            self._models.pop(text, None)
+            self._file(text).remove(text)
+
+    def _find(self, text: str) -> _Held | None:
+        entry = self._models.get(text)
+        if entry is None:
+            found = self._file(text).read(text)
+            if found is None:
+                return None
+            data, notes = found
+            model = storage.from_bytes(data, f"the model of key {text} in {self.folder}")
+            entry = self._models[text] = _Held(model, notes, False)
+            self._push_out(text)
+        self._models.move_to_end(text)
+        return entry
+
+    def _push_out(self, wanted: str | None = None) -> None:
+        """Write back what was not used for longest; a model that is held or wanted stays."""
+        extra = len(self._models) - self.held
+        if extra <= 0:
+            return
+        free = (text for text, entry in self._models.items() if not entry.users and text != wanted)
+        for text in list(islice(free, extra)):
+            self._write(text, self._models[text])
+            del self._models[text]
+
+    def _write(self, text: str, entry: _Held) -> None:
+        if entry.changed:
+            self._file(text).write(text, storage.to_bytes(entry.model), entry.notes)
+            entry.changed = False
+
+    # -- shards ----------------------------------------------------------------------------------
+
+    def _file(self, text: str) -> Shard:
+        self._check_mine(text)
+        return self._open(shard_of(text, self.shards))
+
+    def _check_mine(self, text: str) -> None:
+        number = shard_of(text, self.shards)
+        if number not in self._only:
+            raise StoreError(f"key {text} belongs to shard {number}, which is not open here")
+
+    def _open(self, number: int) -> Shard:
+        if number not in self._files:
+            self._files[number] = Shard(self.folder / f"shard-{number:03d}.sqlite")
+        return self._files[number]
+
+    def _on_disk(self, text: str) -> bool:
+        return self._file(text).has(text)
+
+    def flush(self, mark: int | None = None) -> None:
+        """Let all models reach the disk, a transaction a shard, with the mark if there is one."""
+        with self._lock:
+            held = list(self._models.items())
+        for text, entry in held:
+            # A thread that holds a model may use the store: its lock comes first, here as there.
+            with entry.lock, self._lock:
+                self._write(text, entry)
+        with self._lock:
+            numbers = self._only if mark is not None else list(self._files)
+            for number in numbers:
+                self._open(number).commit(mark)
+
+    def marks(self) -> dict[int, int]:
+        """The mark of each shard: what the last flush with one left."""
+        with self._lock:
+            return {number: self._open(number).mark for number in self._only}
+
+    def __len__(self) -> int:
+        with self._lock:
+            self._write_changed()
+            return sum(self._open(number).count() for number in self._only)
+
+    def __contains__(self, key: Key) -> bool:
+        with self._lock:
+            text = encoded(key)
+            return text in self._models or self._on_disk(text)
+
+    def __iter__(self) -> Iterator[Key]:
+        return (key for key, _ in self.items())
+
+    def items(self) -> Iterator[tuple[Key, Any]]:
+        """All keys with their notes, shard by shard; models are not read."""
+        for number in self._only:
+            with self._lock:
+                self._write_changed()
+                found = list(self._open(number).notes())
+            for text, notes in found:
+                yield decoded(text), notes
+
+    def _write_changed(self) -> None:
+        for text, entry in self._models.items():
+            if not entry.users:
+                self._write(text, entry)
+
+    def copy_to(self, folder: str | Path) -> None:
+        """Write all models into another folder, which is then a store of its own."""
+        folder = Path(folder)
+        self.flush()
+        with self._lock:
+            folder.mkdir(parents=True, exist_ok=True)
+            for number in self._only:
+                name = f"shard-{number:03d}.sqlite"
+                part = folder / f".{name}.part"
+                part.unlink(missing_ok=True)
+                self._open(number).copy_to(part)
+                part.replace(folder / name)
+            layout = {"format": FORMAT, "shards": self.shards, "about": self.about}
+            storage.write_whole(folder / LAYOUT, json.dumps(layout, indent=1).encode())
+
+    def close(self) -> None:
+        """Flush and leave the files."""
+        self.flush()
+        with self._lock:
+            self._models.clear()
+            for file in self._files.values():
+                file.close()
+            self._files.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

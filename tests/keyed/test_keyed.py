@@ -1,0 +1,289 @@
+"""Keyed models: a key's predictions are those of a learner of its own; the store loses nothing."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pronk
+from pronk.keyed import Keyed, ModelStore, StoreError
+from pronk.keyed.keys import decoded, digest, encoded, groups, shard_of
+from pronk.keyed.learner import small_learner
+
+RNG = np.random.default_rng(0)
+ROWS = 120
+KEYS = RNG.choice(["a", "b", "c", "d", "e"], ROWS)
+X = RNG.normal(size=(ROWS, 2))
+Y = np.sin(X[:, 0]) + (KEYS == "a")
+LABELS = np.where(Y > 0.3, "high", "low")
+
+
+def naive(make, X, y, keys):
+    """From the definition: a dict of learners, row by row."""
+    models, out = {}, []
+    for x, target, key in zip(X, y, keys, strict=True):
+        if key not in models:
+            models[key] = make(key)
+        out.append(models[key].predict_then_learn(x[None], np.array([target]))[0])
+    return np.array(out), models
+
+
+def of_key(template):
+    """The learner that `Keyed` gives to a key: the template with a seed of its own."""
+    seed = template.random_state
+
+    def make(key):
+        model = type(template)(**template.get_params(deep=False))
+        model.random_state = (seed ^ digest(encoded(key))) & (2**63 - 1)
+        return model
+
+    return make
+
+
+@given(cuts=st.lists(st.integers(1, ROWS - 1), max_size=4), held=st.integers(1, 6))
+@settings(max_examples=12, deadline=None)
+def test_each_key_has_a_learner_of_its_own(cuts, held):
+    template = pronk.PKAWVRegressor(budget=8, random_state=3)
+    expected, models = naive(of_key(template), X, Y, KEYS)
+    model = Keyed(template, held=held, shards=3)
+    edges = [0, *sorted(set(cuts)), ROWS]
+    parts = [model.predict_then_learn(X[i:j], Y[i:j], KEYS[i:j]) for i, j in pairwise(edges)]
+    np.testing.assert_allclose(np.concatenate(parts), expected, rtol=1e-9, atol=1e-9)
+    assert len(model) == len(models) and set(model) == set(models)
+    assert len(model.store._models) <= held
+    for key, own in models.items():
+        assert model[key].n_seen_ == own.n_seen_
+        np.testing.assert_allclose(
+            model.predict(X[:3], [key] * 3), own.predict(X[:3]), rtol=1e-9, atol=1e-9
+        )
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        pronk.PKAWVClassifier(budget=8, random_state=1),
+        pronk.FOGDClassifier(n_features=5, random_state=1),
+    ],
+)
+def test_labels(template):
+    expected, _ = naive(of_key(template), X, LABELS, KEYS)
+    model = Keyed(template, held=2)
+    assert (model.predict_then_learn(X, LABELS, KEYS) == expected).all()
+    assert model.metrics()["error"] == pytest.approx(np.mean(expected != LABELS))
+    assert model.predict(X[:1], ["never seen"]).tolist() == [None]
+
+
+def test_metrics_by_key_and_over_all():
+    model = Keyed(pronk.PKAWVRegressor(budget=8, random_state=1), held=2)
+    P = model.predict_then_learn(X, Y, KEYS)
+    errors = (P - Y) ** 2
+    assert model.metrics()["mse"] == pytest.approx(errors.mean())
+    found = {key: (rows, means["mse"]) for key, rows, means in model.metrics_by_key()}
+    for key in set(KEYS):
+        own = key == KEYS
+        assert found[key] == (own.sum(), pytest.approx(errors[own].mean()))
+        assert model.metrics(key)["mse"] == found[key][1]
+    assert model.n_seen_ == ROWS
+    with pytest.raises(KeyError):
+        model.metrics("nobody")
+
+
+def test_keys_from_a_column_of_any_kind_of_table():
+    columns = {"x": X[:, 0], "who": KEYS, "z": X[:, 1]}
+    template = pronk.PKAWVRegressor(budget=8, random_state=1)
+    expected = Keyed(template).predict_then_learn(X, Y, KEYS)
+    for table in (pd.DataFrame(columns), pl.DataFrame(columns), pa.table(columns)):
+        assert (Keyed(template, by="who").predict_then_learn(table, Y) == expected).all()
+    numbers = np.array([ord(key) for key in KEYS], dtype=float)
+    by_number = Keyed(template, by=1)
+    P = by_number.predict_then_learn(np.column_stack((X[:, 0], numbers, X[:, 1])), Y)
+    assert np.isfinite(P).all() and ord("a") in by_number and "a" not in by_number
+
+
+def test_save_load_and_go_on(tmp_path):
+    template = pronk.PKAWVRegressor(budget=8, random_state=1)
+    never = Keyed(template, by="who")
+    table = pd.DataFrame({"who": KEYS, "x": X[:, 0], "z": X[:, 1]})
+    cut = (slice(0, 50), slice(50, ROWS))
+    expected = np.concatenate([never.predict_then_learn(table[rows], Y[rows]) for rows in cut])
+    first = Keyed(template, by="who", held=2)
+    head = first.predict_then_learn(table[:50], Y[:50])
+    first.save(tmp_path / "saved")
+    first.predict_then_learn(table[50:60], Y[50:60])  # of no concern to what was saved
+    second = pronk.load(tmp_path / "saved")
+    tail = second.predict_then_learn(table[50:], Y[50:])
+    assert (np.concatenate((head, tail)) == expected).all()
+    assert second.metrics() == pytest.approx(never.metrics())
+    second.close()
+    assert pronk.load(tmp_path / "saved").n_seen_ == ROWS
+
+
+def test_the_small_default_scales_its_columns():
+    model = Keyed()
+    P = model.predict_then_learn(1000.0 * X, Y, KEYS)
+    own = KEYS == "b"
+    assert model["b"].learner.budget == 32
+    alone = Keyed(small_learner())
+    assert (alone.predict_then_learn(1000.0 * X[own], Y[own], KEYS[own]) == P[own]).all()
+
+
+@pytest.mark.parametrize(
+    "spoil, message",
+    [
+        (lambda X, y, keys: (X, y, [*keys[:-1], None]), "row 119"),
+        (lambda X, y, keys: (X, y, keys[:-1]), "keys has 119 rows"),
+        (lambda X, y, keys: (X[:, :1], y, keys), "the models were started with 2"),
+        (lambda X, y, keys: (np.where(X[7, 1] == X, np.nan, X), y, keys), "NaN at row 7"),
+        (lambda X, y, keys: (X, np.where(y == y[9], np.inf, y), keys), "inf at row 9"),
+    ],
+)
+def test_a_refused_call_changes_nothing(spoil, message):
+    model = Keyed(pronk.PKAWVRegressor(budget=8, random_state=1), held=2)
+    model.predict_then_learn(X, Y, KEYS)
+    before = [model.n_seen_, model.predict(X, KEYS).tolist()]
+    with pytest.raises(ValueError, match=message):
+        model.predict_then_learn(*spoil(X, Y, list(KEYS)))
+    assert [model.n_seen_, model.predict(X, KEYS).tolist()] == before
+
+
+def test_what_only_learning_shows_is_undone():
+    pair = np.where(Y > 0.3, 1, -1)
+    model = Keyed(pronk.FOGDClassifier(n_features=5, random_state=1), shards=2)
+    model.predict_then_learn(X, pair, KEYS)
+    before = [model.n_seen_, model.predict(X, KEYS).tolist(), sorted(model)]
+    third = pair.copy()
+    third[-1] = 5
+    with pytest.raises(ValueError, match="label"):
+        model.predict_then_learn(X, third, [*KEYS[:-2], "new", KEYS[-1]])
+    assert [model.n_seen_, model.predict(X, KEYS).tolist(), sorted(model)] == before
+
+
+def test_a_kernel_function_is_refused():
+    with pytest.raises(ValueError, match="kernel function"):
+        Keyed(pronk.PKAWVRegressor(kernel=lambda A, B: A @ B.T))
+
+
+def test_by_and_keys_are_alternatives():
+    with pytest.raises(ValueError, match="either"):
+        Keyed().predict_then_learn(X, Y)
+    with pytest.raises(ValueError, match="no column 'who'"):
+        Keyed(by="who").predict_then_learn(pd.DataFrame({"x": [1.0]}), [1.0])
+
+
+# -- keys ----------------------------------------------------------------------------------------
+
+
+@given(st.one_of(st.text(max_size=8), st.integers(), st.booleans()))
+@settings(max_examples=50, deadline=None)
+def test_keys_come_back(key):
+    assert decoded(encoded(key)) == key and 0 <= shard_of(encoded(key), 7) < 7
+
+
+def test_equal_keys_are_one_and_different_ones_are_not():
+    assert encoded(np.int64(3)) == encoded(3) == encoded(3.0) != encoded("3")
+    assert encoded(np.str_("x")) == encoded("x")
+    found = dict(groups([1, "1", 1.0, True], 4))
+    assert sorted(rows.tolist() for rows in found.values()) == [[0, 2, 3], [1]]
+
+
+# -- the store -----------------------------------------------------------------------------------
+
+
+def model_of(rows):
+    return pronk.PKAWVRegressor(budget=4, random_state=0).fit(X[:rows], Y[:rows])
+
+
+def test_what_was_not_flushed_is_gone_and_the_rest_is_whole(tmp_path):
+    """A process is killed between two flushes."""
+    code = f"""
+import os, signal, numpy as np, pronk
+from pronk.keyed import ModelStore
+X = np.random.default_rng(0).normal(size=(50, 2)); y = X[:, 0]
+store = ModelStore({str(tmp_path)!r}, shards=2, held=2)
+for key in range(6):
+    store.put(key, pronk.PKAWVRegressor(budget=4, random_state=0).fit(X, y), [key])
+store.flush(mark=6)
+for key in range(10):
+    store.put(key, pronk.PKAWVRegressor(budget=4, random_state=0).fit(X[:9], y[:9]), [100])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=False)
+    assert done.returncode == -signal.SIGKILL
+    store = ModelStore(tmp_path)
+    assert sorted(store.items()) == [(key, [key]) for key in range(6)]
+    assert store.marks() == {0: 6, 1: 6} and store.get(3).n_seen_ == 50
+
+
+def test_a_second_process_is_refused(tmp_path):
+    store = ModelStore(tmp_path, shards=1)
+    store.put("a", model_of(20))
+    store.flush()
+    code = f"from pronk.keyed import ModelStore; ModelStore({str(tmp_path)!r}).get('a')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "in use by another process" in done.stderr
+    store.close()
+
+
+def test_threads_take_turns(tmp_path):
+    store = ModelStore(tmp_path, held=1)
+    make = lambda key: pronk.PKAWVRegressor(budget=4, random_state=0)  # noqa: E731
+
+    def work(number):
+        for row in range(10):
+            with store.hold(row % 3, make) as model:
+                model.partial_fit(X[number : number + 1], Y[number : number + 1])
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store.flush()
+    assert sum(store.get(key).n_seen_ for key in store) == 40 and len(store) == 3
+
+
+def test_a_first_use_that_fails_leaves_no_model(tmp_path):
+    store = ModelStore(tmp_path)
+    with pytest.raises(ValueError, match="NaN"), store.hold("k", lambda key: model_of(9)) as model:
+        model.partial_fit([[np.nan, 0.0]], [1.0])
+    assert "k" not in store and len(store) == 0
+    with pytest.raises(KeyError), store.hold("k"):
+        pass
+
+
+def test_a_damaged_model_is_named(tmp_path):
+    store = ModelStore(tmp_path, shards=1)
+    store.put("good", model_of(20))
+    store.put("bad", model_of(20))
+    store.discard("gone")
+    store.close()
+    with sqlite3.connect(tmp_path / "shard-000.sqlite") as file:
+        file.execute("UPDATE models SET model = x'00' WHERE key = ?", (json.dumps("bad"),))
+    file.close()
+    store = ModelStore(tmp_path)
+    assert store.get("good").n_seen_ == 20
+    with pytest.raises(StoreError, match='key "bad" is damaged'):
+        store.get("bad")
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "store.json").write_text("{}")
+    with pytest.raises(StoreError, match="format"):
+        ModelStore(tmp_path)
+    os.unlink(tmp_path / "store.json")
+    Keyed(pronk.PKAWVRegressor(random_state=0), folder=tmp_path).flush()
+    other = Keyed(pronk.PKAWVRegressor(alpha=2.0, random_state=0), folder=tmp_path)
+    with pytest.raises(StoreError, match="other settings"):
+        len(other)
