@@ -26,6 +26,7 @@ import numpy as np
 
 import pronk
 from pronk.engines.newton.learner import Newton
+from pronk.parts.randomness import FREQUENCIES, generator
 
 FAILED: list[str] = []
 
@@ -216,7 +217,7 @@ def _pkawv(count: int, seed: int) -> None:
     )
     seconds, grown = _walk(learner, count, seed)
     # The definition, from the rows: A = alpha I + sum phi phi', b = sum y phi.
-    W = np.random.default_rng([seed, 2]).standard_normal((3, 100))
+    W = generator(seed, FREQUENCIES).standard_normal((3, 100))
     A, b = np.zeros((200, 200), np.longdouble), np.zeros(200, np.longdouble)
     for X, y in _stream(count, seed):
         phi = np.hstack([np.cos(X @ W), np.sin(X @ W)]) / 10.0

@@ -12,6 +12,7 @@ import pytest
 from scipy.optimize import minimize
 
 from naive import dual, expansion, features, gradient, kernels, losses
+from naive.randomness import stream as numbered
 
 CLOSE = dict(rtol=1e-9, atol=1e-9)
 GAUSSIAN = partial(kernels.gaussian, bandwidth=0.5)
@@ -43,7 +44,7 @@ def three_classes(seed, n=90):
 
 
 def frequencies(seed, L=15, bandwidth=0.5):
-    return np.random.default_rng([seed, 2]).standard_normal((2, L)) / bandwidth
+    return numbered(seed, 2).standard_normal((2, L)) / bandwidth
 
 
 def cosine_kernel(W):

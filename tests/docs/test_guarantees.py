@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import pronk
+from naive.randomness import stream as numbered
 from pronk.parts.losses import get_loss
 from pronk.regret import best_in_hindsight, best_with_features
 
@@ -37,7 +38,7 @@ def test_gradient_descent_in_random_features(eta):
     X, y = stream(2)
     learner = pronk.FOGDRegressor(pronk.Gaussian(0.5), n_features=50, eta=eta, random_state=1)
     total, squares = losses_of("squared", learner.predict_then_learn(X, y), y)
-    W = np.random.default_rng([1, 2]).standard_normal((2, 50)) / 0.5
+    W = numbered(1, 2).standard_normal((2, 50)) / 0.5
     Z = np.hstack((np.cos(X @ W), np.sin(X @ W))) / np.sqrt(50)
     np.testing.assert_allclose(np.sum(Z**2, axis=1), 1.0)
     for alpha in (0.1, 1.0, 10.0):

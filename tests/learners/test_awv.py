@@ -9,6 +9,7 @@ import pronk
 from naive import awv, features
 from naive.kernels import gaussian, laplacian
 from naive.kors import kors
+from naive.randomness import stream as numbered
 from pronk import (
     Gaussian,
     KernelAWVClassifier,
@@ -82,7 +83,7 @@ def test_nystrom(stream, anticipate, budget, history):
     learner = PKAWVRegressor(
         Laplacian(1.5), anticipate=anticipate, budget=budget, history=history, random_state=4
     )
-    uniforms = np.random.default_rng([4, 0]).random(260)
+    uniforms = numbered(4, 0).random(260)
     accepted, _, indices = kors(X, twin_laplacian, 1.0, 0.5, 1.0, uniforms, budget)
     twin = {"exact": awv.nystrom_awv_exact, "projected": awv.nystrom_awv_projected}[history]
     expected = twin(X, Y, twin_laplacian, 1.0, anticipate, accepted)

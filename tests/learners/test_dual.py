@@ -10,6 +10,7 @@ import pronk
 from helpers import walk
 from naive import dual, kernels, losses
 from naive.features import root
+from naive.randomness import stream as numbered
 from pronk import (
     DualSGDClassifier,
     DualSGDRegressor,
@@ -41,7 +42,7 @@ def classes_of(y):
 
 
 def frequencies(d=2):
-    return np.random.default_rng([SEED, 2]).standard_normal((d, FREQUENCIES)) / BANDWIDTH
+    return numbered(SEED, 2).standard_normal((d, FREQUENCIES)) / BANDWIDTH
 
 
 def check_model(learner, twin, X, output):

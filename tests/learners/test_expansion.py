@@ -15,6 +15,7 @@ import pronk
 from helpers import walk
 from naive import expansion as naive
 from naive import kernels
+from naive.randomness import stream as numbered
 from pronk import (
     Gaussian,
     KernelOGDClassifier,
@@ -94,7 +95,7 @@ def stream(seed=0, n=220, d=3, signs=True):
 
 
 def uniforms(n, seed=SEED):
-    return np.random.default_rng([seed, 3]).random(n)
+    return numbered(seed, 3).random(n)
 
 
 def weights(learner):

@@ -16,8 +16,35 @@ KNOWN = {
     1: (
         [-0.05287616927396875, -0.4938700329058663, -0.22768635839672766],
         [-0.04709951700363501, -0.4452474784402266, -0.14504508023596707],
-    )
+    ),
+    2: (
+        [0.024506949730456015, -0.36165426739417417, -0.30210002372887407],
+        [0.03585537055330886, -0.3141185930338298, -0.21557652436547772],
+    ),
 }
+
+#: Learners of format 1 that draw at every row, saved after 20 rows: their last three predictions of
+#: the 40 rows after them, as the version that wrote the file made them.
+GOING_ON = {
+    "pkawv": [0.2434672218355035, 0.3503355519085562, -0.2671022578711796],
+    "fogd": [0.2577886617832207, 0.4090824076292734, 0.12594670702637634],
+    "bogd": [-0.171314515614799, -0.2144496512454059, -0.1601470977332834],
+}
+
+
+@pytest.mark.parametrize("name", GOING_ON)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_model_of_format_1_goes_on_with_its_own_streams(name, again, tmp_path):
+    """KORS's coins, frequencies and removals; also after it was saved in today's format."""
+    X = np.random.default_rng(77).uniform(-1, 1, (60, 2))
+    y = np.sin(3 * X[:, 0]) * X[:, 1]
+    model = pronk.load(DATA / f"model-v1-{name}.pronk")
+    if again:
+        model.save(tmp_path / "model.pronk")
+        assert storage.read_header(tmp_path / "model.pronk")["format"] == storage.FORMAT
+        model = pronk.load(tmp_path / "model.pronk")
+    predictions = model.predict_then_learn(X[20:], y[20:])
+    np.testing.assert_allclose(predictions[-3:], GOING_ON[name], rtol=0, atol=1e-12)
 
 
 def test_there_is_a_file_of_every_version():

@@ -9,6 +9,7 @@ from scipy import sparse
 import pronk
 from helpers import walk
 from naive import gradient, kernels
+from naive.randomness import stream as numbered
 from pronk import (
     FOGDClassifier,
     FOGDRegressor,
@@ -35,7 +36,7 @@ def stream(seed, n=150, d=3, signs=False):
 
 
 def frequencies(seed, d, n):
-    return np.random.default_rng([seed, 2]).standard_normal((d, n)) / BANDWIDTH
+    return numbered(seed, 2).standard_normal((d, n)) / BANDWIDTH
 
 
 # --- agreement with the twins ---------------------------------------------------
@@ -266,14 +267,16 @@ def test_orthogonal_features_approximate_the_kernel_better(kernel):
 
     def error(orthogonal):
         squares = []
-        for seed in range(40):
+        for seed in range(400):
             Z = Fourier(kernel, 10, 20, seed, orthogonal=orthogonal).transform(X)
             squares.append(np.mean((Z @ Z.T - K) ** 2))
         return np.mean(squares)
 
     # Unbiased plain features: the mean squared error is (1 + k(2x) - 2 k^2)/(2 L) <= 1/(2 L).
-    assert error(False) < 1 / 40
-    assert error(True) < 0.7 * error(False)
+    plain = error(False)
+    assert plain < 1 / 40
+    # Over many seeds the ratio is 0.3 and 0.72: a mean over 400 seeds scatters by 0.015.
+    assert error(True) < 0.78 * plain
 
 
 def test_orthogonal_needs_an_isotropic_kernel():

@@ -7,6 +7,7 @@ import pytest
 
 from naive import features, ons, pros
 from naive.kernels import gaussian, laplacian
+from naive.randomness import stream as numbered
 from pronk import (
     Gaussian,
     KONSClassifier,
@@ -68,7 +69,7 @@ def test_sketched_kons(task, loss, floor, beta):
     cls = SketchedKONSRegressor if task == "regression" else SketchedKONSClassifier
     learner = cls(Laplacian(1.5), loss=loss, floor=floor, beta=beta, random_state=3)
     fast = in_blocks(learner, X, y)
-    uniforms = np.random.default_rng([3, 0]).random(200)
+    uniforms = numbered(3, 0).random(200)
     clip = clip_of(task, "auto", loss)
     for twin in (ons.sketched_kons, ons.sketched_kons_explicit):
         slow, sketched, kept = twin(
@@ -94,7 +95,7 @@ def test_pros_n_kons(task, loss, restart, budget):
     cls = ProsNKONSRegressor if task == "regression" else ProsNKONSClassifier
     learner = cls(Laplacian(1.5), loss=loss, restart=restart, budget=budget, random_state=7)
     fast = in_blocks(learner, X, y)
-    uniforms = np.random.default_rng([7, 0]).random(200)
+    uniforms = numbered(7, 0).random(200)
     clip = clip_of(task, "auto", loss)
     for twin in (pros.pros_n_kons, pros.pros_n_kons_explicit):
         slow, accepted = twin(
@@ -113,7 +114,7 @@ def test_pros_n_kons_with_a_gaussian_and_other_steps(eta, restart):
         Gaussian(0.6), alpha=2.0, gamma=1.5, beta=1.3, epsilon=0.3, eta=eta, clip=1.2,
         restart=restart, random_state=1,
     )  # fmt: skip
-    uniforms = np.random.default_rng([1, 0]).random(200)
+    uniforms = numbered(1, 0).random(200)
     slow, _ = pros.pros_n_kons(
         X, y, lambda A, B: gaussian(A, B, 0.6), 2.0, 1.5, 0.3, 1.3, uniforms, "squared", eta, 1.2,
         restart,

@@ -5,6 +5,8 @@ from math import factorial
 
 import numpy as np
 
+from naive.randomness import stream as numbered
+
 CUTOFF = 1e-10  # eigenvalues of K_JJ up to CUTOFF * largest count as zero (K4)
 
 
@@ -29,9 +31,9 @@ def taylor(X, degree, bandwidth=1.0):
 
 
 def fourier(X, n_features, random_state, bandwidth=1.0):
-    """[cos(XW), sin(XW)]/sqrt(n), W = default_rng([seed, 2]).standard_normal((d, n))/sigma."""
+    """[cos(XW), sin(XW)]/sqrt(n), W = stream 2 of the seed, standard_normal((d, n))/sigma."""
     X = np.atleast_2d(X)
-    W = np.random.default_rng([random_state, 2]).standard_normal((X.shape[1], n_features))
+    W = numbered(random_state, 2).standard_normal((X.shape[1], n_features))
     W = W / bandwidth
     return np.hstack([np.cos(X @ W), np.sin(X @ W)]) / np.sqrt(n_features)
 

@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.random import default_rng
 
 from naive.kernels import gaussian
 from naive.kors import kors
+from naive.randomness import stream as numbered
 from pronk.parts.dictionaries import KORS, FirstRows, UniformRows
 from pronk.parts.kernels import Gaussian
-from pronk.parts.randomness import Uniforms, make_seed
+from pronk.parts.randomness import FirstSeed, Uniforms, generator, make_seed
 
 
 def scan_all(dictionary, X, cuts):
@@ -39,7 +41,7 @@ def test_kors_accepts_what_its_definition_accepts(cuts, gamma, beta, budget):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(120, 2))
     X[60:70] = X[:10]  # exact duplicates may enter too
-    uniforms = np.random.default_rng([11, 0]).random(120)
+    uniforms = numbered(11, 0).random(120)
     flags, p, _ = kors(X, lambda A, B: gaussian(A, B, 0.8), gamma, 0.5, beta, uniforms, budget)
     fast = KORS(Gaussian(0.8), 2, gamma, 0.5, beta, seed=11, budget=budget)
     accepted = scan_all(fast, X, cuts)
@@ -64,12 +66,22 @@ def test_first_and_uniform_rows():
     X = np.random.default_rng(7).normal(size=(300, 2))
     assert scan_all(FirstRows(Gaussian(), 2, budget=7), X, [3, 5, 100]) == list(range(7))
     uniform = UniformRows(Gaussian(), 2, rate=0.2, seed=3, budget=20)
-    expected = np.flatnonzero(np.random.default_rng([3, 0]).random(300) < 0.2)[:20]
+    expected = np.flatnonzero(numbered(3, 0).random(300) < 0.2)[:20]
     assert scan_all(uniform, X, [1, 150]) == list(expected)
 
 
+def test_a_seed_of_format_1_keeps_its_rule():
+    assert np.array_equal(generator(FirstSeed(5), 3).random(4), default_rng([5, 3]).random(4))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345])
+def test_no_stream_is_what_a_user_draws_from_the_seed(seed):
+    users = {float(default_rng(key).random()) for key in (seed, *([seed, k] for k in range(5)))}
+    assert not users & {float(generator(seed, k).random()) for k in range(5)}
+
+
 def test_uniforms_resume_where_they_were():
-    whole = np.random.default_rng([5, 3]).random(100)
+    whole = numbered(5, 3).random(100)
     drawn = Uniforms(5, 3)
     assert np.array_equal(drawn.take(37), whole[:37])
     again = Uniforms.from_state(drawn.to_state())

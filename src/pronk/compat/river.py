@@ -61,7 +61,7 @@ def wrap(
     >>> learner = pronk.PKAWVClassifier(pronk.Gaussian(2.0), random_state=0)
     >>> model = compose.Pipeline(preprocessing.StandardScaler(), wrap(learner))
     >>> print(evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy()))
-    Accuracy: 90.31%
+    Accuracy: 90.07%
     """
     if isinstance(learner, OnlineClassifier):
         return RiverClassifier(learner, features, spare)

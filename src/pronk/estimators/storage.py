@@ -24,12 +24,15 @@ from safetensors import numpy as safetensors_numpy
 
 from pronk._version import __version__
 from pronk.parts.kernels import KERNELS, Kernel
+from pronk.parts.randomness import FirstSeed
 
-#: Version of the file format. Older versions keep loading; newer ones are refused.
-FORMAT = 1
+#: Version of the file format. Older versions keep loading; newer ones are refused. Format 1 has
+#: seeds of the first rule (`FirstSeed`) that do not say so.
+FORMAT = 2
 
 _ARRAY = "__array__"
 _KERNEL = "__kernel__"
+_FIRST_SEED = "__first_seed__"
 
 #: The class that the header of a checkpoint names; its state holds a model beside other things.
 CHECKPOINT = "checkpoint"
@@ -197,6 +200,8 @@ def _decoded(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, N
     if digest != _digest(text, arrays):
         raise ModelFileError(f"{path} is damaged: its checksum does not match its contents")
     header = json.loads(text)
+    if header["format"] == 1:
+        header["state"] = _mark_seeds(header["state"])
     if header["format"] > FORMAT:
         raise ModelFileError(
             f"{path} has format {header['format']}, written by pronk {header['pronk']}; this is "
@@ -263,6 +268,8 @@ def _pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return [_pack(item, f"{path}/{i}", arrays) for i, item in enumerate(value)]
     if isinstance(value, Kernel):
         return {_KERNEL: value.name, "params": _pack(value.get_params(), path, arrays)}
+    if isinstance(value, FirstSeed):
+        return {_FIRST_SEED: int(value)}
     if isinstance(value, np.random.Generator):
         return None  # the seed drawn from it is part of the state
     if isinstance(value, np.generic):
@@ -272,6 +279,18 @@ def _pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     return value
 
 
+def _mark_seeds(value: Any) -> Any:
+    """A packed state of format 1 whose seeds say that they follow the rule of their time."""
+    if isinstance(value, list):
+        return [_mark_seeds(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {_FIRST_SEED: item} if key == "seed" else _mark_seeds(item)
+        for key, item in value.items()
+    }
+
+
 def _unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     if isinstance(value, list):
         return [_unpack(item, arrays) for item in value]
@@ -279,6 +298,8 @@ def _unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         return value
     if _ARRAY in value:
         return arrays[value[_ARRAY]]
+    if _FIRST_SEED in value:
+        return FirstSeed(value[_FIRST_SEED])
     if value.get(_KERNEL) in KERNELS:
         return KERNELS[value[_KERNEL]](**_unpack(value["params"], arrays))
     return {key: _unpack(item, arrays) for key, item in value.items()}

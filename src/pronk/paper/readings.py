@@ -14,6 +14,7 @@ from pronk.paper.jobs import Job
 from pronk.paper.work import Array, chosen_rows
 from pronk.parts.dictionaries import KORS
 from pronk.parts.kernels import Gaussian
+from pronk.parts.randomness import KORS_COINS, generator
 
 #: Bandwidth and beta with which KORS as in public code, weights 1/p, keeps about as many points as
 #: PROS-N-KONS (2017) prints.
@@ -49,7 +50,7 @@ def dictionary(job: Job) -> dict[str, Any]:
     X, _ = load(job.data())
     rows = chosen_rows(job, len(X))
     bandwidth, power = job.settings["bandwidth"], job.settings["power"]
-    uniforms = np.random.default_rng([job.seed, 0]).random(len(rows))
+    uniforms = generator(job.seed, KORS_COINS).random(len(rows))
     return {"size": _size(X[rows], Gaussian(bandwidth), power, uniforms)}
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pronk.parts.elementary import cos_sin, exp_scalar
 from pronk.parts.kernels import Gaussian, Kernel, Laplacian, Matern
 from pronk.parts.linalg import GrowingCholesky, Workspace
-from pronk.parts.randomness import FREQUENCIES
+from pronk.parts.randomness import FREQUENCIES, generator
 
 Array = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ class Fourier:
         self, kernel: Kernel, columns: int, frequencies: int, seed: int, orthogonal: bool = False
     ) -> None:
         self.size = 2 * frequencies
-        rng = np.random.default_rng([seed, FREQUENCIES])
+        rng = generator(seed, FREQUENCIES)
         self.frequencies = _spectral_sample(kernel, rng, columns, frequencies, orthogonal)
         self._memory = Workspace()
 

@@ -7,8 +7,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: The streams of `default_rng([seed, stream])`, one for each use.
+#: The streams of a seed, one for each use.
 KORS_COINS, FREQUENCIES, REMOVALS = 0, 2, 3
+
+#: Marks the streams as pronk's: what a user draws from the same seed has another key, or none.
+KEY = 7067
+
+
+class FirstSeed(int):
+    """A seed whose streams follow the rule of model files of format 1, `default_rng([seed, k])`.
+
+    Its stream 0 is `default_rng(seed)`, from which users draw their data; learners of that time
+    go on with it, so that a saved model and its continuation stay the same.
+    """
+
+
+def generator(seed: int, stream: int) -> np.random.Generator:
+    """Stream number ``stream`` of a seed."""
+    if isinstance(seed, FirstSeed):
+        return np.random.default_rng([int(seed), stream])
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(KEY, stream)))
 
 
 def make_seed(random_state: int | np.random.Generator | None) -> int:
@@ -21,11 +39,11 @@ def make_seed(random_state: int | np.random.Generator | None) -> int:
 
 
 class Uniforms:
-    """One uniform a row, in stream order, whatever the blocks: `default_rng([seed, stream])`."""
+    """One uniform a row, in stream order, whatever the blocks."""
 
     def __init__(self, seed: int, stream: int, count: int = 0) -> None:
         self.seed, self.stream, self.count = seed, stream, count
-        self._generator = np.random.default_rng([seed, stream])
+        self._generator = generator(seed, stream)
         # One double takes one 64-bit draw, so the position is the number of doubles taken.
         self._generator.bit_generator.advance(count)  # type: ignore[attr-defined]
 

@@ -28,7 +28,7 @@ from pronk.engines.default.experts import EPOCH, Experts, cap
 from pronk.engines.default.grid import Setting, grid, typical_distance
 from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingRows
-from pronk.parts.randomness import KORS_COINS, Uniforms
+from pronk.parts.randomness import KORS_COINS, Uniforms, generator
 from pronk.parts.scaling import FixedScale
 
 Array = NDArray[np.float64]
@@ -130,7 +130,7 @@ class OnlineKernel:
         if hasattr(self.kernel, "bandwidth"):
             unit = float(self.kernel.bandwidth) * typical_distance(self.kernel, Z)
         self.experts = self._make_experts(settings, unit, self._limits(targets))
-        order = np.random.default_rng([self.seed, ORDER]).permutation(n)
+        order = generator(self.seed, ORDER).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).take(n)
         self.experts.take_points(
             np.ascontiguousarray(Z[order]), uniforms[order], cap(n, self.budget)
