@@ -39,6 +39,7 @@ _HOMES = {
         "OnlineKernelRegressor",
     ),
     _ALGORITHMS + "pkawv": ("PKAWVClassifier", "PKAWVRegressor"),
+    "pronk.parts.threads": ("set_threads",),
     "pronk.estimators.registry": ("algorithms", "make"),
     "pronk.estimators.storage": ("ModelFileError", "load"),
     "pronk.estimators.warm": ("warmup",),

@@ -106,3 +106,22 @@ def test_numbers_as_text():
     ]  # fmt: skip
     assert [screen.size(v) for v in (500, 20_000, 5_000_000)] == ["0.5 kB", "20 kB", "5.0 MB"]
     assert screen.course([0.01, 0.1, 1.0, 5.0, float("inf")], 0.01, 1.0) == "▁▅██!"
+
+
+@pytest.mark.parametrize(
+    "given, inside", [((), 1), (("--threads", "3"), 3), (("--threads", "0"), None)]
+)
+def test_threads_for_the_time_of_a_command(given, inside, tmp_path, monkeypatch):
+    from pronk.cli import run as run_module
+    from pronk.parts.threads import limited
+
+    seen = []
+    monkeypatch.setattr(run_module, "run_job", lambda *_, **__: seen.append(limited.wanted))
+    result = runner.invoke(app, ["run", str(tmp_path / "a.csv"), *given])
+    assert result.exit_code == 0, result.output
+    assert seen == [inside] and limited.wanted == 1
+
+
+@pytest.mark.parametrize("command", ["run", "predict", "compare", "demo", "paper"])
+def test_every_command_that_learns_has_threads(command):
+    assert "--threads N" in runner.invoke(app, [command, "--help"]).output

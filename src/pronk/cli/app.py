@@ -31,6 +31,7 @@ from pronk.cli.options import (
     ScaleOption,
     Slots,
     Task,
+    Threads,
     column_names,
     scale_of,
 )
@@ -95,6 +96,7 @@ def demo(
         int, typer.Option(min=1000, metavar="N", help="Rows of the generated stream.")
     ] = 200_000,
     seed: Seed = 0,
+    threads: Threads = None,
     json: AsJSON = False,
 ) -> None:
     """Race several learners over a generated stream that drifts and jumps."""
@@ -158,6 +160,7 @@ def run(
     no_header: NoHeader = False,
     query: Query = None,
     seed: Seed = 0,
+    threads: Threads = None,
     json: AsJSON = False,
 ) -> None:
     """Walk a file once: predict each row, then learn it; show loss, time and size.
@@ -222,6 +225,7 @@ def predict(
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     query: Query = None,
+    threads: Threads = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print JSON: a summary, or an object a row.")
     ] = False,

@@ -29,6 +29,7 @@ from pronk.cli.options import (
     ScaleOption,
     Slots,
     Task,
+    Threads,
     column_names,
 )
 
@@ -100,6 +101,7 @@ def compare(
         bool, typer.Option("--fresh", help="Run again what was run before.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the first run.")] = 0,
+    threads: Threads = None,
     json: AsJSON = False,
 ) -> None:  # fmt: skip
     """Run several learners over a file, side by side. Interrupted, it goes on where it stopped.

@@ -9,7 +9,6 @@ from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from threadpoolctl import threadpool_limits
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
@@ -57,8 +56,7 @@ def run_demo(*, rows: int, seed: int, as_json: bool) -> None:
     """Run the race and print its table, or its records as JSON."""
     console = screen.messages()
     every = max(1, rows // SEGMENTS)
-    # One thread: the matrices are small, and the times below are for one core.
-    with threadpool_limits(1), screen.warnings_as_notes(console):
+    with screen.warnings_as_notes(console):
         racers = _warm_racers(console, every, seed)
         racers.append(Racer("running mean", {}, Evaluation(RunningMean(), "mse", every)))
         _race(racers, rows, seed, screen.output() if not as_json else console, live=not as_json)

@@ -99,6 +99,30 @@ Query = Annotated[
     typer.Option(metavar="SQL", help="Rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
 ]
 
+# -- how it is run -----------------------------------------------------------------------------
+
+
+def _use_threads(context: typer.Context, n: int | None) -> None:
+    """Set the number for the time of the command."""
+    from pronk.parts.threads import limited, set_threads
+
+    if n is not None:
+        context.call_on_close(lambda before=limited.wanted: set_threads(before))
+        set_threads(n or None)
+
+
+#: It acts by itself: no command has to pass it on.
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="N",
+        callback=_use_threads,
+        expose_value=False,
+        help="Threads of linear algebra: 1 if not given; 0: as the environment says.",
+    ),
+]
+
 # -- what comes out ------------------------------------------------------------------------------
 
 AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pronk.cli.options import AsJSON
+from pronk.cli.options import AsJSON, Threads
 
 
 def paper(
@@ -32,6 +32,7 @@ def paper(
         bool, typer.Option("--write-docs", help="Also write the page to docs/results.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Run again what was run before.")] = False,
+    threads: Threads = None,
     json: AsJSON = False,
 ) -> None:
     """Make a table or figure of a paper again. Interrupted runs go on where they stopped."""

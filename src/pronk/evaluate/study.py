@@ -2,7 +2,8 @@
 
 A job is plain data, so that it can go to another process and that its settings are its identity: a
 finished job's record is a line of JSON under a key made of them, and is never computed twice. The
-linear algebra of a job uses one thread; several jobs run side by side in processes.
+linear algebra of a job uses one thread (or as many as `pronk.set_threads` said); several jobs run
+side by side in processes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import import_module
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pronk._version import __version__
+from pronk.parts.threads import limited, set_threads
 
 Record = dict[str, Any]
 
@@ -150,12 +151,15 @@ def made_by() -> dict[str, Any]:
 
 
 def perform(job: Job) -> dict[str, Any]:
-    """Do a job with one thread of linear algebra; its result."""
+    """Do a job with the threads of `pronk.set_threads`, one if nothing was said; its result.
+
+    The limit holds also for learners of other libraries, and for their loops with OpenMP.
+    """
     from threadpoolctl import threadpool_limits
 
     module, _, name = job.work.partition(":")
     work = getattr(import_module(f"{job.package}.{module}"), name)
-    with threadpool_limits(1):
+    with limited, threadpool_limits(limited.wanted, user_api="openmp"):
         result: dict[str, Any] = work(job)
     return result
 
@@ -202,10 +206,9 @@ def _side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, An
     left = iter(jobs)
     others = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
-    with (
-        _one_thread(),
-        ProcessPoolExecutor(workers, mp_context=context, initializer=_begin) as pool,
-    ):
+    with ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_begin, initargs=(limited.wanted,)
+    ) as pool:
         running: dict[Future[dict[str, Any]], Job] = {}
         try:
             while True:
@@ -223,8 +226,9 @@ def _side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, An
             raise
 
 
-def _begin() -> None:
+def _begin(threads: int | None) -> None:
     """In a new process: leave Ctrl-C, which reaches all processes, to the first; end with it."""
+    set_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -235,19 +239,3 @@ def _begin() -> None:
 
     # A parent that was killed cannot end its processes, which would wait for work for ever.
     threading.Thread(target=follow, daemon=True).start()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Processes started here load their linear algebra with one thread."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ.update(dict.fromkeys(names, "1"))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

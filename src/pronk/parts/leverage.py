@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.parts.linalg import cholesky, solve_lower
+from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
 
 
+@limited
 def leverage_scores(K: Array, gamma: float) -> Array:
     """tau_i = [K (K + gamma I)^-1]_ii for a kernel matrix K of all rows.
 
@@ -32,6 +34,7 @@ def effective_dimension(K: Array, gamma: float) -> float:
     return float(leverage_scores(K, gamma).sum())
 
 
+@limited
 def online_leverage_scores(K: Array, gamma: float) -> Array:
     """tau_{t,t}: the leverage of row t among the rows up to t, for every t.
 

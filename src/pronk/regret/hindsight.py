@@ -32,6 +32,7 @@ from numpy.typing import ArrayLike, NDArray
 from pronk.engines.newton.embedded import FixedPoints
 from pronk.parts.kernels import Kernel, get_kernel
 from pronk.parts.losses import Loss, get_loss
+from pronk.parts.threads import limited
 from pronk.regret.solvers import minimise, minimise_within
 from pronk.regret.spaces import FeatureSpace, KernelSpace, Space
 
@@ -91,6 +92,7 @@ class Best:
             clipped=None,
         )
 
+    @limited
     def predict(self, X: ArrayLike) -> Array:
         """f at new rows (feature rows for `best_with_features`)."""
         X = np.ascontiguousarray(X, dtype=np.float64)
@@ -100,6 +102,7 @@ class Best:
         return np.asarray(rows @ self.coefficients)
 
 
+@limited
 def best_in_hindsight(
     X: ArrayLike,
     y: ArrayLike,
@@ -118,6 +121,7 @@ def best_in_hindsight(
     return _best(KernelSpace(k(X, X), _positive(alpha)), y, loss, clip, lambda Z: k(Z, X))
 
 
+@limited
 def best_in_span(
     X: ArrayLike,
     y: ArrayLike,
@@ -141,6 +145,7 @@ def best_in_span(
     return _best(FeatureSpace(embed(X), _positive(alpha)), y, loss, clip, embed)
 
 
+@limited
 def best_with_features(
     Phi: ArrayLike,
     y: ArrayLike,
@@ -153,6 +158,7 @@ def best_with_features(
     return _best(FeatureSpace(Phi, _positive(alpha)), y, loss, clip, None)
 
 
+@limited
 def best_within_clip(
     X: ArrayLike,
     y: ArrayLike,

@@ -12,12 +12,14 @@ from pronk.engines.newton.embedded import FixedPoints
 from pronk.parts.kernels import get_kernel
 from pronk.parts.leverage import effective_dimension
 from pronk.parts.losses import get_loss
+from pronk.parts.threads import limited
 from pronk.regret import bounds
 from pronk.regret.hindsight import Best
 
 Array = NDArray[np.float64]
 
 
+@limited
 def bound_for(learner: Any, X: ArrayLike, y: ArrayLike, comparator: Best) -> float:
     """The paper's bound on a learner's regret against ``comparator`` over the rows (X, y).
 

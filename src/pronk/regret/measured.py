@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from pronk.parts.kernels import get_kernel
 from pronk.parts.linalg import cholesky, solve_lower
 from pronk.parts.losses import Loss, get_loss
+from pronk.parts.threads import limited
 from pronk.regret.hindsight import Best, best_in_hindsight
 
 Array = NDArray[np.float64]
@@ -69,6 +70,7 @@ class Regret:
         return self.learner_loss - self.best.penalised
 
 
+@limited
 def regret_against_best(
     predictions: ArrayLike,
     X: ArrayLike,
@@ -94,6 +96,7 @@ def regret_against_best(
     return Regret(cumulative, float(chosen.value(z, labels).sum()), best)
 
 
+@limited
 def penalised_regret(
     predictions: ArrayLike,
     X: ArrayLike,
@@ -116,6 +119,7 @@ def penalised_regret(
     return np.cumsum((labels - z) ** 2 - alpha * U**2)
 
 
+@limited
 def kernel_awv_penalised_regret(
     X: ArrayLike, y: ArrayLike, kernel: Any = "gaussian", alpha: float = 1.0
 ) -> Array:

@@ -36,6 +36,7 @@ from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.inputs import dense_blocks
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel
+from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
 
@@ -118,7 +119,8 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         if not return_std:
             return P
         rows = self._rows(X)
-        parts = [self._model.deviation(block()) for _, block in dense_blocks(rows)]
+        with limited:
+            parts = [self._model.deviation(block()) for _, block in dense_blocks(rows)]
         deviation = np.concatenate(parts)
         return P, deviation[:, 0] if self._flat else deviation
 

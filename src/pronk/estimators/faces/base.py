@@ -21,6 +21,7 @@ from pronk.estimators import storage
 from pronk.estimators.faces.inputs import LARGEST, check_rows, dense_blocks
 from pronk.parts.kernels import KERNELS, Kernel, Linear, Polynomial, UserKernel, get_kernel
 from pronk.parts.randomness import make_seed
+from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
 
@@ -40,11 +41,11 @@ class Model(Protocol):
     def restore(self, state: dict[str, Any]) -> None: ...
 
 
-class _Unchanged:
-    """Puts a learner's attributes back if the block raises (a plain class: calls are short).
+class _Call:
+    """A call that learns: BLAS is limited, and if it raises the learner's attributes are put back.
 
     All checks come before learning, so the engine itself needs no copy, except where learning
-    itself may fail.
+    itself may fail. (A plain class: calls are short.)
     """
 
     def __init__(self, learner: OnlineLearner) -> None:
@@ -54,8 +55,10 @@ class _Unchanged:
         self._before = dict(self._learner.__dict__)
         if "_model" in self._before and self._learner._may_fail_midway():
             self._before["_model"] = copy.deepcopy(self._before["_model"])
+        limited.__enter__()
 
     def __exit__(self, kind: Any, *_: Any) -> None:
+        limited.__exit__()
         if kind is not None:
             self._learner.__dict__.clear()
             self._learner.__dict__.update(self._before)
@@ -115,7 +118,7 @@ class OnlineLearner(BaseEstimator):
 
     def _all_or_nothing(self) -> AbstractContextManager[None]:
         """A call that raises leaves every attribute as it was."""
-        return _Unchanged(self)
+        return _Call(self)
 
     def _may_fail_midway(self) -> bool:
         """Whether a call may raise after it has begun to learn, as a user's kernel function may."""
@@ -188,7 +191,8 @@ class OnlineLearner(BaseEstimator):
     def _predict(self, X: Any) -> Array:
         check_is_fitted(self)
         X = self._rows(X)
-        parts = [self._model.predict(block()) for _, block in dense_blocks(X)]
+        with limited:
+            parts = [self._model.predict(block()) for _, block in dense_blocks(X)]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     # -- what is held --------------------------------------------------------------------------
@@ -222,7 +226,8 @@ class OnlineLearner(BaseEstimator):
         check_is_fitted(self)
         if not hasattr(self._model, "certificate"):
             raise ValueError(f"{type(self).__name__} has no certificate: its regret is not tracked")
-        certificate: Certificate = self._model.certificate(self._first_output())
+        with limited:
+            certificate: Certificate = self._model.certificate(self._first_output())
         return certificate
 
     def _first_output(self) -> int:
@@ -255,8 +260,9 @@ class OnlineLearner(BaseEstimator):
         if state["keys"] is not None:
             self._keys = state["keys"]
         self._seed = state["seed"]
-        self._model = self._make_model(self.n_features_in_, outputs)
-        self._model.restore(state["model"])
+        with limited:
+            self._model = self._make_model(self.n_features_in_, outputs)
+            self._model.restore(state["model"])
         self._note_kernel()
         self.n_seen_ = state["n_seen_"]
 

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.inputs import keep_keys, one_row
 from pronk.estimators.faces.labels import Labels
+from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
 
@@ -51,9 +52,9 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                 self._start(rows.shape[1], labels.outputs)
             P = self._learn_labels(rows, values, labels, after)
             self._labels = after
-        if output == "decision":
-            return after.decisions(P)
-        return after.name(P, stages, values.dtype)
+            if output == "decision":
+                return after.decisions(P)
+            return after.name(P, stages, values.dtype)
 
     def _learn_labels(
         self, rows: Any, values: NDArray[Any], labels: Labels, after: Labels
@@ -91,7 +92,8 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels by the current model; changes nothing."""
         P = self._predict(X)
-        return self._labels._name_rows(P, self._labels.classes)
+        with limited:
+            return self._labels._name_rows(P, self._labels.classes)
 
     @available_if(lambda self: getattr(self, "loss", None) == "logistic")
     def predict_proba(self, X: Any) -> Array:

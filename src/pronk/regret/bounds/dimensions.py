@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from pronk.parts.leverage import effective_dimension, online_effective_dimension
 from pronk.parts.linalg import cholesky
+from pronk.parts.threads import limited
 from pronk.regret.bounds.checks import check
 
 Array = NDArray[np.float64]
 
 
+@limited
 def log_determinant(K: Array, alpha: float) -> float:
     """log det(I + K/alpha), from a Cholesky factor."""
     check(positive={"alpha": alpha})
@@ -30,6 +32,7 @@ class Chain(NamedTuple):
     from_effective_dimension: float
 
 
+@limited
 def dimension_chain(K: Array, alpha: float) -> Chain:
     """KONS, Lemma 3: the three quantities that the bounds are made of, in increasing order.
 

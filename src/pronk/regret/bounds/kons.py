@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pronk.parts.leverage import online_leverage_scores
+from pronk.parts.threads import limited
 from pronk.regret.bounds.checks import check, log_factor
 
 Array = NDArray[np.float64]
@@ -21,6 +22,7 @@ class NewtonTerms(NamedTuple):
     curvature: float  # R_D = sum_t (eta_t - sigma_t) (l'(yhat_t) (yhat_t - f(x_t)))^2
 
 
+@limited
 def newton_terms(
     K: Array,
     alpha: float,
