@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pronk.cli.errors import CommandError
 from pronk.cli.places import check_outputs
-from pronk.cli.predictions import check_ending
+from pronk.cli.predictions import STANDARD_OUTPUT, check_ending
 from pronk.streams import FileStream
 from pronk.streams.sources import open_source, reads_once
 
@@ -30,6 +30,9 @@ class Job:
     scale: str = "minmax"
     save: Path | None = None
     predictions: Path | None = None
+    keep: tuple[str, ...] = ()
+    interval: float | None = None
+    probabilities: bool = True
     checkpoint: Path | None = None
     every: int = 100_000
     limit: int | None = None
@@ -51,6 +54,7 @@ def open_stream(job: Job) -> FileStream:
         columns=job.columns,
         drop=job.drop,
         categorical=job.categorical,
+        keep=job.keep,
         missing=job.missing,
         unlabelled=True,
         task=job.task,
@@ -63,11 +67,19 @@ def open_stream(job: Job) -> FileStream:
 
 def check_job(job: Job) -> None:
     """Can the results be written, each to its own file?"""
+    printed = job.predictions is not None and str(job.predictions) == STANDARD_OUTPUT
+    if printed and job.checkpoint is not None:
+        raise CommandError(
+            "--predictions: a run with --checkpoint needs a file, for what is printed cannot be "
+            "taken back"
+        )
+    if job.keep and job.predictions is None:
+        raise CommandError("--keep: the columns go along with --predictions, which is missing")
     outputs = {
         "--save": job.save,
-        "--predictions": job.predictions,
+        "--predictions": None if printed else job.predictions,
         "--checkpoint": job.checkpoint,
     }
     check_outputs(outputs, job.file, job.query)
-    if job.predictions is not None:
+    if job.predictions is not None and not printed:
         check_ending(job.predictions, "--predictions")

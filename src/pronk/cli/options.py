@@ -125,5 +125,22 @@ Threads = Annotated[
 
 # -- what comes out ------------------------------------------------------------------------------
 
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(metavar="COLUMN,..", help="Carry columns along into the predictions."),
+]
+IntervalOption = Annotated[
+    float | None,
+    typer.Option(
+        "--interval",
+        metavar="SHARE",
+        help="Predict numbers with an interval that holds y with this probability, as 0.9.",
+    ),
+]
+NoProbabilities = Annotated[
+    bool,
+    typer.Option("--no-probabilities", help="Leave the probabilities of classes out."),
+]
+
 AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Write figures as PNG and SVG.")]

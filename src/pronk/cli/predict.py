@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,16 @@ from numpy.typing import NDArray
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
 from pronk.cli.places import check_outputs
-from pronk.cli.predictions import PredictionsFile, check_ending, text_writer
+from pronk.cli.predictions import (
+    STANDARD_OUTPUT,
+    Layout,
+    PredictionsFile,
+    StandardOutput,
+    check_ending,
+    check_interval,
+)
 from pronk.estimators import storage
-from pronk.evaluate.adapters import predicts_labels
+from pronk.evaluate.adapters import Blocks, has_probabilities, predicts_labels
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
 from pronk.streams import FileStream, Scaled
 
@@ -25,6 +32,9 @@ def predict_file(
     file: str,
     *,
     output: Path | None,
+    keep: Sequence[str],
+    interval: float | None,
+    probabilities: bool,
     target: str | None,
     limit: int | None,
     delimiter: str | None,
@@ -33,6 +43,8 @@ def predict_file(
     as_json: bool,
 ) -> None:
     """Predict all rows; to a file with a summary, or to standard output."""
+    if output is not None and str(output) == STANDARD_OUTPUT:
+        output = None
     if output is not None:
         check_outputs({"--output": output}, file, query)
         if output.exists() and path.exists() and output.samefile(path):
@@ -41,7 +53,10 @@ def predict_file(
     model = storage.load(path)
     labels = predicts_labels(model, np.zeros(0))
     task = "classification" if labels else "regression"
-    given = {"limit": limit, "delimiter": delimiter, "header": header, "query": query}
+    check_interval(interval, task, model)
+    given = {
+        "limit": limit, "delimiter": delimiter, "header": header, "query": query, "keep": keep
+    }  # fmt: skip
     stream = _open(model, file, task, target, given)
     if len(stream.columns) != model.n_features_in_:
         raise CommandError(
@@ -49,26 +64,32 @@ def predict_file(
             f"{model.n_features_in_}, and no names to choose them by"
         )
     scored = stream.target is not None
-    kind = _kind(model, stream) if labels else stream.target_type
+    shares = labels and probabilities and has_probabilities(model)
+    layout = Layout(
+        _kind(model, stream) if labels else stream.target_type,
+        targets=scored,
+        intervals=interval is not None,
+        probabilities=shares,
+        classes=model.classes_ if shares else None,
+        kept=stream.kept_types(),
+    )
+    adapter = Blocks(model, labels, shares, interval)
     averages = [Averages(metric, None) for metric in get_metrics(DEFAULTS[task])]
     rows = 0
     with ExitStack() as stack:
-        write: Any
+        written: PredictionsFile | StandardOutput
         if output is None:
-            as_text = text_writer(kind, scored, lines=as_json)
-
-            def write(y: Any, predictions: NDArray[Any]) -> None:
-                sys.stdout.write(as_text(y, predictions).decode())
+            written = StandardOutput(layout, lines=as_json)
         else:
-            written = PredictionsFile(output, kind, targets=scored, option="--output")
-            stack.enter_context(written).start()
-            write = written.write
-        for X, y in stream:
-            predictions = model.predict(X)
+            written = PredictionsFile(output, layout, option="--output")
+        stack.enter_context(written)
+        written.start()
+        for X, y, kept in stream.blocks_with_kept():
+            forecast = adapter.predict(X)
             rows += len(X)
-            write(y if scored else None, predictions)
+            written.write(y if scored else None, forecast, kept)
             if scored:
-                _score(averages, y, predictions)
+                _score(averages, y, forecast.values)
     if output is None:
         return
     metrics = {a.metric.name: a.mean() for a in averages if a.rows}

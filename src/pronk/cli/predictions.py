@@ -1,4 +1,9 @@
-"""A file of predictions, written as the stream goes: row, y, prediction.
+"""Predictions to a file or to standard output, as the stream goes.
+
+    row, the columns that are kept, y, prediction, low, high, p_CLASS, ..
+
+y is there where the stream has a target, low and high where intervals are asked for, and a column
+p_CLASS for each class where the learner has probabilities.
 
 CSV and NDJSON are appended to, so a checkpoint can name a place in them and a run that goes on cuts
 them back to it. A Parquet file cannot be appended to: a run with checkpoints writes its rows into a
@@ -7,127 +12,149 @@ spool beside it (an Arrow stream, which can) and makes the Parquet file of it at
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as arrow_csv
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
+from pronk.cli.appending import AppendedFile
 from pronk.cli.errors import CommandError
+from pronk.cli.lines import csv_lines, json_lines
+from pronk.evaluate.adapters import has_intervals
+from pronk.evaluate.forecasts import Forecast
 
 _PARQUET = (".parquet", ".pq")
 _NDJSON = (".ndjson", ".jsonl")
 ENDINGS = (".csv", *_NDJSON, *_PARQUET)
+#: The file name of standard output.
+STANDARD_OUTPUT = "-"
+#: Columns that a kept one may not be called.
+_OWN = ("row", "y", "prediction", "low", "high")
 
 
-class PredictionsFile:
-    """Rows are counted from 0; an empty prediction is one made before any label was known.
+class Layout:
+    """The columns of the predictions.
 
     Parameters
     ----------
-    path : file name
     kind : the Arrow type of targets and predictions
     targets : whether there is a column y
-    resumable : whether `position` and `resume` are needed
-    option : how messages call it
+    intervals : whether there are columns low and high
+    classes : whose probabilities have a column; None for those known after the first block
+    probabilities : whether there are columns of probabilities
+    kept : names and types of the columns that are carried along
     """
 
     def __init__(
         self,
-        path: Path,
         kind: pa.DataType,
         *,
         targets: bool = True,
+        intervals: bool = False,
+        probabilities: bool = False,
+        classes: NDArray[Any] | None = None,
+        kept: dict[str, pa.DataType] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.targets = targets
+        self.intervals = intervals
+        self.probabilities = probabilities
+        self.classes = classes
+        self.kept = {name: _plain_type(kind) for name, kind in (kept or {}).items()}
+        #: Labels that came too late for a column of their own.
+        self.late: set[str] = set()
+        for name in self.kept:
+            if name in _OWN or (probabilities and name.startswith("p_")):
+                raise CommandError(
+                    f"--keep: {name!r} is the name of a column of the predictions; rename it"
+                )
+
+    def schema(self) -> pa.Schema:
+        """Names and types."""
+        fields: list[Any] = [("row", pa.int64()), *self.kept.items()]
+        fields += [("y", self.kind)] if self.targets else []
+        fields += [("prediction", self.kind)]
+        if self.intervals:
+            fields += [("low", pa.float64()), ("high", pa.float64())]
+        if self.probabilities:
+            assert self.classes is not None
+            fields += [(f"p_{_word(label)}", pa.float64()) for label in self.classes.tolist()]
+        return pa.schema(fields)
+
+    def batch(
+        self, start: int, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None
+    ) -> pa.RecordBatch:
+        """The next rows."""
+        columns: list[Any] = [np.arange(start, start + len(forecast))]
+        columns += [_whole(kept.column(name)).cast(kind) for name, kind in self.kept.items()]
+        if self.targets:
+            assert targets is not None
+            columns.append(_column(targets, self.kind))
+        columns.append(_column(forecast.values, self.kind))
+        if self.intervals:
+            assert forecast.intervals is not None
+            columns += [forecast.intervals[:, 0], forecast.intervals[:, 1]]
+        if self.probabilities:
+            assert forecast.classes is not None
+            if self.classes is None:
+                self.classes = forecast.classes
+            late = set(forecast.classes.tolist()) - set(self.classes.tolist())
+            self.late |= {_word(label) for label in late}
+            shares = forecast.share_of(self.classes)
+            columns += [pa.array(share, from_pandas=True) for share in shares.T]
+        return pa.record_batch(columns, schema=self.schema())
+
+
+class PredictionsFile(AppendedFile):
+    """Rows are counted from 0; an empty prediction is one made before any label was known."""
+
+    def __init__(
+        self,
+        path: Path,
+        layout: Layout,
+        *,
         resumable: bool = False,
         option: str = "--predictions",
     ) -> None:
         check_ending(path, option)
-        self.path = path
-        self.rows = 0
-        self.bytes = 0
-        self.option = option
-        names = ["row", "y", "prediction"] if targets else ["row", "prediction"]
-        self._schema = pa.schema([(n, pa.int64() if n == "row" else kind) for n in names])
         self._parquet = path.suffix.lower() in _PARQUET
         self._spooled = resumable and self._parquet
-        self._place = path.with_name(path.name + ".spool") if self._spooled else path
-        self._file: Any = None
+        super().__init__(
+            path, option, path.with_name(path.name + ".spool") if self._spooled else None
+        )
+        self.layout = layout
+        if path.suffix.lower() == ".csv":
+            check_flat(layout.kept)
         self._writer: Any = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def start(self) -> None:
-        """Begin an empty file."""
-        self._open(0)
-
-    def resume(self, rows: int, size: int) -> None:
-        """Go on after so many rows and bytes; what stands behind them is cut off."""
-        held = self._place.stat().st_size if self._place.exists() else 0
-        if held < size:
-            raise CommandError(
-                f"{self.option}: {str(self._place)!r} has {held:,} bytes, but the checkpoint says "
-                f"{size:,}; give the file that belongs to it, or remove the checkpoint"
-            )
-        self._open(size)
-        self.rows = rows
-
-    def _open(self, size: int) -> None:
-        try:
-            # Unbuffered: what is written is in the file, and a full disk is noticed at once.
-            self._file = self._place.open("r+b" if size else "wb", buffering=0)
-            self._file.truncate(size)
-            self._file.seek(size)
-        except OSError as error:
-            raise self._failed(error) from None
-        self.bytes = size
-
-    def write(self, targets: NDArray[Any] | None, predictions: NDArray[Any]) -> None:
+    def write(self, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None) -> None:
         """Add the next rows."""
-        columns = [np.arange(self.rows, self.rows + len(predictions))]
-        for values in (targets, predictions):
-            if values is not None:
-                columns.append(_column(values, self._schema.field("prediction").type))
-        batch = pa.record_batch(columns, schema=self._schema)
+        batch = self.layout.batch(self.rows, targets, forecast, kept)
         try:
             if self._parquet and not self._spooled:
                 if self._writer is None:
-                    self._writer = parquet.ParquetWriter(self._file, self._schema)
+                    self._writer = parquet.ParquetWriter(self._file, batch.schema)
                 self._writer.write_batch(batch)
             else:
                 self._append(self._encode(batch))
         except OSError as error:
             raise self._failed(error) from None
-        self.rows += len(predictions)
+        self.rows += len(forecast)
 
     def _encode(self, batch: pa.RecordBatch) -> bytes:
         if self._spooled:
-            start = b"" if self.bytes else self._schema.serialize().to_pybytes()
+            start = b"" if self.bytes else batch.schema.serialize().to_pybytes()
             return bytes(start + batch.serialize().to_pybytes())
         if self.path.suffix.lower() in _NDJSON:
             return json_lines(batch)
         return csv_lines(batch, header=not self.bytes)
-
-    def _append(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[self._file.write(rest) :]
-        self.bytes += len(data)
-
-    def sync(self) -> None:
-        """Let everything written so far reach the disk."""
-        try:
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise self._failed(error) from None
 
     def finish(self) -> None:
         """All rows were written: make the Parquet file of the spool."""
@@ -138,7 +165,7 @@ class PredictionsFile:
             with (
                 self._place.open("rb") as spool,
                 ipc.open_stream(spool) as reader,
-                parquet.ParquetWriter(temporary, self._schema) as writer,
+                parquet.ParquetWriter(temporary, reader.schema) as writer,
             ):
                 for batch in reader:
                     writer.write_batch(batch)
@@ -159,55 +186,129 @@ class PredictionsFile:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Close the file, also after an error: what was written until then can be read."""
         try:
             if self._writer is not None:
                 self._writer.close()
         finally:
-            if self._file is not None:
-                self._file.close()
+            super().__exit__(kind, error, traceback)
 
-    def _failed(self, error: OSError) -> CommandError:
-        reason = error.strerror or error
-        return CommandError(f"{self.option}: {str(self.path)!r} cannot be written: {reason}", 1)
+
+class StandardOutput:
+    """The same rows on standard output, as CSV or (``lines``) NDJSON."""
+
+    finished = False
+
+    def __init__(self, layout: Layout, lines: bool) -> None:
+        self.layout = layout
+        self.rows = 0
+        self._lines = lines
+        if not lines:
+            check_flat(layout.kept)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        sys.stdout.flush()
+
+    def start(self) -> None:
+        """There is nothing to begin."""
+
+    def write(self, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None) -> None:
+        """Print the next rows."""
+        batch = self.layout.batch(self.rows, targets, forecast, kept)
+        text = json_lines(batch) if self._lines else csv_lines(batch, header=not self.rows)
+        sys.stdout.write(text.decode())
+        self.rows += len(forecast)
+
+    def finish(self) -> None:
+        """There is nothing to end."""
+
+
+class Kept:
+    """Columns that are carried along, held until the predictions of their rows come."""
+
+    def __init__(self) -> None:
+        self._waiting: list[pa.RecordBatch] = []
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """The columns of the next rows."""
+        self._waiting.append(batch)
+
+    def take(self, rows: int) -> pa.Table:
+        """Those of the first so many rows, which go."""
+        table = pa.Table.from_batches(self._waiting)
+        self._waiting = table.slice(rows).combine_chunks().to_batches()
+        return table.slice(0, rows).combine_chunks()
+
+    def to_state(self) -> NDArray[np.uint8] | None:
+        """The rows that wait, as bytes."""
+        if not sum(batch.num_rows for batch in self._waiting):
+            return None
+        sink = pa.BufferOutputStream()
+        with ipc.new_stream(sink, self._waiting[0].schema) as writer:
+            for batch in self._waiting:
+                writer.write_batch(batch)
+        return np.frombuffer(sink.getvalue(), dtype=np.uint8).copy()
+
+    def restore(self, state: NDArray[np.uint8] | None) -> None:
+        """Go on from what `to_state` gave."""
+        if state is not None:
+            self._waiting = list(ipc.open_stream(pa.py_buffer(state.tobytes())))
+
+
+def check_interval(interval: float | None, task: str, model: Any) -> None:
+    """Refuse intervals that a model does not have."""
+    if interval is None:
+        return
+    if not 0.0 < interval < 1.0:
+        raise CommandError(f"--interval: {interval:g} must lie between 0 and 1, as 0.9 does")
+    if task == "classification":
+        raise CommandError(
+            "--interval is for numbers; predictions of classes have probabilities by themselves"
+        )
+    if not has_intervals(model):
+        learner = getattr(model, "learner", model)
+        raise CommandError(
+            f"--interval: {type(learner).__name__} has no intervals; the default learner has"
+        )
 
 
 def check_ending(path: Path, option: str) -> None:
     """Refuse a file name of no known kind."""
     if path.suffix.lower() not in ENDINGS:
-        raise CommandError(f"{option}: {str(path)!r} must end in .csv or .parquet, or .ndjson")
+        raise CommandError(
+            f"{option}: {str(path)!r} must end in .csv or .parquet, or .ndjson; - is standard "
+            "output"
+        )
 
 
-def text_writer(
-    kind: pa.DataType, targets: bool, lines: bool
-) -> Callable[[NDArray[Any] | None, NDArray[Any]], bytes]:
-    """A function that makes the next rows text, CSV or (``lines``) NDJSON, for standard output."""
-    names = ["row", "y", "prediction"] if targets else ["row", "prediction"]
-    schema = pa.schema([(name, pa.int64() if name == "row" else kind) for name in names])
-    rows = 0
-
-    def write(y: NDArray[Any] | None, predictions: NDArray[Any]) -> bytes:
-        nonlocal rows
-        columns = [np.arange(rows, rows + len(predictions))]
-        columns += [_column(v, kind) for v in (y, predictions) if v is not None]
-        batch = pa.record_batch(columns, schema=schema)
-        text = json_lines(batch) if lines else csv_lines(batch, header=rows == 0)
-        rows += len(predictions)
-        return text
-
-    return write
+def check_flat(kept: dict[str, pa.DataType]) -> None:
+    """Refuse columns that a line of CSV cannot hold."""
+    for name, kind in kept.items():
+        if pa.types.is_nested(kind):
+            raise CommandError(
+                f"--keep: {name!r} is of type {kind}, which CSV cannot hold; use .ndjson or "
+                ".parquet"
+            )
 
 
-def csv_lines(batch: pa.RecordBatch, header: bool) -> bytes:
-    """Rows as CSV."""
-    sink = pa.BufferOutputStream()
-    arrow_csv.write_csv(batch, sink, arrow_csv.WriteOptions(include_header=header))
-    return bytes(sink.getvalue().to_pybytes())
+def _whole(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def json_lines(batch: pa.RecordBatch) -> bytes:
-    """Rows as one JSON object a line."""
-    return b"".join(json.dumps(row).encode() + b"\n" for row in batch.to_pylist())
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _word(label: Any) -> str:
+    """A label in the name of a column."""
+    return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def _column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import difflib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job, check_job, open_stream
+from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.walk import Run
 from pronk.estimators.registry import find, make
 from pronk.evaluate import Record, held_bytes
@@ -34,7 +36,8 @@ def run_job(job: Job, *, as_json: bool) -> None:
     model = prepared(
         learner, stream, job.scale, job.missing, slots=job.slots, encoding=job.encoding
     )
-    run = Run(job, stream, model, console)
+    check_interval(job.interval, stream.task, model)
+    run = Run(job, stream, model, console, as_json)
     with screen.warnings_as_notes(console):
         _warm(run.model, stream, console)
         _note_unbounded(job.algorithm, learner, console)
@@ -47,10 +50,12 @@ def run_job(job: Job, *, as_json: bool) -> None:
         )
     if job.save is not None:
         _save(run.model, job.save)
+    # Where the predictions are printed, what is said of them goes elsewhere.
+    printed = isinstance(run.file, StandardOutput)
     if as_json:
-        screen.print_json(_as_dict(run, last, baseline))
+        screen.print_json(_as_dict(run, last, baseline), sys.stderr if printed else None)
     else:
-        _print_summary(run, last, baseline)
+        _print_summary(run, last, baseline, console if printed else screen.output())
 
 
 # -- before the run ------------------------------------------------------------------------------
@@ -132,9 +137,8 @@ def _save(model: Any, path: Path) -> None:
 # -- after the run -------------------------------------------------------------------------------
 
 
-def _print_summary(run: Run, last: Record, baseline: dict[str, float]) -> None:
+def _print_summary(run: Run, last: Record, baseline: dict[str, float], console: Console) -> None:
     job, stream, model = run.job, run.stream, run.model
-    console = screen.output()
     naive = "most frequent label" if stream.task == "classification" else "running mean"
     guessed = f" (guessed from {stream.reason})" if job.task == "auto" else ""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
@@ -152,7 +156,7 @@ def _print_summary(run: Run, last: Record, baseline: dict[str, float]) -> None:
     table.add_row("memory", screen.size(held_bytes(model)))
     if job.save is not None:
         table.add_row("model", f"{job.save}")
-    if job.predictions is not None:
+    if job.predictions is not None and not isinstance(run.file, StandardOutput):
         table.add_row("predictions", f"{job.predictions}")
     if job.checkpoint is not None:
         table.add_row("checkpoint", f"{job.checkpoint}")

@@ -48,16 +48,17 @@ def warnings_as_notes(console: Console) -> Iterator[None]:
         yield
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, file: Any = None) -> None:
     """One JSON object on stdout; NaN and infinity, which JSON has not, are null."""
-    print(json.dumps(_finite(value), indent=2))
+    print(json.dumps(finite(value), indent=2), file=file)
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
+    """A value for JSON: NaN and infinity become None, what JSON does not know becomes text."""
     if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
+        return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)

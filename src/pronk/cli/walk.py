@@ -6,15 +6,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
 from pronk.cli import screen
 from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job
-from pronk.cli.predictions import PredictionsFile
+from pronk.cli.predictions import (
+    STANDARD_OUTPUT,
+    Kept,
+    Layout,
+    PredictionsFile,
+    StandardOutput,
+)
 from pronk.estimators import storage
 from pronk.evaluate import Evaluation, Record, RunningMajority, RunningMean
+from pronk.evaluate.adapters import has_probabilities
 from pronk.evaluate.progress import Bar
 from pronk.streams import FileStream, StreamError
 from pronk.streams.scaled import named
@@ -23,8 +31,11 @@ from pronk.streams.scaled import named
 class Run:
     """A walk through a stream, from its start or from the last snapshot."""
 
-    def __init__(self, job: Job, stream: FileStream, model: Any, console: Console) -> None:
+    def __init__(
+        self, job: Job, stream: FileStream, model: Any, console: Console, as_json: bool = False
+    ) -> None:
         self.job = job
+        self.as_json = as_json
         self.stream = stream
         self.model = model
         self.console = console
@@ -32,13 +43,21 @@ class Run:
         self.resumed = 0
         self.finished = False
         self.checkpoint: Checkpoint | None = None
-        self.file: PredictionsFile | None = None
+        self.file: PredictionsFile | StandardOutput | None = None
+        self.kept = Kept()
         naive: Any = RunningMajority() if stream.task == "classification" else RunningMean()
         self.baseline = Evaluation(naive, memory=False)
         self.evaluation = self._evaluation()
 
     def _evaluation(self) -> Evaluation:
-        return Evaluation(self.model, predictions=self.job.predictions is not None, memory=False)
+        wanted = self.job.predictions is not None
+        return Evaluation(
+            self.model,
+            predictions=wanted,
+            memory=False,
+            probabilities=wanted and self.job.probabilities and has_probabilities(self.model),
+            interval=self.job.interval,
+        )
 
     def walk(self) -> tuple[Record, dict[str, float]]:
         """Predict then learn all rows; the last record and the baseline's metrics."""
@@ -48,7 +67,8 @@ class Run:
             resume = self._resume()
         with ExitStack() as stack:
             if job.predictions is not None:
-                self.file = stack.enter_context(self._predictions_file(job.predictions, resume))
+                self.file = self._predictions_file(job.predictions, resume)
+                stack.enter_context(self.file)
             if not self.finished:
                 try:
                     self._rows(stack)
@@ -63,6 +83,7 @@ class Run:
                 self._snapshot()
         if self.file is not None and not self.file.finished:
             self.file.finish()
+            self._note_late(self.file.layout)
         self.baseline.finish()
         return self.evaluation.record(), self.baseline.record().metrics
 
@@ -72,8 +93,9 @@ class Run:
         signals = Interruptions()
         if self.checkpoint is not None:
             stack.enter_context(signals)
-        for X, y in self.stream.blocks(self.position):
+        for X, y, kept in self.stream.blocks_with_kept(self.position):
             with signals.block():
+                self.kept.add(kept)
                 self._block(X, y)
                 self._keep()
                 bar.show(self.evaluation)
@@ -93,8 +115,18 @@ class Run:
     def _keep(self) -> None:
         """The predictions of a block go to the file."""
         record = self.evaluation.record()
-        if self.file and record.predictions is not None:
-            self.file.write(record.targets, record.predictions)
+        if self.file and record.forecast is not None:
+            kept = self.kept.take(len(record.forecast))
+            self.file.write(record.targets, record.forecast, kept)
+
+    def _note_late(self, layout: Layout) -> None:
+        if layout.late:
+            names = ", ".join(sorted(layout.late)[:5]) + (", .." if len(layout.late) > 5 else "")
+            screen.note(
+                f"--predictions has no column for the probability of {names}: the header was "
+                "written before the label came",
+                self.console,
+            )
 
     # -- snapshots -------------------------------------------------------------------------------
 
@@ -119,21 +151,32 @@ class Run:
             "--no-header": None if job.header else True,  # older snapshots do not have it
             "--seed": job.seed,
             "the ending of --predictions": job.predictions and job.predictions.suffix.lower(),
+            "--keep": list(self.stream.keep) or None,
+            "--interval": job.interval,
+            "--no-probabilities": None if job.probabilities else True,
             "blocks of": self.stream.rows,
         }
 
     def _snapshot(self) -> None:
         if self.checkpoint is None:
             return
-        if self.file is not None:
+        place = None
+        if isinstance(self.file, PredictionsFile):
             self.file.sync()
+            classes = self.file.layout.classes
+            place = [
+                self.file.rows,
+                self.file.bytes,
+                None if classes is None else classes.tolist(),
+                self.kept.to_state(),
+            ]
         fitted = self.evaluation.rows > 0
         self.checkpoint.save(
             self.position,
             model=storage.learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
             baseline=[self.baseline.model.to_state(), self.baseline.to_state()],
-            predictions=None if self.file is None else [self.file.rows, self.file.bytes],
+            predictions=place,
             finished=self.finished,
         )
 
@@ -155,13 +198,28 @@ class Run:
         screen.note(f"{what} after {self.position:,} rows", self.console)
         return tree
 
-    def _predictions_file(self, path: Path, resume: dict[str, Any] | None) -> PredictionsFile:
-        kind, resumable = self.stream.target_type, self.checkpoint is not None
-        file = PredictionsFile(path, kind, resumable=resumable)
+    def _predictions_file(
+        self, path: Path, resume: dict[str, Any] | None
+    ) -> PredictionsFile | StandardOutput:
+        layout = Layout(
+            self.stream.target_type,
+            intervals=self.job.interval is not None,
+            probabilities=self.evaluation.probabilities,
+            kept=self.stream.kept_types(),
+        )
+        if layout.probabilities and resume is None:
+            layout.classes = self.stream.known_labels()
+        if str(path) == STANDARD_OUTPUT:
+            return StandardOutput(layout, lines=self.as_json)
+        file = PredictionsFile(path, layout, resumable=self.checkpoint is not None)
         if resume is None:
             file.start()
         elif not (self.finished and file.finished):
-            file.resume(*resume["predictions"])
+            rows, size, *more = resume["predictions"]
+            if more:  # snapshots of older versions have no more
+                layout.classes = None if more[0] is None else np.asarray(more[0])
+                self.kept.restore(more[1])
+            file.resume(rows, size)
         return file
 
     def _stop(self, stopped: Stopped) -> CommandError:

@@ -8,35 +8,61 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.forecasts import Forecast
+
 
 class Adapter(Protocol):
     """A model as the evaluation calls it."""
 
-    def predict_then_learn(self, X: Any, y: NDArray[Any]) -> NDArray[Any]: ...
-    def predict(self, X: Any) -> NDArray[Any]: ...
-    def predict_row(self, X: Any) -> Any: ...
+    def predict_then_learn(self, X: Any, y: NDArray[Any]) -> Forecast: ...
+    def predict(self, X: Any) -> Forecast: ...
     def learn(self, X: Any, y: NDArray[Any]) -> None: ...
 
 
 class Blocks:
-    """A model with ``predict_then_learn``: whole blocks at once."""
+    """A model with ``predict_then_learn``: whole blocks at once.
 
-    def __init__(self, model: Any, labels: bool) -> None:
+    ``shares`` asks for probabilities, ``coverage`` for intervals.
+    """
+
+    def __init__(
+        self, model: Any, labels: bool, shares: bool = False, coverage: float | None = None
+    ) -> None:
         self.model = model
-        self.predict_then_learn = model.predict_then_learn
         self._first: Any = None if labels else 0.0
         self._started = False
+        self._shares = shares
+        self._coverage = coverage
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict_then_learn(self, X: Any, y: NDArray[Any]) -> Forecast:
+        if self._shares:
+            values, shares = self.model.predict_then_learn(X, y, output="both")
+            return Forecast(np.asarray(values), shares, self.model.classes_)
+        if self._coverage is not None:
+            values, intervals = self.model.predict_then_learn(X, y, interval=self._coverage)
+            return Forecast(np.asarray(values), intervals=intervals)
+        return Forecast(np.asarray(self.model.predict_then_learn(X, y)))
+
+    def predict(self, X: Any) -> Forecast:
         """Predictions that change nothing; 0, or no label, before anything was learned."""
         if not self._started:
             self._started = bool(getattr(self.model, "__sklearn_is_fitted__", lambda: True)())
-        if self._started:
-            return np.asarray(self.model.predict(X))
-        return np.full(X.shape[0], self._first)
-
-    def predict_row(self, X: Any) -> Any:
-        return self.predict(X)[0]
+        if not self._started:
+            n = X.shape[0]
+            shares = np.empty((n, 0)) if self._shares else None
+            return Forecast(
+                np.full(n, self._first),
+                shares,
+                None if shares is None else np.empty(0),
+                None if self._coverage is None else np.zeros((n, 2)),
+            )
+        values = np.asarray(self.model.predict(X))
+        if self._shares:
+            return Forecast(values, self.model.predict_proba(X), self.model.classes_)
+        if self._coverage is not None:
+            intervals = self.model.predict_interval(X, coverage=self._coverage)
+            return Forecast(values, intervals=intervals)
+        return Forecast(values)
 
     def learn(self, X: Any, y: NDArray[Any]) -> None:
         self.model.partial_fit(X, y)
@@ -50,18 +76,15 @@ class Rows:
         self.columns = columns
         self._labels = labels
 
-    def predict_then_learn(self, X: Any, y: NDArray[Any]) -> NDArray[Any]:
+    def predict_then_learn(self, X: Any, y: NDArray[Any]) -> Forecast:
         predictions = []
         for x, target in zip(self._dicts(X), y.tolist(), strict=True):
             predictions.append(self.model.predict_one(x))
             self.model.learn_one(x, target)
-        return self._array(predictions)
+        return Forecast(self._array(predictions))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        return self._array([self.model.predict_one(x) for x in self._dicts(X)])
-
-    def predict_row(self, X: Any) -> Any:
-        return self.predict(X)[0]
+    def predict(self, X: Any) -> Forecast:
+        return Forecast(self._array([self.model.predict_one(x) for x in self._dicts(X)]))
 
     def learn(self, X: Any, y: NDArray[Any]) -> None:
         for x, target in zip(self._dicts(X), y.tolist(), strict=True):
@@ -79,16 +102,34 @@ class Rows:
         return array
 
 
-def adapt(model: Any, labels: bool, columns: Sequence[str] | None = None) -> Adapter:
+def adapt(
+    model: Any,
+    labels: bool,
+    columns: Sequence[str] | None = None,
+    shares: bool = False,
+    coverage: float | None = None,
+) -> Adapter:
     """The adapter for a model."""
     if hasattr(model, "predict_then_learn"):
-        return Blocks(model, labels)
+        return Blocks(model, labels, shares, coverage)
     if hasattr(model, "predict_one") and hasattr(model, "learn_one"):
         return Rows(model, labels, columns)
     raise TypeError(
         f"model must have predict_then_learn(X, y), or predict_one(x) and learn_one(x, y); a "
         f"{type(model).__name__} has neither"
     )
+
+
+def has_probabilities(model: Any) -> bool:
+    """Whether a model of whole blocks has probabilities of its classes."""
+    learner = getattr(model, "learner", model)  # behind a scaler
+    return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_proba")
+
+
+def has_intervals(model: Any) -> bool:
+    """Whether a model of whole blocks has intervals around its predictions."""
+    learner = getattr(model, "learner", model)
+    return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_interval")
 
 
 def predicts_labels(model: Any, y: NDArray[Any]) -> bool:

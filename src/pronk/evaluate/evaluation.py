@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.evaluate.adapters import Adapter, adapt, predicts_labels
+from pronk.evaluate.forecasts import Forecast, column, joined
 from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import column, pieces, plain, runs, without_label
+from pronk.evaluate.rows import pieces, plain, runs, without_label
 
 
 class Evaluation:
@@ -39,6 +40,8 @@ class Evaluation:
         predictions: bool = False,
         memory: bool = True,
         columns: Sequence[str] | None = None,
+        probabilities: bool = False,
+        interval: float | None = None,
     ) -> None:
         _check_counts(every=every, window=window)
         if delay < 0:
@@ -52,13 +55,15 @@ class Evaluation:
         self.seconds = 0.0
         self._metrics = None if metrics is None else get_metrics(metrics)
         self._columns = columns
+        self.probabilities = probabilities
+        self.interval = interval
         self._labels: bool | None = None
         self._adapter: Adapter | None = None
         self._averages: list[Averages] = []
-        self._waiting: deque[tuple[Any, Any, Any]] = deque()  # x, y, prediction
+        self._waiting: deque[tuple[Any, Any, Forecast]] = deque()  # x, y, forecast
         self._keep = predictions
         self._weigh = memory
-        self._kept: list[tuple[NDArray[Any], NDArray[Any]]] = []
+        self._kept: list[tuple[NDArray[Any], Forecast]] = []
         self._recorded = 0
         self._memory: int | None = None  # as counted since the model was last called
 
@@ -81,56 +86,60 @@ class Evaluation:
 
     def _feed_labelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
         began = perf_counter()
-        predictions = adapter.predict_then_learn(X, y)
+        forecast = adapter.predict_then_learn(X, y)
         self.seconds += perf_counter() - began
         self._memory = None
-        return self._score(y, np.asarray(predictions))
+        return self._score(y, forecast)
 
     def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
         began = perf_counter()
-        predictions = adapter.predict(X)
+        forecast = adapter.predict(X)
         self.seconds += perf_counter() - began
-        self._pass_by(y, predictions)
+        self._pass_by(y, forecast)
         return []
 
     def _feed_delayed(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
         began = perf_counter()
-        targets, predictions = self._delayed(adapter, X, y)
+        arrived = self._delayed(adapter, X, y)
         self.seconds += perf_counter() - began
         self._memory = None
-        return self._score_mixed(targets, predictions)
+        return self._score_mixed(arrived)
 
-    def _pass_by(self, y: NDArray[Any], predictions: NDArray[Any]) -> None:
+    def _pass_by(self, y: NDArray[Any], forecast: Forecast) -> None:
         """Count rows without a label."""
         self.unlabelled += len(y)
         if self._keep:
-            self._kept.append((y, predictions))
+            self._kept.append((y, forecast))
 
-    def _score_mixed(self, y: NDArray[Any], predictions: NDArray[Any]) -> list[Record]:
-        """As `_score`, where some rows may have no label."""
+    def _score_mixed(self, arrived: Sequence[tuple[Any, Forecast]]) -> list[Record]:
+        """As `_score`, for rows that came one by one; some may have no label."""
+        if not arrived:
+            return []
+        targets, forecasts = zip(*arrived, strict=True)
+        y, forecast = column(targets), joined(forecasts)
         missing = without_label(y)
         if missing is None:
-            return self._score(y, predictions)
+            return self._score(y, forecast)
         records = []
         for rows, unlabelled in runs(missing):
             if unlabelled:
-                self._pass_by(y[rows], predictions[rows])
+                self._pass_by(y[rows], forecast[rows])
             else:
-                records += self._score(plain(y[rows]), predictions[rows])
+                records += self._score(plain(y[rows]), forecast[rows])
         return records
 
     def finish(self) -> Record | None:
         """Score what still waits for its label; the last record, unless it was just returned."""
         if self._waiting and self._adapter is not None:
-            rows, targets, predictions = zip(*self._waiting, strict=True)
+            rest = list(self._waiting)
             self._waiting.clear()
             began = perf_counter()
-            for x, target in zip(rows, targets, strict=True):
+            for x, target, _ in rest:
                 self._learn_one(self._adapter, x, target)
             self.seconds += perf_counter() - began
             self._memory = None
             self.every = None  # one record for the rest
-            self._score_mixed(column(targets), column(predictions))
+            self._score_mixed([(target, forecast) for _, target, forecast in rest])
         if not self.rows:
             what = "has no row with a label" if self.unlabelled else "has no rows"
             raise ValueError(f"the stream {what}")
@@ -143,7 +152,7 @@ class Evaluation:
         """Everything but the model and the arguments, for a checkpoint between two blocks."""
         if self._kept:
             raise ValueError("predictions wait for a record: call record() first")
-        waiting = [[np.asarray(x), y, prediction] for x, y, prediction in self._waiting]
+        waiting = [[np.asarray(x), y, forecast.to_state()] for x, y, forecast in self._waiting]
         return {
             "rows": self.rows,
             "unlabelled": self.unlabelled,
@@ -163,46 +172,43 @@ class Evaluation:
         self._begin(state["labels"])
         for average, held in zip(self._averages, state["averages"], strict=True):
             average.restore(held)
-        self._waiting = deque((x, y, prediction) for x, y, prediction in state["waiting"])
+        self._waiting = deque((x, y, Forecast.from_state(held)) for x, y, held in state["waiting"])
 
     def _start(self, y: NDArray[Any]) -> Adapter:
         return self._begin(predicts_labels(self.model, y))
 
     def _begin(self, labels: bool) -> Adapter:
         self._labels = labels
-        self._adapter = adapt(self.model, labels, self._columns)
+        shares = labels and self.probabilities
+        coverage = None if labels else self.interval
+        self._adapter = adapt(self.model, labels, self._columns, shares, coverage)
         if self._metrics is None:
             self._metrics = get_metrics(DEFAULTS["classification" if labels else "regression"])
         self._averages = [Averages(metric, self.window) for metric in self._metrics]
         return self._adapter
 
-    def _delayed(
-        self, adapter: Adapter, X: Any, y: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _delayed(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[tuple[Any, Forecast]]:
         """Row by row: predict the newest, then learn the one whose label arrives now."""
         arrived = []
         for i in range(len(y)):
             x = X[i : i + 1]
-            self._waiting.append((x, y[i], adapter.predict_row(x)))
+            self._waiting.append((x, y[i], adapter.predict(x)))
             if len(self._waiting) > self.delay:
-                x, target, prediction = self._waiting.popleft()
+                x, target, forecast = self._waiting.popleft()
                 self._learn_one(adapter, x, target)
-                arrived.append((target, prediction))
-        if not arrived:
-            return y[:0], y[:0]
-        targets, predictions = zip(*arrived, strict=True)
-        return column(targets), column(predictions)
+                arrived.append((target, forecast))
+        return arrived
 
     def _learn_one(self, adapter: Adapter, x: Any, target: Any) -> None:
         y = column([target])
         if without_label(y) is None:
             adapter.learn(x, y)
 
-    def _score(self, y: NDArray[Any], predictions: NDArray[Any]) -> list[Record]:
+    def _score(self, y: NDArray[Any], forecast: Forecast) -> list[Record]:
         """Count the losses, stopping at the rows where a record is due."""
         if not len(y):
             return []
-        losses = [average.metric.rows(y, predictions) for average in self._averages]
+        losses = [average.metric.rows(y, forecast.values) for average in self._averages]
         ends = [len(y)]
         if self.every is not None:
             due = range(self.every - self.rows % self.every, len(y) + 1, self.every)
@@ -213,7 +219,7 @@ class Evaluation:
                 average.add(values[start:end])
             self.rows += end - start
             if self._keep:
-                self._kept.append((y[start:end], predictions[start:end]))
+                self._kept.append((y[start:end], forecast[start:end]))
             if self.every is not None and self.rows % self.every == 0:
                 records.append(self.record())
             start = end
@@ -227,10 +233,10 @@ class Evaluation:
     def record(self) -> Record:
         """The state now, with the predictions since the last record."""
         self._recorded = self.rows + self.unlabelled
-        targets, predictions = None, None
+        targets, forecast = None, None
         if self._keep and self._kept:
             targets = np.concatenate([pair[0] for pair in self._kept])
-            predictions = np.concatenate([pair[1] for pair in self._kept])
+            forecast = joined([pair[1] for pair in self._kept])
             self._kept = []
         if self._weigh and self._memory is None:
             self._memory = held_bytes(self.model)
@@ -242,8 +248,9 @@ class Evaluation:
             seconds=self.seconds,
             size=None if size is None else int(size),
             memory=self._memory,
-            predictions=predictions,
+            predictions=None if forecast is None else forecast.values,
             targets=targets,
+            forecast=forecast,
             unlabelled=self.unlabelled,
         )
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from pronk.evaluate.forecasts import Forecast
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -28,6 +30,8 @@ class Record:
     """Of the rows since the last record, if asked for."""
     targets: NDArray[Any] | None = field(default=None, repr=False)
     """The targets of those rows; NaN or None where a row had none."""
+    forecast: Forecast | None = field(default=None, repr=False)
+    """The predictions with probabilities and intervals, where they were asked for."""
     unlabelled: int = 0
     """Rows without a label so far, which were predicted only."""
 

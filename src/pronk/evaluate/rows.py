@@ -1,8 +1,8 @@
-"""Blocks cut into pieces and by who has a label; columns of values that came one by one."""
+"""Blocks cut into pieces and by who has a label."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -45,12 +45,3 @@ def runs(flags: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:
 def plain(y: NDArray[Any]) -> NDArray[Any]:
     """Labels without gaps as an array of their own kind."""
     return np.array(y.tolist()) if y.dtype == object and y.tolist()[0] is not None else y
-
-
-def column(values: Sequence[Any]) -> NDArray[Any]:
-    """Predictions or targets that came one by one, as an array; some labels may be None."""
-    if any(value is None for value in values):
-        column = np.empty(len(values), dtype=object)
-        column[:] = values
-        return column
-    return np.array(values)

@@ -30,6 +30,8 @@ def progressive(
     delay: int = 0,
     predictions: bool = False,
     memory: bool = True,
+    probabilities: bool = False,
+    interval: float | None = None,
     progress: bool | Literal["always"] = False,
 ) -> Iterator[Record]:
     """Predict then learn a stream, and yield a record every ``every`` rows and at the end.
@@ -54,6 +56,10 @@ def progressive(
         Put the predictions and targets since the last record into each record.
     memory : bool, default True
         Count the bytes that the model holds at each record; up to a millisecond.
+    probabilities : bool, default False
+        Ask a classifier for probabilities too: each record then has them in its ``forecast``.
+    interval : float, optional
+        Ask a regressor for intervals that hold y with this probability, as 0.9: in ``forecast``.
     progress : bool or "always", default False
         Show a bar with rows, loss and, where the length of the stream is known, the time left: on
         stderr, where that is a terminal, or always.
@@ -78,6 +84,8 @@ def progressive(
         predictions=predictions,
         memory=memory,
         columns=getattr(stream, "columns", None),
+        probabilities=probabilities,
+        interval=interval,
     )
     pair = isinstance(stream, tuple) and len(stream) == 2 and not isinstance(stream[0], tuple)
     blocks = [stream] if pair else stream

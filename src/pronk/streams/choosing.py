@@ -35,7 +35,11 @@ class Chooser:
         self._target = target
 
     def columns(
-        self, columns: Sequence[str] | None, drop: Sequence[str], categorical: Sequence[str]
+        self,
+        columns: Sequence[str] | None,
+        drop: Sequence[str],
+        categorical: Sequence[str],
+        keep: Sequence[str] = (),
     ) -> list[str]:
         """The columns to use, in order; every name that was asked for must be there."""
         names, target = self._schema.names, self._target
@@ -48,6 +52,7 @@ class Chooser:
             ("columns", columns or ()),
             ("drop", drop),
             ("categorical", categorical),
+            ("keep", keep),
         ]
         for option, several in asked:
             for name in several:

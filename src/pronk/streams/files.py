@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from pronk.estimators.faces.inputs import LARGEST
 from pronk.streams.choosing import Chooser
 from pronk.streams.errors import StreamError
-from pronk.streams.sources import open_source
+from pronk.streams.sources import open_source, reads_once
 from pronk.streams.values import Array, as_types, codes, is_missing, is_text, labels, numbers
 
 Block = tuple[Array, NDArray[Any]]
@@ -58,6 +58,8 @@ class FileStream:
         The columns of X, in this order; all if not given.
     drop : sequence of str
         Columns to leave out. All others must be numbers or booleans.
+    keep : sequence of str
+        Columns that `blocks_with_kept` carries along as they are, whether or not they are in X.
     categorical : sequence of str
         Columns that hold categories; their numbers in X only stand for them.
     missing : "error" or "mean"
@@ -97,6 +99,7 @@ class FileStream:
         *,
         columns: Sequence[str] | None = None,
         drop: Sequence[str] = (),
+        keep: Sequence[str] = (),
         categorical: Sequence[str] = (),
         missing: str = "error",
         unlabelled: bool = False,
@@ -112,6 +115,7 @@ class FileStream:
         if missing not in MISSING:
             raise StreamError(f"missing must be one of {', '.join(MISSING)}; got {missing!r}")
         self.path = Path(path)
+        self._path = str(path)
         self._name = "standard input" if str(path) == "-" else str(path)
         self.limit = limit
         self.missing = missing
@@ -123,7 +127,8 @@ class FileStream:
             self._schema = self._source.schema()
         self.target = target if target is not None else self._source.label
         chooser = Chooser(self._name, self._schema, self._source.untyped, self.target)
-        self.columns = chooser.columns(columns, drop, categorical)
+        self.columns = chooser.columns(columns, drop, categorical, keep)
+        self.keep = list(dict.fromkeys(keep))
         self.categorical = [name for name in self.columns if name in set(categorical)]
         if not self.columns:
             raise StreamError(f"{self._name} has no column left beside the target {target!r}")
@@ -143,7 +148,8 @@ class FileStream:
         raise StreamError(f"{self._name} has no rows of data")
 
     def _needed(self) -> list[str]:
-        return [*self.columns, *([self.target] if self.target is not None else [])]
+        used = [*self.columns, *([self.target] if self.target is not None else [])]
+        return [*used, *(name for name in self.keep if name not in used)]
 
     def expected_rows(self) -> int | None:
         """How many rows the stream has, for a progress bar; an estimate while a CSV is read."""
@@ -159,12 +165,17 @@ class FileStream:
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
         """The blocks after the first ``skip`` rows, which are a whole number of blocks."""
+        for X, y, _ in self.blocks_with_kept(skip):
+            yield X, y
+
+    def blocks_with_kept(self, skip: int = 0) -> Iterator[tuple[Array, NDArray[Any], Any]]:
+        """As `blocks`, each with an Arrow batch of the columns that are kept."""
         read = skip
         for batch in self._batches(skip):
             X, y = self._features(batch), self._targets(batch)
             good, problem = self._check(X, y, read)
             if good:
-                yield X[:good], y[:good]
+                yield X[:good], y[:good], batch.select(self.keep).slice(0, good)
             if problem:
                 raise StreamError(problem)
             read += batch.num_rows
@@ -175,6 +186,29 @@ class FileStream:
         X, y = self._features(batch), self._targets(batch)
         good, _ = self._check(X, y, 0)
         return X[:good], y[:good]
+
+    def known_labels(self) -> NDArray[Any] | None:
+        """All labels of the file, sorted, from a reading of its target alone.
+
+        None where the input can be read once only, or the targets are no labels.
+        """
+        if self.target is None or self.task != "classification" or reads_once(self._path):
+            return None
+        found: set[Any] = set()
+        left = float("inf") if self.limit is None else self.limit
+        types = {self.target: self._read_as(self.target)}
+        with self._reading():
+            for batch in self._source.batches(types):
+                batch = as_types(batch.slice(0, int(min(left, batch.num_rows))), types)
+                found.update(batch.column(0).drop_null().unique().to_pylist())
+                left -= batch.num_rows
+                if left <= 0:
+                    break
+        return np.unique(np.array(list(found)))
+
+    def kept_types(self) -> dict[str, pa.DataType]:
+        """The Arrow types of the columns that are kept."""
+        return {name: self._read_as(name) for name in self.keep}
 
     @property
     def target_type(self) -> pa.DataType:
@@ -216,6 +250,9 @@ class FileStream:
         kind = self._schema.field(name).type
         if name in self.categorical and self._source.untyped:
             return pa.string()
+        if name in self.keep and name not in self.columns and name != self.target:
+            # Of a CSV file as it stands there: an id of 007 is not 7.
+            return pa.string() if self._source.untyped or pa.types.is_null(kind) else kind
         label = name == self.target and self.task == "classification"
         whole = pa.types.is_integer(kind) and not label
         return pa.float64() if whole or pa.types.is_null(kind) else kind

@@ -107,13 +107,15 @@ def at_coverage(widths: Array, coverage: float) -> Array:
 
 
 @njit(cache=True, fastmath={"contract"})
-def follow_margins(P: Array, Y: Array, seen: Array, temperature: Array) -> None:
+def follow_margins(P: Array, Y: Array, seen: Array, temperature: Array, used: Array) -> None:
     """``temperature`` is (a, H): a <- a - g / H, H <- H + h with slope and curvature of the mean
 
-    over the live outputs of log(1 + exp(-a y l)), l = 2 artanh(p).
+    over the live outputs of log(1 + exp(-a y l)), l = 2 artanh(p). The a that each row met goes to
+    ``used``.
     """
     live = np.empty(P.shape[1], dtype=np.bool_)
     for t in range(len(P)):
+        used[t] = temperature[0]
         note_signs(Y[t], seen)
         count = live_outputs(seen, True, live)
         slope = 0.0
@@ -130,6 +132,11 @@ def follow_margins(P: Array, Y: Array, seen: Array, temperature: Array) -> None:
         temperature[0] = min(max(temperature[0] - slope / temperature[1], 0.1), 10.0)
 
 
+def probabilities_at(margins: Array, factor: Any) -> Array:
+    """P(+1) of each margin, its log odds multiplied by a factor."""
+    return np.asarray(1.0 / (1.0 + np.exp(-2.0 * factor * np.arctanh(SUREST * margins))))
+
+
 class Temperature:
     """The factor of the log odds; starts at 1 with the weight of some twenty rows."""
 
@@ -137,13 +144,15 @@ class Temperature:
         self._seen = np.zeros((2, outputs))
         self._temperature = np.array([1.0, 20.0])
 
-    def learn(self, P: Array, Y: Array) -> None:
-        follow_margins(P, np.ascontiguousarray(Y), self._seen, self._temperature)
+    def learn(self, P: Array, Y: Array) -> Array:
+        """Follow the labels; the factor that each row met, (n,)."""
+        used = np.empty(len(P))
+        follow_margins(P, np.ascontiguousarray(Y), self._seen, self._temperature, used)
+        return used
 
     def probabilities(self, margins: Array) -> Array:
         """P(+1) of each margin."""
-        p = SUREST * margins
-        return np.asarray(1.0 / (1.0 + np.exp(-2.0 * self._temperature[0] * np.arctanh(p))))
+        return probabilities_at(margins, self._temperature[0])
 
     def remap(self, matrix: Array) -> None:
         self._seen = remapped_signs(self._seen, matrix)

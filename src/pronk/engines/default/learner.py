@@ -61,6 +61,7 @@ class OnlineKernel:
         self.intervals = Intervals(outputs)
         self.temperature = Temperature(outputs)
         self.last_widths = np.empty((0, 0, outputs))
+        self.last_factors = np.empty(0)
 
     @property
     def points(self) -> Array:
@@ -72,7 +73,8 @@ class OnlineKernel:
     def learn(self, X: Array, Y: Array) -> Array:
         """Predict then learn each row."""
         out = np.empty((len(X), self.outputs))
-        widths = []
+        widths: list[Array] = []
+        factors: list[Array] = []
         start = 0
         while start < len(X):
             stop = len(X)
@@ -83,7 +85,7 @@ class OnlineKernel:
             rows = slice(start, stop)
             out[rows] = self._learn_rows(X[rows], Y[rows])
             if self.signed:
-                self.temperature.learn(out[rows], Y[rows])
+                factors.append(self.temperature.learn(out[rows], Y[rows]))
             else:
                 widths.append(self.intervals.learn(out[rows], Y[rows]))
             self._rows += stop - start
@@ -91,6 +93,7 @@ class OnlineKernel:
                 self._set_stage()
             start = stop
         self.last_widths = np.concatenate(widths) if widths else self.last_widths
+        self.last_factors = np.concatenate(factors) if factors else self.last_factors
         return out
 
     def _learn_rows(self, X: Array, Y: Array) -> Array:

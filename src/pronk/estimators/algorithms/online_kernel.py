@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from pronk.engines.default.calibration import COVERAGES, at_coverage
+from pronk.engines.default.calibration import COVERAGES, at_coverage, probabilities_at
 from pronk.engines.default.learner import OnlineKernel
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
@@ -65,6 +65,18 @@ class _OnlineKernel(OnlineLearner):
         return OnlineKernel(
             kernel, columns, outputs, self.budget, self._seed, self._signed, self._forgetting
         )
+
+    def _pass(self, X: Any, Y: Array) -> Array:
+        """Also for a sparse matrix, learned in blocks: what each row met is that of all rows."""
+        if isinstance(X, np.ndarray):
+            return super()._pass(X, Y)
+        passed = []
+        for rows, block in dense_blocks(X):
+            P = super()._pass(block(), Y[rows])
+            passed.append((P, self._model.last_widths, self._model.last_factors))
+        P, widths, factors = (np.concatenate(parts) for parts in zip(*passed, strict=True))
+        self._model.last_widths, self._model.last_factors = widths, factors
+        return P
 
     @property
     def experts_(self) -> list[dict[str, Any]]:
@@ -109,6 +121,20 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
 
     _signed = False
 
+    def predict_then_learn(self, X: Any, y: Any, interval: float | None = None) -> Any:
+        """Walk the rows in order; return the predictions made before each row's y was used.
+
+        With ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
+        probability, (n, 2) or (n, outputs, 2).
+        """
+        if interval is not None:
+            _check_coverage(interval)
+        P = super().predict_then_learn(X, y)
+        if interval is None:
+            return P
+        half = at_coverage(self._model.last_widths, interval)
+        return P, _around(P, half[:, 0] if self._flat else half)
+
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The current model's predictions; changes nothing.
 
@@ -137,10 +163,8 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
 
     def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
         """`predict_then_learn`, with the intervals in the place of the predictions."""
-        _check_coverage(coverage)
-        P = self.predict_then_learn(X, y)
-        half = at_coverage(self._model.last_widths, coverage)
-        return _around(P, half[:, 0] if self._flat else half)
+        intervals: Array = self.predict_then_learn(X, y, interval=coverage)[1]
+        return intervals
 
 
 def _check_coverage(coverage: float) -> None:
@@ -173,10 +197,9 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities (n, classes); the most probable class is the predicted one."""
-        margins = self.decision_function(X)
-        positive = self._model.temperature.probabilities(np.atleast_2d(margins.T).T)
-        if len(self.classes_) == 1:
-            return np.ones((len(positive), 1))
-        if positive.shape[1] == 1:
-            positive = np.hstack((1.0 - positive, positive))
-        return np.asarray(positive / positive.sum(axis=1, keepdims=True))
+        return self._probabilities(X)
+
+    def _link(self, margins: Array, rows: slice | None = None) -> Array:
+        if rows is None:
+            return self._model.temperature.probabilities(margins)
+        return probabilities_at(margins, self._model.last_factors[rows, None])

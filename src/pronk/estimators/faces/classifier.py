@@ -19,6 +19,9 @@ from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
 
+#: What `predict_then_learn` may return.
+OUTPUTS = ("label", "decision", "probability", "both")
+
 
 class OnlineClassifier(ClassifierMixin, OnlineLearner):
     """A learner of labels, known beforehand (``classes``) or discovered on the way.
@@ -34,16 +37,24 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         check_is_fitted(self)
         return self._labels.classes
 
-    def predict_then_learn(self, X: Any, y: Any, output: str = "label") -> NDArray[Any]:
+    def predict_then_learn(self, X: Any, y: Any, output: str = "label") -> Any:
         """Walk the rows in order; return what was predicted before each row's label was used.
 
-        ``output="decision"`` gives the margins (n,), or (n, classes) for three classes or more.
+        ``output="decision"`` gives the margins (n,), or (n, classes) for three classes or more;
+        ``output="probability"``, where the learner has `predict_proba`, gives (n, classes), the
+        classes being ``classes_`` after the call (NaN before any label is known, 0 for a class
+        that was not); ``output="both"`` gives the pair of labels and probabilities.
         """
-        if output not in ("label", "decision"):
-            raise ValueError(f"output must be 'label' or 'decision', got {output!r}")
+        if output not in OUTPUTS:
+            raise ValueError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
+        if output in ("probability", "both") and not hasattr(self, "predict_proba"):
+            raise ValueError(
+                f"output={output!r}: {type(self).__name__} has no probabilities here; the default "
+                "learner has them, and learners with loss='logistic'"
+            )
         return self._walk(X, y, None, output)
 
-    def _walk(self, X: Any, y: Any, classes: Sequence[Any] | None, output: str) -> NDArray[Any]:
+    def _walk(self, X: Any, y: Any, classes: Sequence[Any] | None, output: str) -> Any:
         with self._all_or_nothing():
             rows = self._rows(X)
             labels = self._known_labels(classes)
@@ -54,7 +65,15 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             self._labels = after
             if output == "decision":
                 return after.decisions(P)
-            return after.name(P, stages, values.dtype)
+            named = after.name(P, stages, values.dtype) if output != "probability" else None
+            if output == "label":
+                return named
+            shares = after.share_out(P, stages, self._link)
+            return shares if output == "probability" else (named, shares)
+
+    def _link(self, margins: Array, rows: slice | None = None) -> Array:
+        """P(+1) of each margin; of the given rows of the last call, as it was when they came."""
+        return np.asarray(expit(margins))
 
     def _learn_labels(
         self, rows: Any, values: NDArray[Any], labels: Labels, after: Labels
@@ -98,7 +117,12 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     @available_if(lambda self: getattr(self, "loss", None) == "logistic")
     def predict_proba(self, X: Any) -> Array:
         """Probabilities (n, classes) by the logistic link; for three classes or more normalised."""
-        positive = expit(np.atleast_2d(self.decision_function(X).T).T)
+        return self._probabilities(X)
+
+    def _probabilities(self, X: Any) -> Array:
+        positive = self._link(np.atleast_2d(self.decision_function(X).T).T)
+        if len(self.classes_) == 1:
+            return np.ones((len(positive), 1))
         if positive.shape[1] == 1:
             positive = np.hstack((1.0 - positive, positive))
         return np.asarray(positive / positive.sum(axis=1, keepdims=True))

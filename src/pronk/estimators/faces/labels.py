@@ -18,6 +18,7 @@ when the classes were given, and not for {-1, 1} and {False, True}, which stay p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,14 +190,43 @@ class Labels:
     def _name_rows(self, P: Array, classes: NDArray[Any]) -> NDArray[Any]:
         if len(classes) == 1:
             return np.repeat(classes, len(P))
+        margins = self._margins(P, classes)
         if len(classes) == 2:
-            if classes[1] in self.classes:
-                margin = P @ self._column(classes[1])
-            else:  # a partner that never came
-                margin = -(P @ self._column(classes[0]))
-            return classes[(margin >= 0).astype(np.intp)]
-        margins = P @ np.column_stack([self._column(label) for label in classes])
+            return classes[(margins[:, 0] >= 0).astype(np.intp)]
         return classes[margins.argmax(axis=1)]
+
+    def _margins(self, P: Array, classes: NDArray[Any]) -> Array:
+        """The margin of the second of two classes, (n, 1), or one a class."""
+        if len(classes) > 2:
+            return np.asarray(P @ np.column_stack([self._column(label) for label in classes]))
+        if classes[1] in self.classes:
+            return np.asarray(P @ self._column(classes[1]))[:, None]
+        return -(P @ self._column(classes[0]))[:, None]  # a partner that never came
+
+    def share_out(
+        self, P: Array, stages: list[Stage], link: Callable[[Array, slice], Array]
+    ) -> Array:
+        """Probabilities (n, classes) from the classes that each row's stage knows.
+
+        ``link(margins, rows)`` is P(+1) of each margin. NaN before any label is known; a class that
+        is not known yet has 0.
+        """
+        shares = np.zeros((len(P), len(self.classes)))
+        ends = [stage.start for stage in stages[1:]] + [len(P)]
+        for stage, end in zip(stages, ends, strict=True):
+            rows = slice(stage.start, end)
+            if end == stage.start:
+                continue
+            known = np.isin(self.classes, stage.classes)
+            if len(stage.classes) < 2:
+                shares[rows] = known if len(stage.classes) else np.nan
+                continue
+            positive = link(self._margins(P[rows], stage.classes), rows)
+            if positive.shape[1] == 1:
+                positive = np.hstack((1.0 - positive, positive))
+            positive = positive / positive.sum(axis=1, keepdims=True)
+            shares[rows, known] = positive[:, np.isin(stage.classes, self.classes)]
+        return shares
 
     def to_state(self) -> dict[str, Any]:
         text = self.classes.dtype.kind in "US"
