@@ -49,9 +49,8 @@ def read(path):
         return parquet.read_table(path)
     if path.suffix == ".csv":
         types = {"id": pa.string()}
-        return arrow_csv.read_csv(
-            path, convert_options=arrow_csv.ConvertOptions(column_types=types)
-        )
+        kinds = arrow_csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+        return arrow_csv.read_csv(path, convert_options=kinds)
     return pa.Table.from_pylist([json.loads(line) for line in path.read_text().splitlines()])
 
 
