@@ -40,6 +40,7 @@ from pronk.cli.options import (
 )
 from pronk.cli.paper import paper
 from pronk.cli.report import report_again
+from pronk.cli.serve import serve
 
 EXIT_CODES = """\b
 Exit codes:
@@ -283,6 +284,7 @@ def algorithms(json: AsJSON = False) -> None:
 app.command()(compare)
 app.command("report")(report_again)
 app.command()(paper)
+app.command()(serve)
 app.add_typer(data, name="data")
 
 

@@ -1,0 +1,101 @@
+"""Load for the benchmarks of the service: clients with open connections on the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Load:
+    """What a run of requests came to."""
+
+    seconds: float = 0.0
+    statuses: dict[int, int] = field(default_factory=dict)
+    times: list[float] = field(default_factory=list)
+
+    @property
+    def rate(self) -> float:
+        return len(self.times) / self.seconds
+
+    def percentile(self, share: float) -> float:
+        ordered = sorted(self.times)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+Bodies = Callable[[], Iterator[bytes]]
+
+
+def request_bytes(path: str, body: bytes, token: str = "", method: str = "POST") -> bytes:
+    """A whole request as it goes over the wire."""
+    lines = [
+        f"{method} {path} HTTP/1.1",
+        "Host: 127.0.0.1",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    if token:
+        lines.append(f"Authorization: Bearer {token}")
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+async def _client(port: int, requests: Iterator[bytes], load: Load) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for data in requests:
+        began = time.perf_counter()
+        writer.write(data)
+        head = await reader.readuntil(b"\r\n\r\n")
+        status = int(head[9:12])
+        length = 0
+        for line in head.split(b"\r\n"):
+            if line[:15].lower() == b"content-length:":
+                length = int(line[15:])
+        await reader.readexactly(length)
+        load.times.append(time.perf_counter() - began)
+        load.statuses[status] = load.statuses.get(status, 0) + 1
+    writer.close()
+
+
+def drive(port: int, requests: list[bytes], clients: int) -> Load:
+    """Send all requests over that many connections, each waiting for its answers."""
+    load = Load()
+    shared = iter(requests)
+
+    async def run() -> None:
+        await asyncio.gather(*(_client(port, shared, load) for _ in range(clients)))
+
+    began = time.perf_counter()
+    asyncio.run(run())
+    load.seconds = time.perf_counter() - began
+    return load
+
+
+def rows_as_requests(
+    path: str, count: int, features: int, token: str = "", rows: int = 1
+) -> list[bytes]:
+    """Learn requests of generated rows."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(count * rows, features))
+    y = np.sin(X[:, 0])
+    found = []
+    for i in range(count):
+        some = slice(i * rows, (i + 1) * rows)
+        body: dict[str, Any] = {"id": f"r{i}", "rows": X[some].tolist(), "labels": y[some].tolist()}
+        found.append(request_bytes(path, json.dumps(body).encode(), token))
+    return found
+
+
+def in_a_process(target: Callable[..., None], *arguments: Any) -> multiprocessing.Process:
+    """A server in a process of its own."""
+    process = multiprocessing.get_context("spawn").Process(
+        target=target, args=arguments, daemon=True
+    )
+    process.start()
+    return process

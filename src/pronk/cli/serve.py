@@ -1,0 +1,112 @@
+"""`pronk serve`: models online behind HTTP, and the tokens of who may use them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pronk.cli.errors import CommandError
+
+
+def serve(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="Where everything is kept; made if it is not there."),
+    ],
+    tokens_of: Annotated[
+        Path | None,
+        typer.Argument(metavar="", help="pronk serve token FOLDER: make, list or revoke tokens."),
+    ] = None,
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="0 takes a free one.")
+    ] = 8765,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate chain (PEM): serve HTTPS.")
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Private key of the certificate (PEM).")
+    ] = None,
+    snapshot_rows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Rows a model learns between snapshots.")
+    ] = 50_000,
+    queue_rows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Rows that may wait; more are told to retry.")
+    ] = 100_000,
+    max_body: Annotated[
+        int, typer.Option(min=1000, metavar="BYTES", help="The largest body of a request.")
+    ] = 16_000_000,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SCOPE", help="Of a new token: infer, learn or admin; repeatable."),
+    ] = None,
+    name: Annotated[str, typer.Option(metavar="TEXT", help="Whose token it is.")] = "",
+    revoke: Annotated[
+        str | None, typer.Option(metavar="ID", help="Take a token back (its id, see --list).")
+    ] = None,
+    list_tokens: Annotated[bool, typer.Option("--list", help="List the tokens.")] = False,
+) -> None:
+    """Keep models online behind HTTP: predictions now, labels later, nothing lost.
+
+    `pronk serve FOLDER` starts the server; `pronk serve token FOLDER --scope infer` makes a token.
+    """
+    try:
+        from pronk.serve import run
+        from pronk.serve.service import Settings
+    except ImportError as error:
+        raise CommandError(
+            f"serve needs further packages ({error.name} is missing): pip install 'pronk[serve]'"
+        ) from None
+    if str(folder) == "token" and tokens_of is not None:
+        from pronk.serve.tokens import Tokens
+
+        _tokens(Tokens(_existing(tokens_of)), scope, name, revoke, list_tokens)
+        return
+    if tokens_of is not None:
+        raise CommandError(f"one folder, not two: {folder} and {tokens_of}")
+    if scope or name or revoke or list_tokens:
+        raise CommandError(
+            "--scope, --name, --list and --revoke belong to: pronk serve token FOLDER"
+        )
+    try:
+        run.run(
+            run.Options(
+                folder=folder,
+                host=host,
+                port=port,
+                certificate=tls_certificate,
+                key=tls_key,
+                most_bytes=max_body,
+                settings=Settings(queue_rows=queue_rows, snapshot_rows=snapshot_rows),
+            )
+        )
+    except run.ServeError as error:
+        raise CommandError(str(error), 1) from None
+
+
+def _existing(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise CommandError(f"{folder} is not there; pronk serve {folder} makes it")
+    return folder
+
+
+def _tokens(
+    tokens: object, scope: list[str] | None, name: str, revoke: str | None, listing: bool
+) -> None:
+    from pronk.serve.tokens import Tokens
+
+    assert isinstance(tokens, Tokens)
+    if listing:
+        for token in tokens.list():
+            print(f"{token.id}  {','.join(token.scopes):<20} {token.name}")
+    elif revoke is not None:
+        if not tokens.revoke(revoke):
+            raise CommandError(f"--revoke: there is no token {revoke!r}; --list shows them")
+        print(f"revoked {revoke}")
+    else:
+        try:
+            print(tokens.add(tuple(dict.fromkeys(scope or ())), name))
+        except ValueError as error:
+            raise CommandError(f"--scope: {error}") from None

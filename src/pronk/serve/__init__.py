@@ -1,0 +1,1 @@
+"""Predictions now, labels later, nothing lost: learners behind HTTP."""

@@ -1,0 +1,140 @@
+"""The application: who may, which call, what goes wrong. Plain ASGI, because it is the hot path."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+from pronk.serve.errors import Refused
+from pronk.serve.http.calls import Calls
+from pronk.serve.http.exchange import ClientGone, Receive, Scope, Send, header, send_json
+from pronk.serve.service import Service
+from pronk.serve.tokens import Tokens
+from pronk.serve.worker import resolve
+
+Handler = Callable[..., Awaitable[None]]
+_PREFIX = "/v2/models/"
+
+
+class App:
+    """An ASGI application over a service."""
+
+    def __init__(
+        self,
+        service: Service,
+        tokens: Tokens,
+        most_bytes: int = 16_000_000,
+        seconds: float = 30.0,
+    ) -> None:
+        self.service = service
+        self.tokens = tokens
+        self.note = service.note
+        self.stopping = False
+        calls = Calls(service, most_bytes, seconds)
+        #: Calls without a model: path -> method -> (handler, scope). None: no token needed.
+        self.fixed: dict[str, dict[str, tuple[Handler, str | None]]] = {
+            "/v2": {"GET": (calls.server, "")},
+            "/v2/models": {"GET": (calls.models, "")},
+            "/v2/health/live": {"GET": (calls.live, None)},
+            "/v2/health/ready": {"GET": (calls.ready, None)},
+        }
+        #: Calls of a model: what follows its name -> method -> (handler, scope).
+        self.of_model: dict[str, dict[str, tuple[Handler, str | None]]] = {
+            "infer": {"POST": (calls.infer, "infer")},
+            "learn": {"POST": (calls.learn, "learn")},
+            "snapshot": {"POST": (calls.snapshot, "admin")},
+            "rollback": {"POST": (calls.rollback, "admin")},
+            "ready": {"GET": (calls.model_ready, "")},
+            "": {
+                "GET": (calls.model, ""),
+                "PUT": (calls.create, "admin"),
+                "DELETE": (calls.remove, "admin"),
+            },
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        began = perf_counter()
+        status = 0
+
+        async def watched(message: Any) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._handle(scope, receive, watched)
+        except ClientGone:
+            status = 499
+        except Refused as error:
+            await send_json(watched, {"error": str(error)}, error.status, error.headers)
+        except Exception as error:
+            self.note("failed", path=scope["path"], reason=repr(error)[:300])
+            if not status:
+                await send_json(watched, {"error": "the server failed; its log says why"}, 500)
+        finally:
+            self.finished(scope, status, perf_counter() - began)
+
+    def finished(self, scope: Scope, status: int, seconds: float) -> None:
+        """For metrics and logs."""
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        name: str | None = None
+        methods = self.fixed.get(path)
+        if methods is None and path.startswith(_PREFIX):
+            name, _, call = path[len(_PREFIX) :].partition("/")
+            methods = self.of_model.get(call) if name else None
+        found = None if methods is None else methods.get("GET" if method == "HEAD" else method)
+        scope["call"] = found and found[0].__name__
+        needed = "" if found is None else found[1]
+        if needed is not None:
+            self._authorise(scope, needed)
+        if methods is None:
+            raise Refused(404, "there is nothing here; /docs lists the calls")
+        if found is None:
+            allowed = ", ".join(methods)
+            raise Refused(405, f"the methods here are {allowed}", {"Allow": allowed})
+        if name is None:
+            await found[0](scope, receive, send)
+        else:
+            await found[0](scope, receive, send, name)
+
+    def _authorise(self, scope: Scope, needed: str) -> None:
+        kind, _, text = header(scope, b"authorization").decode("latin-1").partition(" ")
+        token = self.tokens.check(text.strip() if kind.lower() == "bearer" else "")
+        if token is None:
+            raise Refused(
+                401,
+                "a token is needed: Authorization: Bearer TOKEN (pronk serve token makes one)",
+                {"WWW-Authenticate": "Bearer"},
+            )
+        scope["token"] = token.id
+        if not token.may(needed):
+            raise Refused(403, f"this token does not have the scope {needed!r}")
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self.service.deliver = partial(_hand_over, asyncio.get_running_loop())
+                self.service.start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await asyncio.to_thread(self.service.stop)
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+
+def _hand_over(loop: asyncio.AbstractEventLoop, done: list[Any]) -> None:
+    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(resolve, done)

@@ -1,0 +1,146 @@
+"""Bodies of infer and learn: decoded, checked, and made into work for the threads.
+
+Each model has its own decoder, so that wrong types are found while the JSON is read. Where that
+fails, a second, slow look names the row and the column.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from pronk.serve.errors import Refused
+from pronk.serve.http.tensors import InputTensor, rows_of
+from pronk.serve.online import Online
+from pronk.serve.rows import Columns, check_labels
+from pronk.serve.worker import Work
+
+#: An id of a request: unique for its model.
+Id = Annotated[str, Meta(min_length=1, max_length=200)]
+Label = float | int | str | bool
+
+
+class Decoders:
+    """Of one model: a body of infer and one of learn."""
+
+    def __init__(self, columns: Columns) -> None:
+        row: Any = columns.row_type
+        body = msgspec.defstruct(
+            "Body",
+            [
+                ("id", Id | None, None),
+                ("row", row | UnsetType, UNSET),
+                ("rows", list.__class_getitem__(row) | UnsetType, UNSET),
+                ("inputs", list[InputTensor] | UnsetType, UNSET),
+                ("label", Label | UnsetType, UNSET),
+                ("labels", list[Label] | UnsetType, UNSET),
+                ("outputs", Any, None),
+                ("parameters", Any, None),
+            ],
+            forbid_unknown_fields=True,
+        )
+        self.body = msgspec.json.Decoder(body)
+
+
+def decoders(online: Online) -> Decoders:
+    """The decoders of a model, made once."""
+    found: Decoders | None = getattr(online, "decoders", None)
+    if found is None:
+        found = Decoders(online.columns)
+        online.decoders = found  # type: ignore[attr-defined]
+    return found
+
+
+def works(online: Online, body: bytes, lines: bool, learn: bool) -> list[Work]:
+    """What a body asks for; with ``lines`` each line is a request of its own."""
+    decoder = decoders(online).body
+    try:
+        bodies = decoder.decode_lines(body) if lines else [decoder.decode(body)]
+    except msgspec.ValidationError as error:
+        raise _explained(online.columns, body, lines, str(error)) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Refused(400, f"the body is not JSON: {error}"[:300]) from None
+    if not bodies:
+        raise Refused(422, "the body has no lines")
+    found = []
+    for number, given in enumerate(bodies):
+        try:
+            found.append(_work(online, given, learn))
+        except Refused as error:
+            if not lines:
+                raise
+            raise Refused(error.status, f"line {number}: {error}") from None
+    return found
+
+
+def _work(online: Online, given: Any, learn: bool) -> Work:
+    rows, labels = _content(online.columns, given)
+    if not learn:
+        if labels is not None:
+            raise Refused(422, "labels: infer takes none; POST them to learn")
+        if rows is None:
+            raise Refused(422, "rows, row or inputs must be given")
+        return Work(online, given.id, online.columns.pack(rows), None, len(rows))
+    if labels is None:
+        raise Refused(422, "label or labels must be given")
+    if rows is None:
+        if given.id is None:
+            raise Refused(422, "labels without rows need the id of an earlier prediction")
+        if not labels:
+            raise Refused(422, "labels: there must be at least one")
+        labels = check_labels(labels, len(labels), online.spec.task)
+        return Work(online, given.id, None, labels, len(labels))
+    packed = online.columns.pack(rows)
+    return Work(
+        online, given.id, packed, check_labels(labels, len(rows), online.spec.task), len(rows)
+    )
+
+
+def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
+    """Rows and labels from whichever form they came in."""
+    forms = [name for name in ("row", "rows", "inputs") if getattr(given, name) is not UNSET]
+    if len(forms) > 1:
+        raise Refused(422, f"{' and '.join(forms)} say the same: give one of them")
+    if given.label is not UNSET and given.labels is not UNSET:
+        raise Refused(422, "label and labels say the same: give one of them")
+    labels = None
+    if given.label is not UNSET:
+        labels = [given.label]
+    elif given.labels is not UNSET:
+        labels = given.labels
+    if not forms:
+        return None, labels
+    if forms[0] == "row":
+        return [given.row], labels
+    if forms[0] == "rows":
+        return given.rows, labels
+    rows, more = rows_of(given.inputs, columns)
+    if more is not None and labels is not None:
+        raise Refused(422, "labels are given twice, as a tensor and beside it")
+    columns.explain(rows)
+    if more is None:
+        more = labels
+    if not rows and more is not None:
+        return None, more
+    return rows, more
+
+
+def _explained(columns: Columns, body: bytes, lines: bool, message: str) -> Refused:
+    """The row and column of a body of wrong types, by name."""
+    try:
+        if not lines:
+            given = json.loads(body)
+            if isinstance(given, dict):
+                if "rows" in given:
+                    columns.explain(given["rows"])
+                if "row" in given:
+                    columns.explain([given["row"]])
+    except Refused as error:
+        return error
+    except (ValueError, RecursionError):
+        pass
+    return Refused(422, message[:300])

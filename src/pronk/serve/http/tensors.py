@@ -1,0 +1,84 @@
+"""Inputs of the Open Inference Protocol as rows: one tensor of all columns, or one a column."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from pronk.serve.errors import Refused
+from pronk.serve.rows import Columns
+
+#: Names of the tensor that holds labels.
+LABELS = ("label", "labels")
+_NUMBERS = {
+    "FP64", "FP32", "FP16", "INT64", "INT32", "INT16", "INT8",
+    "UINT64", "UINT32", "UINT16", "UINT8", "BOOL",
+}  # fmt: skip
+
+
+class InputTensor(msgspec.Struct):
+    """A tensor of a request."""
+
+    name: str
+    shape: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1, max_length=2)]
+    datatype: str
+    data: list[Any]
+    parameters: dict[str, Any] | None = None
+
+
+def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[list[Any], list[Any] | None]:
+    """Rows in the order of the columns, and the labels where a tensor has them."""
+    labels = None
+    features = []
+    for tensor in tensors:
+        if tensor.name in LABELS and tensor.name not in columns.places:
+            labels = [row[0] for row in _rows(tensor, width=1)]
+        else:
+            features.append(tensor)
+    if len(features) == 1 and features[0].name not in columns.places:
+        return _rows(features[0], len(columns.names)), labels
+    if not features:
+        return [], labels
+    given = {tensor.name: tensor for tensor in features}
+    for name in columns.names:
+        if name not in given:
+            raise Refused(422, f"inputs: there is no tensor for the column {name!r}")
+    unknown = [name for name in given if name not in columns.places]
+    if unknown or len(given) < len(features):
+        name = unknown[0] if unknown else "a column"
+        raise Refused(422, f"inputs: the tensor {name[:100]!r} is unknown or there twice")
+    parts = [_rows(given[name], width=1) for name in columns.names]
+    if len({len(part) for part in parts}) > 1:
+        raise Refused(422, "inputs: the tensors have different numbers of rows")
+    return [[part[i][0] for part in parts] for i in range(len(parts[0]))], labels
+
+
+def _rows(tensor: InputTensor, width: int) -> list[list[Any]]:
+    """A tensor of shape [rows], [rows, width], with nested or flat data."""
+    if tensor.datatype not in _NUMBERS and tensor.datatype != "BYTES":
+        raise Refused(422, f"inputs: datatype {tensor.datatype[:20]!r} is not known")
+    given = tensor.shape[1] if len(tensor.shape) == 2 else 1
+    if given != width:
+        raise Refused(
+            422, f"inputs: {tensor.name[:100]!r} has {given} columns, {width} are expected"
+        )
+    flat: list[Any] = []
+    for item in tensor.data:
+        if isinstance(item, list):
+            flat.extend(item)
+        else:
+            flat.append(item)
+    if len(flat) != tensor.shape[0] * width:
+        raise Refused(
+            422, f"inputs: {tensor.name[:100]!r} has {len(flat)} values for shape {tensor.shape}"
+        )
+    if tensor.datatype == "BOOL" and width == 1 and tensor.name in LABELS:
+        return [[value] for value in flat]
+    for value in flat:
+        if isinstance(value, list | dict):
+            raise Refused(422, f"inputs: {tensor.name[:100]!r} is nested too deep")
+    if tensor.datatype in _NUMBERS:
+        flat = [int(value) if isinstance(value, bool) else value for value in flat]
+    return [flat[i : i + width] for i in range(0, len(flat), width)]

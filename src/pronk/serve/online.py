@@ -1,0 +1,189 @@
+"""A model that is online: its learner, its scores, its version, and the one way it learns.
+
+Live requests and the replay of a journal go through the same `learn`, block by block, so that a
+replay gives the same bits.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.engines.default.calibration import at_coverage
+from pronk.estimators import storage
+from pronk.serve import answers, spec
+from pronk.serve.answers import Answer
+from pronk.serve.journal import LABEL, Entry, ModelRow
+from pronk.serve.rows import Columns, label_kind, unpack_labels
+from pronk.serve.scores import Scores
+
+Array = NDArray[np.float64]
+
+#: Rows learned at a stretch: predictions wait no longer than for these.
+PIECE = 1000
+#: What a learner raises about rows it does not take; it is then as it was.
+REFUSALS = (ValueError, TypeError, ArithmeticError)
+
+
+class Online:
+    """One model. Its lock is held while it learns a piece or predicts a request."""
+
+    def __init__(self, row: ModelRow) -> None:
+        self.number, self.name, self.created = row.number, row.name, row.created
+        self.spec = spec.read(row.spec)
+        self.columns = Columns(self.spec)
+        self.learner = spec.build(self.spec)
+        self.scores = Scores(self.spec.task)
+        self.version = row.start
+        self.snapshot = row.start  # the version of the last snapshot
+        self.rows_since_snapshot = 0
+        self.waiting = 0  # predictions whose label has not come
+        self.broken: str | None = None  # why it cannot be used
+        self.lock = threading.Lock()
+
+    @property
+    def fitted(self) -> bool:
+        return bool(self.learner.__sklearn_is_fitted__())
+
+    @property
+    def _inner(self) -> Any:
+        """The learner behind its preparation."""
+        return getattr(self.learner, "learner", self.learner)
+
+    @property
+    def label_kind(self) -> str | None:
+        """Of a classifier that has learned: text, number or boolean."""
+        if self.spec.task == "regression" or not self.fitted:
+            return None
+        return label_kind(self.learner.classes_[0].item())
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict(self, packed: bytes) -> Answer:
+        """The answer to rows now; changes nothing. Before the first label: 0, or no class."""
+        X = self.columns.matrix(packed)
+        with self.lock:
+            version = self.version
+            if not self.fitted:
+                nothing = 0.0 if self.spec.task == "regression" else None
+                return Answer(version, [nothing] * len(X))
+            P = self.learner.predict(X)
+            answer = Answer(version, P.tolist())
+            if hasattr(self.learner, "predict_interval"):
+                ends = self.learner.predict_interval(X, self.spec.coverage)
+                answer.lower, answer.upper = _ends(ends)
+            if hasattr(self._inner, "predict_proba"):
+                answer.probability = self.learner.predict_proba(X).tolist()
+                answer.classes = self.learner.classes_.tolist()
+        return answer
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn(self, entries: Sequence[Entry]) -> list[Answer]:
+        """Learn the entries of one block, in order; their answers.
+
+        Rows that the learner does not take are an answer with an error, and change nothing. Which
+        ones that are follows from the state alone, so a replay finds the same ones.
+        """
+        try:
+            found = self._learn_together(entries)
+        except REFUSALS as error:
+            if len(entries) == 1:
+                text = " ".join(str(error).split())
+                found = [Answer(entries[0].sequence, [], error=text)]
+            else:
+                found = [answer for entry in entries for answer in self.learn([entry])]
+        self.version = entries[-1].sequence
+        return found
+
+    def _learn_together(self, entries: Sequence[Entry]) -> list[Answer]:
+        parts = [self.columns.matrix(entry.rows or b"") for entry in entries]
+        X = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        labels = [label for entry in entries for label in unpack_labels(entry.labels or b"")]
+        y = np.array(labels, dtype=np.float64 if self.spec.task == "regression" else None)
+        before = copy.deepcopy(self.learner) if len(X) > PIECE else None
+        pieces = []
+        try:
+            for start in range(0, len(X), PIECE):
+                rows = slice(start, start + PIECE)
+                with self.lock:
+                    pieces.append(self._walk(X[rows], y[rows]))
+        except BaseException:
+            if before is not None:
+                with self.lock:
+                    self.learner = before
+            raise
+        self.rows_since_snapshot += len(X)
+        P = np.concatenate([piece[0] for piece in pieces])
+        ends = None if pieces[0][1] is None else np.concatenate([piece[1] for piece in pieces])
+        return self._answers(entries, y, P, ends)
+
+    def _walk(self, X: Array, y: NDArray[Any]) -> tuple[NDArray[Any], Any]:
+        """Predictions, and the intervals around them where the learner has intervals."""
+        P = np.asarray(self.learner.predict_then_learn(X, y))
+        if not hasattr(self._inner, "predict_interval"):
+            return P, None
+        half = at_coverage(self._inner._model.last_widths, self.spec.coverage)[:, 0]
+        return P, np.stack([P - half, P + half], axis=1)
+
+    def _answers(
+        self, entries: Sequence[Entry], y: NDArray[Any], P: NDArray[Any], ends: Array | None
+    ) -> list[Answer]:
+        """One answer an entry; a prediction that was given before its label stands as it was."""
+        given = P.astype(object) if P.dtype.kind != "f" else P.copy()
+        lower = upper = None
+        if ends is not None:
+            lower, upper = ends[:, 0].copy(), ends[:, 1].copy()
+        found, start = [], 0
+        for entry in entries:
+            rows = slice(start, start + entry.size)
+            start += entry.size
+            if entry.kind == LABEL and entry.answer is not None:
+                earlier = answers.unpack(entry.answer)
+                earlier.version = entry.sequence
+                given[rows] = earlier.prediction
+                if lower is not None and upper is not None:
+                    lower[rows] = np.nan if earlier.lower is None else earlier.lower
+                    upper[rows] = np.nan if earlier.upper is None else earlier.upper
+                found.append(earlier)
+                continue
+            answer = Answer(entry.sequence, P[rows].tolist())
+            if lower is not None and upper is not None:
+                answer.lower, answer.upper = _ends(np.stack([lower[rows], upper[rows]], axis=1))
+            found.append(answer)
+        self.scores.add(y, given, lower, upper)
+        return found
+
+    # -- keeping ---------------------------------------------------------------------------------
+
+    def tree(self) -> dict[str, Any]:
+        """Everything, for a snapshot."""
+        return {
+            "model": storage.learner_tree(self.learner) if self.fitted else None,
+            "scores": self.scores.to_state(),
+            "sequence": self.version,
+            "name": self.name,
+            "spec": spec.canonical(self.spec),
+        }
+
+    def restore(self, tree: dict[str, Any], path: Any) -> None:
+        """Go on from a snapshot."""
+        if tree["model"] is not None:
+            self.learner = storage.learner_from_tree(tree["model"], path)
+        self.scores.restore(tree["scores"])
+        self.version = self.snapshot = int(tree["sequence"])
+        self.rows_since_snapshot = 0
+
+
+def _ends(ends: Array) -> tuple[list[float | None], list[float | None]]:
+    finite = np.isfinite(ends)
+    values = np.where(finite, ends, 0.0).tolist()
+    known = finite.tolist()
+    lower = [value[0] if good[0] else None for value, good in zip(values, known, strict=True)]
+    upper = [value[1] if good[1] else None for value, good in zip(values, known, strict=True)]
+    return lower, upper

@@ -1,0 +1,184 @@
+"""Rows and labels on their way in: from JSON to what is kept and what is learned.
+
+A row is a list in the order of the columns or an object with their names. What is kept in the
+journal is what came: float64 numbers where all columns are numbers, msgpack where some are
+categories.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.serve.errors import Refused
+from pronk.serve.spec import Spec
+from pronk.streams.values import code
+
+Array = NDArray[np.float64]
+
+#: As the learners have it: larger values overflow when they are squared.
+LARGEST = 1e150
+_packer = msgspec.msgpack.Encoder()
+_unpack = msgspec.msgpack.decode
+
+
+class Columns:
+    """The columns of a model: checks rows, packs them for the journal, makes matrices of them."""
+
+    def __init__(self, spec: Spec) -> None:
+        columns = spec.column_list()
+        self.names = [column.name for column in columns]
+        self.places = {name: place for place, name in enumerate(self.names)}
+        self.categories = [column.kind == "category" for column in columns]
+        self.plain = not any(self.categories)
+        self.fills = spec.missing == "mean"
+        number = float | None if self.fills else float
+        value: Any = number if self.plain else float | str | bool | None
+        #: What msgspec checks a row against.
+        self.row_type: Any = list[value] | dict[str, value]
+
+    def pack(self, rows: Sequence[Any]) -> bytes:
+        """Rows as the journal keeps them; what cannot be learned is refused with row and column."""
+        if not rows:
+            raise Refused(422, "rows: there must be at least one")
+        rows = [self._ordered(row, i) for i, row in enumerate(rows)]
+        if not self.plain:
+            return self._pack_mixed(rows)
+        values = np.array(rows, dtype=np.float64)  # None becomes NaN
+        bad = ~(np.abs(values) <= LARGEST)
+        if self.fills:
+            bad &= ~np.isnan(values)
+        if bad.any():
+            row, column = (int(i) for i in np.argwhere(bad)[0])
+            self._complain(row, column, float(values[row, column]))
+        return values.tobytes()
+
+    def _ordered(self, row: Any, number: int) -> list[Any]:
+        if isinstance(row, dict):
+            if row.keys() != self.places.keys():
+                raise Refused(422, self._names_differ(row, number))
+            return [row[name] for name in self.names]
+        if len(row) != len(self.names):
+            raise Refused(
+                422, f"row {number} has {len(row)} values; the model has {len(self.names)} columns"
+            )
+        return list(row)
+
+    def _names_differ(self, row: dict[str, Any], number: int) -> str:
+        missing = [name for name in self.names if name not in row]
+        if missing:
+            return f"row {number} has no column {missing[0]!r} (null is a missing value)"
+        unknown = next(name for name in row if name not in self.places)
+        return f"row {number} has the unknown column {unknown[:100]!r}"
+
+    def _pack_mixed(self, rows: list[list[Any]]) -> bytes:
+        for number, row in enumerate(rows):
+            for place, value in enumerate(row):
+                if self.categories[place]:
+                    if not (value is None or isinstance(value, str | bool | int | float)):
+                        self._wrong_kind(number, place, "text", value)
+                elif value is None:
+                    if not self.fills:
+                        self._complain(number, place, math.nan)
+                elif isinstance(value, bool | str):
+                    self._wrong_kind(number, place, "a number", value)
+                elif not abs(value) <= LARGEST:
+                    self._complain(number, place, value)
+        return _packer.encode(rows)
+
+    def _complain(self, row: int, column: int, value: float) -> None:
+        name = self.names[column]
+        if value != value:
+            raise Refused(
+                422,
+                f"row {row}, column {name!r}: the value is missing; create the model with "
+                "missing=mean to have it filled in",
+            )
+        raise Refused(422, f"row {row}, column {name!r}: the number is too large; rescale it")
+
+    def _wrong_kind(self, row: int, column: int, wanted: str, value: Any) -> None:
+        got = type(value).__name__
+        name = self.names[column]
+        raise Refused(422, f"row {row}, column {name!r}: expected {wanted}, got {got}")
+
+    def matrix(self, packed: bytes) -> Array:
+        """Packed rows as the learner takes them."""
+        if self.plain:
+            return np.frombuffer(packed).reshape(-1, len(self.names)).copy()
+        rows = _unpack(packed)
+        out = np.empty((len(rows), len(self.names)))
+        for i, row in enumerate(rows):
+            for place, value in enumerate(row):
+                if value is None:
+                    out[i, place] = np.nan
+                elif self.categories[place]:
+                    out[i, place] = code(value if isinstance(value, str) else str(value))
+                else:
+                    out[i, place] = value
+        return out
+
+    def explain(self, rows: Any) -> None:
+        """Say which row and column of a body that msgspec refused is wrong, if one is."""
+        if not isinstance(rows, list):
+            raise Refused(422, "rows must be a list of rows")
+        for number, row in enumerate(rows):
+            if not isinstance(row, list | dict):
+                raise Refused(422, f"row {number} must be a list of values or an object")
+            for place, value in enumerate(self._ordered(row, number)):
+                if value is None and not (self.fills or self.categories[place]):
+                    self._complain(number, place, math.nan)
+                allowed = (str, bool, int, float) if self.categories[place] else (int, float)
+                if value is not None and type(value) not in allowed:
+                    wanted = "text" if self.categories[place] else "a number"
+                    self._wrong_kind(number, place, wanted, value)
+
+
+def check_labels(labels: Sequence[Any], count: int, task: str) -> list[Any]:
+    """Labels of a request: one a row, numbers or all of one kind."""
+    if len(labels) != count:
+        raise Refused(422, f"labels: there are {len(labels)} for {count} rows")
+    if task == "regression":
+        for row, value in enumerate(labels):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                got = type(value).__name__
+                raise Refused(422, f"row {row}, label: expected a number, got {got}")
+            if not abs(value) <= LARGEST:
+                raise Refused(422, f"row {row}, label: the number is too large; rescale it")
+        return [float(value) for value in labels]
+    found = [_class_label(value, row) for row, value in enumerate(labels)]
+    first = label_kind(found[0])
+    for row, value in enumerate(found):
+        if label_kind(value) != first:
+            raise Refused(422, f"row {row}, label: {label_kind(value)}, the ones before: {first}")
+    return found
+
+
+def _class_label(value: Any, row: int) -> Any:
+    if isinstance(value, str):
+        if len(value) > 1000:
+            raise Refused(422, f"row {row}, label: longer than 1,000 characters")
+        return value
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int | float) and abs(value) < 2**53 and float(value).is_integer():
+        return int(value)
+    raise Refused(422, f"row {row}, label: expected text, a whole number or a boolean of a class")
+
+
+def label_kind(value: Any) -> str:
+    """Text, number or boolean: the labels of one model are all of one kind."""
+    return "text" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
+
+
+def pack_labels(labels: list[Any]) -> bytes:
+    return _packer.encode(labels)
+
+
+def unpack_labels(packed: bytes) -> list[Any]:
+    found: list[Any] = _unpack(packed)
+    return found

@@ -1,0 +1,164 @@
+"""`pronk serve`: the folder, the first token, the server, until a signal comes."""
+
+from __future__ import annotations
+
+import socket
+import sqlite3
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from threadpoolctl import threadpool_limits
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from pronk.serve import logs
+from pronk.serve.http.app import App
+from pronk.serve.journal import JournalError
+from pronk.serve.lock import FolderInUse
+from pronk.serve.service import Service, Settings
+from pronk.serve.tokens import Tokens
+
+
+class ServeError(Exception):
+    """The server cannot start; the message says why."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line sets."""
+
+    folder: Path
+    host: str = "127.0.0.1"
+    port: int = 8765
+    certificate: Path | None = None
+    key: Path | None = None
+    most_bytes: int = 16_000_000
+    seconds: float = 30.0
+    settings: Settings = field(default_factory=Settings)
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """Closes connections on which no request begins in time: silent clients cost nothing."""
+
+    silence = 30.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._silent = self.loop.call_later(self.silence, self._close_silent)
+
+    def on_headers_complete(self) -> None:
+        self._silent.cancel()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._silent.cancel()
+        super().connection_lost(exc)
+
+    def _close_silent(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+class Server(uvicorn.Server):
+    """Ends with exit code 0 after a signal: everything was answered and kept."""
+
+    def __init__(self, config: uvicorn.Config, app: App) -> None:
+        super().__init__(config)
+        self._application = app
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        logs.note("stopping", signal=sig)
+        if self.should_exit:
+            self.force_exit = True
+        self.should_exit = True
+        self._application.stopping = True
+
+
+def open_service(options: Options) -> Service:
+    """The service of a folder; what stands in the way is one line."""
+    try:
+        options.folder.mkdir(parents=True, exist_ok=True)
+        return Service(options.folder, options.settings, logs.note)
+    except (FolderInUse, JournalError) as error:
+        raise ServeError(str(error)) from None
+    except sqlite3.Error as error:
+        raise ServeError(f"{options.folder}: the journal cannot be used: {error}") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise ServeError(f"{options.folder} cannot be used: {reason}") from None
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that the port is known before anything is said."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        found = socket.socket(family, socket.SOCK_STREAM)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(2048)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ServeError(f"{host}:{port} cannot be listened on: {reason}") from None
+    return found
+
+
+def run(options: Options) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    _many_files()
+    if (options.certificate is None) != (options.key is None):
+        raise ServeError("--tls-certificate and --tls-key go together")
+    for path in (options.certificate, options.key):
+        if path is not None and not path.is_file():
+            raise ServeError(f"{path} is not there")
+    service = open_service(options)
+    listening = listen(options.host, options.port)
+    tokens = Tokens(options.folder)
+    app = App(service, tokens, options.most_bytes, options.seconds)
+    config = uvicorn.Config(
+        app,
+        http=PatientProtocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=20,
+        ssl_certfile=options.certificate,
+        ssl_keyfile=options.key,
+    )
+    server = Server(config, app)
+    first = None if len(tokens) else tokens.add(("admin",), "first")
+    _greet(options, listening.getsockname()[1], first)
+    with threadpool_limits(1):
+        server.run(sockets=[listening])
+    logs.note("stopped")
+
+
+def _greet(options: Options, port: int, token: str | None) -> None:
+    scheme = "https" if options.certificate else "http"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"{scheme}://{host}:{port}"
+    if token is None:
+        print(f"page   {address}/", flush=True)
+        print("token  as before (pronk serve token makes more)", flush=True)
+    else:
+        print(f"page   {address}/#token={token}", flush=True)
+        print(f"token  {token}", flush=True)
+        print("       scope admin, shown this once; pronk serve token makes more", flush=True)
+
+
+def _many_files() -> None:
+    """As many open connections as the system lets this process have."""
+    if sys.platform == "win32":
+        return
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = hard if hard != resource.RLIM_INFINITY else max(soft, 65_536)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,148 @@
+"""What a model is: algorithm, task, parameters, columns, preparation; and its learner."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from pronk.estimators.registry import ALIASES, find, make
+from pronk.serve.errors import Refused
+from pronk.streams import Scaled
+
+#: A name is a file name, a label of metrics and a piece of an address: nothing that needs care.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+MOST_COLUMNS = 10_000
+DEFAULT_ALGORITHM = "online-kernel"
+
+Positive = Annotated[int, Meta(ge=1, le=MOST_COLUMNS)]
+
+
+class Column(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A column: its name, and whether its values are numbers or categories."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    kind: Literal["number", "category"] = "number"
+
+
+class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
+    """The body of a request that creates a model."""
+
+    columns: Annotated[list[Column | str], Meta(min_length=1, max_length=MOST_COLUMNS)] | Positive
+    task: Literal["regression", "classification"] = "regression"
+    algorithm: str = DEFAULT_ALGORITHM
+    parameters: dict[str, Any] = {}
+    scale: Literal["minmax", "standard", "robust", "none"] | None = None
+    missing: Literal["error", "mean"] = "error"
+    encoding: Literal["hash", "onehot"] = "hash"
+    slots: Annotated[int, Meta(ge=2, le=4096)] = 32
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    coverage: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.9
+
+    def column_list(self) -> list[Column]:
+        """The columns with names: x0, x1, .. where only their number was given."""
+        if isinstance(self.columns, int):
+            return [Column(f"x{i}") for i in range(self.columns)]
+        return [Column(column) if isinstance(column, str) else column for column in self.columns]
+
+
+def check_name(name: str) -> str:
+    """The name of a model, if it may be one."""
+    if not NAME.fullmatch(name) or ".." in name or name.endswith("."):
+        raise Refused(
+            422,
+            "a model's name has up to 64 letters, digits, '_', '-' and single '.', and starts with "
+            "a letter or digit",
+        )
+    return name
+
+
+def check(spec: Spec) -> Any:
+    """The learner of a spec, which has learned some made-up rows: whatever is wrong shows now."""
+    names = [column.name for column in spec.column_list()]
+    twice = {name for name in names if names.count(name) > 1} if len(names) < 1000 else set()
+    if twice or len(set(names)) < len(names):
+        raise Refused(422, f"columns: {min(twice or names)!r} is there twice")
+    twin = build(spec)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (64, len(names)))
+    y = X.sum(axis=1) if spec.task == "regression" else np.where(X[:, 0] > 0, 1, 0)
+    try:
+        twin.predict_then_learn(X, y)
+        twin.predict(X[:1])
+        if hasattr(twin, "predict_interval"):
+            twin.predict_interval(X[:1], spec.coverage)
+    except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
+        raise Refused(422, f"parameters: {' '.join(str(error).split())}") from None
+    return twin
+
+
+def build(spec: Spec) -> Any:
+    """A fresh learner behind what its columns need."""
+    return prepared(_learner(spec), spec)
+
+
+def prepared(learner: Any, spec: Spec) -> Any:
+    """A learner behind scaling, missing values and categories; itself where nothing is needed."""
+    own = find(spec.algorithm).name == DEFAULT_ALGORITHM
+    scale = spec.scale or ("none" if own else "minmax")
+    categorical = [i for i, c in enumerate(spec.column_list()) if c.kind == "category"]
+    if scale == "none" and spec.missing == "error" and not categorical:
+        return learner
+    return Scaled(
+        learner,
+        scale,
+        missing=spec.missing,
+        categorical=categorical,
+        slots=spec.slots,
+        encoding=spec.encoding,
+    )
+
+
+def _learner(spec: Spec) -> Any:
+    try:
+        algorithm = find(spec.algorithm)
+        learner = make(spec.algorithm, spec.task, random_state=spec.seed)
+    except ValueError as error:
+        raise Refused(422, f"algorithm: {error}") from None
+    given = dict(spec.parameters)
+    if "random_state" in given:
+        raise Refused(422, "parameters: random_state is given as seed")
+    if "kernel" in given:
+        _set(learner, algorithm.name, kernel=given.pop("kernel"))
+    for key, value in given.items():
+        known = learner.get_params()
+        name = key if key in known or f"kernel__{key}" not in known else f"kernel__{key}"
+        if name not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+            raise Refused(422, f"parameters: {algorithm.name} has no parameter {key!r}; {hint}")
+        _set(learner, algorithm.name, **{name: value})
+    return learner
+
+
+def _set(learner: Any, name: str, **params: Any) -> None:
+    ((key, value),) = params.items()
+    if key == "kernel" and not isinstance(value, str):
+        raise Refused(422, "parameters: kernel is the name of a kernel; its own go beside it")
+    if isinstance(value, list):
+        value = np.asarray(value, dtype=np.float64) if key == "dictionary" else value
+    try:
+        learner.set_params(**params)
+    except (ValueError, TypeError) as error:
+        raise Refused(422, f"parameters of {name}: {error}") from None
+
+
+def canonical(spec: Spec) -> str:
+    """The spec as it is kept: the same for the same model, whatever the order of the keys."""
+    found = msgspec.structs.replace(spec, algorithm=ALIASES.get(spec.algorithm, spec.algorithm))
+    return msgspec.json.encode(found, order="deterministic").decode()
+
+
+def read(text: str | bytes) -> Spec:
+    """A spec that `canonical` wrote."""
+    return msgspec.json.decode(text, type=Spec)

@@ -1,0 +1,115 @@
+"""Who may: tokens with scopes, stored as hashes, compared in constant time.
+
+A token is `pronk_ID_SECRET`; the file `tokens.json` has the hash of the secret (256 bits of chance:
+a plain SHA-256 is enough), the scopes and a name. The server reads the file again when it changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+NAME = "tokens.json"
+SCOPES = ("infer", "learn", "admin")
+_NOBODY = hashlib.sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True)
+class Token:
+    """What is known of a token; the secret is not."""
+
+    id: str
+    digest: str
+    scopes: tuple[str, ...]
+    name: str = ""
+    created: float = 0.0
+
+    def may(self, scope: str) -> bool:
+        """Whether the token has a scope; ``admin`` has all, no scope needs any token."""
+        return scope in self.scopes or "admin" in self.scopes or not scope
+
+
+class Tokens:
+    """The tokens of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / NAME
+        self._stamp: tuple[int, int] | None = None
+        self._checked = 0.0
+        self._tokens: dict[str, Token] = {}
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the file again if it changed."""
+        try:
+            status = self.path.stat()
+        except FileNotFoundError:
+            self._tokens, self._stamp = {}, None
+            return
+        stamp = (status.st_mtime_ns, status.st_size)
+        if stamp == self._stamp:
+            return
+        found = json.loads(self.path.read_text())
+        self._tokens = {
+            given["id"]: Token(**{**given, "scopes": tuple(given["scopes"])}) for given in found
+        }
+        self._stamp = stamp
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+    def list(self) -> list[Token]:
+        return list(self._tokens.values())
+
+    def add(self, scopes: tuple[str, ...], name: str = "") -> str:
+        """A new token, which is shown once."""
+        unknown = [scope for scope in scopes if scope not in SCOPES]
+        if unknown or not scopes:
+            raise ValueError(f"scopes are {', '.join(SCOPES)}; got {', '.join(unknown) or 'none'}")
+        self.refresh()
+        id, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
+        token = Token(id, _digest(secret), scopes, name, time.time())
+        self._save({**self._tokens, id: token})
+        return f"pronk_{id}_{secret}"
+
+    def revoke(self, id: str) -> bool:
+        """Take a token back; whether it was there."""
+        self.refresh()
+        left = {key: token for key, token in self._tokens.items() if key != id}
+        if len(left) == len(self._tokens):
+            return False
+        self._save(left)
+        return True
+
+    def check(self, text: str) -> Token | None:
+        """The token, if it is one; as long for any text of the same length."""
+        now = time.monotonic()
+        if now - self._checked > 1.0:
+            self._checked = now
+            self.refresh()
+        prefix, _, rest = text.partition("_")
+        id, _, secret = rest.partition("_")
+        token = self._tokens.get(id)
+        expected = _NOBODY if token is None else token.digest
+        good = hmac.compare_digest(_digest(secret), expected) and prefix == "pronk"
+        return token if good and token is not None else None
+
+    def _save(self, tokens: dict[str, Token]) -> None:
+        beside = self.path.with_suffix(f".{os.getpid()}")
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w") as file:
+            json.dump([asdict(token) for token in tokens.values()], file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, self.path)
+        self.refresh()
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,407 @@
+"""Two threads that do the work: one writes and learns, one predicts.
+
+The writer takes all that waits, writes one transaction, learns one block a model, then answers all.
+There is no timer: what comes while it works is the next group. The order is journal, learn, answer;
+a crash between any two is repaired by the journal.
+
+The reader predicts each request by itself (a prediction does not depend on what came with it) and
+waits for a model's lock no longer than for one piece of a block.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from time import perf_counter
+from typing import Any
+
+from pronk.serve import answers
+from pronk.serve.answers import Answer
+from pronk.serve.errors import Refused
+from pronk.serve.journal import LABEL, LEARN, PREDICT, Entry, Journal, JournalError
+from pronk.serve.online import REFUSALS, Online
+from pronk.serve.rows import check_labels, label_kind, pack_labels
+
+#: Rows that the writer takes at once. What waits beyond them is the next group.
+GROUP = 4000
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """A request on its way: rows without labels, with labels, or labels alone."""
+
+    model: Online
+    id: str | None
+    rows: bytes | None
+    labels: list[Any] | None
+    count: int
+    future: Any = None
+    outcome: Answer | Exception | None = None
+    entry: Entry | None = None
+    twin: Work | None = None  # the same request earlier in the same group
+
+    @property
+    def digest(self) -> bytes:
+        """Of the content: an id stands for one content."""
+        found = blake2b(self.rows or b"", digest_size=16)
+        if self.labels is not None:
+            found.update(pack_labels(self.labels))
+        return found.digest()
+
+
+@dataclass(slots=True, eq=False)
+class Order:
+    """Something that the writer does between two groups."""
+
+    call: Callable[[], Any]
+    future: Any = None
+    outcome: Any = None
+
+
+Item = Work | Order
+Deliver = Callable[[list[Any]], None]
+
+
+def resolve(done: list[Any]) -> None:
+    """Hand the outcomes over; who is gone is gone."""
+    for item in done:
+        future, outcome = item.future, item.outcome
+        if future is None or future.done():
+            continue
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+@dataclass
+class Figures:
+    """What the threads count."""
+
+    groups: int = 0
+    learned_rows: int = 0
+    predicted_rows: int = 0
+    refused: int = 0
+    commit_seconds: float = 0.0
+    learn_seconds: float = 0.0
+    largest_group: int = 0
+    repeated: int = 0
+
+
+class Queue:
+    """What waits, counted in rows; a full one refuses."""
+
+    def __init__(self, most_rows: int) -> None:
+        self.most_rows = most_rows
+        self.rows = 0
+        self.items: deque[Item] = deque()
+        self.changed = threading.Condition()
+        self.closed = False
+
+    def put(self, item: Item, *, room: bool = True) -> None:
+        count = item.count if isinstance(item, Work) else 0
+        with self.changed:
+            if self.closed:
+                raise Refused(503, "the server is stopping", {"Retry-After": "5"})
+            if room and count and self.rows and self.rows + count > self.most_rows:
+                raise Refused(429, "too many rows wait; try again", {"Retry-After": "1"})
+            self.rows += count
+            self.items.append(item)
+            self.changed.notify()
+
+    def take(self, most: int, timeout: float | None = None) -> list[Item] | None:
+        """All that waits, up to so many rows; None when it is closed and empty."""
+        with self.changed:
+            if not self.items and not self.closed:
+                self.changed.wait(timeout)
+            if not self.items:
+                return None if self.closed else []
+            taken: list[Item] = []
+            rows = 0
+            while self.items:
+                item = self.items[0]
+                count = item.count if isinstance(item, Work) else 0
+                if taken and (rows + count > most or isinstance(item, Order)):
+                    break
+                taken.append(self.items.popleft())
+                rows += count
+                if isinstance(item, Order):
+                    break
+            self.rows -= rows
+            return taken
+
+    def close(self) -> None:
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+
+
+@dataclass
+class Writer:
+    """The thread that writes the journal and learns."""
+
+    journal: Journal
+    queue: Queue
+    deliver: Deliver
+    figures: Figures
+    current: Callable[[str], Online]
+    idle: Callable[[], None]
+    note: Callable[..., None]
+    #: Answers of learned blocks that go with the next transaction.
+    unwritten: dict[tuple[int, int], list[Answer]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Until the queue is closed and empty."""
+        while True:
+            taken = self.queue.take(GROUP, timeout=1.0)
+            if taken is None:
+                return
+            if not taken:
+                self.idle()
+                continue
+            if isinstance(taken[0], Order):
+                self._obey(taken[0])
+                continue
+            self.group([item for item in taken if isinstance(item, Work)])
+            self.idle()
+
+    def _obey(self, order: Order) -> None:
+        try:
+            order.outcome = order.call()
+        except Exception as error:
+            order.outcome = error
+        self.deliver([order])
+
+    # -- one group: journal, learn, answer ---------------------------------------------------------
+
+    def group(self, works: list[Work]) -> None:
+        """Take a group through the three steps."""
+        admitted = self._admit(works)
+        if admitted and self._commit(admitted):
+            self._learn(admitted)
+        for work in works:
+            if work.twin is not None:
+                work.outcome = work.twin.outcome
+        self.figures.groups += 1
+        self.figures.refused += sum(isinstance(work.outcome, Refused) for work in works)
+        self.deliver(works)
+
+    def _admit(self, works: list[Work]) -> list[Work]:
+        """Those that go into the journal; the others have their outcome."""
+        admitted: list[Work] = []
+        seen: dict[tuple[int, str, bool], Work] = {}
+        kinds: dict[int, str] = {}
+        for work in works:
+            try:
+                if self._known(work, seen):
+                    continue
+                self._check(work, kinds)
+            except Exception as error:
+                work.outcome = error
+                continue
+            admitted.append(work)
+            if work.id is not None:
+                seen[work.model.number, work.id, work.labels is not None] = work
+        return admitted
+
+    def _known(self, work: Work, seen: dict[tuple[int, str, bool], Work]) -> bool:
+        """Whether this id was there before: then its answer is the stored one."""
+        work.model = self.current(work.model.name)  # it may have been rolled back or removed
+        if work.model.broken:
+            raise Refused(503, f"model {work.model.name!r} cannot be used: {work.model.broken}")
+        if work.id is None:
+            return False
+        number = work.model.number
+        twin = seen.get((number, work.id, work.labels is not None))
+        if twin is not None:
+            if work.labels is not None and work.rows is None and twin.labels is not None:
+                same = work.labels == twin.labels
+            else:
+                same = work.digest == twin.digest
+            if not same:
+                raise _other_content(work.id)
+            work.twin = twin
+            self.figures.repeated += 1
+            return True
+        kinds = (PREDICT,) if work.labels is None else (LEARN, LABEL)
+        entry = self.journal.find(number, work.id, kinds)
+        if entry is None:
+            if work.labels is None and self.journal.find(number, work.id, (LEARN,)):
+                raise _other_content(work.id)
+            return False
+        if work.labels is not None and work.rows is None:
+            same = pack_labels(work.labels) == entry.labels
+        elif entry.kind == LABEL:
+            same = work.rows == entry.rows and pack_labels(work.labels or []) == entry.labels
+        else:
+            same = work.digest == entry.digest
+        if not same:
+            raise _other_content(work.id)
+        work.outcome = self._stored(entry)
+        self.figures.repeated += 1
+        return True
+
+    def _stored(self, entry: Entry) -> Answer | Refused:
+        if entry.kind == PREDICT:
+            return answers.unpack(entry.answer or b"")
+        key = (entry.block or 0, entry.model)
+        found = self.unwritten.get(key)
+        if found is None:
+            found = answers.unpack_block(self.journal.answers(*key) or b"\x90")
+        for answer in found:
+            if answer.version == entry.sequence:
+                return _outcome(answer)
+        raise Refused(410, f"the answer to id {entry.id!r} is no longer kept; it was learned")
+
+    def _check(self, work: Work, kinds: dict[int, str]) -> None:
+        """What only the writer can check, in the order of the requests."""
+        model = work.model
+        if work.labels is None:
+            return
+        earlier = None
+        if work.id is not None:
+            earlier = self.journal.find(model.number, work.id, (PREDICT,))
+        if work.rows is None and earlier is None:
+            raise Refused(
+                404, f"no prediction with the id {work.id!r} is known, or it waited too long"
+            )
+        if earlier is not None:
+            if work.rows is not None and work.rows != earlier.rows:
+                raise _other_content(work.id or "")
+            work.labels = check_labels(work.labels, earlier.size, model.spec.task)
+            work.entry, work.count = earlier, earlier.size
+        if model.spec.task == "classification":
+            kind = label_kind(work.labels[0])
+            known = kinds.setdefault(model.number, model.label_kind or kind)
+            if kind != known:
+                raise Refused(422, f"row 0, label: {kind}, the model's labels so far: {known}")
+
+    def _commit(self, works: list[Work]) -> bool:
+        """Write the transaction; False if it was not taken, and then nothing was learned."""
+        sequence, now = self.journal.sequence, self.journal.now()
+        blocks: dict[int, int] = {}
+        entries, more = [], []
+        for work in works:
+            sequence += 1
+            number = work.model.number
+            earlier, answer, block, kind, rows = work.entry, None, None, PREDICT, work.rows
+            if work.labels is None:
+                try:
+                    found = work.model.predict(work.rows or b"")
+                except Exception as error:
+                    work.outcome = _refusal(error)
+                    continue
+                answer = answers.pack(found)
+                work.outcome = found
+            else:
+                block = blocks.setdefault(number, sequence)
+                kind = LEARN if earlier is None else LABEL
+                if earlier is not None:
+                    rows, answer = earlier.rows, earlier.answer
+                    more.append(
+                        (
+                            "UPDATE journal SET done = ? WHERE sequence = ?",
+                            (sequence, earlier.sequence),
+                        )
+                    )
+            labels = None if work.labels is None else pack_labels(work.labels)
+            work.entry = Entry(
+                sequence, number, work.id, kind, work.count, rows, labels,
+                work.digest if work.id is not None else None, block, answer, now,
+            )  # fmt: skip
+            entries.append(work.entry)
+        written = [(*key, answers.pack(found)) for key, found in self.unwritten.items()]
+        began = perf_counter()
+        try:
+            self.journal.write(entries, written, more)
+        except JournalError as error:
+            refusal = Refused(507, f"{error}; nothing was learned", {"Retry-After": "10"})
+            for work in works:
+                work.outcome, work.entry = refusal, None
+            self.note("journal failed", reason=str(error), requests=len(works))
+            return False
+        self.unwritten.clear()
+        self.figures.commit_seconds += perf_counter() - began
+        return True
+
+    def _learn(self, works: list[Work]) -> None:
+        began = perf_counter()
+        groups: dict[int, list[Work]] = {}
+        for work in works:
+            if work.entry is None:
+                continue
+            if work.entry.kind == PREDICT:
+                work.model.waiting += 1
+                self.figures.predicted_rows += work.count
+                continue
+            if work.entry.kind == LABEL:
+                work.model.waiting -= 1
+            groups.setdefault(work.model.number, []).append(work)
+        for group in groups.values():
+            self._learn_block(group)
+        self.figures.learn_seconds += perf_counter() - began
+
+    def _learn_block(self, works: list[Work]) -> None:
+        model = works[0].model
+        entries = [work.entry for work in works if work.entry is not None]
+        try:
+            found = model.learn(entries)
+        except Exception as error:  # no memory, say: the journal has it, a restart learns it
+            model.broken = f"learning failed ({type(error).__name__}); restart the server"
+            self.note("learning failed", model=model.name, reason=repr(error))
+            for work in works:
+                work.outcome = Refused(503, f"model {model.name!r}: {model.broken}")
+            return
+        self.unwritten[entries[0].block or 0, model.number] = found
+        rows = 0
+        for work, answer in zip(works, found, strict=True):
+            work.outcome = _outcome(answer)
+            rows += work.count
+        self.figures.learned_rows += rows
+        self.figures.largest_group = max(self.figures.largest_group, rows)
+
+
+def _outcome(answer: Answer) -> Answer | Refused:
+    return answer if answer.error is None else Refused(422, answer.error)
+
+
+def _refusal(error: Exception) -> Exception:
+    """Rows that a learner does not take are the client's matter; anything else is ours."""
+    if isinstance(error, REFUSALS):
+        return Refused(422, " ".join(str(error).split()))
+    return error
+
+
+def _other_content(id: str) -> Refused:
+    return Refused(422, f"id {id[:100]!r} was used before with other content")
+
+
+@dataclass
+class Reader:
+    """The thread that predicts what needs no journal."""
+
+    queue: Queue
+    deliver: Deliver
+    figures: Figures
+
+    def run(self) -> None:
+        while True:
+            taken = self.queue.take(GROUP)
+            if taken is None:
+                return
+            for work in taken:
+                assert isinstance(work, Work)
+                work.outcome = self._predict(work)
+                self.figures.predicted_rows += work.count
+            self.deliver(taken)
+
+    def _predict(self, work: Work) -> Any:
+        if work.model.broken:
+            return Refused(503, f"model {work.model.name!r} cannot be used: {work.model.broken}")
+        try:
+            return work.model.predict(work.rows or b"")
+        except Exception as error:
+            return _refusal(error)

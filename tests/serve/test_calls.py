@@ -1,0 +1,140 @@
+"""The calls over HTTP: what they do, and that the same id does nothing twice."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from serving import SMALL, Site
+
+import pronk
+
+
+def test_predictions_are_those_of_the_library_row_by_row(site: Site) -> None:
+    path = site.create("exact", parameters={"history": "projected", "budget": 10}, scale="none")
+    learner = pronk.make("pkawv-nystrom", history="projected", budget=10, random_state=0)
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    for row in X:
+        y = float(np.sin(row[0]))
+        reply = site.call("POST", f"{path}/learn", {"row": row.tolist(), "label": y})
+        assert reply.prediction == learner.predict_then_learn(row[None], [y]).tolist()
+    asked = site.call("POST", f"{path}/infer", {"rows": X.tolist()})
+    assert asked.prediction == learner.predict(X).tolist()
+    told = site.call("GET", path).json
+    assert told["rows"] == 12 and told["points"] == learner.size_
+    assert told["versions"] == [asked.json["model_version"]]
+
+
+def test_the_same_id_gives_the_stored_answer_and_learns_nothing(site: Site) -> None:
+    path = site.create("same")
+    body = {"id": "one", "rows": [[1, 2], {"b": 3, "a": 4}], "labels": [1, 2]}
+    first = site.call("POST", f"{path}/learn", body)
+    site.call("POST", f"{path}/learn", {"row": [5, 5], "label": 1})
+    again = site.call("POST", f"{path}/learn", {**body, "rows": [{"a": 1, "b": 2}, [4.0, 3.0]]})
+    assert first.status == again.status == 200 and first.body == again.body
+    assert site.call("GET", path).json["rows"] == 3
+    other = site.call("POST", f"{path}/learn", {**body, "labels": [1, 3]})
+    assert other.status == 422 and "other content" in other.error
+    assert site.call("POST", f"{path}/infer", {"id": "one", "row": [1, 2]}).status == 422
+
+
+def test_a_label_comes_later_and_scores_the_earlier_prediction(site: Site) -> None:
+    path = site.create("later")
+    early = site.call("POST", f"{path}/infer", {"id": "x", "row": [1, 2]})
+    assert early.prediction == [0.0]
+    assert site.call("GET", path).json["waiting"] == 1
+    for _ in range(5):
+        site.call("POST", f"{path}/learn", {"row": [1, 2], "label": 3})
+    assert site.call("POST", f"{path}/infer", {"id": "x", "row": [1, 2]}).body == early.body
+    done = site.call("POST", f"{path}/learn", {"id": "x", "label": 4})
+    assert done.prediction == [0.0]
+    before = site.call("GET", path).json
+    assert before["waiting"] == 0 and before["rows"] == 6
+    assert site.call("POST", f"{path}/learn", {"id": "x", "label": 4}).body == done.body
+    assert site.call("POST", f"{path}/learn", {"id": "x", "label": 5}).status == 422
+    assert site.call("POST", f"{path}/learn", {"id": "y", "label": 5}).status == 404
+    assert site.call("GET", path).json | {"bytes": 0} == before | {"bytes": 0}
+
+
+def test_lines_are_requests_of_their_own(site: Site) -> None:
+    path = site.create("lines")
+    lines = [
+        {"id": "1", "row": [1, 2], "label": 3},
+        {"id": "none", "label": 3},
+        {"row": [2, 2], "label": 4},
+    ]
+    kind = {"Content-Type": "application/x-ndjson"}
+    body = "\n".join(json.dumps(line) for line in lines)
+    reply = site.call("POST", f"{path}/learn", body, headers=kind)
+    assert reply.headers["content-type"] == "application/x-ndjson"
+    first, second, third = reply.lines
+    assert first["id"] == "1" and first["outputs"][0]["data"] == [0.0]
+    assert second == {"id": "none", "status": 404, "error": second["error"]}
+    assert third["model_version"] > first["model_version"]
+    assert site.call("GET", path).json["rows"] == 2
+    bad = site.call("POST", f"{path}/learn", body + '\n{"row": [1]', headers=kind)
+    assert bad.status == 400 and site.call("GET", path).json["rows"] == 2
+
+
+def test_tensors_of_the_open_inference_protocol(site: Site) -> None:
+    path = site.create("tensors")
+    whole = [{"name": "x", "shape": [2, 2], "datatype": "FP64", "data": [1, 2, 3, 4]}]
+    label = {"name": "label", "shape": [2], "datatype": "FP64", "data": [1, 2]}
+    assert site.call("POST", f"{path}/learn", {"inputs": [*whole, label]}).status == 200
+    columns = [
+        {"name": "b", "shape": [2, 1], "datatype": "FP32", "data": [[2], [4]]},
+        {"name": "a", "shape": [2], "datatype": "INT64", "data": [1, 3]},
+    ]
+    one = site.call("POST", f"{path}/infer", {"inputs": whole}).prediction
+    two = site.call("POST", f"{path}/infer", {"inputs": columns}).prediction
+    rows = site.call("POST", f"{path}/infer", {"rows": [[1, 2], [3, 4]]}).prediction
+    assert one == two == rows
+
+
+def test_a_classifier_answers_labels_and_probabilities(site: Site) -> None:
+    path = site.create("classes", task="classification", algorithm="online-kernel", parameters={})
+    assert site.call("POST", f"{path}/infer", {"row": [1, 2]}).prediction == [None]
+    rows = np.random.default_rng(1).normal(size=(60, 2))
+    labels = ["up" if row[0] > 0 else "down" for row in rows]
+    learned = site.call("POST", f"{path}/learn", {"rows": rows.tolist(), "labels": labels})
+    assert learned.status == 200, learned.body
+    reply = site.call("POST", f"{path}/infer", {"rows": [[2, 0], [-2, 0]]}).json
+    prediction, probability = reply["outputs"]
+    assert prediction["data"] == ["up", "down"] and prediction["datatype"] == "BYTES"
+    assert probability["shape"] == [2, 2]
+    assert probability["parameters"]["classes"] == ["down", "up"]
+    wrong = site.call("POST", f"{path}/learn", {"row": [1, 2], "label": 5})
+    assert wrong.status == 422 and "text" in wrong.error
+
+
+def test_intervals_stand_beside_predictions(site: Site) -> None:
+    path = site.create("intervals", algorithm="online-kernel", parameters={"budget": 20})
+    X = np.random.default_rng(2).normal(size=(200, 2))
+    body = {"rows": X.tolist(), "labels": X.sum(axis=1).tolist()}
+    learned = site.call("POST", f"{path}/learn", body).json
+    assert [output["name"] for output in learned["outputs"]] == ["prediction", "lower", "upper"]
+    asked = site.call("POST", f"{path}/infer", {"row": [0, 0]}).json
+    prediction, lower, upper = (output["data"][0] for output in asked["outputs"])
+    assert lower < prediction < upper
+    assert 0.5 < site.call("GET", path).json["metrics"]["coverage"] <= 1.0
+
+
+def test_models_are_made_once_listed_kept_and_removed(site: Site) -> None:
+    path = site.create("kept")
+    spec = {"columns": ["a", "b"], **SMALL}
+    assert site.call("PUT", path, spec).status == 200
+    assert site.call("PUT", path, {**spec, "seed": 7}).status == 409
+    assert site.call("PUT", "/v2/models/KEPT", spec).status == 409
+    names = [model["name"] for model in site.call("GET", "/v2/models").json["models"]]
+    assert "kept" in names
+    site.call("POST", f"{path}/learn", {"row": [1, 2], "label": 3})
+    version = site.call("POST", f"{path}/snapshot").json["model_version"]
+    kept = site.folder / f"kept-{version}.pronk"
+    assert pronk.load(kept).n_seen_ == 1
+    site.call("POST", f"{path}/learn", {"row": [1, 2], "label": 3})
+    back = site.call("POST", f"{path}/rollback", {"version": version})
+    assert back.status == 200 and back.json["model_version"] == version
+    assert site.call("GET", path).json["rows"] == 1
+    assert site.call("DELETE", path).status == 200
+    assert site.call("GET", path).status == 404 and not kept.exists()
+    assert site.call("PUT", path, spec).status == 201
