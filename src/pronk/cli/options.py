@@ -104,9 +104,9 @@ Query = Annotated[
 
 def _use_threads(context: typer.Context, n: int | None) -> None:
     """Set the number for the time of the command."""
-    from pronk.parts.threads import limited, set_threads
-
     if n is not None:
+        from pronk.parts.threads import limited, set_threads
+
         context.call_on_close(lambda before=limited.wanted: set_threads(before))
         set_threads(n or None)
 
