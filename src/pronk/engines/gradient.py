@@ -15,7 +15,7 @@ descent on a growing set of points and goes on in their span when the set is ful
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numba import njit
@@ -25,6 +25,7 @@ from scipy.linalg import eigh
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.losses import Loss, slope
+from pronk.parts.state import Numbers, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -99,7 +100,7 @@ def expansion_rows(
     return t
 
 
-class Gradient:
+class Gradient(Stateful):
     """Online gradient descent in fixed features; any number of outputs."""
 
     points: Array | None = None
@@ -133,14 +134,13 @@ class Gradient:
         """New outputs, each plus or minus an old one: valid because the losses are odd."""
         self._W = np.ascontiguousarray(matrix.T @ self._W)
 
-    def to_state(self) -> dict[str, Any]:
-        return {"W": self._W.copy()}
+    STATE = (Numbers("W", ("outputs", "features")),)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._W = np.array(state["W"])
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": len(self._W), "features": self.embedding.size}
 
 
-class NystromGradient:
+class NystromGradient(Stateful):
     """Kernel gradient descent up to ``budget`` points, then gradient descent in their span.
 
     With K = V D V' over the points and the ``rank`` largest eigenvalues kept, z(x) = D^-1/2 V' k(x)
@@ -222,17 +222,20 @@ class NystromGradient:
         """The model of the opposite targets."""
         self._a, self._w = -self._a, -self._w
 
-    def to_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {
-            "points": self._points.to_state(),
-            "a": self._a.copy(),
-            "w": self._w.copy(),
-        }
-        if self._T is not None:
-            state["T"] = self._T.copy()
-        return state
+    STATE = (
+        Rows("points", ("points", "columns")),
+        Numbers("a", ("expanded",), kept=True),
+        Numbers("w", (1, "span")),
+        Numbers("T", ("points", "span"), kept=True, optional=True),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._points = GrowingRows.from_state(state["points"])
-        self._a, self._w = np.array(state["a"]), np.array(state["w"])
-        self._T = np.array(state["T"]) if "T" in state else None
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self._points.columns}
+
+    def _restored(self, sizes: Sizes) -> None:
+        full = self._T is not None
+        require(full == (sizes["points"] >= self.budget), "points do not fit the budget")
+        require(sizes["points"] <= self.budget, "points are more than the budget")
+        expected = (0, sizes["span"]) if full else (sizes["points"], 0)
+        require((sizes["expanded"], sizes["span"]) == expected, "a does not fit the points")
+        require(sizes["span"] <= self.rank, "w is longer than the rank")

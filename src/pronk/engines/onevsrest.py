@@ -13,6 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.parts.state import Parts, Sizes, Stateful, require
+
 Array = NDArray[np.float64]
 
 
@@ -26,9 +28,11 @@ class Signed(Protocol):
     def negate(self) -> None: ...
     def to_state(self) -> dict[str, Any]: ...
     def restore(self, state: dict[str, Any]) -> None: ...
+    def mark(self) -> Any: ...
+    def undo(self, mark: Any) -> None: ...
 
 
-class OneVsRest:
+class OneVsRest(Stateful):
     """One model an output; ``make`` builds a new one.
 
     ``same_points`` says that all outputs hold the same points, so that they are told once.
@@ -60,12 +64,17 @@ class OneVsRest:
     def remap(self, matrix: Array) -> None:
         self.models = remapped(self.models, matrix)
 
-    def to_state(self) -> dict[str, Any]:
-        return {str(o): model.to_state() for o, model in enumerate(self.models)}
+    STATE = (Parts("models", "models"),)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for o, model in enumerate(self.models):
-            model.restore(state[str(o)])
+    def to_state(self) -> dict[str, Any]:
+        """The models by number."""
+        return {str(o): state for o, state in enumerate(super().to_state()["models"])}
+
+    def _take(self, state: Any) -> Sizes:
+        require(isinstance(state, dict), "the state is not a table")
+        numbers = [str(o) for o in range(len(self.models))]
+        require(sorted(state) == sorted(numbers), f"there are not {len(numbers)} outputs")
+        return super()._take({"models": [state[o] for o in numbers]})
 
 
 def remapped(models: Sequence[Any], matrix: Array) -> list[Any]:

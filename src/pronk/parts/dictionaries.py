@@ -7,7 +7,7 @@ are handed back, because the learner needs the same ones.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
+from pronk.parts.state import Field, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
 
-class Dictionary:
+class Dictionary(Stateful):
     """The accepted points and the rule that accepts them; at most ``budget`` points."""
 
     def __init__(self, kernel: Kernel, columns: int, budget: int | None = None) -> None:
@@ -49,11 +50,14 @@ class Dictionary:
         self._points.append(X[row : row + 1])
         return self.kernel(X[row:], X[row : row + 1])[:, 0]
 
-    def to_state(self) -> dict[str, Any]:
-        return {"points": self._points.to_state()}
+    STATE: ClassVar[tuple[Field, ...]] = (Rows("points", ("points", "columns")),)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._points = GrowingRows.from_state(state["points"])
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self._points.columns}
+
+    def _restored(self, sizes: Sizes) -> None:
+        room = self.budget is None or sizes["points"] <= self.budget
+        require(room, "points are more than the budget")
 
 
 def _with_columns(K: Array, rows: list[int], columns: list[Array]) -> Array:
@@ -94,12 +98,7 @@ class UniformRows(Dictionary):
         rows = [int(row) for row in drawn]
         return rows, _with_columns(K, rows, [self._accept(X, row) for row in rows])
 
-    def to_state(self) -> dict[str, Any]:
-        return {**super().to_state(), "uniforms": self._uniforms.to_state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self._uniforms = Uniforms.from_state(state["uniforms"])
+    STATE = (*Dictionary.STATE, Part("uniforms"))
 
 
 class KORS(Dictionary):
@@ -199,16 +198,9 @@ class KORS(Dictionary):
         self._scales.append(np.array([[scale]]))
         return np.asarray((scale * column - W @ solved) / pivot)
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            **super().to_state(),
-            "uniforms": self._uniforms.to_state(),
-            "factor": self._factor.to_state(),
-            "scales": self._scales.to_state(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self._uniforms = Uniforms.from_state(state["uniforms"])
-        self._factor = GrowingCholesky.from_state(state["factor"])
-        self._scales = GrowingRows.from_state(state["scales"])
+    STATE = (
+        *Dictionary.STATE,
+        Part("uniforms"),
+        Part("factor", sizes={"size": "points"}),
+        Rows("scales", ("points", 1), low=0.0),
+    )

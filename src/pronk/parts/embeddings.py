@@ -14,6 +14,7 @@ from pronk.parts.elementary import cos_sin, exp_scalar
 from pronk.parts.kernels import Gaussian, Kernel, Laplacian, Matern
 from pronk.parts.linalg import GrowingCholesky, Workspace
 from pronk.parts.randomness import FREQUENCIES, generator
+from pronk.parts.state import Count, Numbers, Part, Stateful
 
 Array = NDArray[np.float64]
 
@@ -154,7 +155,7 @@ def _orthogonal(normal: Array, rng: np.random.Generator) -> Array:
     return np.asarray(np.hstack(directions) * np.sqrt(rng.chisquare(d, n)))
 
 
-class Nystrom:
+class Nystrom(Stateful):
     """The span of a growing set of points, in Cholesky coordinates.
 
     phi(x) = L^-1 k_I(x) with L L' = K_II, so phi(x)'phi(z) is the kernel projected on the span.
@@ -194,17 +195,31 @@ class Nystrom:
         self._used.append(self.points - 1)
         return float(self._factor.append(phi[:, None], np.array([[diagonal]]))[0, 0])
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "factor": self._factor.to_state(),
-            "used": np.array(self._used, dtype=np.int64),
-            "points": self.points,
-        }
+    STATE = (
+        Count("points", "points", size="points"),
+        Part("factor", sizes={"size": "size"}),
+        Numbers(
+            "used", ("size",), "used", whole=True, low=0, high="points", structure="increasing"
+        ),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._factor = GrowingCholesky.from_state(state["factor"])
-        self._used = [int(i) for i in state["used"]]
-        self.points = state["points"]
+    @property
+    def used(self) -> NDArray[np.int64]:
+        """Which of the points have a coordinate."""
+        return np.array(self._used, dtype=np.int64)
+
+    @used.setter
+    def used(self, places: NDArray[np.int64]) -> None:
+        self._used = places.tolist()
+
+    def mark(self) -> Any:
+        """Points are added at the end, so their numbers are enough."""
+        return self.points, self._used, len(self._used), self._factor, self._factor.mark()
+
+    def undo(self, mark: Any) -> None:
+        self.points, used, count, self._factor, held = mark
+        self._used = used[:count]
+        self._factor.undo(held)
 
 
 def extend(Phi: Array, column: Array, phi: Array, pivot: float) -> Array:

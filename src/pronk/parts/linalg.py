@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
+from pronk.parts.state import Numbers, Real, Sizes, Stateful, require
+
 Array = NDArray[np.float64]
 
 #: Rows of a growing factor that are solved by one triangular call; the rest is matrix products.
@@ -154,8 +156,16 @@ class GrowingRows:
         rows.append(values)
         return rows
 
+    def mark(self, *, copy: bool = False) -> tuple[Array, int]:
+        """The rows so far; a copy of them only where they are written to in place."""
+        return self._rows.copy() if copy else self._rows, self.size
 
-class GrowingCholesky:
+    def undo(self, mark: tuple[Array, int]) -> None:
+        """Go back to the rows of a mark."""
+        self._rows, self.size = mark
+
+
+class GrowingCholesky(Stateful):
     """The lower factor of a symmetric matrix M that grows by rows and columns.
 
     ``floor`` bounds every squared pivot from below. For M = K + floor*I with K positive
@@ -235,16 +245,39 @@ class GrowingCholesky:
         """log det M."""
         return 2.0 * float(np.log(np.diag(self._factor)[: self.size]).sum())
 
-    def to_state(self) -> dict[str, Any]:
-        return {"factor": self._factor[: self.size, : self.size].copy(), "floor": self.floor}
+    STATE = (
+        Numbers("factor", ("size", "size"), "used", structure="lower"),
+        Real("floor", "floor", low=0.0, fixed=True),
+    )
+
+    @property
+    def used(self) -> Array:
+        """The factor without the room to grow."""
+        return self._factor[: self.size, : self.size]
+
+    @used.setter
+    def used(self, factor: Array) -> None:
+        self._factor = factor
+        self.size = len(factor)
+        self._refresh(0)
+
+    def _restored(self, sizes: Sizes) -> None:
+        # Squared pivots are at least the floor, up to rounding of the square root.
+        least = np.diagonal(self.used).min(initial=np.inf)
+        require(least * least >= self.floor * (1.0 - 1e-12), "factor has a pivot below its floor")
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> GrowingCholesky:
         grown = cls(state["floor"])
-        grown._factor = np.ascontiguousarray(state["factor"])
-        grown.size = len(grown._factor)
-        grown._refresh(0)
+        grown.restore(state)
         return grown
+
+    def mark(self) -> Any:
+        """Rows are appended, never changed, so the length is enough."""
+        return self._factor, self.size, list(self._diagonal_blocks)
+
+    def undo(self, mark: Any) -> None:
+        self._factor, self.size, self._diagonal_blocks = mark
 
 
 def _floored_cholesky(A: Array, floor: float) -> Array:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.parts.state import Count, Sizes, Stateful
+
 #: The streams of a seed, one for each use.
 KORS_COINS, FREQUENCIES, REMOVALS = 0, 2, 3
 
@@ -38,7 +40,7 @@ def make_seed(random_state: int | np.random.Generator | None) -> int:
     return int(random_state)
 
 
-class Uniforms:
+class Uniforms(Stateful):
     """One uniform a row, in stream order, whatever the blocks."""
 
     def __init__(self, seed: int, stream: int, count: int = 0) -> None:
@@ -52,9 +54,22 @@ class Uniforms:
         self.count += n
         return self._generator.random(n)
 
-    def to_state(self) -> dict[str, Any]:
-        return {"seed": self.seed, "stream": self.stream, "count": self.count}
+    STATE = (
+        Count("seed", "seed", fixed=True),
+        Count("stream", "stream", fixed=True),
+        Count("count", "count"),
+    )
+
+    def _restored(self, sizes: Sizes) -> None:
+        self._generator.bit_generator.advance(self.count)  # type: ignore[attr-defined]
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Uniforms:
-        return cls(state["seed"], state["stream"], state["count"])
+        uniforms = cls(state["seed"], state["stream"])
+        uniforms.restore(state)
+        return uniforms
+
+    def undo(self, mark: Any) -> None:
+        drawn = self.count
+        super().undo(mark)
+        self._generator.bit_generator.advance(self.count - drawn)  # type: ignore[attr-defined]

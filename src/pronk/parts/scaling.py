@@ -15,10 +15,10 @@ unit may still be chosen when it first changes: that first step counts as 1.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
+
+from pronk.parts.state import Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ _ROUNDING = 1e-12
 _LATE_REACH = 1.5
 
 
-class FixedScale:
+class FixedScale(Stateful):
     """The scales of some first rows; multiplying a column by a number changes nothing."""
 
     def __init__(self, rows: Array) -> None:
@@ -64,14 +64,16 @@ class FixedScale:
             Z[:, j] = np.where(np.abs(step) > _ROUNDING * np.abs(X[:, j]), np.sign(step), 0.0)
         return np.ascontiguousarray(Z)
 
-    _ARRAYS = ("centre", "width", "unit", "low", "high")
+    STATE = (
+        Numbers("centre", ("columns",), "centre"),
+        Numbers("width", ("columns",), "width", low=0.0),
+        Numbers("unit", ("columns",), "unit", low=0.0),
+        Numbers("low", ("columns",), "low"),
+        Numbers("high", ("columns",), "high"),
+    )
 
-    def to_state(self) -> dict[str, Any]:
-        return {name: getattr(self, name).copy() for name in self._ARRAYS}
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": len(self.centre)}
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> FixedScale:
-        scale = cls.__new__(cls)
-        for name in cls._ARRAYS:
-            setattr(scale, name, np.array(state[name]))
-        return scale
+    def _restored(self, sizes: Sizes) -> None:
+        require((self.low <= self.high).all(), "low is above high")

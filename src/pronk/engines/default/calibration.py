@@ -23,6 +23,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pronk.engines.default.mixture import live_outputs, note_signs, remapped_signs
+from pronk.parts.state import Numbers, Stateful
 
 Array = NDArray[np.float64]
 
@@ -59,7 +60,7 @@ def follow_errors(
                 widths[c, o] += step * (missed - (1.0 - coverages[c]))
 
 
-class Intervals:
+class Intervals(Stateful):
     """Half-widths for every coverage and output, and the size of recent errors."""
 
     def __init__(self, outputs: int) -> None:
@@ -83,17 +84,11 @@ class Intervals:
         """The present half-width for a coverage, one an output."""
         return at_coverage(np.maximum(self._widths, 0.0)[None], coverage)[0]
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "counter": self._counter.copy(),
-            "squares": self._squares.copy(),
-            "widths": self._widths.copy(),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._counter = np.array(state["counter"])
-        self._squares = np.array(state["squares"])
-        self._widths = np.array(state["widths"])
+    STATE = (
+        Numbers("counter", (1,), low=0.0, whole="float"),
+        Numbers("squares", (2, "outputs"), low=0.0),
+        Numbers("widths", (len(COVERAGES), "outputs")),
+    )
 
 
 def at_coverage(widths: Array, coverage: float) -> Array:
@@ -137,7 +132,7 @@ def probabilities_at(margins: Array, factor: Any) -> Array:
     return np.asarray(1.0 / (1.0 + np.exp(-2.0 * factor * np.arctanh(SUREST * margins))))
 
 
-class Temperature:
+class Temperature(Stateful):
     """The factor of the log odds; starts at 1 with the weight of some twenty rows."""
 
     def __init__(self, outputs: int) -> None:
@@ -157,9 +152,10 @@ class Temperature:
     def remap(self, matrix: Array) -> None:
         self._seen = remapped_signs(self._seen, matrix)
 
-    def to_state(self) -> dict[str, Any]:
-        return {"seen": self._seen.copy(), "temperature": self._temperature.copy()}
+    STATE = (
+        Numbers("seen", (2, "outputs"), low=0.0, high=1.0),
+        Numbers("temperature", (2,), low=0.1),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._seen = np.array(state["seen"])
-        self._temperature = np.array(state["temperature"])
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": self._seen.shape[1]}

@@ -20,6 +20,17 @@ from pronk.engines.newton.learner import Squared
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
+from pronk.parts.state import (
+    Count,
+    Field,
+    Part,
+    Places,
+    Rows,
+    Sizes,
+    Stateful,
+    require,
+    take_part,
+)
 
 Array = NDArray[np.float64]
 
@@ -40,7 +51,38 @@ def cap(rows: int, budget: int) -> int:
     return min(budget, rows // 2, int(8.0 * np.sqrt(rows)))
 
 
-class Experts:
+class Groups(Field):
+    """The groups that are left, in their order; a group is known by its factor."""
+
+    def give(self, owner: Any) -> Any:
+        return [group.to_state() for group in getattr(owner, self.attribute)]
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        require(isinstance(value, list), f"{self.name} are not a list")
+        fresh, taken = list(getattr(owner, self.attribute)), []
+        for i, saved in enumerate(value):
+            require(isinstance(saved, dict), f"{self.name}/{i} is not a table")
+            found = [group for group in fresh if group.factor == saved.get("factor")]
+            require(found, f"{self.name}/{i} has a factor that no setting has")
+            group = found[0]
+            fresh.remove(group)
+            points = take_part(group, saved, f"{self.name}/{i}")["points"]
+            require(points <= sizes["points"], f"{self.name}/{i} has more points than there are")
+            taken.append(group)
+        return taken
+
+    def mark(self, owner: Any) -> Any:
+        groups = getattr(owner, self.attribute)
+        return list(groups), [group.mark() for group in groups]
+
+    def undo(self, owner: Any, mark: Any) -> None:
+        groups, held = mark
+        for group, state in zip(groups, held, strict=True):
+            group.undo(state)
+        setattr(owner, self.attribute, groups)
+
+
+class Experts(Stateful):
     """All awake experts on one dictionary, from calibrated scales on."""
 
     def __init__(
@@ -261,38 +303,29 @@ class Experts:
 
     # -- state ------------------------------------------------------------------------------
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "awake": list(self._awake),
-            "groups": [
-                {
-                    "factor": group.factor,
-                    "nystrom": group.nystrom.to_state(),
-                    "learners": {str(i): m.to_state() for i, m in group.learners.items()},
-                }
-                for group in self._groups
-            ],
-            "mixture": self.mixture.to_state(),
-            "points": self._points.to_state(),
-            "uniforms": self._uniforms.to_state(),
-            "waiting": self._waiting.to_state(),
-            "rows": self._rows,
-        }
+    STATE = (
+        Places("awake", high="settings"),
+        Rows("points", ("points", "columns")),
+        Groups("groups"),
+        Part("mixture", "mixture", sizes={"experts": "experts"}),
+        Part("uniforms"),
+        Rows("waiting", ("waiting", "wide")),
+        Count("rows"),
+    )
+    DERIVED = ("outputs", "_reference")
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._awake = list(state["awake"])
-        groups = {group.factor: group for group in self._groups}
-        self._groups = []
-        for saved in state["groups"]:
-            group = groups[saved["factor"]]
-            group.nystrom.restore(saved["nystrom"])
-            group.learners = {int(i): group.learners[int(i)] for i in saved["learners"]}
-            for i, learner in group.learners.items():
-                learner.restore(saved["learners"][str(i)])
-            self._groups.append(group)
+    def _sizes(self) -> dict[str, int]:
+        columns = self._points.columns
+        return {"settings": len(self.settings), "columns": columns, "wide": columns + 1}
+
+    def _restored(self, sizes: Sizes) -> None:
+        numbers = sorted(i for group in self._groups for i in group.learners)
+        require(numbers == self._awake, "awake is not what the groups hold")
+        require(sizes["experts"] == len(numbers), "mixture has another number of experts")
+        stable = any(self.settings[i].window is None for i in numbers)
+        require(stable, "awake has no expert that does not forget")
+        require(sizes["points"] <= self.budget, "points are more than the budget")
         self._set_limits()
-        self.mixture.restore(state["mixture"])
-        self._points = GrowingRows.from_state(state["points"])
-        self._uniforms = Uniforms.from_state(state["uniforms"])
-        self._waiting = GrowingRows.from_state(state["waiting"])
-        self._rows = state["rows"]
+        for group in self._groups:
+            largest = max(learner.size for learner in group.learners.values())
+            require(largest <= group.nystrom.size, "groups have learners on too many points")

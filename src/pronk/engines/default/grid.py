@@ -8,6 +8,7 @@ points reads the first columns of its group's features.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from pronk.engines.default.discounted import DiscountedNewton
 from pronk.parts.embeddings import Nystrom
 from pronk.parts.kernels import Kernel, Laplacian
+from pronk.parts.state import Field, Part, Real, Sizes, Stateful, require, take_part
 
 Array = NDArray[np.float64]
 
@@ -58,7 +60,33 @@ def typical_distance(kernel: Kernel, Z: Array) -> float:
     return median if isinstance(kernel, Laplacian) else float(np.sqrt(median))
 
 
-class Group:
+class Learners(Field):
+    """The learners of a group by the number of their setting; some may be gone."""
+
+    def give(self, owner: Any) -> Any:
+        return {str(i): learner.to_state() for i, learner in owner.learners.items()}
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        require(isinstance(value, dict) and value, f"{self.name} are missing")
+        held = {str(i): (i, learner) for i, learner in owner.learners.items()}
+        require(set(value) <= set(held), f"{self.name} have another number than the settings")
+        taken = {}
+        for name, (i, learner) in held.items():
+            if name in value:
+                take_part(learner, value[name], f"{self.name}/{name}")
+                taken[i] = learner
+        return taken
+
+    def mark(self, owner: Any) -> Any:
+        return dict(owner.learners), [learner.mark() for learner in owner.learners.values()]
+
+    def undo(self, owner: Any, mark: Any) -> None:
+        owner.learners, held = mark
+        for learner, state in zip(owner.learners.values(), held, strict=True):
+            learner.undo(state)
+
+
+class Group(Stateful):
     """The experts of one bandwidth: their kernel, their features and their learners."""
 
     limit: int  # most points
@@ -70,6 +98,13 @@ class Group:
             self.kernel = type(kernel)(**{**kernel.get_params(), "bandwidth": factor * unit})
         self.nystrom = Nystrom()
         self.learners: dict[int, DiscountedNewton] = {}  # by number of the setting
+
+    STATE = (
+        Real("factor", "factor", fixed=True),
+        Part("nystrom", "nystrom", sizes={"points": "points"}),
+        Learners("learners", "learners"),
+    )
+    DERIVED = ("limit",)
 
     def features(self, values: Array) -> Array:
         """Features from kernel values with all points; valid until the next call."""

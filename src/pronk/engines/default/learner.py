@@ -30,6 +30,7 @@ from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.randomness import KORS_COINS, Uniforms, generator
 from pronk.parts.scaling import FixedScale
+from pronk.parts.state import LARGEST, Count, Numbers, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -41,7 +42,7 @@ SURVIVORS = 6
 ORDER = 4
 
 
-class OnlineKernel:
+class OnlineKernel(Stateful):
     """Scales, stages, experts and calibration: rows and targets as they come."""
 
     def __init__(
@@ -186,37 +187,60 @@ class OnlineKernel:
 
     # -- state ------------------------------------------------------------------------------
 
+    STATE = (
+        Count("rows"),
+        Numbers("sums", ("outputs",), kept=True),
+        Rows("first_X", ("first", "columns")),
+        Rows("first_Y", ("first", "outputs")),
+        Numbers("level", ("outputs",), kept=True),
+        Numbers("size", ("outputs",), low=1e-300, kept=True),
+        Part("intervals", "intervals", sizes={"outputs": "followed"}),
+        Part("temperature", "temperature"),
+        Part("scale", make="_new_scale"),
+        Part("experts", "experts", make="_new_experts"),
+    )
+    DERIVED = ("outputs", "last_widths")
+
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self.columns, "outputs": self.outputs}
+
     def to_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {
-            "rows": self._rows,
-            "sums": self._sums.copy(),
-            "first_X": self._first_X.to_state(),
-            "first_Y": self._first_Y.to_state(),
-            "level": self._level.copy(),
-            "size": self._size.copy(),
-            "intervals": self.intervals.to_state(),
-            "temperature": self.temperature.to_state(),
-        }
-        if self._scale is not None:
-            state["scale"] = self._scale.to_state()
+        """With the settings and the unit that the experts are made with."""
+        state = super().to_state()
         if self.experts is not None:
             state["settings"] = [asdict(setting) for setting in self.experts.settings]
             state["unit"] = self.experts.unit
-            state["experts"] = self.experts.to_state()
         return state
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._rows = state["rows"]
-        self._sums = np.array(state["sums"])
-        self._first_X = GrowingRows.from_state(state["first_X"])
-        self._first_Y = GrowingRows.from_state(state["first_Y"])
-        self._level, self._size = np.array(state["level"]), np.array(state["size"])
-        self.intervals.restore(state["intervals"])
-        self.temperature.restore(state["temperature"])
-        if "scale" in state:
-            self._scale = FixedScale.from_state(state["scale"])
-        if "experts" in state:
-            settings = [Setting(**values) for values in state["settings"]]
-            limits = np.zeros((2, self.outputs))
-            self.experts = self._make_experts(settings, state["unit"], limits)
-            self.experts.restore(state["experts"])
+    def _take(self, state: Any) -> Sizes:
+        require(isinstance(state, dict), "the state is not a table")
+        made = {name: state[name] for name in ("settings", "unit") if name in state}
+        held = "experts" in state
+        require(len(made) == 2 * held, "settings and unit are not there as experts are")
+        if held:
+            unit, possible = made["unit"], grid(self.kernel, self.forgetting)
+            good = type(unit) in (int, float) and 0.0 < unit < LARGEST
+            require(good, "unit is not a positive number")
+            listed = made["settings"] if isinstance(made["settings"], list) else []
+            settings = [s for s in possible if asdict(s) in listed]
+            require(listed == [asdict(s) for s in settings], "settings are not of the grid")
+            self._made = settings, unit
+        return super()._take({name: v for name, v in state.items() if name not in made})
+
+    def _new_experts(self) -> Experts:
+        return self._make_experts(*self._made, np.zeros((2, self.outputs)))
+
+    def _new_scale(self) -> FixedScale:
+        return FixedScale(np.zeros((1, self.columns)))
+
+    def _restored(self, sizes: Sizes) -> None:
+        # Labels have no intervals: theirs stay as they were made.
+        require(
+            self.signed or sizes["followed"] == self.outputs, "intervals do not fit the outputs"
+        )
+        kept = self._rows if self._rows < STAGES[-1] else 0
+        require(sizes["first"] == kept, "first_X has another number of rows than rows says")
+        held = self._rows >= STAGES[0]
+        require((self.experts is not None) == held, "experts are not there as rows says")
+        scaled = held and not isinstance(self.kernel, UserKernel)
+        require((self._scale is not None) == scaled, "scale is not there as rows says")

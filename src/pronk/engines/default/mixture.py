@@ -23,11 +23,11 @@ weights the same whether a class is known beforehand or not.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from pronk.parts.state import Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -177,7 +177,7 @@ def mix_rows(
         share(log_v, loss_v, rate)
 
 
-class Mixture:
+class Mixture(Stateful):
     """The weights of a number of experts; ``limits`` (2, outputs) is the range known so far."""
 
     def __init__(
@@ -257,16 +257,31 @@ class Mixture:
         self._seen = remapped_signs(self._seen, matrix)
         self._worst = self._worst @ np.abs(matrix)
 
-    _ARRAYS = ("discounts", "seen", "worst", "counter", "log_w", "log_v", "A", "b")
+    STATE = (
+        Numbers("discounts", ("stacks",), fixed=True, kept=True),
+        Numbers("seen", (2, "outputs"), low=0.0, high=1.0),
+        Numbers("worst", (2, "outputs"), low=0.0),
+        Numbers("counter", (1,), low=0.0, whole="float"),
+        Numbers("log_w", ("experts",), high=1e-6),
+        Numbers("log_v", ("candidates",), high=1e-6),
+        Numbers("A", ("stacks", "experts", "experts")),
+        Numbers("b", ("stacks", "experts")),
+        Numbers("limits", (2, "outputs"), "limits"),
+        Numbers("losses", ("experts",), "losses", low=0.0),
+    )
 
-    def to_state(self) -> dict[str, Any]:
-        state = {name: getattr(self, "_" + name).copy() for name in self._ARRAYS}
-        return {**state, "limits": self.limits.copy(), "losses": self.losses.copy()}
+    def _sizes(self) -> dict[str, int]:
+        stacks = len(self._discounts)
+        return {"stacks": stacks, "candidates": 1 + stacks, "outputs": self.limits.shape[1]}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for name in self._ARRAYS:
-            setattr(self, "_" + name, np.array(state[name]))
-        self.limits, self.losses = np.array(state["limits"]), np.array(state["losses"])
+    def _restored(self, sizes: Sizes) -> None:
+        require((self.limits[0] <= self.limits[1]).all(), "limits are in the wrong order")
+        for name in ("log_w", "log_v"):
+            total = np.exp(getattr(self, "_" + name)).sum()
+            require(abs(total - 1.0) < 1e-6, f"{name} are not the logarithms of weights")
+        for A in self._A:
+            least = np.linalg.eigvalsh(A).min(initial=1.0)
+            require(least > 0.5 * STACK_ALPHA, "A is smaller than its regulariser")
 
 
 def remapped_signs(seen: Array, matrix: Array) -> Array:

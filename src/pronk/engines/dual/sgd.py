@@ -17,6 +17,7 @@ from pronk.engines.gradient import Embedding, add_multiple, chunks, dot
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import Workspace, doubled
 from pronk.parts.losses import Loss
+from pronk.parts.state import Count, Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -81,7 +82,7 @@ def merged_rows(
                 held -= count
 
 
-class MergedDual:
+class MergedDual(Stateful):
     """DualSGD: steps 1/(alpha t); above ``budget`` terms the ``merge`` smallest are moved.
 
     Coefficients are kept un-shrunk, r_i = alpha t c_i, so that shrinking costs nothing and equal
@@ -100,6 +101,7 @@ class MergedDual:
         self._slots = np.zeros(0, dtype=np.int64)  # where a point's features are
         self._features = np.zeros((16, embedding.size))
         self._moved = np.zeros((outputs, embedding.size))
+        self._reserved = self._slots  # slots that a mark may come back to
         self._memory = Workspace()
 
     @property
@@ -143,10 +145,12 @@ class MergedDual:
             return
         old = kept[kept < held]
         slots = self._slots[old]
-        if len(kept) > len(self._features):
-            shape = (max(len(kept), 2 * len(self._features)), self._features.shape[1])
+        room = len(kept) + len(self._reserved)
+        if room > len(self._features):
+            shape = (max(room, 2 * len(self._features)), self._features.shape[1])
             self._features = doubled(self._features, len(self._features), shape)
-        free = np.setdiff1d(np.arange(len(kept)), slots)[: len(new)]
+        taken = np.concatenate((slots, self._reserved))
+        free = np.setdiff1d(np.arange(room), taken)[: len(new)]
         self._features[free] = Phi[new]
         self._slots = np.concatenate((slots, free))
         self._points = np.concatenate((self._points[old], X[new]))
@@ -169,19 +173,33 @@ class MergedDual:
         """The model of the opposite targets."""
         self.remap(np.array([[-1.0]]))
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "rows": self.rows,
-            "points": self._points.copy(),
-            "coefficients": self._coefficients.copy(),
-            "features": self._features[self._slots],
-            "moved": self._moved.copy(),
-        }
+    # A chunk makes points, coefficients and slots anew; features go to slots that no mark needs.
+    STATE = (
+        Count("rows", "rows"),
+        Numbers("points", ("points", "columns"), kept=True),
+        Numbers("coefficients", ("outputs", "points"), kept=True),
+        Numbers("features", ("points", "features"), "held_features", marked=False),
+        Numbers("moved", ("outputs", "features")),
+    )
+    DERIVED = ("_features", "_slots")
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.rows = state["rows"]
-        self._points = np.array(state["points"])
-        self._coefficients = np.array(state["coefficients"])
-        self._features = np.array(state["features"])
-        self._slots = np.arange(len(self._points))
-        self._moved = np.array(state["moved"])
+    def _sizes(self) -> dict[str, int]:
+        outputs, features = self._moved.shape
+        return {"outputs": outputs, "features": features, "columns": self._points.shape[1]}
+
+    @property
+    def held_features(self) -> Array:
+        """The features of the points held."""
+        return self._features[self._slots]
+
+    @held_features.setter
+    def held_features(self, features: Array) -> None:
+        self._features = features
+        self._slots = np.arange(len(features))
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(sizes["points"] <= self.budget, "points are more than the budget")
+
+    def mark(self) -> Any:
+        self._reserved = self._slots
+        return super().mark()

@@ -17,12 +17,13 @@ from pronk.engines.gradient import Embedding, chunks
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.losses import Loss
+from pronk.parts.state import Count, Numbers, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-class ReducedDual:
+class ReducedDual(Stateful):
     """DualSVRG: gradient steps with their variance reduced by a memory and a snapshot.
 
     ``memory`` rows of features and targets are held, and their average gradient at the snapshot u,
@@ -43,6 +44,7 @@ class ReducedDual:
         # Kernel values of remembered rows are evaluated anew at a snapshot, if there are any.
         self._set_memory(0, 0 if isinstance(oracle, AlwaysMove) else columns, outputs)
         self._work = Workspace()
+        self._overwritten: list[Any] | None = None  # what a mark has to put back
 
     def _set_memory(self, rows: int, columns: int, outputs: int) -> None:
         """Room for ``rows`` remembered rows."""
@@ -72,6 +74,7 @@ class ReducedDual:
     def _learn_chunk(self, X: Array, y: Array, out: Array) -> None:
         arrivals = self._ask_oracle(X)
         self._make_room(len(X))
+        self._remember(len(X))
         Q = self._seen(X)
         start = 0
         while start < len(X):
@@ -150,6 +153,7 @@ class ReducedDual:
         fold(self._vectors, self._scalars)
         self._vectors = np.ascontiguousarray(matrix.T @ self._vectors)
         used = min(self.rows, self.memory)
+        self._targets = self._targets.copy()
         self._targets[:used] = class_numbers(self._targets[:used], matrix)
         self._terms = np.zeros((len(self._targets), matrix.shape[1]))
         self._refresh()
@@ -158,24 +162,65 @@ class ReducedDual:
         """The model of the opposite targets."""
         self.remap(np.array([[-1.0]]))
 
-    _MEMORY = ("X", "features", "targets", "places", "terms")
+    # -- state ------------------------------------------------------------------------------
 
-    def to_state(self) -> dict[str, Any]:
-        used = min(self.rows, self.memory)
-        state: dict[str, Any] = {name: getattr(self, "_" + name)[:used] for name in self._MEMORY}
-        state = {name: array.copy() for name, array in state.items()}
+    STATE = (
+        Rows("core", ("core", "columns")),
+        Numbers("X", ("used", "remembered"), marked=False),
+        Numbers("features", ("used", "features"), marked=False),
+        Numbers("targets", ("used",), marked=False),
+        Numbers("places", ("used",), whole=True, low=-1, high="core", marked=False),
+        Numbers("terms", ("used", "outputs")),
+        Count("rows", "rows"),
+        Numbers("vectors", (4, "outputs", "coordinates")),
+        Numbers("scalars", (4,)),
+    )
+    DERIVED = ("_X", "_features", "_targets", "_places")
+
+    def _sizes(self) -> dict[str, int]:
         return {
-            **state,
-            "rows": self.rows,
-            "core": self._core.to_state(),
-            "vectors": self._vectors.copy(),
-            "scalars": self._scalars.copy(),
+            "columns": self._core.columns,
+            "remembered": self._X.shape[1],
+            "features": self.embedding.size,
+            "outputs": self._terms.shape[1],
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for name in self._MEMORY:
-            setattr(self, "_" + name, np.array(state[name]))
-        self.rows = state["rows"]
-        self._core = GrowingRows.from_state(state["core"])
-        self._vectors = np.array(state["vectors"])
-        self._scalars = np.array(state["scalars"])
+    def to_state(self) -> dict[str, Any]:
+        """Of the memory only what is in use."""
+        used = min(self.rows, self.memory)
+        state = super().to_state()
+        memory = ("X", "features", "targets", "places", "terms")
+        return state | {name: state[name][:used] for name in memory}
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(sizes["used"] == min(self.rows, self.memory), "rows do not fit the memory")
+        expected = sizes["features"] + sizes["core"]
+        require(sizes["coordinates"] == expected, "vectors do not fit the core")
+        require(self._scalars[SCALE] > 0.0, "scalars have a scale that is not positive")
+        outputs = sizes["outputs"]
+        if outputs > 1:
+            y = self._targets
+            numbers = (y == np.floor(y)) & (y >= 0.0) & (y < outputs)
+            require(numbers.all(), "targets are not numbers of classes")
+
+    def mark(self) -> Any:
+        self._overwritten = []
+        return super().mark(), self._overwritten
+
+    def _remember(self, rows: int) -> None:
+        """Keep for a mark the remembered rows that the next rows write over, each once."""
+        if self._overwritten is None:
+            return
+        done = sum(len(slots) for slots, _ in self._overwritten)
+        rows = min(rows, self.memory - done)
+        if rows > 0:
+            slots = np.arange(self.rows, self.rows + rows) % self.memory
+            held = [(array := getattr(self, name), array[slots]) for name in self.DERIVED]
+            self._overwritten.append((slots, held))
+
+    def undo(self, mark: Any) -> None:
+        mark, overwritten = mark
+        for slots, held in overwritten:
+            for array, values in held:
+                array[slots] = values
+        super().undo(mark)

@@ -22,9 +22,12 @@ from pronk.engines.expansion.rows import PERCEPTRON, learn_rows, score_rows
 from pronk.engines.expansion.support import (
     FORGET,
     MERGE,
+    MISTAKES,
     NONE,
     PROJECT,
     RANDOM,
+    SEEN,
+    SHRINK,
     SIZE,
     SMALLEST,
     USED,
@@ -36,6 +39,7 @@ from pronk.engines.expansion.support import (
 from pronk.parts.kernels import DIRECT_COLUMNS, Gaussian, Kernel
 from pronk.parts.losses import Loss
 from pronk.parts.randomness import REMOVALS, Uniforms
+from pronk.parts.state import Numbers, Part, Stateful, require
 
 Array = NDArray[np.float64]
 Strategy = Literal["random", "forget", "smallest", "merge", "project"]
@@ -84,7 +88,7 @@ class Budget:
     threshold: float = 0.0
 
 
-class Expansion:
+class Expansion(Stateful):
     """One output as a kernel expansion over the rows it learned from."""
 
     def __init__(
@@ -110,6 +114,7 @@ class Expansion:
             square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
             running=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
         )
+        self._overwritten: list[Any] | None = None  # what a mark has to put back
 
     @property
     def _needs_square(self) -> bool:
@@ -148,6 +153,7 @@ class Expansion:
     def _learn_block(self, X: Array, y: Array, out: Array) -> None:
         self._reserve(len(X))
         uniforms = np.empty(0) if self._uniforms is None else self._uniforms.take(len(X))
+        self._remember(len(X), uniforms)
         learn_rows(self.rule, self._support, self._rows(X, y, uniforms), out)
 
     def predict(self, X: Array) -> Array:
@@ -205,6 +211,7 @@ class Expansion:
             running=old.running,
         )
         self._fill(old)
+        self._overwritten = None  # a mark holds the old arrays, which stay as they are
 
     def _fill(self, source: Support) -> None:
         """Copy the slots in use from another support set."""
@@ -222,7 +229,21 @@ class Expansion:
 
     # -- state ------------------------------------------------------------------------------
 
+    STATE = (
+        Numbers("points", ("columns", "used"), marked=False),
+        Numbers("raw", ("used",), marked=False),
+        Numbers("norms", ("used",), low=0.0, marked=False),
+        Numbers("order", ("used",), whole=True, structure="permutation", marked=False),
+        Numbers("running", (6,), marked=False),
+        Numbers("square", ("used", "used"), optional=True, marked=False),
+        Part("uniforms"),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": len(self._support.points)}
+
     def to_state(self) -> dict[str, Any]:
+        """The slots in use."""
         used, own = self._used, self._support
         state: dict[str, Any] = {
             "points": own.points[:, :used].copy(),
@@ -237,17 +258,82 @@ class Expansion:
             state["uniforms"] = self._uniforms.to_state()
         return state
 
-    def restore(self, state: dict[str, Any]) -> None:
-        square = state.get("square", np.empty((0, 0)))
-        running = np.array(state["running"])
-        source = Support(
-            state["points"], state["raw"], state["norms"], state["order"], square, running
-        )
+    def _adopt(self, values: dict[str, Any]) -> None:
+        uniforms, square = values.pop("uniforms"), values.pop("square")
+        require((square is not None) == self._needs_square, "square does not fit the strategy")
+        source = Support(**values, square=np.empty((0, 0)) if square is None else square)
+        self._check(source)
+        self._uniforms = uniforms
         self._reserve(len(source.raw))
         self._support = self._support._replace(running=source.running)
         self._fill(source)
+
+    def _check(self, source: Support) -> None:
+        """The counts that the compiled loops use as indices, and what they rely on."""
+        running, used = source.running, len(source.raw)
+        size = running[SIZE]
+        require(running[USED] == used <= self._most, "running has another number of slots")
+        require(size == np.floor(size) and 0 <= size <= used, "running has a wrong size")
+        require(size <= self.rule.budget, "running has a size above the budget")
+        counts = running[[SEEN, MISTAKES]]
+        require(
+            (counts >= 0.0).all() and (counts == np.floor(counts)).all(), "running has no count"
+        )
+        require(running[SHRINK] != 0.0, "running has a scale of 0")
+        free = source.order[int(size) :]
+        require(not source.raw[free].any(), "raw has coefficients of slots that are free")
+
+    # A mark refers to the arrays; what the next rows may write over is copied before they do.
+
+    def mark(self) -> Any:
+        own = self._support
+        self._overwritten = []
+        copies = own.raw.copy(), own.order.copy(), own.running.copy()
+        uniforms = None if self._uniforms is None else self._uniforms.mark()
+        return own, copies, uniforms, self._overwritten
+
+    def undo(self, mark: Any) -> None:
+        own, copies, uniforms, overwritten = mark
+        for slots, points, norms, square in overwritten:
+            own.points[:, slots] = points
+            own.norms[slots] = norms
+            if square is not None:
+                own.square[slots] = square
+        for array, values in zip((own.raw, own.order, own.running), copies, strict=True):
+            array[:] = values
+        self._support = own
         if self._uniforms is not None:
-            self._uniforms = Uniforms.from_state(state["uniforms"])
+            self._uniforms.undo(uniforms)
+
+    def _remember(self, n: int, uniforms: Array) -> None:
+        """Keep for a mark the points that n rows may write over, each once."""
+        if self._overwritten is None:
+            return
+        own = self._support
+        slots = self._at_risk(n, uniforms).copy()
+        done = [slots for slots, *_ in self._overwritten]
+        slots = np.setdiff1d(slots, np.concatenate(done)) if done else slots
+        if slots.size:
+            square = own.square[slots] if self._needs_square else None
+            self._overwritten.append((slots, own.points[:, slots], own.norms[slots], square))
+
+    def _at_risk(self, n: int, uniforms: Array) -> NDArray[np.int64]:
+        """The slots of held points that n rows may give to others.
+
+        A new point takes a free slot where there is one, so a row that drops a point afterwards
+        leaves it readable; points are dropped in the order of age, or anywhere.
+        """
+        held, strategy = self._held, self.rule.strategy
+        if strategy in (NONE, PROJECT):
+            return held[:0]
+        if strategy == FORGET:
+            return held[: n - 1]
+        if n == 1 and strategy == SMALLEST:
+            return held[:0]
+        if n == 1 and strategy == RANDOM and held.size:
+            rank = min(int(uniforms[0] * held.size), held.size - 1)
+            return held[rank : rank + 1]
+        return held
 
 
 def _rule(kernel: Kernel, update: Mistakes | Gradient, budget: Budget) -> Rule:

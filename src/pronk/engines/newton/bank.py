@@ -16,11 +16,12 @@ from pronk.engines.newton.learner import Newton, OnlineNewton
 from pronk.engines.onevsrest import remapped
 from pronk.parts.linalg import add_products, bordered, cholesky, solve_lower
 from pronk.parts.losses import SQUARED
+from pronk.parts.state import Field, Numbers, Parts, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
 
-class NewtonBank:
+class NewtonBank(Stateful):
     """One `Newton` with the online Newton rule for each output."""
 
     def __init__(
@@ -74,20 +75,27 @@ class NewtonBank:
             raise ValueError("track_regret must be True from the start for a certificate")
         return self.sums[output].total(self.learners[output].regret_terms)
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "learners": [learner.to_state() for learner in self.learners],
-            "sums": [sums.to_state() for sums in self.sums],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        for learner, saved in zip(self.learners, state["learners"], strict=True):
-            learner.restore(saved)
-        for sums, saved in zip(self.sums, state["sums"], strict=True):
-            sums.restore(saved)
+    STATE = (
+        Parts("learners", "learners", sizes={"size": "size"}),
+        Parts("sums", "sums", sizes={"size": "size"}),
+    )
 
 
-class RegretSums:
+class Epochs(Field):
+    """The certificates of the epochs that are over."""
+
+    def give(self, owner: Any) -> Any:
+        return [epoch.to_dict() for epoch in getattr(owner, self.attribute)]
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        require(isinstance(value, list), f"{self.name} is not a list")
+        return [Certificate.from_dict(epoch) for epoch in value]
+
+    def mark(self, owner: Any) -> Any:
+        return list(getattr(owner, self.attribute))
+
+
+class RegretSums(Stateful):
     """What one output's regret is made of, beside the learner's own sums; r^2 a row.
 
     Squared loss: H = sum phi phi', h = sum y phi and sum y^2 give the best loss in closed form, as
@@ -162,15 +170,9 @@ class RegretSums:
         """As if all targets had had the other sign."""
         self._h = -self._h
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "H": self._H.copy(),
-            "h": self._h.copy(),
-            "scalars": self._scalars.copy(),
-            "finished": [epoch.to_dict() for epoch in self.finished],
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self._H = np.asfortranarray(np.array(state["H"]))
-        self._h, self._scalars = np.array(state["h"]), np.array(state["scalars"])
-        self.finished = [Certificate(**epoch) for epoch in state["finished"]]
+    STATE = (
+        Numbers("H", ("size", "size"), order="F"),
+        Numbers("h", ("size",)),
+        Numbers("scalars", (3,)),
+        Epochs("finished", "finished"),
+    )

@@ -12,12 +12,14 @@ g_t' A_t^-1 g_t. It holds against functions that stay within the clip on all row
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from pronk.parts.state import require
 
 Array = NDArray[np.float64]
 
@@ -49,6 +51,18 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Any) -> Certificate:
+        """What `to_dict` gave, from a file; a StateError if it is something else."""
+        require(isinstance(values, dict), "a certificate is not a table")
+        names = {field.name for field in fields(cls)}
+        require(set(values) == names, "a certificate has other entries than it should")
+        for name, value in values.items():
+            missing = name == "bound" and value is None
+            kind = {"rows": (int,), "epochs": (int,), "exact": (bool,)}.get(name, (int, float))
+            require(missing or type(value) in kind, f"a certificate's {name} is no such value")
+        return cls(**values)
 
     def __getitem__(self, name: str) -> Any:
         """The attribute of that name, so that a certificate also reads like a record."""

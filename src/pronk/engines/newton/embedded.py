@@ -15,6 +15,7 @@ from pronk.parts.dictionaries import Dictionary
 from pronk.parts.embeddings import Nystrom, extend
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows, Workspace
+from pronk.parts.state import Count, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ def chunks(n: int) -> Iterator[slice]:
     return (slice(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK))
 
 
-class FixedFeatures:
+class FixedFeatures(Stateful):
     """A learner in R^r behind a fixed map x -> phi(x)."""
 
     def __init__(self, embedding: Embedding, learner: Newton | NewtonBank) -> None:
@@ -69,11 +70,10 @@ class FixedFeatures:
         """Regret so far against the best function of the space."""
         return self.learner.certificate(output)
 
-    def to_state(self) -> dict[str, Any]:
-        return {"learner": self.learner.to_state()}
+    STATE = (Part("learner", "learner", sizes={"size": "features"}),)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.learner.restore(state["learner"])
+    def _sizes(self) -> dict[str, int]:
+        return {"features": self.embedding.size}
 
 
 class FixedPoints:
@@ -92,7 +92,7 @@ class FixedPoints:
         return self._nystrom.transform(self.kernel(X, self.points))
 
 
-class GrowingFeatures:
+class GrowingFeatures(Stateful):
     """A learner in the span of a dictionary that grows.
 
     On growth the learner carries its state over (old rows are 0 in the new coordinate: the past
@@ -122,7 +122,7 @@ class GrowingFeatures:
     def learn(self, X: Array, Y: Array) -> Array:
         """Predict then learn each row."""
         if self.growth == "exact" and self._history is None:
-            self._history = History(X.shape[1], Y.shape[1])
+            self._history = self._new_history()
         parts = [self._learn_chunk(X[rows], Y[rows]) for rows in chunks(len(X))]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
@@ -193,25 +193,23 @@ class GrowingFeatures:
         if self._history is not None:
             self._history.remap(matrix)
 
-    def to_state(self) -> dict[str, Any]:
-        state = {
-            "dictionary": self.dictionary.to_state(),
-            "nystrom": self.nystrom.to_state(),
-            "learner": self.learner.to_state(),
-        }
-        if self._history is not None:
-            state["history"] = self._history.to_state()
-        return state
+    STATE = (
+        Part("dictionary", "dictionary", sizes={"points": "points"}),
+        Part("nystrom", "nystrom", sizes={"points": "points", "size": "size"}),
+        Part("learner", "learner", sizes={"size": "size"}),
+        Part("history", sizes={"size": "size"}, make="_new_history"),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.dictionary.restore(state["dictionary"])
-        self.nystrom.restore(state["nystrom"])
-        self.learner.restore(state["learner"])
-        if "history" in state:
-            self._history = History.from_state(state["history"])
+    def _new_history(self) -> History:
+        return History(self.points.shape[1], self.learner.outputs)
+
+    def _restored(self, sizes: Sizes) -> None:
+        exact = self.growth == "exact" and sizes["points"] > 0
+        require(self._history is not None or not exact, "history is missing")
+        require(self._history is None or self.growth == "exact", "history is unknown")
 
 
-class History:
+class History(Stateful):
     """All past rows, their features in the present span and their targets."""
 
     def __init__(self, columns: int, outputs: int) -> None:
@@ -248,19 +246,22 @@ class History:
     def remap(self, matrix: Array) -> None:
         self._Y.remap(matrix)
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "X": self._X.to_state(),
-            "Y": self._Y.to_state(),
-            "Phi": self._Phi.to_state(),
-            "size": self._size,
-        }
+    STATE = (
+        Rows("X", ("rows", "columns")),
+        Rows("Y", ("rows", "outputs")),
+        Rows("Phi", ("rows", "room")),
+        Count("size"),
+    )
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> History:
-        history = cls(0, 0)
-        history._X = GrowingRows.from_state(state["X"])
-        history._Y = GrowingRows.from_state(state["Y"])
-        history._Phi = GrowingRows.from_state(state["Phi"])
-        history._size = state["size"]
-        return history
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self._X.columns, "outputs": self._Y.columns}
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(self._size <= sizes["room"], "Phi has fewer columns than there are features")
+        sizes["size"] = self._size
+
+    def to_state(self) -> dict[str, Any]:
+        """Beyond the features Phi is saved as zeros."""
+        state = super().to_state()
+        state["Phi"][:, self._size :] = 0.0
+        return state

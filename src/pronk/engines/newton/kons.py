@@ -14,7 +14,7 @@ is its estimated leverage, at least ``floor``: O(t + |R|^2) a row.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from pronk.engines.newton.learner import OnlineNewton
 from pronk.parts.dictionaries import KORS
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows
+from pronk.parts.state import Field, Numbers, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ Array = NDArray[np.float64]
 BLOCK = 64
 
 
-class KONS:
+class KONS(Stateful):
     """The exact learner; one output."""
 
     def __init__(self, kernel: Kernel, alpha: float, rule: OnlineNewton, columns: int) -> None:
@@ -111,21 +112,22 @@ class KONS:
         self._coefficients.remap(-np.eye(1))
         self._members.values[:, 2] *= -1.0
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "points": self._points.to_state(),
-            "coefficients": self._coefficients.to_state(),
-            "members": self._members.to_state(),
-            "factor": self._factor.to_state(),
-            "running": self._running.copy(),
-        }
+    STATE: ClassVar[tuple[Field, ...]] = (
+        Rows("points", ("points", "columns")),
+        Rows("coefficients", ("points", 1)),
+        Rows("members", ("members", 3), kept=False),  # (K c) there changes with every row
+        Part("factor", sizes={"size": "members"}),
+        Numbers("running", (3,), low=0.0),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._points = GrowingRows.from_state(state["points"])
-        self._coefficients = GrowingRows.from_state(state["coefficients"])
-        self._members = GrowingRows.from_state(state["members"])
-        self._factor = GrowingCholesky.from_state(state["factor"])
-        self._running = np.array(state["running"])
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self._points.columns}
+
+    def _restored(self, sizes: Sizes) -> None:
+        numbers, d, _ = self._members.values.T
+        whole = (numbers == np.floor(numbers)).all() and (numbers >= 0.0).all()
+        require(whole and (numbers < sizes["points"]).all(), "members are not rows of points")
+        require((d > 0.0).all(), "members have a curvature that is not positive")
 
 
 class Block:
@@ -188,9 +190,4 @@ class SketchedKONS(KONS):
                 rho[row:] -= new * new
         return out
 
-    def to_state(self) -> dict[str, Any]:
-        return {**super().to_state(), "kors": self.kors.to_state()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self.kors.restore(state["kors"])
+    STATE = (*KONS.STATE, Part("kors", "kors"))

@@ -13,8 +13,6 @@ needs a regulariser.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +20,7 @@ from pronk.engines.newton.learner import Newton, Squared
 from pronk.parts.embeddings import DEPENDENT
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows
+from pronk.parts.state import Part, Rows, Stateful
 
 Array = NDArray[np.float64]
 
@@ -42,7 +41,7 @@ class LeastSquares(Newton):
         self._beta[-1] = targets
 
 
-class KRLS:
+class KRLS(Stateful):
     """The dictionary, the factor L L' = K, and least squares in the coordinates K^-1 k."""
 
     def __init__(self, kernel: Kernel, nu: float, columns: int, outputs: int = 1) -> None:
@@ -109,14 +108,11 @@ class KRLS:
         """New outputs as linear combinations of the old."""
         self.learner.remap(matrix)
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "points": self._points.to_state(),
-            "factor": self._factor.to_state(),
-            "learner": self.learner.to_state(),
-        }
+    STATE = (
+        Rows("points", ("points", "columns")),
+        Part("factor", sizes={"size": "points"}),
+        Part("learner", "learner", sizes={"size": "points"}),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._points = GrowingRows.from_state(state["points"])
-        self._factor = GrowingCholesky.from_state(state["factor"])
-        self.learner.restore(state["learner"])
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self._points.columns}

@@ -34,6 +34,7 @@ from pronk.parts.linalg import (
     solve_rows,
 )
 from pronk.parts.losses import Loss
+from pronk.parts.state import Count, Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -41,6 +42,8 @@ Array = NDArray[np.float64]
 SHORT_CALL = 4
 #: Up to this many features the compiled row loop is faster for any call (benchmarks/bench_newton).
 SMALL = 16
+#: No rule has longer blocks.
+LONGEST_BLOCK = 1024
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Squared:
 
     def block_rows(self, r: int) -> int:
         """Block length by measurement: the new factor costs r^3 / 3B a row, the triangle B r."""
-        return 40 if r <= SMALL else min(1024, max(96, 16 * round(r / 32)))
+        return 40 if r <= SMALL else min(LONGEST_BLOCK, max(96, 16 * round(r / 32)))
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class OnlineNewton:
         return np.array([self.loss.code, self.loss.parameter, mode, given, growing])
 
 
-class Newton:
+class Newton(Stateful):
     """A, b and the open block; ``rule`` is `Squared` or `OnlineNewton`."""
 
     def __init__(
@@ -92,6 +95,7 @@ class Newton:
         self.alpha = alpha
         self.outputs = outputs
         self._Phi = np.empty((0, 0))
+        self._marked = False  # whether a mark holds the sums and the open block
         self._memory = Workspace()
         clip = 0.0
         if isinstance(rule, OnlineNewton):
@@ -119,7 +123,7 @@ class Newton:
         self._open = 0  # rows in the open block
         self._weights: Array | None = None
         rows = self.rule.block_rows(self.size)
-        if self._Phi.shape == (rows, self.size):
+        if self._Phi.shape == (rows, self.size) and not self._marked:
             return  # what a closed block left is overwritten before it is read
         self._Phi = np.zeros((rows, self.size))
         self._Z = np.zeros((rows, self.size))  # L^-1 phi
@@ -128,6 +132,7 @@ class Newton:
         self._step = np.zeros((rows, self.outputs))
         self._curvature = np.ones(rows)  # c
         self._target = np.zeros((rows, self.outputs))  # e
+        self._marked = False  # whoever opens a block has made the sums anew
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -224,14 +229,17 @@ class Newton:
     def _add_open_rows(self) -> None:
         t = self._open
         rows = self._Phi[:t]
-        self._b += rows.T @ self._target[:t]
+        self._b = self._b + rows.T @ self._target[:t]
+        if self._marked:
+            self._A = self._A.copy(order="F")
         if not isinstance(self.rule, Squared):
             out = self._memory.take("weighted", *rows.shape)
             rows = np.multiply(rows, np.sqrt(self._curvature[:t, None]), out=out)
         self._A = add_products(self._A, rows)
 
     def _factor(self) -> None:
-        out = self._L if self._L.shape == self._A.shape else None
+        reuse = self._L.shape == self._A.shape and not self._marked
+        out = self._L if reuse else None
         self._L = cholesky(self._A, "A", out)
         # C order throughout: a compiled loop is another one, with other sums, for another layout.
         self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
@@ -337,22 +345,45 @@ class Newton:
 
     # -- state ------------------------------------------------------------------------------
 
-    _ARRAYS = (
-        "A", "b", "L", "beta", "Phi", "Z", "upper", "kappa", "step", "curvature", "target",
-        "running", "ledger",
-    )  # fmt: skip
+    # What only a full block changes is not copied for a mark. Rows of the open block are only
+    # added to, and `_marked` says that the block's end must not write over what a mark holds.
+    STATE = (
+        Numbers("A", ("size", "size"), order="F", structure="definite", kept=True),
+        Numbers("b", ("size", "outputs"), kept=True),
+        Numbers("L", ("size", "size"), order="F", structure="lower", kept=True),
+        Numbers("beta", ("size", "outputs"), kept=True),
+        Numbers("Phi", ("block", "size"), kept=True),
+        Numbers("Z", ("block", "size"), kept=True),
+        Numbers("upper", ("block", "block"), kept=True),
+        Numbers("kappa", ("block",), low=0.0, kept=True),
+        Numbers("step", ("block", "outputs"), kept=True),
+        Numbers("curvature", ("block",), low=0.0, kept=True),
+        Numbers("target", ("block", "outputs"), kept=True),
+        Numbers("running", (3,), low=0.0),
+        Numbers("ledger", (5, "outputs"), low=0.0),
+        Count("open", high="block"),
+    )
+    DERIVED = ("size", "outputs", "_weights")
+
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": self.outputs}
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(sizes["block"] <= LONGEST_BLOCK, "kappa is longer than any block")
+        self.size = sizes["size"]
+        self._weights = None
 
     def to_state(self) -> dict[str, Any]:
-        state: dict[str, Any] = {name: getattr(self, "_" + name).copy() for name in self._ARRAYS}
-        return {**state, "open": self._open}
+        """Beyond its rows the open block is saved as zeros, not as what the last one left there."""
+        state = super().to_state()
+        for name in ("Phi", "Z", "upper", "kappa", "step", "curvature", "target"):
+            state[name][self._open :] = 0.0
+        state["upper"][:, self._open :] = 0.0
+        return state
 
-    def restore(self, state: dict[str, Any]) -> None:
-        for name in self._ARRAYS:
-            array = np.array(state[name])
-            setattr(self, "_" + name, np.asfortranarray(array) if name in ("A", "L") else array)
-        self.size, self.outputs = self._b.shape
-        self._open = state["open"]
-        self._weights = None
+    def mark(self) -> Any:
+        self._marked = True
+        return super().mark()
 
 
 def _with_zero_row(rows: Array) -> Array:

@@ -11,14 +11,13 @@ one Cholesky factor of m x m. Time O(t^2) a row, memory O(t^2).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.newton.certificate import Certificate, account, new_ledger, squared_certificate
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows, solve_lower
+from pronk.parts.state import Numbers, Part, Rows, Sizes, Stateful
 
 Array = NDArray[np.float64]
 
@@ -26,7 +25,7 @@ Array = NDArray[np.float64]
 BLOCK = 128
 
 
-class Span:
+class Span(Stateful):
     """All points, the factor of K + alpha I, and U; any number of outputs."""
 
     def __init__(
@@ -103,17 +102,16 @@ class Span:
             self._ledger[:, output], loss, max(least - loss, 0.0), determinant, self.anticipate
         )
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "points": self._points.to_state(),
-            "factor": self._factor.to_state(),
-            "U": self._U.to_state(),
-            "ledger": self._ledger.copy(),
-        }
+    STATE = (
+        Rows("points", ("points", "columns")),
+        Part("factor", sizes={"size": "points"}),
+        Rows("U", ("points", "outputs")),
+        Numbers("ledger", (5, "outputs"), low=0.0),
+    )
+    DERIVED = ("_coefficients",)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self._points = GrowingRows.from_state(state["points"])
-        self._factor = GrowingCholesky.from_state(state["factor"])
-        self._U = GrowingRows.from_state(state["U"])
-        self._ledger = np.array(state["ledger"])
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self._points.columns, "outputs": self._U.columns}
+
+    def _restored(self, sizes: Sizes) -> None:
         self._coefficients = None
