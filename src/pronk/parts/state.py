@@ -242,7 +242,7 @@ class Real(Field):
 def fixed_number(owner: Any, field: Field, value: Any) -> Any:
     """What the owner holds, if the state says the same."""
     held = getattr(owner, field.attribute)
-    same = type(value) in (int, float) and value == held
+    same = isinstance(value, int | float) and not isinstance(value, bool) and value == held
     require(same, f"{field.name} is not what the parameters make it")
     return held
 

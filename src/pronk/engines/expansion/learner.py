@@ -243,7 +243,7 @@ class Expansion(Stateful):
         return {"columns": len(self._support.points)}
 
     def to_state(self) -> dict[str, Any]:
-        """The slots in use."""
+        """The slots in use; free ones among them as zeros, not as the points they had."""
         used, own = self._used, self._support
         state: dict[str, Any] = {
             "points": own.points[:, :used].copy(),
@@ -254,6 +254,10 @@ class Expansion(Stateful):
         }
         if self._needs_square:
             state["square"] = own.square[:used, :used].copy()
+        free = own.order[len(self._held) : used]
+        state["points"][:, free] = 0.0
+        for name in {"norms", "square"} & set(state):
+            state[name][free] = 0.0
         if self._uniforms is not None:
             state["uniforms"] = self._uniforms.to_state()
         return state
