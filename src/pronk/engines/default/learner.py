@@ -199,7 +199,7 @@ class OnlineKernel(Stateful):
         Part("scale", make="_new_scale"),
         Part("experts", "experts", make="_new_experts"),
     )
-    DERIVED = ("outputs", "last_widths")
+    DERIVED = ("outputs", "last_widths", "last_factors")
 
     def _sizes(self) -> dict[str, int]:
         return {"columns": self.columns, "outputs": self.outputs}
