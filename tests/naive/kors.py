@@ -1,11 +1,13 @@
 """KORS, kernel online row sampling, solved afresh at every row (definition 1.1)."""
 
+from functools import partial
+
 import numpy as np
 
 
-def novelty_score(kxx, k, K, p, gamma, epsilon):
+def novelty_score(kxx, k, K, p, gamma, epsilon, power=0.5):
     """tau = (1+eps) a/(1+a), a = (k_xx - (s k)'(S K S + gamma I)^-1 (s k)) / gamma, s = p^-1/2."""
-    s = 1 / np.sqrt(p)
+    s = p**-power
     middle = (s[:, None] * K) * s + gamma * np.eye(len(K))
     a = (kxx - (s * k) @ np.linalg.solve(middle, s * k)) / gamma
     return (1 + epsilon) * a / (1 + a)
@@ -38,14 +40,28 @@ def _run(score, X, kernel, gamma, epsilon, beta, uniforms, budget):
     return accepted, probabilities, dictionary
 
 
-def kors(X, kernel, gamma, epsilon, beta, uniforms, budget=None):
+def kors(X, kernel, gamma, epsilon, beta, uniforms, budget=None, power=0.5):
     """KORS by the closed form of 1.1: (accepted flags, p_t of every row, dictionary indices).
 
-    Row t is accepted when u_t < p_t and fewer than `budget` rows were accepted before.
+    Row t is accepted when u_t < p_t and fewer than `budget` rows were accepted before. The weights
+    are p^-power: 1/2 in the paper, 1 in public programs.
     """
-    return _run(novelty_score, X, kernel, gamma, epsilon, beta, uniforms, budget)
+    return _run(
+        partial(novelty_score, power=power), X, kernel, gamma, epsilon, beta, uniforms, budget
+    )
 
 
 def kors_eq6(X, kernel, gamma, epsilon, beta, uniforms, budget=None):
     """The same by Eq. 6 of PROS-N-KONS with the temporary dictionary."""
     return _run(novelty_score_eq6, X, kernel, gamma, epsilon, beta, uniforms, budget)
+
+
+def ald(X, kernel, nu, budget=None):
+    """Approximate linear dependence: rows with k_xx - k'K^-1 k > nu, the indices."""
+    points = []
+    for t in range(len(X)):
+        K, k = kernel(X[points], X[points]), kernel(X[points], X[t : t + 1])[:, 0]
+        distance = kernel(X[t : t + 1], X[t : t + 1])[0, 0] - k @ np.linalg.solve(K, k)
+        if distance > max(nu, 1e-10) and (budget is None or len(points) < budget):
+            points.append(t)
+    return points

@@ -1,4 +1,7 @@
-"""KORS row by row against its definition; the other dictionaries."""
+"""Every rule row by row against its definition, in any cut."""
+
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -6,12 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.random import default_rng
 
+import pronk
 from naive.kernels import gaussian
-from naive.kors import kors
+from naive.kors import ald, kors
 from naive.randomness import stream as numbered
-from pronk.parts.dictionaries import KORS, FirstRows, UniformRows
+from pronk.parts.dictionaries import Dictionary
 from pronk.parts.kernels import Gaussian
 from pronk.parts.randomness import FirstSeed, Uniforms, generator, make_seed
+from pronk.parts.rules import ALD, KORS, RULES, FirstRows, Rule, UniformRows
+from pronk.regret import bound_for, regret_against_best
 
 
 def scan_all(dictionary, X, cuts):
@@ -36,38 +42,119 @@ def scan_all(dictionary, X, cuts):
     gamma=st.sampled_from([0.05, 1.0, 10.0]),
     beta=st.sampled_from([0.7, 1.0, 3.0]),
     budget=st.sampled_from([None, 1, 9]),
+    power=st.sampled_from([0.5, 1.0]),
 )
-def test_kors_accepts_what_its_definition_accepts(cuts, gamma, beta, budget):
+def test_kors_accepts_what_its_definition_accepts(cuts, gamma, beta, budget, power):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(120, 2))
     X[60:70] = X[:10]  # exact duplicates may enter too
     uniforms = numbered(11, 0).random(120)
-    flags, p, _ = kors(X, lambda A, B: gaussian(A, B, 0.8), gamma, 0.5, beta, uniforms, budget)
-    fast = KORS(Gaussian(0.8), 2, gamma, 0.5, beta, seed=11, budget=budget)
+    kernel = partial(gaussian, bandwidth=0.8)
+    flags, p, _ = kors(X, kernel, gamma, 0.5, beta, uniforms, budget, power)
+    fast = Dictionary(Gaussian(0.8), 2, KORS(gamma, 0.5, beta, power), seed=11, budget=budget)
     accepted = scan_all(fast, X, cuts)
     assert accepted == list(np.flatnonzero(flags))
-    assert np.allclose(fast.probabilities, np.asarray(p)[accepted], rtol=1e-9)
+    np.testing.assert_allclose(fast.weights, np.asarray(p)[accepted] ** -power, rtol=1e-9, atol=0)
     assert np.array_equal(fast.points, X[accepted])
 
 
-def test_kors_scores_without_changing():
-    rng = np.random.default_rng(6)
-    X = rng.normal(size=(50, 3))
-    fast = KORS(Gaussian(1.0), 3, 0.5, 0.5, 1.0, seed=1)
-    scan_all(fast, X, [20])
-    before = fast.points.copy()
-    scores = fast.score(X)
-    assert ((scores >= 0) & (scores <= 1)).all()
-    assert np.array_equal(fast.points, before)
-    assert fast.score(X + 100.0) == pytest.approx(np.full(50, 1.0))
+@settings(deadline=None, max_examples=12)
+@given(
+    cuts=st.lists(st.integers(1, 119), max_size=6).map(sorted),
+    nu=st.sampled_from([0.0, 0.1, 0.7]),
+    budget=st.sampled_from([None, 9]),
+)
+def test_ald_accepts_what_its_definition_accepts(cuts, nu, budget):
+    X = np.random.default_rng(5).normal(size=(120, 2))
+    X[60:70] = X[:10]  # copies never enter
+    kernel = partial(gaussian, bandwidth=0.2)  # far enough from singular: no distance is rounding
+    expected = ald(X, kernel, nu, budget)
+    fast = Dictionary(Gaussian(0.2), 2, ALD(nu), budget=budget)
+    assert scan_all(fast, X, cuts) == expected
+    assert np.array_equal(fast.points, X[expected])
 
 
-def test_first_and_uniform_rows():
+@pytest.mark.parametrize("cuts", [[], [3, 5, 100], [1, 150]])
+def test_first_and_uniform_rows(cuts):
     X = np.random.default_rng(7).normal(size=(300, 2))
-    assert scan_all(FirstRows(Gaussian(), 2, budget=7), X, [3, 5, 100]) == list(range(7))
-    uniform = UniformRows(Gaussian(), 2, rate=0.2, seed=3, budget=20)
+    first = Dictionary(Gaussian(), 2, FirstRows(), budget=7)
+    assert scan_all(first, X, cuts) == list(range(7))
+    uniform = Dictionary(Gaussian(), 2, UniformRows(0.2), seed=3, budget=20)
     expected = np.flatnonzero(numbered(3, 0).random(300) < 0.2)[:20]
-    assert scan_all(uniform, X, [1, 150]) == list(expected)
+    assert scan_all(uniform, X, cuts) == list(expected)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_dictionary_goes_on_from_its_state(name):
+    X = np.random.default_rng(8).normal(size=(200, 2))
+    whole = Dictionary(Gaussian(), 2, RULES[name](), seed=3, budget=30)
+    scan_all(whole, X, [])
+    first, second = (Dictionary(Gaussian(), 2, RULES[name](), seed=3, budget=30) for _ in "ab")
+    scan_all(first, X[:20], [])
+    second.restore(first.to_state())
+    scan_all(second, X[20:], [50])
+    assert 0 < len(first.points) < len(whole.points)
+    assert np.array_equal(second.points, whole.points)
+
+
+def test_a_coin_is_drawn_also_when_the_budget_is_full():
+    X = np.random.default_rng(9).normal(size=(40, 2))
+    full = Dictionary(Gaussian(), 2, KORS(), seed=2, budget=1)
+    scan_all(full, X, [7])
+    assert full.to_state()["uniforms"]["count"] == 40
+
+
+@dataclass(frozen=True)
+class EveryThird(Rule):
+    """A user's rule."""
+
+    draws = True
+    measures = False
+
+    def accepts(self, rho, diagonal, uniforms):
+        return uniforms < 1 / 3
+
+
+def test_learners_take_a_rule_by_name_as_an_object_and_of_the_user(tmp_path):
+    X = np.random.default_rng(1).uniform(-1, 1, (120, 2))
+    y = X[:, 0]
+    given_number = {"ald": ALD(), "uniform": UniformRows(), "kors": KORS(1.0, 0.5, 1.0)}
+    for cls in (pronk.PKAWVRegressor, pronk.ProsNKONSRegressor):
+        for name, rule in given_number.items():
+            named = cls(dictionary=name, random_state=0)
+            other = cls(dictionary=rule, random_state=0)
+            assert np.array_equal(named.predict_then_learn(X, y), other.predict_then_learn(X, y))
+            other.save(tmp_path / "model.pronk")
+            loaded = pronk.load(tmp_path / "model.pronk")
+            assert loaded.dictionary == rule
+            assert np.array_equal(loaded.predict_then_learn(X, y), other.predict_then_learn(X, y))
+        users = cls(dictionary=EveryThird(), random_state=3).fit(X, y)
+        assert np.array_equal(users.dictionary_, X[numbered(3, 0).random(120) < 1 / 3])
+        with pytest.raises(ValueError, match="a rule of your own"):
+            users.save(tmp_path / "other.pronk")
+        with pytest.raises(ValueError, match="needs a budget"):
+            cls(dictionary="first").fit(X, y)
+        with pytest.raises(ValueError, match="dictionary"):
+            cls(dictionary="second").fit(X, y)
+
+
+@pytest.mark.parametrize("rule", ["ald", "uniform", KORS(power=1.0)])
+def test_bounds_are_quoted_for_the_published_rule_only(rule):
+    X = np.random.default_rng(1).uniform(-1, 1, (60, 2))
+    y = X[:, 0]
+    for make in (
+        partial(pronk.PKAWVRegressor, history="exact"),
+        partial(pronk.ProsNKONSRegressor, clip=1.0),
+    ):
+        for dictionary, known in ((rule, False), (None, True), (KORS(0.5), True)):
+            learner = make(dictionary=dictionary, random_state=0)
+            predictions = learner.predict_then_learn(X, y)
+            best = regret_against_best(predictions, X, y).best.within(1.0)
+            if known:
+                assert bound_for(learner, X, y, best) > 0
+            else:
+                with pytest.raises(ValueError, match="theorems"):
+                    bound_for(learner, X, y, best)
 
 
 def test_a_seed_of_format_1_keeps_its_rule():

@@ -25,6 +25,7 @@ from safetensors import numpy as safetensors_numpy
 from pronk._version import __version__
 from pronk.parts.kernels import KERNELS, Kernel
 from pronk.parts.randomness import FirstSeed
+from pronk.parts.rules import RULES, Rule
 
 #: Version of the file format. Older versions keep loading; newer ones are refused. Format 1 has
 #: seeds of the first rule (`FirstSeed`) that do not say so.
@@ -32,6 +33,7 @@ FORMAT = 2
 
 _ARRAY = "__array__"
 _KERNEL = "__kernel__"
+_RULE = "__rule__"
 _FIRST_SEED = "__first_seed__"
 
 #: The class that the header of a checkpoint names; its state holds a model beside other things.
@@ -268,6 +270,13 @@ def _pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return [_pack(item, f"{path}/{i}", arrays) for i, item in enumerate(value)]
     if isinstance(value, Kernel):
         return {_KERNEL: value.name, "params": _pack(value.get_params(), path, arrays)}
+    if isinstance(value, Rule):
+        if RULES.get(value.name) is not type(value):
+            raise ValueError(
+                f"dictionary is a {type(value).__name__}, a rule of your own, which a file cannot "
+                "hold; pickle the learner instead"
+            )
+        return {_RULE: value.name, "params": dict(vars(value))}
     if isinstance(value, FirstSeed):
         return {_FIRST_SEED: int(value)}
     if isinstance(value, np.random.Generator):
@@ -300,6 +309,8 @@ def _unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         return arrays[value[_ARRAY]]
     if _FIRST_SEED in value:
         return FirstSeed(value[_FIRST_SEED])
+    if value.get(_RULE) in RULES:
+        return RULES[value[_RULE]](**value["params"])
     if value.get(_KERNEL) in KERNELS:
         return KERNELS[value[_KERNEL]](**_unpack(value["params"], arrays))
     return {key: _unpack(item, arrays) for key, item in value.items()}

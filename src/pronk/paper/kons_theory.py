@@ -120,8 +120,9 @@ def kors(job: Job) -> dict[str, Any]:
     """Theorem 2: least and largest eigenvalue of A^-1/2 A_I A^-1/2, and the dictionary's size."""
     from scipy.linalg import eigh
 
-    from pronk.parts.dictionaries import KORS
+    from pronk.parts.dictionaries import Dictionary
     from pronk.parts.leverage import effective_dimension
+    from pronk.parts.rules import KORS
     from pronk.regret import kors_beta, kors_size_bound
 
     X, _, kernel = _rows(job)
@@ -129,10 +130,10 @@ def kors(job: Job) -> dict[str, Any]:
     beta = job.settings["beta"]
     if beta == "theory":
         beta = kors_beta(n, EPSILON, DELTA)
-    dictionary = KORS(kernel, X.shape[1], alpha, EPSILON, beta, job.seed)
+    dictionary = Dictionary(kernel, X.shape[1], KORS(alpha, EPSILON, beta), job.seed)
     rows, _ = dictionary.scan(X, np.zeros((n, 0)))
     weights = np.zeros(n)
-    weights[rows] = 1.0 / dictionary.probabilities
+    weights[rows] = dictionary.weights**2  # 1/p
     K = kernel(X, X)
     values, vectors = np.linalg.eigh(K)
     root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T

@@ -1,13 +1,14 @@
-"""Dictionaries: which rows of the stream are kept as points of the kernel expansion.
+"""Dictionaries: the points of a kernel expansion, and the walk of rows past a rule that takes them.
 
 A dictionary reads a block of rows with `scan` and says which of them it accepts. It needs no
 labels, so a whole block can be read ahead of the learner. The kernel values it computes on the way
-are handed back, because the learner needs the same ones.
+are handed back, because the learner needs the same ones. A learner that must act at every new point
+walks the block itself, with `read`.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,23 +16,42 @@ from numpy.typing import NDArray
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
+from pronk.parts.rules import Rule
 from pronk.parts.state import Field, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
+_NONE = np.zeros(0)
+
 
 class Dictionary(Stateful):
-    """The accepted points and the rule that accepts them; at most ``budget`` points."""
+    """The accepted points and the rule that accepts them; at most ``budget`` points.
 
-    def __init__(self, kernel: Kernel, columns: int, budget: int | None = None) -> None:
-        self.kernel = kernel
-        self.budget = budget
+    For a rule that measures, the factor L L' = S K S + ridge I over the points, S their weights,
+    gives every row its coordinates w = L^-1 S k(x) and squared distance rho = k(x, x) - |w|^2. One
+    triangular solve does a block. An accepted row adds one row to L and one number to every later
+    w, so the rows before it are final and the rest costs O(size) each to measure again.
+    """
+
+    def __init__(
+        self, kernel: Kernel, columns: int, rule: Rule, seed: int = 0, budget: int | None = None
+    ) -> None:
+        self.kernel, self.rule, self.budget = kernel, rule, budget
         self._points = GrowingRows(columns)
+        self._uniforms = Uniforms(seed, KORS_COINS) if rule.draws else None
+        self._factor: Any = GrowingCholesky(floor=rule.ridge) if rule.measures else None
+        self._scales: Any = GrowingRows(1) if rule.weighs else None  # the diagonal of S
+        self._memory = Workspace()
 
     @property
     def points(self) -> Array:
         """The accepted points, oldest first."""
         return self._points.values
+
+    @property
+    def weights(self) -> Array:
+        """The weights with which the points entered, for a rule that weighs."""
+        return np.asarray(self._scales.values[:, 0])
 
     @property
     def full(self) -> bool:
@@ -43,14 +63,68 @@ class Dictionary(Stateful):
         Returns the numbers of the accepted rows, and K with one more column for each of them:
         k(x, new point) from its own row on, zero before.
         """
-        raise NotImplementedError
+        reading = self.read(X, K)
+        rows: list[int] = []
+        columns: list[Array] = []
+        while (row := reading.next_row()) is not None:
+            rows.append(row)
+            columns.append(reading.take(row))
+        if not rows:
+            return rows, K
+        n, old = K.shape
+        grown = np.zeros((n, old + len(rows)))
+        grown[:, :old] = K
+        for i, (row, column) in enumerate(zip(rows, columns, strict=True)):
+            grown[row:, old + i] = column
+        return rows, grown
 
-    def _accept(self, X: Array, row: int) -> Array:
-        """Keep a row; return its kernel values with the rows from it on."""
-        self._points.append(X[row : row + 1])
-        return self.kernel(X[row:], X[row : row + 1])[:, 0]
+    def read(self, X: Array, K: Array) -> Reading:
+        """Begin to read rows whose kernel values with the present points are K."""
+        return Reading(self, X, K)
 
-    STATE: ClassVar[tuple[Field, ...]] = (Rows("points", ("points", "columns")),)
+    def draw(self, n: int) -> Array:
+        """The uniforms of the next n rows; drawn also when the budget is full."""
+        return _NONE if self._uniforms is None else self._uniforms.take(n)
+
+    def coordinates(self, K: Array) -> Array:
+        """w = L^-1 S k(x) for every row; valid until the next call."""
+        W = self._memory.take("coordinates", *K.shape)
+        if self.rule.weighs:
+            np.multiply(K, self.weights, out=W)
+        else:
+            W[:] = K
+        return np.asarray(self._factor.solve_rows(W))
+
+    def solve_transposed(self, W: Array) -> Array:
+        """w L^-1 for rows of coordinates: (S K S + ridge I)^-1 S k, a row a row."""
+        return np.ascontiguousarray(self._factor.solve_transposed(W.T).T)
+
+    def append(self, x: Array) -> None:
+        """Take in a point, for a rule that does not measure."""
+        self._points.append(x[None, :])
+
+    def enter(
+        self, x: Array, w: Array, diagonal: float, weight: float, column: Array, W: Array
+    ) -> Array:
+        """Take in a point with coordinates w and the given weight.
+
+        Returns the new coordinate of later rows, whose others are W and whose kernel values with
+        the point are ``column``.
+        """
+        self._points.append(x[None, :])
+        solved = weight * w
+        corner = np.array([[diagonal * weight * weight + self.rule.ridge]])
+        pivot = self._factor.append(solved[:, None], corner)[0, 0]
+        if self.rule.weighs:
+            self._scales.append(np.array([[weight]]))
+        return np.asarray((weight * column - W @ solved) / pivot)
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        Rows("points", ("points", "columns")),
+        Part("uniforms"),
+        Part("factor", sizes={"size": "points"}),
+        Rows("scales", ("points", 1), low=0.0),
+    )
 
     def _sizes(self) -> dict[str, int]:
         return {"columns": self._points.columns}
@@ -60,147 +134,55 @@ class Dictionary(Stateful):
         require(room, "points are more than the budget")
 
 
-def _with_columns(K: Array, rows: list[int], columns: list[Array]) -> Array:
-    """K with columns appended that start at their own rows."""
-    if not rows:
-        return K
-    n, old = K.shape
-    grown = np.zeros((n, old + len(rows)))
-    grown[:, :old] = K
-    for i, (row, column) in enumerate(zip(rows, columns, strict=True)):
-        grown[row:, old + i] = column
-    return grown
+class Reading:
+    """A block of rows on its way past a dictionary's rule.
 
-
-class FirstRows(Dictionary):
-    """The first ``budget`` rows of the stream."""
-
-    def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
-        room = len(X) if self.budget is None else self.budget - self._points.size
-        rows = list(range(min(len(X), max(room, 0))))
-        return rows, _with_columns(K, rows, [self._accept(X, row) for row in rows])
-
-
-class UniformRows(Dictionary):
-    """Every row with the same probability ``rate``, until the budget is full."""
-
-    def __init__(
-        self, kernel: Kernel, columns: int, rate: float, seed: int, budget: int | None = None
-    ) -> None:
-        super().__init__(kernel, columns, budget)
-        self.rate = rate
-        self._uniforms = Uniforms(seed, KORS_COINS)
-
-    def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
-        drawn = np.flatnonzero(self._uniforms.take(len(X)) < self.rate)
-        if self.budget is not None:
-            drawn = drawn[: max(self.budget - self._points.size, 0)]
-        rows = [int(row) for row in drawn]
-        return rows, _with_columns(K, rows, [self._accept(X, row) for row in rows])
-
-    STATE = (*Dictionary.STATE, Part("uniforms"))
-
-
-class KORS(Dictionary):
-    """Kernel online row sampling: rows enter with their estimated ridge leverage score.
-
-    With s_i = p_i^(-1/2), L L' = S K S + gamma I over the dictionary and w = L^-1 S k(x),
-
-        rho = k(x, x) - |w|^2
-        tau = (1 + epsilon) rho / (rho + gamma)
-        p   = min(beta tau, 1),  accepted when u < p.
-
-    One triangular solve scores a block. An accepted row adds one row to L and one number to every
-    later w, so the rows before it are final and the rest costs O(size) each to score again.
+    ``start`` is the first row that is not passed yet; `coordinates` and ``rho`` speak of the rows
+    from there on, in the span of the points so far.
     """
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        columns: int,
-        gamma: float,
-        epsilon: float,
-        beta: float,
-        seed: int,
-        budget: int | None = None,
-    ) -> None:
-        super().__init__(kernel, columns, budget)
-        self.gamma, self.epsilon, self.beta = gamma, epsilon, beta
-        self._uniforms = Uniforms(seed, KORS_COINS)
-        self._factor = GrowingCholesky(floor=gamma)
-        self._scales = GrowingRows(1)  # s_i
-        self._memory = Workspace()
+    def __init__(self, dictionary: Dictionary, X: Array, K: Array) -> None:
+        self._dictionary, self._X = dictionary, X
+        self._measures = dictionary.rule.measures
+        self.start = 0
+        self.uniforms = dictionary.draw(len(X))
+        if self._measures:
+            self._W = dictionary.coordinates(K)
+            self.diagonal = dictionary.kernel.diagonal(X)
+            self.rho = self.diagonal - np.einsum("ij,ij->i", self._W, self._W)
+        else:
+            self.diagonal = self.rho = np.zeros(len(X))
 
-    @property
-    def probabilities(self) -> Array:
-        """The probability with which each point entered."""
-        return self._scales.values[:, 0] ** -2
+    def coordinates(self, start: int, stop: int) -> Array:
+        """Of these rows, none of them passed, in the present span."""
+        return self._W[start - self.start : stop - self.start]
 
-    def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
-        uniforms = self.draw(len(X))  # drawn also when the budget is full
-        if self.full:
-            return [], K
-        W = self.coordinates(K)
-        diagonal = self.kernel.diagonal(X)
-        rho = diagonal - np.einsum("ij,ij->i", W, W)
-        rows: list[int] = []
-        columns: list[Array] = []
-        start = 0  # W and rho speak of the rows from here on
-        while not self.full:
-            p = self._probability(rho)
-            hits = np.flatnonzero(uniforms[start:] < p)
-            if not hits.size:
-                break
-            hit = int(hits[0])
-            row = start + hit
-            column = self.kernel(X[row:], X[row : row + 1])[:, 0]
-            scale = p[hit] ** -0.5
-            w_new = self.enter(X[row], W[hit], diagonal[row], scale, column[1:], W[hit + 1 :])
-            rows.append(row)
-            columns.append(column)
-            W = np.column_stack((W[hit + 1 :], w_new))
-            rho = rho[hit + 1 :] - w_new * w_new
-            start = row + 1
-        return rows, _with_columns(K, rows, columns)
+    def next_row(self) -> int | None:
+        """The first row that the rule accepts now; none when the budget is full."""
+        if self._dictionary.full:
+            return None
+        accepted = self._dictionary.rule.accepts(
+            self.rho[self.start :], self.diagonal[self.start :], self.uniforms[self.start :]
+        )
+        hits = np.flatnonzero(accepted)
+        return self.start + int(hits[0]) if hits.size else None
 
-    def score(self, X: Array) -> Array:
-        """The probabilities with which the rows would enter now; changes nothing."""
-        W = self.coordinates(self.kernel(X, self.points))
-        return self._probability(self.kernel.diagonal(X) - np.einsum("ij,ij->i", W, W))
+    def take(self, row: int, weight: float | None = None, column: Array | None = None) -> Array:
+        """Make a row a point and pass it; its kernel values with the rows from it on.
 
-    def coordinates(self, K: Array) -> Array:
-        """w = L^-1 S k(x) for every row."""
-        W = self._memory.take("coordinates", *K.shape)
-        np.multiply(K, self._scales.values[:, 0], out=W)
-        return self._factor.solve_rows(W)
-
-    def _probability(self, rho: Array) -> Array:
-        rho = np.maximum(rho, 0.0)
-        tau = (1.0 + self.epsilon) * rho / (rho + self.gamma)
-        return np.minimum(self.beta * tau, 1.0)
-
-    def draw(self, n: int) -> Array:
-        """The uniforms of the next n rows."""
-        return self._uniforms.take(n)
-
-    def enter(
-        self, x: Array, w: Array, diagonal: float, scale: float, column: Array, W: Array
-    ) -> Array:
-        """Take in a point with coordinates w and weight ``scale``.
-
-        Returns the new coordinate of later rows, whose others are W and whose kernel values with
-        the point are ``column``.
+        The weight is the rule's, and the values are computed, where they are not given.
         """
-        self._points.append(x[None, :])
-        solved = scale * w
-        corner = np.array([[diagonal * scale * scale + self.gamma]])
-        pivot = self._factor.append(solved[:, None], corner)[0, 0]
-        self._scales.append(np.array([[scale]]))
-        return np.asarray((scale * column - W @ solved) / pivot)
-
-    STATE = (
-        *Dictionary.STATE,
-        Part("uniforms"),
-        Part("factor", sizes={"size": "points"}),
-        Rows("scales", ("points", 1), low=0.0),
-    )
+        x = self._X[row]
+        if column is None:
+            column = self._dictionary.kernel(self._X[row:], x[None, :])[:, 0]
+        if self._measures:
+            if weight is None:
+                weight = self._dictionary.rule.weight(self.rho[row])
+            own, later = self._W[row - self.start], self._W[row - self.start + 1 :]
+            new = self._dictionary.enter(x, own, self.diagonal[row], weight, column[1:], later)
+            self._W = np.column_stack((later, new))
+            self.rho[row + 1 :] -= new * new
+        else:
+            self._dictionary.append(x)
+        self.start = row + 1
+        return column

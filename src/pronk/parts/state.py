@@ -161,14 +161,20 @@ def _has_factor(array: NDArray[Any]) -> bool:
 
 
 class Rows(Numbers):
-    """A `GrowingRows`. Rows are appended, so its length is the mark; not ``kept``: a copy."""
+    """A `GrowingRows`. Rows are appended, so its length is the mark; not ``kept``: a copy.
+
+    Where a new owner has None, the state has none.
+    """
 
     def __init__(self, name: str, shape: tuple[str | int, str | int], *args: Any, **options: Any):
         super().__init__(name, shape, *args, **{"kept": True, **options})
 
+    def expected(self, owner: Any, held: bool) -> bool:
+        return getattr(owner, self.attribute) is not None
+
     def give(self, owner: Any) -> Any:
         rows = getattr(owner, self.attribute)
-        return rows.values.copy()
+        return None if rows is None else rows.values.copy()
 
     def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         rows = type(getattr(owner, self.attribute))
@@ -176,11 +182,12 @@ class Rows(Numbers):
 
     def mark(self, owner: Any) -> Any:
         rows = getattr(owner, self.attribute)
-        return rows, rows.mark(copy=not self.kept)
+        return rows, None if rows is None else rows.mark(copy=not self.kept)
 
     def undo(self, owner: Any, mark: Any) -> None:
         rows, held = mark
-        rows.undo(held)
+        if rows is not None:
+            rows.undo(held)
         setattr(owner, self.attribute, rows)
 
 

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 
 from pronk.engines.newton import recurrence
 from pronk.engines.newton.learner import OnlineNewton
-from pronk.parts.dictionaries import KORS
+from pronk.parts.dictionaries import Dictionary
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows
+from pronk.parts.rules import KORS
 from pronk.parts.state import Field, Numbers, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -162,32 +163,23 @@ class SketchedKONS(KONS):
         seed: int,
     ) -> None:
         super().__init__(kernel, alpha, rule, columns)
-        self.floor = floor
-        self.kors = KORS(kernel, columns, alpha, epsilon, beta, seed)
+        self.kors = Dictionary(kernel, columns, KORS(alpha, epsilon, beta), seed)
+        self._coins = np.array([floor, epsilon, beta, alpha])
 
     def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: Block) -> Array:
         """As far as KORS keeps no point; then its scores of the later rows change."""
         out = np.empty((len(X), 1))
-        kors = self.kors
-        uniforms = kors.draw(len(X))
-        W = kors.coordinates(self.kernel(X, kors.points)).copy()
-        diagonal = np.diag(own)
-        rho = diagonal - np.einsum("ij,ij->i", W, W)
-        coins = np.array([self.floor, kors.epsilon, kors.beta, self.alpha])
+        reading = self.kors.read(X, self.kernel(X, self.kors.points))
         row = 0
         while row < len(X):
             row, p = recurrence.sketched_rows(
-                block.G, block.F, Y, row, self._rule, self._running, coins, rho, uniforms,
-                block.upper, block.kappa, block.step, block.curvature, block.target, out,
+                block.G, block.F, Y, row, self._rule, self._running, self._coins, reading.rho,
+                reading.uniforms, block.upper, block.kappa, block.step, block.curvature,
+                block.target, out,
             )  # fmt: skip
             if p > 0.0:  # KORS keeps the row before this one
                 kept = row - 1
-                scale = np.sqrt(block.curvature[kept] / p)
-                later = own[kept, row:]
-                new = kors.enter(X[kept], W[kept], diagonal[kept], scale, later, W[row:])
-                W = np.column_stack((W, np.zeros(len(X))))
-                W[row:, -1] = new
-                rho[row:] -= new * new
+                reading.take(kept, np.sqrt(block.curvature[kept] / p), own[kept, kept:])
         return out
 
     STATE = (*KONS.STATE, Part("kors", "kors"))

@@ -13,14 +13,16 @@ needs a regulariser.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.newton.learner import Newton, Squared
-from pronk.parts.embeddings import DEPENDENT
+from pronk.parts.dictionaries import Dictionary
 from pronk.parts.kernels import Kernel
-from pronk.parts.linalg import GrowingCholesky, GrowingRows
-from pronk.parts.state import Part, Rows, Stateful
+from pronk.parts.rules import ALD
+from pronk.parts.state import Part, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -42,18 +44,17 @@ class LeastSquares(Newton):
 
 
 class KRLS(Stateful):
-    """The dictionary, the factor L L' = K, and least squares in the coordinates K^-1 k."""
+    """The dictionary, with the factor L L' = K, and least squares in the coordinates K^-1 k."""
 
     def __init__(self, kernel: Kernel, nu: float, columns: int, outputs: int = 1) -> None:
-        self.kernel, self.nu = kernel, nu
-        self._points = GrowingRows(columns)
-        self._factor = GrowingCholesky()
+        self.kernel = kernel
+        self.dictionary = Dictionary(kernel, columns, ALD(nu))
         self.learner = LeastSquares(outputs)
 
     @property
     def points(self) -> Array:
         """The dictionary, oldest first."""
-        return self._points.values
+        return self.dictionary.points
 
     def learn(self, X: Array, Y: Array) -> Array:
         """Predict then learn each row."""
@@ -64,44 +65,25 @@ class KRLS(Stateful):
         return out
 
     def _learn_chunk(self, X: Array, Y: Array, out: Array) -> None:
-        V = self._factor.solve(np.ascontiguousarray(self.kernel(X, self.points).T))  # L^-1 k
-        diagonal = self.kernel.diagonal(X)
-        delta = diagonal - np.einsum("ij,ij->j", V, V)
-        least = np.maximum(self.nu, DEPENDENT * diagonal)  # below, delta is rounding
-        while len(X):
-            new = np.flatnonzero(delta > least)
-            stop = int(new[0]) if len(new) else len(X)
-            out[:stop] = self.learner.learn(self._coordinates(V[:, :stop]), Y[:stop])
-            if not len(new):
+        reading = self.dictionary.read(X, self.kernel(X, self.points))
+        while True:
+            start, new = reading.start, reading.next_row()
+            stop = len(X) if new is None else new
+            A = self.dictionary.solve_transposed(reading.coordinates(start, stop))
+            out[start:stop] = self.learner.learn(A, Y[start:stop])
+            if new is None:
                 break
-            row = slice(stop, stop + 1)
-            out[row] = self.learner.predict(self._coordinates(V[:, row]))
-            column = self.kernel(X[stop + 1 :], X[row])[:, 0]
-            v = self._enter(X[row], Y[stop], diagonal[stop], column, V[:, stop], V[:, stop + 1 :])
-            X, Y, out, V = X[stop + 1 :], Y[stop + 1 :], out[stop + 1 :], v
-            diagonal, least = diagonal[stop + 1 :], least[stop + 1 :]
-            delta = delta[stop + 1 :] - v[-1] * v[-1]
-
-    def _enter(
-        self, x: Array, y: Array, diagonal: float, column: Array, own: Array, later: Array
-    ) -> Array:
-        """Take a row into the dictionary; L^-1 k of the later rows in the larger span."""
-        pivot = self._factor.append(own[:, None], np.array([[diagonal]]))[0, 0]
-        self._points.append(x)
-        self.learner.grow_with_row(y)
-        return np.vstack((later, (column - own @ later) / pivot))
-
-    def _coordinates(self, V: Array) -> Array:
-        """K^-1 k = L^-T (L^-1 k), one row a row."""
-        return np.ascontiguousarray(self._factor.solve_transposed(V).T)
+            own = self.dictionary.solve_transposed(reading.coordinates(new, new + 1))
+            out[new] = self.learner.predict(own)[0]
+            reading.take(new)
+            self.learner.grow_with_row(Y[new])
 
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""
         parts = []
         for start in range(0, len(X), CHUNK):
-            K = self.kernel(X[start : start + CHUNK], self.points)
-            V = self._factor.solve(np.ascontiguousarray(K.T))
-            parts.append(self.learner.predict(self._coordinates(V)))
+            W = self.dictionary.coordinates(self.kernel(X[start : start + CHUNK], self.points))
+            parts.append(self.learner.predict(self.dictionary.solve_transposed(W)))
         return np.concatenate(parts)
 
     def remap(self, matrix: Array) -> None:
@@ -109,10 +91,17 @@ class KRLS(Stateful):
         self.learner.remap(matrix)
 
     STATE = (
-        Rows("points", ("points", "columns")),
-        Part("factor", sizes={"size": "points"}),
+        Part("dictionary", "dictionary", sizes={"points": "points"}),
         Part("learner", "learner", sizes={"size": "points"}),
     )
 
-    def _sizes(self) -> dict[str, int]:
-        return {"columns": self._points.columns}
+    # A file has the dictionary's fields beside the learner's.
+
+    def to_state(self) -> dict[str, Any]:
+        return {**self.dictionary.to_state(), "learner": self.learner.to_state()}
+
+    def _take(self, state: Any) -> Sizes:
+        require(isinstance(state, dict), "the state is not a table")
+        own = {"learner": state["learner"]} if "learner" in state else {}
+        held = {name: value for name, value in state.items() if name != "learner"}
+        return super()._take({"dictionary": held, **own})

@@ -1,8 +1,8 @@
 """PKAWV: the AWV forecaster in a small space of functions, and PKRR, ridge in the same space.
 
 Instead of the whole RKHS the forecaster works in the span of r features: Taylor features of the
-Gaussian kernel chosen beforehand, random Fourier features, or a Nystrom dictionary that KORS
-samples from the stream. With A = alpha I + sum phi phi' and b = sum y phi,
+Gaussian kernel chosen beforehand, random Fourier features, or a Nystrom dictionary that KORS, or
+another rule, samples from the stream. With A = alpha I + sum phi phi' and b = sum y phi,
 
     A <- A + phi_t phi_t';   predict phi_t' A^-1 b;   b <- b + y_t phi_t
 
@@ -18,26 +18,22 @@ scale problems", NeurIPS 2019, Eq. 4 and 8, Algorithms 1 and 2.
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
-import numpy as np
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pronk.engines.newton.embedded import (
-    Embedding,
-    FixedFeatures,
-    FixedPoints,
-    GrowingFeatures,
-    Growth,
-)
+from pronk.engines.newton.embedded import FixedFeatures, GrowingFeatures, Growth
 from pronk.engines.newton.learner import Newton, Squared
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
-from pronk.estimators.faces.inputs import check_finite
 from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.estimators.families.features import fixed_embedding
-from pronk.parts.dictionaries import KORS
+from pronk.estimators.families.space import (
+    SPACE,
+    fixed_embedding,
+    growing_dictionary,
+    rule_of,
+)
 from pronk.parts.kernels import get_kernel
 
 
@@ -46,20 +42,13 @@ class _PKAWV(OnlineLearner):
 
     @property
     def _dictionary_grows(self) -> bool:
-        return self.features == "nystrom" and self.dictionary is None
+        return rule_of(self) is not None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "anticipate": ["boolean"],
-        "features": [StrOptions({"nystrom", "taylor", "fourier"})],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "n_features": [Interval(Integral, 1, None, closed="left")],
-        "gamma": [Interval(Real, 0, None, closed="neither")],
-        "epsilon": [Interval(Real, 0, 1, closed="left")],
-        "beta": [Interval(Real, 0, None, closed="neither")],
-        "dictionary": ["array-like", None],
-        "budget": [Interval(Integral, 1, None, closed="left"), None],
+        **SPACE,
         "history": [StrOptions({"projected", "exact"})],
     }
 
@@ -97,26 +86,13 @@ class _PKAWV(OnlineLearner):
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel = get_kernel(self.kernel)
         rule = Squared(self.anticipate)
-        if self.features == "nystrom" and self.dictionary is None:
-            dictionary = KORS(
-                kernel, columns, self.gamma, self.epsilon, self.beta, self._seed, self.budget
-            )
+        dictionary = growing_dictionary(self, kernel, columns)
+        if dictionary is not None:
             growth: Growth = "exact" if self.history == "exact" else "carry"
             learner = Newton(rule, self.alpha, 0, outputs)
             return GrowingFeatures(kernel, dictionary, learner, growth, lag=0)
-        embedding = self._fixed_embedding(kernel, columns)
+        embedding = fixed_embedding(self, kernel, columns)
         return FixedFeatures(embedding, Newton(rule, self.alpha, embedding.size, outputs))
-
-    def _fixed_embedding(self, kernel: Any, columns: int) -> Embedding:
-        if self.features == "nystrom":
-            points = np.ascontiguousarray(self.dictionary, dtype=np.float64)
-            if points.ndim != 2 or points.shape[1] != columns or not len(points):
-                raise ValueError(
-                    f"dictionary must have shape (points, {columns}), got {points.shape}"
-                )
-            check_finite(points, "dictionary")
-            return FixedPoints(kernel, points)
-        return fixed_embedding(self, kernel, columns)
 
 
 class PKAWVRegressor(_PKAWV, OnlineRegressor):
@@ -139,8 +115,11 @@ class PKAWVRegressor(_PKAWV, OnlineRegressor):
     gamma, epsilon, beta : float, default 1.0, 0.5, 1.0
         KORS: regularisation of the leverage scores, accuracy, oversampling. A smaller gamma makes a
         larger dictionary.
-    dictionary : array (points, columns), optional
-        Points given beforehand; KORS is then not used.
+    dictionary : "kors", "ald", "first", "uniform", a rule or array (points, columns), optional
+        Which rows become points: by leverage score with gamma, epsilon and beta (KORS, the
+        default), by approximate linear dependence, the first ``budget`` rows, or one row in ten; a
+        `pronk.parts.rules.Rule` sets a rule's own numbers. Or points given beforehand. The paper's
+        bounds are for KORS and for points given.
     budget : int, optional
         Most points held; the dictionary stops growing there.
     history : "projected" or "exact", default "projected"

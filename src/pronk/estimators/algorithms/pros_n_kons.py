@@ -20,32 +20,27 @@ projection also at an addition, so that no prediction leaves [-clip, clip]).
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
-
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from pronk.engines.newton.bank import NewtonBank
 from pronk.engines.newton.embedded import FixedFeatures, GrowingFeatures
 from pronk.estimators.families.defaults import defaults
-from pronk.estimators.families.features import fixed_embedding
 from pronk.estimators.families.online_newton import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
     OnlineNewtonRegressor,
 )
-from pronk.parts.dictionaries import KORS
+from pronk.estimators.families.space import (
+    SPACE,
+    fixed_embedding,
+    growing_dictionary,
+    rule_of,
+)
 from pronk.parts.kernels import get_kernel
 
 _SPACE: dict[str, list[Any]] = {
-    "gamma": [Interval(Real, 0, None, closed="neither")],
-    "epsilon": [Interval(Real, 0, 1, closed="left")],
-    "beta": [Interval(Real, 0, None, closed="neither")],
+    **SPACE,
     "restart": ["boolean"],
-    "budget": [Interval(Integral, 1, None, closed="left"), None],
-    "features": [StrOptions({"nystrom", "taylor", "fourier"})],
-    "degree": [Interval(Integral, 0, None, closed="left")],
-    "n_features": [Interval(Integral, 1, None, closed="left")],
     "track_regret": ["boolean"],
 }
 
@@ -55,7 +50,7 @@ class _ProsNKONS(OnlineNewtonLearner):
 
     @property
     def _dictionary_grows(self) -> bool:
-        return self.features == "nystrom"
+        return rule_of(self) is not None
 
     def __init__(
         self,
@@ -70,6 +65,7 @@ class _ProsNKONS(OnlineNewtonLearner):
         loss: str = "squared",
         restart: bool = True,
         budget: int | None = None,
+        dictionary: Any = None,
         features: str = "nystrom",
         degree: int = 2,
         n_features: int = 100,
@@ -86,6 +82,7 @@ class _ProsNKONS(OnlineNewtonLearner):
         self.loss = loss
         self.restart = restart
         self.budget = budget
+        self.dictionary = dictionary
         self.features = features
         self.degree = degree
         self.n_features = n_features
@@ -94,13 +91,11 @@ class _ProsNKONS(OnlineNewtonLearner):
 
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel, rule = get_kernel(self.kernel), self._rule()
-        if self.features != "nystrom":
+        dictionary = growing_dictionary(self, kernel, columns)
+        if dictionary is None:
             embedding = fixed_embedding(self, kernel, columns)
             bank = NewtonBank(rule, self.alpha, embedding.size, outputs, self.track_regret)
             return FixedFeatures(embedding, bank)
-        dictionary = KORS(
-            kernel, columns, self.gamma, self.epsilon, self.beta, self._seed, self.budget
-        )
         bank = NewtonBank(rule, self.alpha, 0, outputs, self.track_regret)
         return GrowingFeatures(
             kernel, dictionary, bank, "restart" if self.restart else "carry", lag=1
@@ -127,6 +122,9 @@ class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
         Start anew after each new point (PROS-N-KONS); False carries the state over (CON-KONS).
     budget : int, optional
         Most points held (B-KONS).
+    dictionary : "kors", "ald", "first", "uniform", a rule or array (points, columns), optional
+        Which rows become points, as in `PKAWVRegressor`, or points given beforehand. The paper's
+        bound is for KORS, the default.
     features : "nystrom", "taylor" or "fourier", default "nystrom"
     degree, n_features : int, default 2, 100
         Degree of the Taylor features; number of random frequencies.
