@@ -22,6 +22,9 @@ from pronk.parts.state import Field, Part, Rows, Sizes, Stateful, require
 Array = NDArray[np.float64]
 
 _NONE = np.zeros(0)
+#: What a squared distance may differ by, as a share of k(x, x), when it is solved for in a block of
+#: other rows.
+ROUNDING = 1e-10
 
 
 class Dictionary(Stateful):
@@ -57,13 +60,15 @@ class Dictionary(Stateful):
     def full(self) -> bool:
         return self.budget is not None and self._points.size >= self.budget
 
-    def scan(self, X: Array, K: Array) -> tuple[list[int], Array]:
+    def scan(self, X: Array, K: Array, uniforms: Array | None = None) -> tuple[list[int], Array]:
         """Read rows X whose kernel values with the present points are K (n, size).
+
+        Their uniforms are drawn, where they were not drawn before.
 
         Returns the numbers of the accepted rows, and K with one more column for each of them:
         k(x, new point) from its own row on, zero before.
         """
-        reading = self.read(X, K)
+        reading = self.read(X, K, uniforms)
         rows: list[int] = []
         columns: list[Array] = []
         while (row := reading.next_row()) is not None:
@@ -78,9 +83,19 @@ class Dictionary(Stateful):
             grown[row:, old + i] = column
         return rows, grown
 
-    def read(self, X: Array, K: Array) -> Reading:
+    def read(self, X: Array, K: Array, uniforms: Array | None = None) -> Reading:
         """Begin to read rows whose kernel values with the present points are K."""
-        return Reading(self, X, K)
+        return Reading(self, X, K, uniforms)
+
+    def asks(self, X: Array, uniforms: Array) -> NDArray[np.bool_]:
+        """Which rows the rule would accept if each came next, by their uniforms; changes nothing.
+
+        A row that would not be accepted now never is: rho only falls when points are added.
+        """
+        W = self.coordinates(self.kernel(X, self.points))
+        diagonal = self.kernel.diagonal(X)
+        rho = diagonal - np.einsum("ij,ij->i", W, W)
+        return self.rule.accepts(rho * (1.0 + ROUNDING) + ROUNDING * diagonal, diagonal, uniforms)
 
     def draw(self, n: int) -> Array:
         """The uniforms of the next n rows; drawn also when the budget is full."""
@@ -141,11 +156,13 @@ class Reading:
     from there on, in the span of the points so far.
     """
 
-    def __init__(self, dictionary: Dictionary, X: Array, K: Array) -> None:
+    def __init__(
+        self, dictionary: Dictionary, X: Array, K: Array, uniforms: Array | None = None
+    ) -> None:
         self._dictionary, self._X = dictionary, X
         self._measures = dictionary.rule.measures
         self.start = 0
-        self.uniforms = dictionary.draw(len(X))
+        self.uniforms = dictionary.draw(len(X)) if uniforms is None else uniforms
         if self._measures:
             self._W = dictionary.coordinates(K)
             self.diagonal = dictionary.kernel.diagonal(X)

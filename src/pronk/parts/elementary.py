@@ -86,7 +86,7 @@ def _from_bits(typingctx: Any, i: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def _exp_polynomial(r: float) -> float:
     """1 + r + r^2 q(r) for |r| <= log(2)/2.
 
@@ -105,7 +105,7 @@ def _exp_polynomial(r: float) -> float:
     return 1.0 + _fma(z, _fma(r, odd, even), r)
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def exp_scalar(x: float) -> float:
     """exp(x) to 2 ulp, for use inside compiled loops.
 
@@ -124,7 +124,7 @@ def exp_scalar(x: float) -> float:
     return _exp_polynomial(r) * scale_first * scale_second
 
 
-@njit(cache=True, forceinline=True)
+@njit(cache=True, nogil=True, forceinline=True)
 def sincos_scalar(x: float) -> tuple[float, float]:
     """(sin(x), cos(x)) to 2 ulp for |x| <= ``ANGLE_LIMIT``, for use inside compiled loops.
 
@@ -160,14 +160,14 @@ def sincos_scalar(x: float) -> tuple[float, float]:
     return sine, cosine
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def exp_inplace(a: Array) -> None:
     """a_j <- exp(a_j) for a contiguous float64 vector."""
     for j in range(a.shape[0]):
         a[j] = exp_scalar(a[j])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _cos_sin_row(angles: Array, scale: float, cosines: Array, sines: Array) -> int:
     """cosines_j = scale cos(angles_j), sines_j = scale sin(angles_j); counts angles too large."""
     large = 0
@@ -180,7 +180,7 @@ def _cos_sin_row(angles: Array, scale: float, cosines: Array, sines: Array) -> i
     return large
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _cos_sin_large(angles: Array, scale: float, cosines: Array, sines: Array) -> None:
     """Redo the elements beyond ``ANGLE_LIMIT`` with the library functions.
 
@@ -193,7 +193,7 @@ def _cos_sin_large(angles: Array, scale: float, cosines: Array, sines: Array) ->
             sines[j] = math.sin(x) * scale
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def cos_sin(angles: Array, scale: float, out: Array) -> None:
     """out = scale [cos(angles) | sin(angles)], angles (n, L), out (n, 2L), C-contiguous.
 

@@ -28,7 +28,7 @@ MOST_TAYLOR_FEATURES = 20_000
 DEPENDENT = 1e-10
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _taylor(X: Array, scale: float, starts: NDArray[np.int64], weights: Array, out: Array) -> None:
     """Monomials of degree k are x_i times those of degree k-1 that begin with a variable >= i.
 

@@ -29,7 +29,7 @@ _TILE = 512
 _CANCELLED = 1e-3
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _square_distances(X: Array, Zt: Array, out: Array) -> None:
     """out[i, j] = sum_k (X[i, k] - Zt[k, j])^2."""
     n, d = X.shape
@@ -47,7 +47,7 @@ def _square_distances(X: Array, Zt: Array, out: Array) -> None:
                     row[j] += step * step
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _absolute_distances(X: Array, Zt: Array, out: Array) -> None:
     """out[i, j] = sum_k |X[i, k] - Zt[k, j]|."""
     n, d = X.shape
@@ -64,7 +64,7 @@ def _absolute_distances(X: Array, Zt: Array, out: Array) -> None:
                     row[j] += abs(x - z[j])
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _from_products(X: Array, Z: Array, products: Array, limit: float) -> None:
     """products[i, j] = x_i'z_j becomes |x_i - z_j|^2; pairs that cancelled are summed again."""
     n, d = X.shape
@@ -111,7 +111,7 @@ def absolute_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
     return out
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _exponential(values: Array, rate: float) -> None:
     """values = exp(-rate * values), in place."""
     flat = values.ravel()
@@ -119,7 +119,7 @@ def _exponential(values: Array, rate: float) -> None:
         flat[i] = exp_scalar(-rate * flat[i])
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def _matern(values: Array, rate: float, nu: float) -> None:
     """Squared distances r^2 become the Matern profile at s = rate * r, in place."""
     flat = values.ravel()

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
+from pronk.parts import blas
 from pronk.parts.state import Numbers, Real, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -32,11 +32,11 @@ def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
     if out is None:
         out = np.empty(A.shape, order="F")
     np.copyto(out, A if A.flags.f_contiguous else A.T)
-    factor, info = dpotrf(out, lower=1, clean=1, overwrite_a=1)
-    if not np.isfinite(factor[-1, -1]):  # LAPACK passes NaN on; it ends in the last pivot
+    info = blas.factor(out)
+    if not np.isfinite(out[-1, -1]):  # LAPACK passes NaN on; it ends in the last pivot
         raise FloatingPointError(f"{what} has no Cholesky factor: it is not finite")
     if info == 0:
-        return np.asarray(factor)
+        return out
     scale = float(np.abs(np.diag(A)).max()) * np.finfo(np.float64).eps
     for power in range(12):
         jitter = scale * 10.0**power
@@ -56,7 +56,10 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
     """L^-1 B, or L^-T B, for a lower triangular L; B is (n, k)."""
     if not len(L):
         return B.copy()
-    return np.asarray(dtrsm(1.0, L, B, lower=1, trans_a=int(transposed)))
+    solved = np.array(B, order="F")
+    if solved.size:
+        blas.solve_triangle(L, solved, transposed=transposed)
+    return solved
 
 
 def solve_rows(L: Array, rows: Array) -> Array:
@@ -64,14 +67,16 @@ def solve_rows(L: Array, rows: Array) -> Array:
     if not rows.size:
         return rows
     # A C-ordered block of rows is a Fortran-ordered block of columns: no copy is made.
-    return np.asarray(dtrsm(1.0, L, rows.T, lower=1, overwrite_b=1)).T
+    blas.solve_triangle(L, rows.T)
+    return rows
 
 
 def add_products(A: Array, rows: Array) -> Array:
     """A + rows' rows on the lower triangle of the Fortran-ordered A, in place."""
     if not rows.size:
         return A
-    return np.asarray(dsyrk(1.0, rows.T, beta=1.0, c=A, lower=1, overwrite_c=1))
+    blas.add_gram(A, np.ascontiguousarray(rows))
+    return A
 
 
 def bordered(A: Array, diagonal: float) -> Array:

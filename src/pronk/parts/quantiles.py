@@ -26,7 +26,7 @@ HELD = 512
 NORMAL = 0.7413011092528009
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _order(held: Array, size: int, x: float, place: int, i: int) -> float:
     """The i-th smallest of the ``size`` sorted values and x, which would stand at ``place``.
 
@@ -37,7 +37,7 @@ def _order(held: Array, size: int, x: float, place: int, i: int) -> float:
     return x if i == place else held[i - 1]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _quantile(held: Array, size: int, x: float, place: int, share: float) -> float:
     """The quantile by linear interpolation between the sorted values."""
     last = size - 1 if place < 0 else size
@@ -49,7 +49,7 @@ def _quantile(held: Array, size: int, x: float, place: int, share: float) -> flo
     return low + (position - i) * (_order(held, size, x, place, i + 1) - low)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _standing(held: Array, size: int, x: float, joins: bool) -> float:
     """(x - median) / (0.7413 (upper - lower quartile)); x is one of the values if it ``joins``.
 
@@ -67,7 +67,7 @@ def _standing(held: Array, size: int, x: float, joins: bool) -> float:
     return (x - _quantile(held, size, x, place, 0.5)) / (NORMAL * spread)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def thin(values: Array, ordered: Array) -> None:
     """Drop every other of the HELD values of each column, in the order in which they came."""
     half = HELD // 2
@@ -76,7 +76,7 @@ def thin(values: Array, ordered: Array) -> None:
         ordered[j, :half] = np.sort(values[j, :half])
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def learn_scaled(X: Array, values: Array, ordered: Array, rows: int, stride: int) -> Array:
     """The rows scaled by the held values, after joining them where it is their turn.
 
@@ -103,7 +103,7 @@ def learn_scaled(X: Array, values: Array, ordered: Array, rows: int, stride: int
     return scaled
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def scaled_as_next(X: Array, ordered: Array, size: int, joins: bool) -> Array:
     """Each row scaled as if it came next; nothing changes."""
     scaled = np.empty_like(X)

@@ -47,6 +47,19 @@ class DiscountedNewton(Newton):
             self._b *= kept
             self._A[np.diag_indices(self.size)] += (1.0 - kept) * self.alpha
 
+    @property
+    def forgets(self) -> bool:  # type: ignore[override]
+        """Whether older rows count less."""
+        return self.discount != 1.0
+
+    def weighed(self, Phi: Array, Y: Array) -> tuple[float, Array, Array, float]:
+        """As the engine's: rows by their weights at the end of the block, alpha put back."""
+        if self.discount == 1.0:
+            return super().weighed(Phi, Y)
+        kept = self.discount ** len(Phi)
+        roots = np.sqrt(kept) * self._roots(0, len(Phi))[:, None]
+        return kept, Phi * roots, Y * roots, (1.0 - kept) * self.alpha
+
     def predict(self, Phi: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""
         if self.discount == 1.0:

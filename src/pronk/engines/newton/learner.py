@@ -16,8 +16,9 @@ Cost a row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -222,6 +223,10 @@ class Newton(Stateful):
 
     def _close_block(self) -> None:
         """Add the open rows to the sums and factor A anew."""
+        if self._blocks_left:
+            self._blocks_left -= 1
+            if not self._blocks_left:
+                return
         self._add_open_rows()
         self._factor()
         self._open_block()
@@ -243,6 +248,56 @@ class Newton(Stateful):
         self._L = cholesky(self._A, "A", out)
         # C order throughout: a compiled loop is another one, with other sums, for another layout.
         self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
+
+    # -- the pass in partitions: see `split` --------------------------------------------------
+
+    #: Whether older rows count less; then blocks must be weighed one by one.
+    forgets = False
+    #: A partition's learner leaves its last block open (`begun`).
+    _blocks_left = 0
+
+    @property
+    def ledger(self) -> Array:
+        """Rows, losses and largest values, a column an output."""
+        return self._ledger
+
+    @property
+    def open_rows(self) -> int:
+        """Rows of the open block, and"""
+        return self._open
+
+    @property
+    def open_room(self) -> int:
+        """how many more it takes."""
+        return len(self._kappa) - self._open
+
+    @property
+    def sums(self) -> tuple[Array, Array]:
+        """A (its lower triangle) and b, without the open rows."""
+        return self._A, self._b
+
+    def weighed(self, Phi: Array, Y: Array) -> tuple[float, Array, Array, float]:
+        """What a whole block leaves of the sums before it, its rows and targets as they are then
+        added, and what is put back on A's diagonal."""
+        return 1.0, Phi, Y, 0.0
+
+    def continue_from(self, A: Array, b: Array) -> None:
+        """Go on from these sums with an empty block; the ledger stays."""
+        self._A, self._b = np.asfortranarray(A), np.array(b)
+        self.size = len(A)
+        self._factor()
+        self._open_block()
+
+    def begun(self, A: Array, b: Array, blocks: int) -> Self:
+        """A learner of the same settings that starts from these sums; its last block of so many
+        stays open, because nobody needs its factor."""
+        twin = copy.copy(self)
+        twin._memory = Workspace()
+        twin._running, twin._ledger = self._running.copy(), new_ledger(self.outputs)
+        twin._Phi, twin._L = np.empty((0, 0)), np.empty((0, 0))
+        twin._blocks_left = blocks
+        twin.continue_from(A.copy(order="F") if blocks > 1 else A, b)
+        return twin
 
     # -- the current model --------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 ETA_GIVEN, ETA_CURVATURE, ETA_CONVEX = 0, 1, 2
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def solve_row(upper: Array, z: Array) -> None:
     """z becomes L^-1 z, in place; ``upper`` is L' (its rows are the columns of L)."""
     n = z.size
@@ -36,7 +36,7 @@ def solve_row(upper: Array, z: Array) -> None:
 
 
 # Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
-@njit(cache=True, fastmath={"contract", "reassoc"})
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def border_row(z: Array, Z: Array, t: int, weights: Array, g: Array, f: Array) -> None:
     """g[s] = z_s'z for s < t, g[t] = z'z, and f = weights'z: one row of G and of f0."""
     for s in range(t):
@@ -55,7 +55,7 @@ def border_row(z: Array, Z: Array, t: int, weights: Array, g: Array, f: Array) -
         f[o] = total
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def eliminate(g: Array, t: int, upper: Array, kappa: Array, step: Array, f: Array) -> float:
     """Row t of R from row t of G (in place), f_t from f0_t (in place); returns q_t >= 0."""
     q = g[t]
@@ -72,7 +72,7 @@ def eliminate(g: Array, t: int, upper: Array, kappa: Array, step: Array, f: Arra
     return max(q, 0.0)
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def squared_row(
     q: float, f: Array, y: Array, t: int, anticipate: bool, kappa: Array, step: Array, out: Array
 ) -> None:
@@ -83,7 +83,7 @@ def squared_row(
         out[o] = f[o] * kappa[t] if anticipate else f[o]
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def squared_rows_from_features(
     Phi: Array, Y: Array, t: int, anticipate: bool, factor: Array, beta: Array, Z: Array,
     upper: Array, kappa: Array, step: Array, out: Array,
@@ -102,7 +102,7 @@ def squared_rows_from_features(
         squared_row(q, f, Y[i], t + i, anticipate, kappa, step, out[i])
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def choose_eta(
     mode: int, given: float, code: int, parameter: float, clip: float, t: float
 ) -> float:
@@ -114,7 +114,7 @@ def choose_eta(
     return 1.0 / (losses.lipschitz(code, parameter, clip) * clip * np.sqrt(t))
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def newton_row(
     q: float, f: float, y: float, t: int, rule: Array, running: Array,
     kappa: Array, step: Array, curvature: Array, target: Array,
@@ -149,7 +149,7 @@ def newton_row(
     return p
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def newton_rows(
     G: Array, F: Array, Y: Array, t: int, rule: Array, running: Array,
     upper: Array, kappa: Array, step: Array, curvature: Array, target: Array, out: Array,
@@ -162,7 +162,7 @@ def newton_rows(
         )
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def newton_rows_from_features(
     Phi: Array, Y: Array, t: int, rule: Array, running: Array,
     factor: Array, beta: Array, Z: Array,
@@ -181,7 +181,7 @@ def newton_rows_from_features(
         )
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def sketched_rows(
     G: Array, F: Array, Y: Array, start: int, rule: Array, running: Array, coins: Array,
     rho: Array, uniforms: Array, upper: Array, kappa: Array, step: Array, curvature: Array,

@@ -18,7 +18,7 @@ scale problems", NeurIPS 2019, Eq. 4 and 8, Algorithms 1 and 2.
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -50,6 +50,7 @@ class _PKAWV(OnlineLearner):
         "anticipate": ["boolean"],
         **SPACE,
         "history": [StrOptions({"projected", "exact"})],
+        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -68,6 +69,7 @@ class _PKAWV(OnlineLearner):
         budget: int | None = None,
         history: str = "projected",
         random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.alpha = alpha
@@ -82,6 +84,7 @@ class _PKAWV(OnlineLearner):
         self.budget = budget
         self.history = history
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel = get_kernel(self.kernel)
@@ -126,6 +129,9 @@ class PKAWVRegressor(_PKAWV, OnlineRegressor):
         What happens to past rows when the dictionary grows: kept as projections on the old span, in
         bounded memory, or recomputed from all past inputs, as in the paper.
     random_state : int, Generator or None
+    n_jobs : int, optional
+        Threads that long calls are spread over, -1 for all cores; the predictions are those of the
+        sequential pass up to rounding, and no bit depends on the number. Not with exact history.
 
     Examples
     --------

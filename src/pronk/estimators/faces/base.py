@@ -19,12 +19,15 @@ from pronk.engines.newton.certificate import Certificate
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators import storage
 from pronk.estimators.faces.inputs import LARGEST, check_rows, dense_blocks
+from pronk.estimators.faces.threads import check_splits, learn_on_threads
 from pronk.parts.kernels import KERNELS, Kernel, Linear, Polynomial, UserKernel, get_kernel
 from pronk.parts.randomness import make_seed
 from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
 
+#: Rows of a call that is worth being spread over threads.
+LONG_CALL = 512
 #: From here on a row costs milliseconds, which a user should know of.
 MANY_POINTS = 2000
 
@@ -138,6 +141,8 @@ class OnlineLearner(BaseEstimator):
     def _start(self, columns: int, outputs: int) -> None:
         self._seed = make_seed(self.random_state)
         self._model = self._make_model(columns, outputs)
+        if getattr(self, "n_jobs", None) is not None:
+            check_splits(self, self._model)
         self._note_kernel()
         self.n_seen_ = 0
 
@@ -164,7 +169,7 @@ class OnlineLearner(BaseEstimator):
     def _pass(self, X: Any, Y: Array) -> Array:
         """Predict then learn all rows."""
         if isinstance(X, np.ndarray):
-            P = self._model.learn(X, Y)
+            P = self._learn(X, Y)
         else:
             P = np.concatenate(
                 [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
@@ -173,6 +178,13 @@ class OnlineLearner(BaseEstimator):
         if self._dictionary_grows:
             self._warn_of_size()
         return P
+
+    def _learn(self, X: Array, Y: Array) -> Array:
+        """The engine's pass; on the threads that ``n_jobs`` asks for where a call is long."""
+        jobs = getattr(self, "n_jobs", None)
+        if jobs is None or len(X) < LONG_CALL:
+            return self._model.learn(X, Y)
+        return learn_on_threads(self._model, X, Y, jobs)
 
     def _warn_of_size(self) -> None:
         """Say once that a dictionary grows so large that rows become slow."""

@@ -1,0 +1,26 @@
+"""Which engines' passes can be split over workers, and the pass on the threads of a pool."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.engines.newton import parallel, split
+from pronk.engines.newton.embedded import FixedFeatures, GrowingFeatures
+
+Array = NDArray[np.float64]
+
+
+def why_not(engine: Any) -> str | None:
+    """Why the pass of an engine cannot be split; None if it can."""
+    if isinstance(engine, FixedFeatures | GrowingFeatures):
+        return split.why_not(engine)
+    return "its updates depend on its predictions"
+
+
+def learn(engine: Any, X: Array, Y: Array, pool: Executor) -> Array:
+    """As ``engine.learn(X, Y)`` up to rounding; the number of threads changes no bit."""
+    return parallel.learn(engine, X, Y, pool)
