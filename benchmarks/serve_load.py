@@ -76,7 +76,7 @@ def drive(port: int, requests: list[bytes], clients: int) -> Load:
 
 
 def rows_as_requests(
-    path: str, count: int, features: int, token: str = "", rows: int = 1
+    path: str, count: int, features: int, token: str = "", rows: int = 1, start: str = "r"
 ) -> list[bytes]:
     """Learn requests of generated rows."""
     import numpy as np
@@ -87,7 +87,11 @@ def rows_as_requests(
     found = []
     for i in range(count):
         some = slice(i * rows, (i + 1) * rows)
-        body: dict[str, Any] = {"id": f"r{i}", "rows": X[some].tolist(), "labels": y[some].tolist()}
+        body: dict[str, Any] = {
+            "id": f"{start}{i}",
+            "rows": X[some].tolist(),
+            "labels": y[some].tolist(),
+        }
         found.append(request_bytes(path, json.dumps(body).encode(), token))
     return found
 

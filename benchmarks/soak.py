@@ -2,7 +2,8 @@
 
     python benchmarks/soak.py                 everything: about an hour of one core
     python benchmarks/soak.py --quick         the same with small numbers: some minutes
-    python benchmarks/soak.py --only kills    one part: kills, files, fuzz, rows
+    python benchmarks/soak.py --only kills    one part: kills, files, fuzz, rows, serve-kills,
+                                              serve-hour
 
 Every part prints its figures and what must hold; the exit code is 1 if something does not. What is
 random comes from --seed, except the moments of the kills, which the clock decides.
@@ -29,6 +30,7 @@ from pronk.engines.newton.learner import Newton
 from pronk.parts.randomness import FREQUENCIES, generator
 
 FAILED: list[str] = []
+PARTS = ("kills", "files", "fuzz", "rows", "serve-kills", "serve-hour")
 
 
 def check(name: str, good: bool, figures: str) -> None:
@@ -298,17 +300,21 @@ def _compare(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="small numbers")
-    parser.add_argument("--only", choices=["kills", "files", "fuzz", "rows"])
+    parser.add_argument("--only", choices=[*PARTS])
     parser.add_argument("--rows", type=int, help="rows of the last part")
     parser.add_argument("--calls", type=int, help="calls of the fuzz")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     quick = given.quick
+    import soak_serve
+
     parts: dict[str, Callable[[], None]] = {
         "kills": lambda: kills(6 if quick else 50, 60_000 if quick else 300_000, given.seed),
         "files": lambda: files(1_000 if quick else 10_000, given.seed),
         "fuzz": lambda: fuzz(given.calls or (2_000 if quick else 100_000), given.seed),
         "rows": lambda: rows(given.rows or (200_000 if quick else 10_000_000), given.seed),
+        "serve-kills": lambda: soak_serve.kills(5 if quick else 50, given.seed, check),
+        "serve-hour": lambda: soak_serve.hour(60.0 if quick else 3600.0, given.seed, check),
     }
     for name, part in parts.items():
         if given.only in (None, name):

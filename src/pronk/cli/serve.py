@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any
 
 import typer
 
@@ -12,9 +14,9 @@ from pronk.cli.errors import CommandError
 
 def serve(
     folder: Annotated[
-        Path,
+        Path | None,
         typer.Argument(metavar="FOLDER", help="Where everything is kept; made if it is not there."),
-    ],
+    ] = None,
     tokens_of: Annotated[
         Path | None,
         typer.Argument(metavar="", help="pronk serve token FOLDER: make, list or revoke tokens."),
@@ -35,6 +37,19 @@ def serve(
     queue_rows: Annotated[
         int, typer.Option(min=1, metavar="N", help="Rows that may wait; more are told to retry.")
     ] = 100_000,
+    retention_days: Annotated[
+        float, typer.Option(min=0.0, metavar="N", help="Days that rows and their ids are kept.")
+    ] = 30.0,
+    label_days: Annotated[
+        float, typer.Option(min=0.0, metavar="N", help="Days that a prediction waits for a label.")
+    ] = 7.0,
+    archive: Annotated[
+        bool, typer.Option("--archive", help="Keep dropped rows as Parquet in FOLDER/archive.")
+    ] = False,
+    demo: Annotated[
+        bool,
+        typer.Option("--demo", help="Feed a generated stream; without FOLDER into one that goes."),
+    ] = False,
     max_body: Annotated[
         int, typer.Option(min=1000, metavar="BYTES", help="The largest body of a request.")
     ] = 16_000_000,
@@ -70,8 +85,12 @@ def serve(
         raise CommandError(
             "--scope, --name, --list and --revoke belong to: pronk serve token FOLDER"
         )
-    try:
-        run.run(
+    with ExitStack() as stack:
+        if folder is None:
+            if not demo:
+                raise CommandError("which folder? pronk serve FOLDER, or pronk serve --demo")
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="pronk-demo-")))
+        _serve(
             run.Options(
                 folder=folder,
                 host=host,
@@ -79,9 +98,23 @@ def serve(
                 certificate=tls_certificate,
                 key=tls_key,
                 most_bytes=max_body,
-                settings=Settings(queue_rows=queue_rows, snapshot_rows=snapshot_rows),
+                demo=demo,
+                settings=Settings(
+                    queue_rows=queue_rows,
+                    snapshot_rows=snapshot_rows,
+                    retention_days=retention_days,
+                    label_days=label_days,
+                    archive=archive,
+                ),
             )
         )
+
+
+def _serve(options: Any) -> None:
+    from pronk.serve import run
+
+    try:
+        run.run(options)
     except run.ServeError as error:
         raise CommandError(str(error), 1) from None
 

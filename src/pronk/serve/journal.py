@@ -17,9 +17,11 @@ replay of the block gives them again), so learning costs one sync, not two.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +39,7 @@ CREATE TABLE IF NOT EXISTS models (
 CREATE UNIQUE INDEX IF NOT EXISTS models_name ON models (name) WHERE removed IS NULL;
 CREATE TABLE IF NOT EXISTS journal (
     sequence INTEGER PRIMARY KEY, model INTEGER NOT NULL, id TEXT, kind INTEGER NOT NULL,
-    size INTEGER NOT NULL, rows BLOB, labels BLOB, digest BLOB, block INTEGER, answer BLOB,
+    size INTEGER NOT NULL, rows BLOB, labels BLOB, block INTEGER, answer BLOB,
     time REAL NOT NULL, done INTEGER, void INTEGER
 );
 CREATE UNIQUE INDEX IF NOT EXISTS journal_id ON journal (model, id, kind) WHERE id IS NOT NULL;
@@ -51,7 +53,7 @@ CREATE TABLE IF NOT EXISTS snapshots (
 CREATE TABLE IF NOT EXISTS highest (sequence INTEGER NOT NULL);
 """
 
-_COLUMNS = "sequence, model, id, kind, size, rows, labels, digest, block, answer, time"
+_COLUMNS = "sequence, model, id, kind, size, rows, labels, block, answer, time"
 
 
 class Entry(NamedTuple):
@@ -64,7 +66,6 @@ class Entry(NamedTuple):
     size: int
     rows: bytes | None
     labels: bytes | None
-    digest: bytes | None
     block: int | None
     answer: bytes | None
     time: float
@@ -197,16 +198,17 @@ class Journal:
             )
         ]
 
-    def find(self, model: int, id: str, kinds: tuple[int, ...]) -> Entry | None:
-        """The entry of an id, of the first of the kinds that has it."""
-        for kind in kinds:
-            row = self.connection.execute(
-                f"SELECT {_COLUMNS} FROM journal WHERE model = ? AND id = ? AND kind = ?",
-                (model, id, kind),
-            ).fetchone()
-            if row is not None:
-                return Entry(*row)
-        return None
+    def find(self, model: int, ids: list[str]) -> dict[str, dict[int, Entry]]:
+        """The entries of some ids, by id and kind."""
+        found: dict[str, dict[int, Entry]] = {}
+        for row in self.connection.execute(
+            f"SELECT {_COLUMNS} FROM journal"
+            " WHERE model = ? AND id IN (SELECT value FROM json_each(?))",
+            (model, json.dumps(ids)),
+        ):
+            entry = Entry(*row)
+            found.setdefault(entry.id or "", {})[entry.kind] = entry
+        return found
 
     def answers(self, block: int, model: int) -> bytes | None:
         """The answers of a block that was learned."""
@@ -230,6 +232,19 @@ class Journal:
             block.append(entry)
         if block:
             yield block
+
+    def pinned(self, model: int) -> set[int]:
+        """Snapshots that were made by hand and stay."""
+        found = self.connection.execute("SELECT sequence FROM snapshots WHERE model = ?", (model,))
+        return {row[0] for row in found}
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        found = 0
+        for path in (self.path, self.path.with_name(f"{NAME}-wal")):
+            with suppress(OSError):
+                found += path.stat().st_size
+        return found
 
     def voided(self, model: int) -> list[tuple[int, int]]:
         """Ranges (after, before) of sequence numbers that rollbacks took back."""

@@ -51,7 +51,7 @@ class Online:
         return bool(self.learner.__sklearn_is_fitted__())
 
     @property
-    def _inner(self) -> Any:
+    def inner(self) -> Any:
         """The learner behind its preparation."""
         return getattr(self.learner, "learner", self.learner)
 
@@ -77,7 +77,7 @@ class Online:
             if hasattr(self.learner, "predict_interval"):
                 ends = self.learner.predict_interval(X, self.spec.coverage)
                 answer.lower, answer.upper = _ends(ends)
-            if hasattr(self._inner, "predict_proba"):
+            if hasattr(self.inner, "predict_proba"):
                 answer.probability = self.learner.predict_proba(X).tolist()
                 answer.classes = self.learner.classes_.tolist()
         return answer
@@ -126,9 +126,9 @@ class Online:
     def _walk(self, X: Array, y: NDArray[Any]) -> tuple[NDArray[Any], Any]:
         """Predictions, and the intervals around them where the learner has intervals."""
         P = np.asarray(self.learner.predict_then_learn(X, y))
-        if not hasattr(self._inner, "predict_interval"):
+        if not hasattr(self.inner, "predict_interval"):
             return P, None
-        half = at_coverage(self._inner._model.last_widths, self.spec.coverage)[:, 0]
+        half = at_coverage(self.inner._model.last_widths, self.spec.coverage)[:, 0]
         return P, np.stack([P - half, P + half], axis=1)
 
     def _answers(

@@ -71,7 +71,7 @@ def recover(
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             note("snapshot skipped", model=row.name, file=path.name, reason=str(error))
             online = Online(row)
-    if online.version < row.dropped:
+    if online.version < row.dropped and online.version != up_to:
         online.broken = (
             f"no good snapshot after sequence number {row.dropped}, up to which the journal was "
             "dropped; put a snapshot of a backup into the folder"

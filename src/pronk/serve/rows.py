@@ -8,6 +8,7 @@ categories.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,12 +45,35 @@ class Columns:
 
     def pack(self, rows: Sequence[Any]) -> bytes:
         """Rows as the journal keeps them; what cannot be learned is refused with row and column."""
+        if len(rows) == 1 and self.plain:
+            packed = self._pack_one(rows[0])
+            if packed is not None:
+                return packed
         if not rows:
             raise Refused(422, "rows: there must be at least one")
-        rows = [self._ordered(row, i) for i, row in enumerate(rows)]
         if not self.plain:
-            return self._pack_mixed(rows)
-        values = np.array(rows, dtype=np.float64)  # None becomes NaN
+            return self._pack_mixed([self._ordered(row, i) for i, row in enumerate(rows)])
+        return self.pack_array(self._array(rows))
+
+    def _pack_one(self, row: Any) -> bytes | None:
+        """One row of numbers without a detour through NumPy; None if it must take it."""
+        if not isinstance(row, list) or len(row) != len(self.names) or None in row:
+            return None
+        if not (max(row) <= LARGEST and min(row) >= -LARGEST):
+            return None
+        return array("d", row).tobytes()
+
+    def _array(self, rows: Sequence[Any]) -> Array:
+        try:
+            values = np.array(rows, dtype=np.float64)  # None becomes NaN
+        except (TypeError, ValueError):  # objects among them, or other lengths
+            values = np.empty(0)
+        if values.ndim == 2 and values.shape[1] == len(self.names):
+            return values
+        return np.array([self._ordered(row, i) for i, row in enumerate(rows)], dtype=np.float64)
+
+    def pack_array(self, values: Array) -> bytes:
+        """Rows of numbers that are an array already."""
         bad = ~(np.abs(values) <= LARGEST)
         if self.fills:
             bad &= ~np.isnan(values)
@@ -122,6 +146,11 @@ class Columns:
                     out[i, place] = value
         return out
 
+    def values(self, packed: bytes) -> list[list[Any]]:
+        """Packed rows as they came."""
+        found: list[list[Any]] = self.matrix(packed).tolist() if self.plain else _unpack(packed)
+        return found
+
     def explain(self, rows: Any) -> None:
         """Say which row and column of a body that msgspec refused is wrong, if one is."""
         if not isinstance(rows, list):
@@ -143,6 +172,10 @@ def check_labels(labels: Sequence[Any], count: int, task: str) -> list[Any]:
     if len(labels) != count:
         raise Refused(422, f"labels: there are {len(labels)} for {count} rows")
     if task == "regression":
+        if all(type(value) is float for value in labels):
+            largest = max(max(labels), -min(labels))
+            if largest <= LARGEST:
+                return list(labels)
         for row, value in enumerate(labels):
             if isinstance(value, bool) or not isinstance(value, int | float):
                 got = type(value).__name__

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 import sqlite3
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ class Options:
     most_bytes: int = 16_000_000
     seconds: float = 30.0
     settings: Settings = field(default_factory=Settings)
+    demo: bool = False
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -132,16 +134,31 @@ def run(options: Options) -> None:
     )
     server = Server(config, app)
     first = None if len(tokens) else tokens.add(("admin",), "first")
-    _greet(options, listening.getsockname()[1], first)
-    with threadpool_limits(1):
+    scheme = "https" if options.certificate else "http"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    address = f"{scheme}://{host}:{listening.getsockname()[1]}"
+    _greet(address, first)
+    with threadpool_limits(1), _fed(address, tokens) if options.demo else nullcontext():
         server.run(sockets=[listening])
     logs.note("stopped")
 
 
-def _greet(options: Options, port: int, token: str | None) -> None:
-    scheme = "https" if options.certificate else "http"
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    address = f"{scheme}://{host}:{port}"
+@contextmanager
+def _fed(address: str, tokens: Tokens) -> Iterator[None]:
+    """A generated stream for the server while it runs."""
+    from pronk.serve.demo import Demo
+
+    token = tokens.add(("admin",), "demo")
+    demo = Demo(address, token)
+    demo.start()
+    try:
+        yield
+    finally:
+        demo.stopping.set()
+        tokens.revoke(token.split("_")[1])
+
+
+def _greet(address: str, token: str | None) -> None:
     if token is None:
         print(f"page   {address}/", flush=True)
         print("token  as before (pronk serve token makes more)", flush=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pronk.serve import recovery, spec
+from pronk.serve import answers, recovery, spec
 from pronk.serve.errors import Refused, unknown_model
+from pronk.serve.housekeeping import Housekeeper
 from pronk.serve.journal import ROLLBACK, Entry, Journal, ModelRow
 from pronk.serve.lock import FolderLock
 from pronk.serve.online import Online
@@ -57,6 +58,7 @@ class Service:
             self.rows[row.name] = row
             self.models[row.name] = recovery.recover(self.journal, row, folder, note)
         self.figures = Figures()
+        self.keeper = Housekeeper()
         self.deliver: Deliver = resolve
         self.writes = Queue(self.settings.queue_rows)
         self.reads = Queue(self.settings.queue_rows)
@@ -184,7 +186,7 @@ class Service:
     def _record_rollback(self, online: Online, version: int) -> None:
         sequence = self.journal.sequence + 1
         entry = Entry(
-            sequence, online.number, None, ROLLBACK, 0, None, None, None, version, None,
+            sequence, online.number, None, ROLLBACK, 0, None, None, version, None,
             self.journal.now(),
         )  # fmt: skip
         after = (online.number, version)
@@ -218,8 +220,6 @@ class Service:
 
     def _write_answers(self) -> None:
         """Answers that would have gone with the next transaction."""
-        from pronk.serve import answers
-
         waiting = self.writer.unwritten
         if waiting:
             self.journal.write(
@@ -232,10 +232,27 @@ class Service:
             del self.writer.unwritten[key]
 
     def _idle(self) -> None:
-        """Between groups: snapshots that are due."""
+        """Between groups: snapshots that are due, and what housekeeping there is."""
         for online in self.models.values():
             if online.rows_since_snapshot >= self.settings.snapshot_rows and not online.broken:
                 self._due_snapshot(online)
+        if self.keeper.due():
+            self._keep_house()
+
+    def _keep_house(self) -> None:
+        settings = self.settings
+        try:
+            self.keeper.run(
+                self.journal,
+                list(self.models.values()),
+                self.folder,
+                settings.label_days,
+                settings.retention_days,
+                settings.archive,
+            )
+            self.rows = {row.name: row for row in self.journal.models()}
+        except Exception as error:  # the next round tries again
+            self.note("housekeeping failed", reason=str(error))
 
     def _due_snapshot(self, online: Online) -> None:
         try:
@@ -245,12 +262,7 @@ class Service:
             online.rows_since_snapshot = 0
             self.note("snapshot failed", model=online.name, reason=str(error))
             return
-        pinned = {
-            row[0]
-            for row in self.journal.connection.execute(
-                "SELECT sequence FROM snapshots WHERE model = ?", (online.number,)
-            )
-        }
+        pinned = self.journal.pinned(online.number)
         made = recovery.snapshots(self.folder, online.name)
         automatic = [sequence for sequence in made if sequence not in pinned]
         for sequence in automatic[: -recovery.KEPT]:

@@ -14,7 +14,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from time import perf_counter
 from typing import Any
 
@@ -44,12 +43,9 @@ class Work:
     twin: Work | None = None  # the same request earlier in the same group
 
     @property
-    def digest(self) -> bytes:
-        """Of the content: an id stands for one content."""
-        found = blake2b(self.rows or b"", digest_size=16)
-        if self.labels is not None:
-            found.update(pack_labels(self.labels))
-        return found.digest()
+    def content(self) -> tuple[Any, Any]:
+        """An id stands for one content."""
+        return self.rows, self.labels
 
 
 @dataclass(slots=True, eq=False)
@@ -81,6 +77,7 @@ def resolve(done: list[Any]) -> None:
 class Figures:
     """What the threads count."""
 
+    requests: int = 0
     groups: int = 0
     learned_rows: int = 0
     predicted_rows: int = 0
@@ -186,6 +183,7 @@ class Writer:
             if work.twin is not None:
                 work.outcome = work.twin.outcome
         self.figures.groups += 1
+        self.figures.requests += len(works)
         self.figures.refused += sum(isinstance(work.outcome, Refused) for work in works)
         self.deliver(works)
 
@@ -196,10 +194,24 @@ class Writer:
         kinds: dict[int, str] = {}
         for work in works:
             try:
-                if self._known(work, seen):
+                work.model = self.current(work.model.name)  # it may be another one by now
+                if work.model.broken:
+                    raise Refused(
+                        503, f"model {work.model.name!r} cannot be used: {work.model.broken}"
+                    )
+            except Refused as error:
+                work.outcome = error
+        known = self._look_up(works)
+        for work in works:
+            if work.outcome is not None:
+                continue
+            before = known.get((work.model.number, work.id or ""), {})
+            try:
+                if work.id is not None and self._repeated(work, seen, before):
+                    self.figures.repeated += 1
                     continue
-                self._check(work, kinds)
-            except Exception as error:
+                self._check(work, before.get(PREDICT), kinds)
+            except Refused as error:
                 work.outcome = error
                 continue
             admitted.append(work)
@@ -207,41 +219,48 @@ class Writer:
                 seen[work.model.number, work.id, work.labels is not None] = work
         return admitted
 
-    def _known(self, work: Work, seen: dict[tuple[int, str, bool], Work]) -> bool:
+    def _look_up(self, works: list[Work]) -> dict[tuple[int, str], dict[int, Entry]]:
+        """What the journal has of the ids of a group: one question a model."""
+        ids: dict[int, list[str]] = {}
+        for work in works:
+            if work.id is not None and work.outcome is None:
+                ids.setdefault(work.model.number, []).append(work.id)
+        return {
+            (number, id): entries
+            for number, asked in ids.items()
+            for id, entries in self.journal.find(number, asked).items()
+        }
+
+    def _repeated(
+        self,
+        work: Work,
+        seen: dict[tuple[int, str, bool], Work],
+        before: dict[int, Entry],
+    ) -> bool:
         """Whether this id was there before: then its answer is the stored one."""
-        work.model = self.current(work.model.name)  # it may have been rolled back or removed
-        if work.model.broken:
-            raise Refused(503, f"model {work.model.name!r} cannot be used: {work.model.broken}")
-        if work.id is None:
-            return False
-        number = work.model.number
-        twin = seen.get((number, work.id, work.labels is not None))
+        assert work.id is not None
+        labels_alone = work.labels is not None and work.rows is None
+        twin = seen.get((work.model.number, work.id, work.labels is not None))
         if twin is not None:
-            if work.labels is not None and work.rows is None and twin.labels is not None:
-                same = work.labels == twin.labels
-            else:
-                same = work.digest == twin.digest
+            same = work.labels == twin.labels if labels_alone else work.content == twin.content
             if not same:
                 raise _other_content(work.id)
             work.twin = twin
-            self.figures.repeated += 1
             return True
-        kinds = (PREDICT,) if work.labels is None else (LEARN, LABEL)
-        entry = self.journal.find(number, work.id, kinds)
-        if entry is None:
-            if work.labels is None and self.journal.find(number, work.id, (LEARN,)):
+        if work.labels is None:
+            entry = before.get(PREDICT)
+            if entry is None and LEARN in before:
                 raise _other_content(work.id)
-            return False
-        if work.labels is not None and work.rows is None:
-            same = pack_labels(work.labels) == entry.labels
-        elif entry.kind == LABEL:
-            same = work.rows == entry.rows and pack_labels(work.labels or []) == entry.labels
         else:
-            same = work.digest == entry.digest
+            entry = before.get(LEARN) or before.get(LABEL)
+        if entry is None:
+            return False
+        same = labels_alone or work.rows == entry.rows
+        if work.labels is not None:
+            same = same and pack_labels(work.labels) == entry.labels
         if not same:
             raise _other_content(work.id)
         work.outcome = self._stored(entry)
-        self.figures.repeated += 1
         return True
 
     def _stored(self, entry: Entry) -> Answer | Refused:
@@ -256,14 +275,11 @@ class Writer:
                 return _outcome(answer)
         raise Refused(410, f"the answer to id {entry.id!r} is no longer kept; it was learned")
 
-    def _check(self, work: Work, kinds: dict[int, str]) -> None:
+    def _check(self, work: Work, earlier: Entry | None, kinds: dict[int, str]) -> None:
         """What only the writer can check, in the order of the requests."""
         model = work.model
         if work.labels is None:
             return
-        earlier = None
-        if work.id is not None:
-            earlier = self.journal.find(model.number, work.id, (PREDICT,))
         if work.rows is None and earlier is None:
             raise Refused(
                 404, f"no prediction with the id {work.id!r} is known, or it waited too long"
@@ -310,7 +326,7 @@ class Writer:
             labels = None if work.labels is None else pack_labels(work.labels)
             work.entry = Entry(
                 sequence, number, work.id, kind, work.count, rows, labels,
-                work.digest if work.id is not None else None, block, answer, now,
+                block, answer, now,
             )  # fmt: skip
             entries.append(work.entry)
         written = [(*key, answers.pack(found)) for key, found in self.unwritten.items()]
@@ -392,6 +408,7 @@ class Reader:
             taken = self.queue.take(GROUP)
             if taken is None:
                 return
+            self.figures.requests += len(taken)
             for work in taken:
                 assert isinstance(work, Work)
                 work.outcome = self._predict(work)

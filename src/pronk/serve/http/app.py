@@ -11,7 +11,19 @@ from typing import Any
 
 from pronk.serve.errors import Refused
 from pronk.serve.http.calls import Calls
-from pronk.serve.http.exchange import ClientGone, Receive, Scope, Send, header, send_json
+from pronk.serve.http.exchange import (
+    ClientGone,
+    Receive,
+    Scope,
+    Send,
+    header,
+    send_bytes,
+    send_json,
+)
+from pronk.serve.http.metrics import Metrics
+from pronk.serve.http.openapi import Docs
+from pronk.serve.http.page import POLICY, Page
+from pronk.serve.http.page import calls as page_calls
 from pronk.serve.service import Service
 from pronk.serve.tokens import Tokens
 from pronk.serve.worker import resolve
@@ -34,6 +46,7 @@ class App:
         self.tokens = tokens
         self.note = service.note
         self.stopping = False
+        self.metrics = Metrics(service)
         calls = Calls(service, most_bytes, seconds)
         #: Calls without a model: path -> method -> (handler, scope). None: no token needed.
         self.fixed: dict[str, dict[str, tuple[Handler, str | None]]] = {
@@ -41,6 +54,13 @@ class App:
             "/v2/models": {"GET": (calls.models, "")},
             "/v2/health/live": {"GET": (calls.live, None)},
             "/v2/health/ready": {"GET": (calls.ready, None)},
+            "/metrics": {"GET": (self._metrics, "")},
+        }
+        self.fixed |= page_calls(Page(service, self.metrics, lambda: self.stopping))
+        docs = Docs(POLICY)
+        self.fixed |= {
+            "/docs": {"GET": (docs.docs, None)},
+            "/openapi.json": {"GET": (docs.openapi, None)},
         }
         #: Calls of a model: what follows its name -> method -> (handler, scope).
         self.of_model: dict[str, dict[str, tuple[Handler, str | None]]] = {
@@ -85,7 +105,21 @@ class App:
             self.finished(scope, status, perf_counter() - began)
 
     def finished(self, scope: Scope, status: int, seconds: float) -> None:
-        """For metrics and logs."""
+        """Metrics; a line in the log for what was refused, without what was sent."""
+        call = scope.get("call") or "none"
+        self.metrics.count(call, status, seconds)
+        if status >= 400 and status not in (404, 429):
+            self.note(
+                "refused",
+                call=call,
+                status=status,
+                ms=round(1000 * seconds, 1),
+                token=scope.get("token"),
+            )
+
+    async def _metrics(self, scope: Scope, receive: Receive, send: Send) -> None:
+        kind = b"text/plain; version=0.0.4; charset=utf-8"
+        await send_bytes(send, 200, self.metrics.text(), kind)
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
@@ -95,7 +129,7 @@ class App:
             name, _, call = path[len(_PREFIX) :].partition("/")
             methods = self.of_model.get(call) if name else None
         found = None if methods is None else methods.get("GET" if method == "HEAD" else method)
-        scope["call"] = found and found[0].__name__
+        scope["call"] = found and found[0].__name__.strip("_")
         needed = "" if found is None else found[1]
         if needed is not None:
             self._authorise(scope, needed)

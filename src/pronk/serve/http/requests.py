@@ -27,7 +27,8 @@ Label = float | int | str | bool
 class Decoders:
     """Of one model: a body of infer and one of learn."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, task: str) -> None:
+        label: Any = float if task == "regression" else Label
         row: Any = columns.row_type
         body = msgspec.defstruct(
             "Body",
@@ -36,8 +37,8 @@ class Decoders:
                 ("row", row | UnsetType, UNSET),
                 ("rows", list.__class_getitem__(row) | UnsetType, UNSET),
                 ("inputs", list[InputTensor] | UnsetType, UNSET),
-                ("label", Label | UnsetType, UNSET),
-                ("labels", list[Label] | UnsetType, UNSET),
+                ("label", label | UnsetType, UNSET),
+                ("labels", list.__class_getitem__(label) | UnsetType, UNSET),
                 ("outputs", Any, None),
                 ("parameters", Any, None),
             ],
@@ -50,7 +51,7 @@ def decoders(online: Online) -> Decoders:
     """The decoders of a model, made once."""
     found: Decoders | None = getattr(online, "decoders", None)
     if found is None:
-        found = Decoders(online.columns)
+        found = Decoders(online.columns, online.spec.task)
         online.decoders = found  # type: ignore[attr-defined]
     return found
 
@@ -61,7 +62,7 @@ def works(online: Online, body: bytes, lines: bool, learn: bool) -> list[Work]:
     try:
         bodies = decoder.decode_lines(body) if lines else [decoder.decode(body)]
     except msgspec.ValidationError as error:
-        raise _explained(online.columns, body, lines, str(error)) from None
+        raise _explained(online, body, lines, str(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Refused(400, f"the body is not JSON: {error}"[:300]) from None
     if not bodies:
@@ -129,16 +130,18 @@ def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
     return rows, more
 
 
-def _explained(columns: Columns, body: bytes, lines: bool, message: str) -> Refused:
+def _explained(online: Online, body: bytes, lines: bool, message: str) -> Refused:
     """The row and column of a body of wrong types, by name."""
     try:
-        if not lines:
-            given = json.loads(body)
-            if isinstance(given, dict):
-                if "rows" in given:
-                    columns.explain(given["rows"])
-                if "row" in given:
-                    columns.explain([given["row"]])
+        given = {} if lines else json.loads(body)
+        if isinstance(given, dict):
+            if "rows" in given:
+                online.columns.explain(given["rows"])
+            if "row" in given:
+                online.columns.explain([given["row"]])
+            labels = given.get("labels", [given["label"]] if "label" in given else None)
+            if isinstance(labels, list):
+                check_labels(labels, len(labels), online.spec.task)
     except Refused as error:
         return error
     except (ValueError, RecursionError):

@@ -1,0 +1,223 @@
+"""Long tests of the service, parts of `soak.py`: kills under load, an hour at half the load.
+
+Servers run in processes of their own on the loopback; clients are threads of this process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Check = Callable[[str, bool, str], None]
+SPEC = {
+    "algorithm": "pkawv-nystrom",
+    "parameters": {"history": "projected", "budget": 60, "bandwidth": 3.0},
+}
+COLUMNS = 5
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Served:
+    """A server that can be killed and started again on the same folder and port."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        from pronk.serve.tokens import Tokens
+
+        folder.mkdir(exist_ok=True)
+        self.folder, self.port = folder, _free_port()
+        self.token = Tokens(folder).add(("admin",))
+        self.options = options
+        self.log = (folder / "log").open("a")
+        self.process = self._start()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [
+            sys.executable, "-m", "pronk", "serve", str(self.folder), "--port", str(self.port),
+        ]  # fmt: skip
+        return subprocess.Popen(
+            [*command, *self.options], stdout=subprocess.DEVNULL, stderr=self.log
+        )
+
+    def client(self, retries: int = 60) -> Any:
+        from pronk.serve import Client
+
+        return Client(f"http://127.0.0.1:{self.port}", self.token, retries=retries, timeout=20.0)
+
+    def wait(self) -> None:
+        client = self.client()
+        for _ in range(2400):
+            if client.ready():
+                return
+            assert self.process.poll() is None, (self.folder / "log").read_text()[-2000:]
+            time.sleep(0.05)
+        raise AssertionError("the server does not get ready")
+
+    def kill_and_restart(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process = self._start()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(60)
+
+
+class Feeder(threading.Thread):
+    """A client that learns rows at once or by a later label, and writes down what was answered."""
+
+    def __init__(self, served: Served, number: int, seed: int) -> None:
+        super().__init__(daemon=True)
+        self.client = served.client()
+        self.number = number
+        self.rng = np.random.default_rng([seed, number])
+        self.answers: dict[str, list[float]] = {}
+        self.stopping = False
+        self.failure: str | None = None
+
+    def run(self) -> None:
+        try:
+            count = 0
+            while not self.stopping:
+                count += 1
+                self._one(f"{self.number}-{count}")
+        except Exception as error:
+            self.failure = repr(error)
+
+    def _one(self, id: str) -> None:
+        rows = self.rng.normal(size=(int(self.rng.integers(1, 4)), COLUMNS))
+        labels = np.sin(rows[:, 0]) + rows[:, 1]
+        if self.rng.random() < 0.3:
+            early = self.client.infer("m", rows, id=id)
+            answer = self.client.label("m", id, labels)
+            assert answer["prediction"] == early["prediction"]
+        else:
+            answer = self.client.learn("m", rows, labels, id=id)
+        self.answers[id] = answer["prediction"]
+
+
+def kills(count: int, seed: int, check: Check) -> None:
+    """`kill -9` under load; then every acknowledged label is there once, and all bits are equal."""
+    rng = np.random.default_rng([seed, 7])
+    with tempfile.TemporaryDirectory() as name:
+        served = Served(Path(name), "--snapshot-rows", "1000")
+        served.wait()
+        served.client().create("m", COLUMNS, **SPEC)
+        feeders = [Feeder(served, number, seed) for number in range(8)]
+        for feeder in feeders:
+            feeder.start()
+        early = 0
+        for _ in range(count):
+            if rng.random() < 0.2:  # while it recovers
+                time.sleep(float(rng.uniform(0.0, 2.0)))
+                early += 1
+            else:
+                served.wait()
+                time.sleep(float(rng.uniform(0.05, 1.0)))
+            served.kill_and_restart()
+        served.wait()
+        for feeder in feeders:
+            feeder.stopping = True
+        for feeder in feeders:
+            feeder.join(120)
+        assert served.stop() == 0
+        failures = [feeder.failure for feeder in feeders if feeder.failure]
+        acknowledged = {id: found for feeder in feeders for id, found in feeder.answers.items()}
+        once, same, rows, equal = _audit(Path(name), acknowledged)
+        check(
+            "serve-kills",
+            not failures and once == same == len(acknowledged) and equal,
+            f"{count} kills ({early} of them while it started), {len(acknowledged):,} acknowledged "
+            f"requests of {rows:,} rows; {once:,} learned exactly once, {same:,} answers equal to "
+            f"those of the replay; model equal bit by bit to one fed the journal: {equal}"
+            + (f"; clients failed: {failures[:2]}" if failures else ""),
+        )
+
+
+def _audit(folder: Path, acknowledged: dict[str, list[float]]) -> tuple[int, int, int, bool]:
+    """Learned once, answered the same, rows, and whether model and replay have equal bits."""
+    from pronk.estimators import storage
+    from pronk.serve import recovery
+    from pronk.serve.journal import Journal
+    from pronk.serve.online import Online
+
+    journal = Journal(folder)
+    row = journal.models()[0]
+    counts: Counter[str] = Counter()
+    answered = {}
+    replayed = Online(row)
+    for block in journal.learned(row.number, row.start):
+        for entry, answer in zip(block, replayed.learn(block), strict=True):
+            counts[entry.id or ""] += 1
+            answered[entry.id or ""] = answer.prediction
+    stored = recovery.recover(journal, row, folder, lambda *_, **__: None)
+    bits = []
+    for number, online in enumerate((replayed, stored)):
+        path = folder / f"audit-{number}"
+        storage.save_checkpoint(online.tree(), path)
+        bits.append(path.read_bytes())
+    journal.close()
+    once = sum(counts[id] == 1 for id in acknowledged)
+    same = sum(answered.get(id) == found for id, found in acknowledged.items())
+    extra = max(counts.values(), default=0) <= 1
+    return once, same, replayed.scores.rows, bits[0] == bits[1] and extra
+
+
+def hour(seconds: float, seed: int, check: Check) -> None:
+    """Half the load for long: memory is flat and nothing fails."""
+    with tempfile.TemporaryDirectory() as name:
+        served = Served(Path(name), "--snapshot-rows", "20000")
+        served.wait()
+        served.client().create("m", COLUMNS, **SPEC)
+        feeders = [_Paced(served, number, seed) for number in range(8)]
+        for feeder in feeders:
+            feeder.start()
+        began, sizes = time.monotonic(), []
+        while time.monotonic() - began < seconds:
+            time.sleep(min(5.0, seconds / 20))
+            if time.monotonic() - began > seconds / 5:
+                sizes.append(_resident(served.process.pid))
+        for feeder in feeders:
+            feeder.stopping = True
+        for feeder in feeders:
+            feeder.join(60)
+        code = served.stop()
+        failures = [feeder.failure for feeder in feeders if feeder.failure]
+        requests = sum(len(feeder.answers) for feeder in feeders)
+        grown = (max(sizes) - sizes[0]) / 1e6
+        check(
+            "serve-hour",
+            not failures and code == 0 and grown < 30.0,
+            f"{requests:,} requests in {seconds:.0f} s; memory grew by {grown:.1f} MB after the "
+            f"first fifth ({sizes[0] / 1e6:.0f} MB); {len(failures)} clients failed",
+        )
+
+
+class _Paced(Feeder):
+    """A client that pauses between requests."""
+
+    def _one(self, id: str) -> None:
+        super()._one(id)
+        self.answers[id] = []
+        time.sleep(0.01)
+
+
+def _resident(pid: int) -> int:
+    with Path(f"/proc/{pid}/statm").open() as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

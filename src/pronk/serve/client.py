@@ -1,0 +1,231 @@
+"""A small client of `pronk serve`, with retries that never learn twice.
+
+Standard library only. Every call that learns carries an id (a chance one where none is given): when
+the connection breaks, or the server is busy or restarts, the same id is sent again, and the server
+answers what it answered before.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import random
+import ssl
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+import numpy as np
+
+#: Answers after which a call is tried again: too many rows wait, stopping, behind a proxy.
+AGAIN = (429, 502, 503, 504, 507)
+
+
+class ServerError(Exception):
+    """The server refused a call; `status` is the HTTP status, the message is the server's."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class Client:
+    """Calls of a server that runs.
+
+    Parameters
+    ----------
+    url : the server's address, as ``http://127.0.0.1:8765``
+    token : a token that ``pronk serve token`` made
+    timeout : seconds that one try may take
+    retries : how often a call is tried again, with growing pauses
+    context : an `ssl.SSLContext` for https with a certificate of your own
+
+    Examples
+    --------
+    ::
+
+        client = Client("http://127.0.0.1:8765", token)
+        client.create("prices", columns=["size", "age"])
+        client.learn("prices", [[80.0, 12.0]], [210.0])
+        client.infer("prices", [{"size": 70.0, "age": 3.0}], id="offer-17")["prediction"]
+        client.label("prices", "offer-17", [190.0])
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        timeout: float = 30.0,
+        retries: int = 8,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"url must look like http://127.0.0.1:8765, got {url!r}")
+        self._secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname, parts.port
+        self._base = parts.path.rstrip("/")
+        self._token = token
+        self._timeout, self._retries, self._context = timeout, retries, context
+        self._local = threading.local()
+        self._random = random.Random()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+        connection = getattr(self._local, "connection", None)
+        if connection is not None:
+            connection.close()
+            self._local.connection = None
+
+    # -- rows --------------------------------------------------------------------------------------
+
+    def infer(self, model: str, rows: Any, id: str | None = None) -> dict[str, Any]:
+        """Predictions for rows (lists in the order of the columns, or dicts).
+
+        Returns ``prediction`` and, where the model has them, ``probability`` with ``classes``, or
+        ``lower`` and ``upper``; and the ``version`` that predicted. With an ``id`` the server keeps
+        the rows until `label` brings their labels.
+        """
+        body: dict[str, Any] = {"rows": _listed(rows)}
+        if id is not None:
+            body["id"] = id
+        return _outputs(self._call("POST", self._path(model, "infer"), body))
+
+    def learn(self, model: str, rows: Any, labels: Any, id: str | None = None) -> dict[str, Any]:
+        """Predict rows, then learn their labels, once, however often the call is tried."""
+        body = {"id": id or uuid.uuid4().hex, "rows": _listed(rows), "labels": _listed(labels)}
+        return _outputs(self._call("POST", self._path(model, "learn"), body))
+
+    def label(self, model: str, id: str, labels: Any) -> dict[str, Any]:
+        """The labels of rows that `infer` had with this id: a list, or one for one row."""
+        several = isinstance(labels, Sequence | np.ndarray) and not isinstance(labels, str)
+        body = {"id": id, "labels": _listed(labels if several else [labels])}
+        return _outputs(self._call("POST", self._path(model, "learn"), body))
+
+    # -- models ------------------------------------------------------------------------------------
+
+    def create(self, model: str, columns: Any, task: str = "regression", **spec: Any) -> Any:
+        """Create a model; the same again does nothing. ``spec`` as in ``PUT /v2/models/{m}``."""
+        body = {"columns": columns, "task": task, **spec}
+        return self._call("PUT", self._path(model), body)
+
+    def models(self) -> list[dict[str, Any]]:
+        """All models."""
+        found: list[dict[str, Any]] = self._call("GET", "/v2/models")["models"]
+        return found
+
+    def model(self, model: str) -> dict[str, Any]:
+        """What a model is, rows and metrics so far, size, certificate."""
+        found: dict[str, Any] = self._call("GET", self._path(model))
+        return found
+
+    def snapshot(self, model: str) -> int:
+        """Keep the model as it is; its version."""
+        return int(self._call("POST", self._path(model, "snapshot"))["model_version"])
+
+    def rollback(self, model: str, version: int) -> int:
+        """Take back what was learned after a version."""
+        body = {"version": version}
+        return int(self._call("POST", self._path(model, "rollback"), body)["model_version"])
+
+    def remove(self, model: str) -> None:
+        """Remove a model, its rows and its snapshots."""
+        self._call("DELETE", self._path(model))
+
+    def ready(self) -> bool:
+        """Whether the server takes calls."""
+        try:
+            return bool(self._once("GET", "/v2/health/ready", None)[0] == 200)
+        except (OSError, http.client.HTTPException):
+            return False
+
+    # -- one call ----------------------------------------------------------------------------------
+
+    def _path(self, model: str, call: str = "") -> str:
+        return f"/v2/models/{quote(model, safe='')}" + (f"/{call}" if call else "")
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        for attempt in range(self._retries + 1):
+            last = attempt == self._retries
+            try:
+                status, headers, text = self._once(method, path, data)
+            except (OSError, http.client.HTTPException):
+                if last:
+                    raise
+                self._pause(attempt)
+                continue
+            if status in AGAIN and not last:
+                self._pause(attempt, headers.get("retry-after"))
+                continue
+            found = json.loads(text) if text else {}
+            if status >= 400:
+                raise ServerError(status, str(found.get("error", "")))
+            return found
+        raise AssertionError("not reached")
+
+    def _once(
+        self, method: str, path: str, data: bytes | None
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._connect()
+            self._local.connection = connection
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, self._base + path, data, headers)
+            response = connection.getresponse()
+            text = response.read()
+        except BaseException:
+            self.close()  # what is half done cannot be gone on with
+            raise
+        return response.status, {k.lower(): v for k, v in response.getheaders()}, text
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._secure:
+            return http.client.HTTPSConnection(
+                self._host, self._port, timeout=self._timeout, context=self._context
+            )
+        return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+
+    def _pause(self, attempt: int, asked: str | None = None) -> None:
+        """Growing pauses with some chance in them, so that clients do not come back as one."""
+        pause = min(0.1 * 2.0**attempt, 5.0) * self._random.uniform(0.5, 1.0)
+        if asked is not None and asked.isdigit():
+            pause = max(pause, min(float(asked), 30.0) * self._random.uniform(0.5, 1.0))
+        time.sleep(pause)
+
+
+def _listed(values: Any) -> Any:
+    """Arrays and frames as lists."""
+    if hasattr(values, "to_dict") and hasattr(values, "columns"):  # a frame of pandas
+        return values.to_dict("records")
+    if hasattr(values, "to_dicts"):  # a frame of polars
+        return values.to_dicts()
+    if hasattr(values, "tolist"):
+        return values.tolist()
+    return [row.tolist() if hasattr(row, "tolist") else row for row in values]
+
+
+def _outputs(found: dict[str, Any]) -> dict[str, Any]:
+    """An answer of the protocol as plain lists by name."""
+    result: dict[str, Any] = {"version": int(found["model_version"])}
+    for output in found["outputs"]:
+        data = output["data"]
+        if len(output["shape"]) == 2:
+            width = output["shape"][1]
+            data = [data[i : i + width] for i in range(0, len(data), width)]
+        result[output["name"]] = data
+        if "classes" in output.get("parameters", {}):
+            result["classes"] = output["parameters"]["classes"]
+    return result

@@ -1,0 +1,239 @@
+"""The description of the calls: OpenAPI at /openapi.json, and the same for readers at /docs."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import Any
+
+import msgspec
+
+from pronk._version import __version__
+from pronk.serve.answers import Response
+from pronk.serve.http.exchange import JSON, Receive, Scope, Send, send_bytes
+from pronk.serve.http.tensors import InputTensor
+from pronk.serve.spec import NAME, Spec
+
+_LABEL = {"oneOf": [{"type": "number"}, {"type": "string", "maxLength": 1000}, {"type": "boolean"}]}
+_VALUE = {"oneOf": [{"type": "number"}, {"type": "string"}, {"type": "boolean"}, {"type": "null"}]}
+_ROW = {
+    "oneOf": [
+        {"type": "array", "items": _VALUE, "description": "values in the order of the columns"},
+        {"type": "object", "additionalProperties": _VALUE, "description": "values by column"},
+    ]
+}
+_ID = {
+    "type": ["string", "null"],
+    "minLength": 1,
+    "maxLength": 200,
+    "description": "unique for the model; the same id again gives the stored answer",
+}
+_ERROR = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {"error": {"type": "string"}},
+    "description": "what is wrong, with the row and the column",
+}
+
+
+def _body(learn: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "id": _ID,
+        "row": _ROW,
+        "rows": {"type": "array", "items": _ROW, "minItems": 1},
+        "inputs": {"type": "array", "items": {"$ref": "#/components/schemas/InputTensor"}},
+    }
+    if learn:
+        found |= {"label": _LABEL, "labels": {"type": "array", "items": _LABEL, "minItems": 1}}
+    else:
+        found |= {"outputs": {}}
+    found["parameters"] = {}
+    return {"type": "object", "additionalProperties": False, "properties": found}
+
+
+def _answers(*codes: tuple[str, str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for code, text, schema in codes:
+        found[code] = {"description": text, "content": {"application/json": {"schema": schema}}}
+    refused = [
+        ("400", "the body is not JSON"), ("401", "no token, or an unknown one"),
+        ("403", "the token does not have the scope"), ("404", "no such model or id"),
+        ("405", "another method"), ("408", "the body did not come in time"),
+        ("409", "the name is taken"), ("410", "the answer is no longer kept"),
+        ("413", "the body is too large"), ("422", "what was sent cannot be used"),
+        ("429", "too many rows wait"), ("503", "the model or the server cannot be used now"),
+        ("507", "the disk is full; nothing was learned"),
+    ]  # fmt: skip
+    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
+    for code, text in refused:
+        found.setdefault(code, {"description": text, "content": error})
+    return found
+
+
+def _call(
+    id: str, summary: str, scope: str | None, answer: Any, body: Any = None, lines: bool = False
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"operationId": id, "summary": summary}
+    code = "201" if id == "create" else "200"
+    found["responses"] = _answers((code, "done", answer), *_again(id, answer))
+    if scope is None:
+        found["security"] = []
+    elif scope:
+        found["description"] = f"Scope: {scope}."
+    if body is not None:
+        content = {"application/json": {"schema": body}}
+        if lines:
+            content["application/x-ndjson"] = {"schema": {"type": "string"}}
+            found["responses"]["200"]["content"]["application/x-ndjson"] = {
+                "schema": {"type": "string"}
+            }
+        found["requestBody"] = {"required": True, "content": content}
+    return found
+
+
+def _again(id: str, answer: Any) -> list[tuple[str, str, Any]]:
+    return [("200", "was there already", answer)] if id == "create" else []
+
+
+def describe() -> dict[str, Any]:
+    """The OpenAPI description."""
+    _, components = msgspec.json.schema_components(
+        [Spec, InputTensor, Response], ref_template="#/components/schemas/{name}"
+    )
+    anything = {"type": "object"}
+    response = {"$ref": "#/components/schemas/Response"}
+    version = {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["version"],
+        "properties": {"version": {"oneOf": [{"type": "integer"}, {"type": "string"}]}},
+    }
+    name = {
+        "name": "model",
+        "in": "path",
+        "required": True,
+        "schema": {"type": "string", "pattern": f"^{NAME.pattern}$"},
+    }
+    one = "/v2/models/{model}"
+    paths: dict[str, Any] = {
+        "/v2": {"get": _call("server", "name, version and extensions", "", anything)},
+        "/v2/health/live": {"get": _call("live", "the process answers", None, anything)},
+        "/v2/health/ready": {"get": _call("ready", "calls are taken", None, anything)},
+        "/v2/models": {"get": _call("models", "all models", "", anything)},
+        one: {
+            "get": _call("model", "what it is, rows, metrics, size, certificate", "", anything),
+            "put": _call(
+                "create", "create a model", "admin", anything, {"$ref": "#/components/schemas/Spec"}
+            ),
+            "delete": _call("remove", "remove it with its rows and snapshots", "admin", anything),
+        },
+        f"{one}/ready": {"get": _call("model_ready", "the model can be used", "", anything)},
+        f"{one}/infer": {
+            "post": _call(
+                "infer", "predict; with an id the rows wait for their labels", "infer", response,
+                _body(learn=False), lines=True,
+            )
+        },
+        f"{one}/learn": {
+            "post": _call(
+                "learn", "predict, then learn; or labels alone for an earlier id", "learn",
+                response, _body(learn=True), lines=True,
+            )
+        },
+        f"{one}/snapshot": {"post": _call("snapshot", "keep it as it is", "admin", anything)},
+        f"{one}/rollback": {
+            "post": _call("rollback", "take back what came after", "admin", anything, version)
+        },
+    }  # fmt: skip
+    for path, calls in paths.items():
+        if "{model}" in path:
+            calls["parameters"] = [name]
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "pronk serve",
+            "version": __version__,
+            "description": "Open Inference Protocol v2, with an extension for learning.",
+        },
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "schemas": {**components, "Error": _ERROR},
+        },
+    }
+
+
+class Docs:
+    """The description as JSON and as a page that needs nothing from elsewhere."""
+
+    def __init__(self, policy: dict[str, str]) -> None:
+        found = describe()
+        self._json = json.dumps(found).encode()
+        self._page = _page(found).encode()
+        self._policy = policy
+
+    async def openapi(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send_bytes(send, 200, self._json, JSON)
+
+    async def docs(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send_bytes(send, 200, self._page, b"text/html; charset=utf-8", self._policy)
+
+
+def _page(found: dict[str, Any]) -> str:
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        '<title>pronk serve: calls</title><link rel="icon" href="data:,">',
+        '<link rel="stylesheet" href="page.css"></head><body>',
+        '<header><h1>pronk serve</h1><a href="./">live page</a></header>',
+        "<p>Open Inference Protocol v2, with an extension for learning. Every call but health needs"
+        " <code>Authorization: Bearer TOKEN</code>. Errors are"
+        ' <code>{"error": "what is wrong"}</code>.'
+        ' For programs: <a href="openapi.json">openapi.json</a>.</p>',
+    ]
+    for path, calls in found["paths"].items():
+        for method, call in calls.items():
+            if method != "parameters":
+                parts.append(_section(path, method, call, found))
+    return "".join([*parts, "</body></html>"])
+
+
+def _section(path: str, method: str, call: dict[str, Any], whole: dict[str, Any]) -> str:
+    text = [
+        f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>",
+        f"<p>{html.escape(call['summary'])}. {html.escape(call.get('description', ''))}</p>",
+    ]
+    body = call.get("requestBody")
+    if body:
+        schema = body["content"]["application/json"]["schema"]
+        if "$ref" in schema:
+            schema = whole["components"]["schemas"][schema["$ref"].rsplit("/", 1)[1]]
+        rows = "".join(
+            f"<tr><th>{html.escape(key)}</th><td>{html.escape(_words(value))}</td></tr>"
+            for key, value in schema["properties"].items()
+        )
+        text.append(f'<div class="scroll"><table class="left"><tbody>{rows}</tbody></table></div>')
+        if "application/x-ndjson" in body["content"]:
+            text.append(
+                '<p class="dim">Also as <code>application/x-ndjson</code>: each line is a request'
+                " of its own and gets a line of its own.</p>"
+            )
+    return "".join(text)
+
+
+def _words(schema: dict[str, Any]) -> str:
+    """A schema in a few words."""
+    if "description" in schema:
+        return str(schema["description"])
+    if "enum" in schema:
+        text = " | ".join(map(str, schema["enum"]))
+    elif "anyOf" in schema or "oneOf" in schema:
+        text = " or ".join(_words(each) for each in schema.get("anyOf") or schema["oneOf"])
+    elif "$ref" in schema:
+        text = str(schema["$ref"].rsplit("/", 1)[1])
+    elif schema.get("type") == "array":
+        text = f"list of: {_words(schema.get('items', {}))}"
+    else:
+        text = str(schema.get("type", "anything"))
+    return f"{text} (default {json.dumps(schema['default'])})" if "default" in schema else text

@@ -1,0 +1,205 @@
+(() => {
+  "use strict";
+  const $ = (id) => document.getElementById(id);
+  let token = "", chosen = "", stream = null, last = null;
+
+  // The token comes behind the # of the address, which no server sees, and stays in this tab.
+  const given = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (given) {
+    sessionStorage.setItem("token", given);
+    history.replaceState(null, "", location.pathname);
+  }
+  token = sessionStorage.getItem("token") || "";
+
+  const state = (text, kind) => { $("state").textContent = text; $("state").className = kind || ""; };
+  const whole = (value) => value.toLocaleString("en", { maximumFractionDigits: 0 });
+  function number(value) {
+    if (value === null || value === undefined) return "–";
+    if (value === 0) return "0";
+    const size = Math.abs(value);
+    if (size >= 1e6 || size < 1e-3) return value.toExponential(1);
+    return String(Number(value.toPrecision(3)));
+  }
+  const bytes = (value) => value > 1e9 ? (value / 1e9).toFixed(1) + " GB" : (value / 1e6).toFixed(1) + " MB";
+
+  function element(tag, attributes, ...children) {
+    const found = document.createElement(tag);
+    Object.assign(found, attributes || {});
+    found.append(...children);
+    return found;
+  }
+
+  function tiles(server) {
+    const shown = [
+      [whole(server.rate), "rows learned / s"],
+      [whole(server.asked), "requests / s"],
+      [whole(server.queue), "rows queued"],
+      [number(server.p50), "ms, median"],
+      [number(server.p99), "ms, p99"],
+      [bytes(server.journal), "journal"],
+    ];
+    $("tiles").replaceChildren(...shown.map(([value, text]) =>
+      element("div", { className: "tile" }, element("b", {}, value), element("span", {}, text))));
+  }
+
+  function table(models) {
+    $("empty").hidden = models.length > 0;
+    $("models").replaceChildren(...models.map((model) => {
+      const button = element("button", { type: "button", title: model.name }, model.name);
+      button.addEventListener("click", () => choose(model.name));
+      const cells = [whole(model.rows), number(model.loss), number(model.baseline), whole(model.waiting), model.version];
+      const row = element("tr", { className: model.name === chosen ? "chosen" : "" },
+        element("th", { scope: "row" }, button), ...cells.map((text) => element("td", {}, text)));
+      return row;
+    }));
+  }
+
+  const NS = "http://www.w3.org/2000/svg";
+  function drawn(tag, attributes, text) {
+    const found = document.createElementNS(NS, tag);
+    for (const key in attributes) found.setAttribute(key, attributes[key]);
+    if (text !== undefined) found.textContent = text;
+    return found;
+  }
+
+  function ticks(low, high, count) {
+    const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((s) => s * power).find((s) => s >= rough);
+    const found = [];
+    for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(value);
+    return found;
+  }
+
+  function curve(model) {
+    const svg = $("curve"), { ends, loss, baseline } = model.curve;
+    const width = svg.clientWidth || 600, height = svg.clientHeight || 280;
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    if (!ends.length) {
+      svg.replaceChildren(drawn("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no labels yet"));
+      return;
+    }
+    const all = [...loss, ...baseline].filter((v) => v !== null);
+    const positive = all.filter((v) => v > 0);
+    const logarithmic = positive.length > 0 && Math.max(...all) / Math.min(...positive) > 30;
+    let low = logarithmic ? Math.log10(Math.min(...positive)) : 0;
+    let high = logarithmic ? Math.log10(Math.max(...all)) : Math.max(...all) || 1;
+    if (high - low < 1e-12) high = low + 1;
+    const left = 56, right = 12, top = 8, bottom = 26;
+    const x = (value) => left + (width - left - right) * value / ends[ends.length - 1];
+    const y = (value) => {
+      const scaled = logarithmic ? Math.log10(Math.max(value, 10 ** low)) : value;
+      return top + (height - top - bottom) * (1 - (scaled - low) / (high - low));
+    };
+    const parts = [];
+    let marks = logarithmic ? [] : ticks(low, high, 5);
+    if (logarithmic) {
+      const steps = high - low < 2 ? [1, 2, 5] : [1];
+      for (let p = Math.floor(low); p <= high; p++) for (const s of steps) marks.push(s * 10 ** p);
+      marks = marks.filter((v) => Math.log10(v) >= low - 1e-9 && Math.log10(v) <= high + 1e-9);
+    }
+    for (const value of marks) {
+      parts.push(drawn("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }));
+      parts.push(drawn("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, number(value)));
+    }
+    for (const value of ticks(0, ends[ends.length - 1], width < 500 ? 3 : 6)) {
+      const anchor = x(value) > width - 50 ? "end" : value === 0 ? "start" : "middle";
+      parts.push(drawn("text", { x: x(value), y: height - 8, "text-anchor": anchor }, whole(value)));
+    }
+    for (const [values, kind] of [[baseline, "base"], [loss, "model"]]) {
+      const points = values.map((v, i) => v === null ? null : `${x(ends[i]).toFixed(1)},${y(v).toFixed(1)}`).filter((p) => p);
+      parts.push(drawn("polyline", { class: kind, points: points.join(" ") }));
+    }
+    svg.replaceChildren(...parts);
+    $("caption").replaceChildren(
+      element("span", { className: "key" }, `${model.name}: ${model.metric}`),
+      element("span", { className: "key base" }, model.naive),
+      element("span", {}, `each point: ${whole(model.curve.length)} rows${logarithmic ? ", logarithmic" : ""}`));
+    svg.dataset.rows = ends[ends.length - 1];
+  }
+
+  function detail(model) {
+    $("detail").hidden = !model;
+    if (!model) return;
+    $("name").textContent = model.name;
+    $("what").textContent = model.ready
+      ? `${model.algorithm}, ${model.task}, ${whole(model.columns)} columns, ${whole(model.points)} points held`
+      : `not usable: ${model.reason}`;
+    curve(model);
+    const held = model.coverage !== null && model.coverage !== undefined;
+    $("coverage-box").hidden = !held;
+    if (held) {
+      const bar = element("div", { className: "gauge" }, element("i"), element("b"));
+      bar.firstChild.style.width = `${100 * model.coverage}%`;
+      bar.lastChild.style.left = `${100 * model.wanted}%`;
+      $("coverage").replaceChildren(
+        element("p", { className: "big" }, `${(100 * model.coverage).toFixed(1)}%`), bar,
+        element("p", { className: "dim" }, `of the labels fell into their interval; ${number(100 * model.wanted)}% are meant to`));
+    }
+    $("experts-box").hidden = !model.experts.length;
+    $("experts").replaceChildren(...model.experts.flatMap(([name, weight]) => {
+      const bar = element("div", { className: "bar" }, element("i"));
+      bar.firstChild.style.width = `${100 * weight}%`;
+      return [element("div", { className: "expert" }, element("span", {}, name), bar,
+        element("span", { className: "number" }, `${(100 * weight).toFixed(1)}%`))];
+    }));
+  }
+
+  function show(data) {
+    last = data;
+    $("login").hidden = true;
+    $("main").hidden = false;
+    $("version").textContent = `pronk ${data.server.version}`;
+    tiles(data.server);
+    if (!chosen && data.models.length) { choose(data.models[0].name); return; }
+    table(data.models);
+    detail(data.model);
+  }
+
+  function choose(name) {
+    if (name === chosen) return;
+    chosen = name;
+    if (stream) stream.abort();
+    follow();
+  }
+
+  async function follow() {
+    const mine = stream = new AbortController();
+    try {
+      const query = chosen ? `?model=${encodeURIComponent(chosen)}` : "";
+      const answer = await fetch(`v2/events${query}`, { headers: { Authorization: `Bearer ${token}` }, signal: mine.signal });
+      if (answer.status === 401 || answer.status === 403) { ask("this token is not known"); return; }
+      if (!answer.ok) throw new Error(String(answer.status));
+      state("live", "live");
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let text = "";
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) throw new Error("closed");
+        text += value;
+        const events = text.split("\n\n");
+        text = events.pop();
+        for (const event of events) if (event.startsWith("data: ")) show(JSON.parse(event.slice(6)));
+      }
+    } catch (error) {
+      if (mine.signal.aborted) return;
+      state("connection lost, trying again", "lost");
+      setTimeout(() => { if (stream === mine) follow(); }, 1500);
+    }
+  }
+
+  function ask(reason) {
+    $("login").hidden = false;
+    $("main").hidden = true;
+    state(reason, "lost");
+    $("token").focus();
+  }
+
+  $("login").addEventListener("submit", (event) => {
+    event.preventDefault();
+    token = $("token").value.trim();
+    sessionStorage.setItem("token", token);
+    follow();
+  });
+  window.addEventListener("resize", () => { if (last && last.model) curve(last.model); });
+  if (token) follow(); else ask("a token is needed");
+})();
