@@ -90,7 +90,7 @@ def test_dual_sgd_multiclass_equals_the_sum_in_explicit_features(loss, budget, m
     args = (X, labels, 3, LAPLACIAN, frequencies(1), 0.1, budget, merge, loss)
     model = dual.dual_sgd_multiclass(*args)
     assert_same_dual(model, dual.dual_sgd_multiclass_explicit(*args))
-    np.testing.assert_allclose(model.predictions.sum(axis=1), 0, atol=1e-10)
+    np.testing.assert_allclose(model.predictions.sum(axis=1), 0, atol=1e-10, rtol=1e-7)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "squared"])
@@ -111,11 +111,14 @@ def test_dual_sgd_on_paper_with_hinge_ties_moves_the_oldest():
     """t=2: r = (1, 1), row 0 moves; t=3: s = (-.25 + 1)/2, row 1 moves; t=4: margin 4/3."""
     X, y = column(1, 0.25, -1, 2), np.array([1.0, 1, -1, 1])
     model = dual.dual_sgd(X, y, kernels.linear, CONSTANT, 1.0, 1, 1, "hinge")
-    np.testing.assert_allclose(model.predictions, [0, 0.25, 0.375, 4 / 3])
+    np.testing.assert_allclose(model.predictions, [0, 0.25, 0.375, 4 / 3], rtol=1e-7, atol=0)
     assert model.coefficients == pytest.approx({2: -1 / 4})
-    np.testing.assert_allclose(model.weights, [2 / 4, 0])
+    np.testing.assert_allclose(model.weights, [2 / 4, 0], rtol=1e-7, atol=0)
     np.testing.assert_allclose(
-        dual.decision(model, X, kernels.linear, CONSTANT, column(0, 8)), [0.5, 2.5]
+        dual.decision(model, X, kernels.linear, CONSTANT, column(0, 8)),
+        [0.5, 2.5],
+        rtol=1e-7,
+        atol=0,
     )
 
 
@@ -135,7 +138,7 @@ def test_dual_sgd_new_point_is_a_candidate():
     X, y = column(1, 1), np.array([1.0, 1])
     model = dual.dual_sgd(X, y, kernels.linear, CONSTANT, 1.0, 1, 1, "logistic")
     assert model.coefficients == pytest.approx({0: 0.25})
-    np.testing.assert_allclose(model.weights, [0.5 / (1 + np.exp(0.5)), 0])
+    np.testing.assert_allclose(model.weights, [0.5 / (1 + np.exp(0.5)), 0], rtol=1e-7, atol=0)
 
 
 def test_dual_sgd_hinge_slope_is_zero_at_margin_one():
@@ -151,10 +154,12 @@ def test_dual_sgd_multiclass_on_paper():
     margin -3/2 against class 2."""
     X, labels = column(1, 1, 1), [1, 2, 1]
     model = dual.dual_sgd_multiclass(X, labels, 3, kernels.linear, CONSTANT, 1.0, 9, 1, "hinge")
-    np.testing.assert_allclose(model.predictions, [[0, 0, 0], [-1, 1, 0], [-0.5, 0, 0.5]])
-    np.testing.assert_allclose(model.coefficients[0], [-1 / 3, 1 / 3, 0])
-    np.testing.assert_allclose(model.coefficients[1], [0, -1 / 3, 1 / 3])
-    np.testing.assert_allclose(model.coefficients[2], [0, 1 / 3, -1 / 3])
+    np.testing.assert_allclose(
+        model.predictions, [[0, 0, 0], [-1, 1, 0], [-0.5, 0, 0.5]], rtol=1e-7, atol=0
+    )
+    np.testing.assert_allclose(model.coefficients[0], [-1 / 3, 1 / 3, 0], rtol=1e-7, atol=0)
+    np.testing.assert_allclose(model.coefficients[1], [0, -1 / 3, 1 / 3], rtol=1e-7, atol=0)
+    np.testing.assert_allclose(model.coefficients[2], [0, 1 / 3, -1 / 3], rtol=1e-7, atol=0)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "logistic", "smooth_hinge"])
@@ -314,10 +319,8 @@ def test_a_memory_as_long_as_the_stream_is_a_memory_of_everything(memory):
         dual.dual_svrg(*args, memory, 8, "logistic").predictions,
         dual.dual_svrg(*args, 50, 8, "logistic").predictions,
     )
-    assert not np.allclose(
-        dual.dual_svrg(*args, 20, 8, "logistic").predictions,
-        dual.dual_svrg(*args, 50, 8, "logistic").predictions,
-    )
+    short = dual.dual_svrg(*args, 20, 8, "logistic").predictions
+    assert np.abs(short - dual.dual_svrg(*args, 50, 8, "logistic").predictions).max() > 1e-4
 
 
 def test_crammer_singer_gradient_takes_the_lowest_of_tied_rivals():
@@ -385,15 +388,15 @@ def test_nogd_on_paper():
     """
     X = np.array([[2.0, 0], [0, 1], [0, 1], [2, 0]])
     predictions, S, c = gradient.nogd(X, np.ones(4), kernels.linear, 2, 1, 0.5, "hinge")
-    np.testing.assert_allclose(predictions, [0, 0, 0, 2], atol=1e-15)
+    np.testing.assert_allclose(predictions, [0, 0, 0, 2], atol=1e-15, rtol=1e-7)
     assert S == [0, 1]
-    np.testing.assert_allclose(c, [0.5, 0], atol=1e-15)
+    np.testing.assert_allclose(c, [0.5, 0], atol=1e-15, rtol=1e-7)
 
 
 def test_nogd_with_copies_in_the_dictionary_drops_the_null_directions():
     X, y = column(1, 1, 1), np.array([3.0, 3, 3])
     predictions, S, c = gradient.nogd(X, y, kernels.linear, 2, 2, 0.25, "squared")
-    np.testing.assert_allclose(predictions, [0, 1.5, 2.25])
+    np.testing.assert_allclose(predictions, [0, 1.5, 2.25], rtol=1e-7, atol=0)
     assert S == [0, 1] and c.sum() == pytest.approx(2.625)
 
 
@@ -558,7 +561,7 @@ def test_projectron_projects_copies_even_for_eta_zero():
     """x, y = +, -, -: scores 0, 1, 0; two mistakes on a copy bring the coefficient to -1."""
     X, y = np.array([[0.3, 0.4]] * 3), np.array([1.0, -1, -1])
     model = expansion.projectron(X, y, GAUSSIAN, 0.0)
-    np.testing.assert_allclose(model.predictions, [0, 1, 0], atol=1e-15)
+    np.testing.assert_allclose(model.predictions, [0, 1, 0], atol=1e-15, rtol=1e-7)
     np.testing.assert_array_equal(model.points, X[:1])
     assert model.coefficients == pytest.approx([-1])
 
@@ -632,8 +635,8 @@ def test_pegasos_on_paper():
     """alpha = 1: rows score 0, 1/4, -4/2; after three steps raw/(3 alpha)."""
     X, y = column(0.5, 0.5, -4), np.ones(3)
     model = expansion.ogd(X, y, kernels.linear, "pegasos", 1.0, "hinge")
-    np.testing.assert_allclose(model.predictions, [0, 0.25, -2])
-    np.testing.assert_allclose(model.coefficients, [1 / 3] * 3)
+    np.testing.assert_allclose(model.predictions, [0, 0.25, -2], rtol=1e-7, atol=0)
+    np.testing.assert_allclose(model.coefficients, [1 / 3] * 3, rtol=1e-7, atol=0)
 
 
 @pytest.mark.parametrize("budget", [1, 2, 10, NEVER])
@@ -688,7 +691,7 @@ def test_bsgd_removal_with_the_hinge_loss_is_first_in_first_out():
     wrong = y * model.predictions < 1
     assert wrong.sum() > 100
     np.testing.assert_array_equal(model.points, X[wrong][-15:])
-    np.testing.assert_allclose(model.coefficients, y[wrong][-15:] / (0.05 * 300))
+    np.testing.assert_allclose(model.coefficients, y[wrong][-15:] / (0.05 * 300), rtol=1e-7, atol=0)
 
 
 def test_bsgd_removal_weighs_a_coefficient_by_the_norm_of_its_point():
@@ -701,7 +704,9 @@ def test_bsgd_removal_weighs_a_coefficient_by_the_norm_of_its_point():
 def test_bsgd_removal_may_drop_the_new_point():
     X, y = column(1, 1), np.ones(2)
     model = expansion.bsgd(X, y, kernels.linear, 1.0, 1, "removal", "logistic")
-    np.testing.assert_allclose(model.coefficients, [0.25])  # row 0: 1/2 over alpha t = 2
+    np.testing.assert_allclose(
+        model.coefficients, [0.25], rtol=1e-7, atol=0
+    )  # row 0: 1/2 over alpha t = 2
 
 
 def test_ogd_with_a_number_as_step_compares_what_is_left_of_the_coefficients():
@@ -777,8 +782,8 @@ def test_merging_on_paper():
     a_z = 2 k^(1/4), over alpha t = 2."""
     X = column(0.0, 0.25)
     model = expansion.bsgd(X, np.ones(2), GAUSSIAN, 1.0, 1, "merging")
-    np.testing.assert_allclose(model.points, [[0.125]])
-    np.testing.assert_allclose(model.coefficients, [np.exp(-1 / 32)])
+    np.testing.assert_allclose(model.points, [[0.125]], rtol=1e-7, atol=0)
+    np.testing.assert_allclose(model.coefficients, [np.exp(-1 / 32)], rtol=1e-7, atol=0)
 
 
 def test_merging_takes_the_partner_that_loses_least_and_its_place():
@@ -786,9 +791,9 @@ def test_merging_takes_the_partner_that_loses_least_and_its_place():
     (nearer, other sign): points are then row 1, the middle of 0 and 2, row 3."""
     X, y = column(0.0, 0.1, 0.3, 2.0), np.array([1.0, -1, 1, 1])
     model = expansion.ogd(X, y, GAUSSIAN, "pegasos", 1.0, "hinge", 3, "merge")
-    np.testing.assert_allclose(model.points, column(0.1, 0.15, 2.0), atol=1e-12)
+    np.testing.assert_allclose(model.points, column(0.1, 0.15, 2.0), atol=1e-12, rtol=1e-7)
     k = np.exp(-0.09 / 0.5)
-    np.testing.assert_allclose(model.coefficients * 4, [-1, 2 * k**0.25, 1])
+    np.testing.assert_allclose(model.coefficients * 4, [-1, 2 * k**0.25, 1], rtol=1e-7, atol=0)
 
 
 def test_merging_points_that_do_not_see_each_other_is_removal():
@@ -805,8 +810,10 @@ def test_merging_with_a_number_as_step_runs_on_the_shrunk_coefficients():
     model = expansion.ogd(X, y, GAUSSIAN, 0.5, 1.0, "hinge", 1, "merge")
     k = np.exp(-1 / 8)
     h = expansion.merge_point(k, 1 / 3)
-    np.testing.assert_allclose(model.points, [[0.25 * (1 - h)]])
-    np.testing.assert_allclose(model.coefficients, [0.25 * k ** ((1 - h) ** 2) + 0.5 * k ** (h**2)])
+    np.testing.assert_allclose(model.points, [[0.25 * (1 - h)]], rtol=1e-7, atol=0)
+    np.testing.assert_allclose(
+        model.coefficients, [0.25 * k ** ((1 - h) ** 2) + 0.5 * k ** (h**2)], rtol=1e-7, atol=0
+    )
 
 
 # --- KRLS -----------------------------------------------------------------------
@@ -824,9 +831,9 @@ def test_krls_least_squares_equals_engels_recursion(nu, duplicates):
 def test_krls_on_paper():
     """Linear kernel: x = 1 joins, w = 2; x = 2 scores 4 and is a row 2 of A: w = (2 + 2*5)/5."""
     model = expansion.krls(column(1, 2, 1), np.array([2.0, 5, 0]), kernels.linear, 0.01)
-    np.testing.assert_allclose(model.predictions, [0, 4, 2.4])
-    np.testing.assert_allclose(model.points, [[1]])
-    np.testing.assert_allclose(model.coefficients, [(2 + 10 + 0) / 6])
+    np.testing.assert_allclose(model.predictions, [0, 4, 2.4], rtol=1e-7, atol=0)
+    np.testing.assert_allclose(model.points, [[1]], rtol=1e-7, atol=0)
+    np.testing.assert_allclose(model.coefficients, [(2 + 10 + 0) / 6], rtol=1e-7, atol=0)
 
 
 def test_krls_that_takes_every_point_interpolates():

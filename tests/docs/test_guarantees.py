@@ -40,7 +40,7 @@ def test_gradient_descent_in_random_features(eta):
     total, squares = losses_of("squared", learner.predict_then_learn(X, y), y)
     W = numbered(1, 2).standard_normal((2, 50)) / 0.5
     Z = np.hstack((np.cos(X @ W), np.sin(X @ W))) / np.sqrt(50)
-    np.testing.assert_allclose(np.sum(Z**2, axis=1), 1.0)
+    np.testing.assert_allclose(np.sum(Z**2, axis=1), 1.0, rtol=1e-7, atol=0)
     for alpha in (0.1, 1.0, 10.0):
         best = best_with_features(Z, y, "squared", alpha)
         bound = best.norm2 / (2 * eta) + eta / 2 * squares.sum()

@@ -89,7 +89,9 @@ def test_a_run_is_a_plain_pass(file, data):
     assert result["rows"] == ROWS == curve["rows"][-1]
     assert result["metrics"]["mse"] == pytest.approx(losses.mean())
     means = np.cumsum(losses) / np.arange(1, ROWS + 1)
-    np.testing.assert_allclose(curve["metrics"]["mse"], means[np.array(curve["rows"]) - 1])
+    np.testing.assert_allclose(
+        curve["metrics"]["mse"], means[np.array(curve["rows"]) - 1], rtol=1e-7, atol=0
+    )
     assert result["recent"]["mse"] == pytest.approx(losses[-100:].mean())
     certificate = learner.certificate()
     assert curve["regret"][-1] == pytest.approx(certificate.regret, rel=1e-6)

@@ -45,10 +45,10 @@ def test_cutting_the_stream_changes_nothing(case, cuts):
     edges = [0, *cuts, len(X)]
     parts = [cut.predict_then_learn(X[i:j], y[i:j]) for i, j in pairwise(edges)]
     if case.task == "regression":
-        assert np.allclose(np.concatenate(parts), labels, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(np.concatenate(parts), labels, rtol=0, atol=1e-08)
     else:
         assert np.array_equal(np.concatenate(parts), labels)
-    assert np.allclose(current(cut, X), current(whole, X), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(current(cut, X), current(whole, X), rtol=0, atol=1e-08)
     assert cut.n_seen_ == whole.n_seen_ == len(X)
     assert cut.size_ == whole.size_
     if whole.size_:
@@ -64,10 +64,10 @@ def test_one_row_at_a_time_is_the_same_too(case):
         [single.predict_then_learn(X[i : i + 1], y[i : i + 1]) for i in range(len(X))]
     )
     if case.task == "regression":
-        assert np.allclose(parts, expected, rtol=0, atol=1e-8)
+        np.testing.assert_allclose(parts, expected, rtol=0, atol=1e-08)
     else:
         assert np.array_equal(parts, expected)
-    assert np.allclose(current(single, X), current(whole, X), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(current(single, X), current(whole, X), rtol=0, atol=1e-08)
 
 
 @every
@@ -91,7 +91,7 @@ def test_predicting_changes_nothing_and_rows_are_independent(case):
     assert np.array_equal(learner.predict(X), first)
     order = np.random.default_rng(0).permutation(len(X))
     margins = current(learner, X)
-    assert np.allclose(current(learner, X[order]), margins[order], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(current(learner, X[order]), margins[order], rtol=0, atol=1e-12)
     assert state_of(learner) == before
 
 
@@ -106,7 +106,7 @@ def test_the_first_row_of_the_next_call_is_predicted_as_predict_says(case):
         size = learner.size_
         got = decisions(learner, X[i : i + 1], y[i : i + 1])
         if learner.size_ == size or ("kawv" not in case.algorithm and "krr" not in case.algorithm):
-            assert np.allclose(got, expected, rtol=0, atol=1e-10)
+            np.testing.assert_allclose(got, expected, rtol=0, atol=1e-10)
             same += 1
     assert same > 0
 

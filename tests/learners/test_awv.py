@@ -47,7 +47,7 @@ def test_kernel_awv(stream, anticipate, alpha):
     X, y = stream
     learner = KernelAWVRegressor(Gaussian(0.6), alpha=alpha, anticipate=anticipate)
     expected = awv.kernel_awv(X, y, kernel_of_twin, alpha, anticipate)
-    assert np.allclose(in_blocks(learner, X, y), expected, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(in_blocks(learner, X, y), expected, rtol=0, atol=1e-08)
     assert learner.size_ == 260
     assert np.array_equal(learner.dictionary_, X)
 
@@ -59,7 +59,7 @@ def test_taylor(stream, anticipate):
         Gaussian(1.3), alpha=0.5, features="taylor", degree=4, anticipate=anticipate
     )
     expected = awv.feature_awv(features.taylor(X, 4, 1.3), y, 0.5, anticipate)
-    assert np.allclose(in_blocks(learner, X, y), expected, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(in_blocks(learner, X, y), expected, rtol=0, atol=1e-08)
     assert learner.size_ == 0
 
 
@@ -70,7 +70,7 @@ def test_fourier(stream, anticipate):
         Gaussian(0.6), features="fourier", n_features=30, anticipate=anticipate, random_state=9
     )
     expected = awv.feature_awv(features.fourier(X, 30, 9, 0.6), y, 1.0, anticipate)
-    assert np.allclose(in_blocks(learner, X, y), expected, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(in_blocks(learner, X, y), expected, rtol=0, atol=1e-08)
 
 
 @pytest.mark.parametrize("anticipate", [True, False])
@@ -87,7 +87,7 @@ def test_nystrom(stream, anticipate, budget, history):
     accepted, _, indices = kors(X, twin_laplacian, 1.0, 0.5, 1.0, uniforms, budget)
     twin = {"exact": awv.nystrom_awv_exact, "projected": awv.nystrom_awv_projected}[history]
     expected = twin(X, Y, twin_laplacian, 1.0, anticipate, accepted)
-    assert np.allclose(in_blocks(learner, X, Y), expected, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(in_blocks(learner, X, Y), expected, rtol=0, atol=1e-08)
     assert np.array_equal(learner.dictionary_, X[indices])
     assert learner.size_ == len(indices)
 
@@ -102,7 +102,7 @@ def test_points_given_beforehand(stream, anticipate):
     points = np.vstack((X[:15], X[3:4]))  # one of them twice
     learner = PKAWVRegressor(Gaussian(0.6), dictionary=points, anticipate=anticipate)
     expected = awv.nystrom_awv_fixed(X, y, kernel_of_twin, 1.0, anticipate, points)
-    assert np.allclose(in_blocks(learner, X, y), expected, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(in_blocks(learner, X, y), expected, rtol=0, atol=1e-08)
     assert learner.size_ == 16
     assert np.array_equal(learner.dictionary_, points)
 
@@ -112,7 +112,7 @@ def test_the_limit_of_a_full_dictionary_is_kernel_awv(stream):
     X, y = X[110:], y[110:]
     learner = PKAWVRegressor(Laplacian(1.5), beta=1e9, history="exact", random_state=0)
     whole = KernelAWVRegressor(Laplacian(1.5)).predict_then_learn(X, y)
-    assert np.allclose(learner.predict_then_learn(X, y), whole, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(learner.predict_then_learn(X, y), whole, rtol=0, atol=1e-08)
     assert learner.size_ == 150
 
 
@@ -133,11 +133,11 @@ def test_classes_share_one_matrix_and_equal_separate_regressions(stream, make):
     learner = make()
     straight = learner.predict_then_learn(X, labels, output="decision")
     assert straight.shape == (260, 3)
-    assert np.allclose(straight[70:], margins, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(straight[70:], margins, rtol=0, atol=1e-10)
     regressor = type(learner).__name__.replace("Classifier", "Regressor")
     twin = getattr(pronk, regressor)(**make().get_params(deep=False))
     columns = np.where(labels[:, None] == learner.classes_, 1.0, -1.0)
-    assert np.allclose(twin.predict_then_learn(X, columns), straight, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(twin.predict_then_learn(X, columns), straight, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("history", ["exact", "projected"])

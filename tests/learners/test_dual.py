@@ -198,7 +198,10 @@ def test_the_automatic_step(loss, tau, eta):
     automatic = DualSVRGClassifier(loss=loss, tau=tau, **COMMON)
     given = DualSVRGClassifier(loss=loss, tau=tau, eta=eta, **COMMON)
     np.testing.assert_allclose(
-        automatic.fit(X, y).decision_function(X), given.fit(X, y).decision_function(X), rtol=1e-12
+        automatic.fit(X, y).decision_function(X),
+        given.fit(X, y).decision_function(X),
+        rtol=1e-12,
+        atol=0,
     )
 
 

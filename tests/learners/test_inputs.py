@@ -44,7 +44,7 @@ def test_every_form_of_rows_gives_the_same(data, form):
     learner = PKAWVRegressor(random_state=0)
     first = learner.predict_then_learn(convert(X[:50]), pd.Series(y[:50]))
     second = learner.predict_then_learn(convert(X[50:]), list(y[50:]))
-    assert np.allclose(np.concatenate((first, second)), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(np.concatenate((first, second)), expected, rtol=0, atol=1e-12)
     named = form in ("pandas", "polars", "arrow table", "arrow batch")
     assert hasattr(learner, "feature_names_in_") == named
     assert learner.predict(convert(X)).shape == (80,)
@@ -135,7 +135,7 @@ def test_several_outputs_and_their_number():
     together = learner.predict_then_learn(X, Y)
     for o in range(3):
         alone = PKAWVRegressor(features="taylor").predict_then_learn(X, Y[:, o])
-        assert np.allclose(together[:, o], alone, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(together[:, o], alone, rtol=0, atol=1e-12)
     with pytest.raises(ValueError, match="3"):
         learner.predict_then_learn(X, Y[:, :2])
     assert learner.predict(X).shape == (50, 3)

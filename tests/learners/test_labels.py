@@ -47,7 +47,7 @@ def test_predictions_name_only_labels_of_earlier_rows(kind, order, cuts):
             parts += list(learner.predict_then_learn(X[i:j], y[i:j]))
     assert parts == list(expected)
     whole = KernelAWVClassifier(Gaussian(0.7)).predict_then_learn(X, y, output="decision")
-    assert np.allclose(whole, decision, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(whole, decision, rtol=0, atol=1e-09)
 
 
 def test_the_second_label_may_sort_before_the_first():

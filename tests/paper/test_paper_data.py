@@ -72,8 +72,10 @@ def test_the_cache_is_looked_at_after_the_chosen_directory(sets, monkeypatch, tm
 
 def test_scaling():
     values = np.array([[0.0, 7.0], [5.0, 7.0], [10.0, 7.0]])
-    np.testing.assert_allclose(to_range(values, 0, 1), [[0, 0], [0.5, 0], [1, 0]])
-    np.testing.assert_allclose(to_range(values, -1, 1)[:, 0], [-1, 0, 1])
+    np.testing.assert_allclose(
+        to_range(values, 0, 1), [[0, 0], [0.5, 0], [1, 0]], rtol=1e-7, atol=0
+    )
+    np.testing.assert_allclose(to_range(values, -1, 1)[:, 0], [-1, 0, 1], rtol=1e-7, atol=0)
 
 
 def test_views(sets):

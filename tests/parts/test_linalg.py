@@ -31,12 +31,18 @@ def test_a_factor_grown_in_pieces_is_the_factor_of_the_whole(pieces):
         grown.append(solved, M[i : i + m, i : i + m])
     L = np.linalg.cholesky(M)
     B = np.random.default_rng(1).normal(size=(n, 4))
-    assert np.allclose(grown.to_state()["factor"], L, rtol=1e-11, atol=1e-11)
-    assert np.allclose(grown.solve(B), np.linalg.solve(L, B), rtol=1e-10, atol=1e-12)
-    assert np.allclose(grown.solve(B[:, 0]), np.linalg.solve(L, B[:, 0]), rtol=1e-10, atol=1e-12)
-    assert np.allclose(grown.solve_transposed(B), np.linalg.solve(L.T, B), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(grown.to_state()["factor"], L, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(grown.solve(B), np.linalg.solve(L, B), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        grown.solve(B[:, 0]), np.linalg.solve(L, B[:, 0]), rtol=1e-10, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        grown.solve_transposed(B), np.linalg.solve(L.T, B), rtol=1e-10, atol=1e-12
+    )
     rows = np.ascontiguousarray(B.T)
-    assert np.allclose(grown.solve_rows(rows), np.linalg.solve(L, B).T, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        grown.solve_rows(rows), np.linalg.solve(L, B).T, rtol=1e-10, atol=1e-12
+    )
     assert grown.log_determinant() == pytest.approx(np.linalg.slogdet(M)[1])
     again = GrowingCholesky.from_state(grown.to_state())
     assert np.array_equal(again.solve(B), grown.solve(B))
@@ -59,11 +65,11 @@ def test_only_the_stated_triangle_is_read_and_jitter_is_reported():
     M = np.asfortranarray(positive_definite(5))
     spoiled = M.copy(order="F")
     spoiled[np.triu_indices(5, 1)] = np.nan
-    assert np.allclose(cholesky(spoiled), np.linalg.cholesky(M))
+    np.testing.assert_allclose(cholesky(spoiled), np.linalg.cholesky(M), rtol=1e-12, atol=0)
     singular = np.asfortranarray(np.ones((4, 4)) - 1e-17 * np.eye(4))
     with pytest.warns(RuntimeWarning, match="not positive definite"):
         L = cholesky(singular, "test matrix")
-    assert np.allclose(L @ L.T, singular, atol=1e-12)
+    np.testing.assert_allclose(L @ L.T, singular, rtol=0, atol=1e-12)
     with pytest.raises(FloatingPointError, match="not finite"):
         cholesky(np.asfortranarray(np.full((2, 2), np.nan)))
 
@@ -74,11 +80,13 @@ def test_row_solves_and_products_work_in_place():
     rows = np.random.default_rng(3).normal(size=(9, 6))
     expected = np.linalg.solve(L, rows.T).T
     total = np.tril(M + rows.T @ rows)
-    assert np.allclose(np.tril(add_products(M, rows)), total)
+    np.testing.assert_allclose(np.tril(add_products(M, rows)), total, rtol=1e-12, atol=0)
     held = rows.copy()
-    assert np.allclose(solve_rows(L, held), expected)
-    assert np.allclose(held, expected)
-    assert np.allclose(solve_lower(L, rows.T, transposed=True), np.linalg.solve(L.T, rows.T))
+    np.testing.assert_allclose(solve_rows(L, held), expected, rtol=1e-12, atol=0)
+    np.testing.assert_allclose(held, expected, rtol=1e-12, atol=0)
+    np.testing.assert_allclose(
+        solve_lower(L, rows.T, transposed=True), np.linalg.solve(L.T, rows.T), rtol=1e-12, atol=0
+    )
 
 
 def test_growing_rows_and_workspace():

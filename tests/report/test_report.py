@@ -176,14 +176,14 @@ def test_curves_are_means_over_the_runs(found):
     loss = charts(found)[0]
     one = next(series for series in loss.series if series.label == "one")
     values = [record["result"]["curve"]["metrics"]["mse"] for record in found.summaries[0].records]
-    np.testing.assert_allclose(one.mean, np.mean(values, axis=0))
-    np.testing.assert_allclose(one.deviation, np.std(values, axis=0, ddof=1))
+    np.testing.assert_allclose(one.mean, np.mean(values, axis=0), rtol=1e-7, atol=0)
+    np.testing.assert_allclose(one.deviation, np.std(values, axis=0, ddof=1), rtol=1e-7, atol=0)
     assert [series.label for series in loss.series] == ["one", "two", "running mean"]
     assert loss.log_x and loss.log_y
     size = next(chart for chart in charts(found) if chart.name == "size")
     assert [series.label for series in size.series] == ["one"]
     time = next(chart for chart in charts(found) if chart.name == "time")
-    np.testing.assert_allclose(time.series[0].mean, 10.0)
+    np.testing.assert_allclose(time.series[0].mean, 10.0, rtol=1e-7, atol=0)
 
 
 def test_where_nothing_is_certified_there_is_no_regret(tmp_path):
