@@ -158,6 +158,18 @@ def run(
     keep: Keep = None,
     interval: IntervalOption = None,
     no_probabilities: NoProbabilities = False,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write how the run goes, record by record (.csv, .ndjson)."
+        ),
+    ] = None,
+    metrics_every: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Rows between two records of --metrics.")
+    ] = 1000,
+    window: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Rows that the recent metrics speak of.")
+    ] = 1000,
     checkpoint: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep a snapshot here; a killed run goes on from it."),
@@ -202,6 +214,9 @@ def run(
             keep=tuple(column_names(keep)),
             interval=interval,
             probabilities=not no_probabilities,
+            metrics=metrics,
+            metrics_every=metrics_every,
+            window=window,
             checkpoint=checkpoint,
             every=every,
             limit=limit,

@@ -58,7 +58,9 @@ def run_demo(*, rows: int, seed: int, as_json: bool) -> None:
     every = max(1, rows // SEGMENTS)
     with screen.warnings_as_notes(console):
         racers = _warm_racers(console, every, seed)
-        racers.append(Racer("running mean", {}, Evaluation(RunningMean(), "mse", every)))
+        racers.append(
+            Racer("running mean", {}, Evaluation(RunningMean(), "mse", every, portrait=False))
+        )
         _race(racers, rows, seed, screen.output() if not as_json else console, live=not as_json)
     if as_json:
         screen.print_json(_as_dict(racers, rows, seed))
@@ -77,7 +79,9 @@ def _warm_racers(console: Any, every: int, seed: int) -> list[Racer]:
             copy, learner = (make(name, **given) for _ in "12")
             for X, y in blocks:
                 copy.predict_then_learn(X, y)
-            racers.append(Racer(name, params, Evaluation(learner, "mse", every, memory=False)))
+            racers.append(
+                Racer(name, params, Evaluation(learner, "mse", every, memory=False, portrait=False))
+            )
     return racers
 
 

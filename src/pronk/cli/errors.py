@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from pronk.cli.screen import visible
+
 
 class CommandError(Exception):
     """Something the user can put right, or a run that failed: a line and an exit code."""
@@ -25,7 +27,7 @@ def report(error: BaseException) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     message, code = _describe(error)
-    print("pronk: " + " ".join(message.split()), file=sys.stderr)
+    print("pronk: " + visible(" ".join(message.split())), file=sys.stderr)
     return code
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pronk.cli.errors import CommandError
+from pronk.cli.metrics_file import check_metrics_ending
 from pronk.cli.places import check_outputs
 from pronk.cli.predictions import STANDARD_OUTPUT, check_ending
 from pronk.streams import FileStream
@@ -33,6 +34,9 @@ class Job:
     keep: tuple[str, ...] = ()
     interval: float | None = None
     probabilities: bool = True
+    metrics: Path | None = None
+    metrics_every: int = 1000
+    window: int = 1000
     checkpoint: Path | None = None
     every: int = 100_000
     limit: int | None = None
@@ -78,8 +82,11 @@ def check_job(job: Job) -> None:
     outputs = {
         "--save": job.save,
         "--predictions": None if printed else job.predictions,
+        "--metrics": job.metrics,
         "--checkpoint": job.checkpoint,
     }
     check_outputs(outputs, job.file, job.query)
+    if job.metrics is not None:
+        check_metrics_ending(job.metrics)
     if job.predictions is not None and not printed:
         check_ending(job.predictions, "--predictions")

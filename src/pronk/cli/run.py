@@ -11,17 +11,15 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 from sklearn.utils._param_validation import InvalidParameterError
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job, check_job, open_stream
 from pronk.cli.predictions import StandardOutput, check_interval
+from pronk.cli.summary import as_dict, note_guessing, print_summary
 from pronk.cli.walk import Run
 from pronk.estimators.registry import find, make
-from pronk.evaluate import Record, held_bytes
-from pronk.evaluate.metrics import WORDS
 from pronk.streams import FileStream, Scaled
 from pronk.streams.scaled import prepared
 
@@ -41,7 +39,7 @@ def run_job(job: Job, *, as_json: bool) -> None:
     with screen.warnings_as_notes(console):
         _warm(run.model, stream, console)
         _note_unbounded(job.algorithm, learner, console)
-        last, baseline = run.walk()
+        last = run.walk()
     learner = run.model.learner if isinstance(run.model, Scaled) else run.model
     if stream.task == "classification" and len(learner.classes_) < 2:
         label = learner.classes_[0]
@@ -53,9 +51,10 @@ def run_job(job: Job, *, as_json: bool) -> None:
     # Where the predictions are printed, what is said of them goes elsewhere.
     printed = isinstance(run.file, StandardOutput)
     if as_json:
-        screen.print_json(_as_dict(run, last, baseline), sys.stderr if printed else None)
+        screen.print_json(as_dict(run, last), sys.stderr if printed else None)
     else:
-        _print_summary(run, last, baseline, console if printed else screen.output())
+        print_summary(run, last, console if printed else screen.output())
+    note_guessing(run, console)
 
 
 # -- before the run ------------------------------------------------------------------------------
@@ -132,60 +131,3 @@ def _save(model: Any, path: Path) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise CommandError(f"--save: {str(path)!r} cannot be written: {reason}", 1) from None
-
-
-# -- after the run -------------------------------------------------------------------------------
-
-
-def _print_summary(run: Run, last: Record, baseline: dict[str, float], console: Console) -> None:
-    job, stream, model = run.job, run.stream, run.model
-    naive = "most frequent label" if stream.task == "classification" else "running mean"
-    guessed = f" (guessed from {stream.reason})" if job.task == "auto" else ""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("task", f"{stream.task}{guessed}")
-    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns")
-    if last.unlabelled:
-        table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
-    for name, value in last.metrics.items():
-        text = f"[bold]{screen.number(value)}[/bold] ({naive}: {screen.number(baseline[name])})"
-        table.add_row(WORDS[name], text)
-    table.add_row("time", f"{last.microseconds_a_row:.2f} us a row, {last.seconds:.2f} s in all")
-    table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
-    table.add_row("memory", screen.size(held_bytes(model)))
-    if job.save is not None:
-        table.add_row("model", f"{job.save}")
-    if job.predictions is not None and not isinstance(run.file, StandardOutput):
-        table.add_row("predictions", f"{job.predictions}")
-    if job.checkpoint is not None:
-        table.add_row("checkpoint", f"{job.checkpoint}")
-    console.print(
-        f"{job.algorithm} on {job.file}, target {stream.target}", style="bold", markup=False
-    )
-    console.print(table)
-
-
-def _as_dict(run: Run, last: Record, baseline: dict[str, float]) -> dict[str, Any]:
-    job, stream, model = run.job, run.stream, run.model
-    learner = model.learner if isinstance(model, Scaled) else model
-    result = last.to_dict()
-    del result["windowed"]
-    return {
-        "file": str(job.file),
-        "target": stream.target,
-        "columns": stream.columns,
-        "task": stream.task,
-        "algorithm": job.algorithm,
-        "params": learner.get_params(deep=False),
-        "scale": job.scale,
-        "seed": job.seed,
-        **result,
-        "memory": held_bytes(model),
-        "baseline": baseline,
-        "saved": None if job.save is None else str(job.save),
-        "predictions": None if job.predictions is None else str(job.predictions),
-        "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
-        "resumed_at": run.resumed or None,
-        "versions": screen.versions(),
-    }

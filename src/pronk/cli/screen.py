@@ -33,6 +33,11 @@ def note(text: str, console: Console | None = None) -> None:
     (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)
 
 
+def visible(text: str) -> str:
+    """Text of a file or a user with its control characters shown, which a terminal would obey."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def bars(console: Console, *columns: Any) -> Any:
     """Progress bars that vanish at the end; nothing where the console is no terminal."""
     from rich.progress import Progress

@@ -13,6 +13,7 @@ from pronk.cli import screen
 from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job
+from pronk.cli.metrics_file import MetricsFile
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
     Kept,
@@ -21,8 +22,10 @@ from pronk.cli.predictions import (
     StandardOutput,
 )
 from pronk.estimators import storage
-from pronk.evaluate import Evaluation, Record, RunningMajority, RunningMean
+from pronk.evaluate import Evaluation, Record
 from pronk.evaluate.adapters import has_probabilities
+from pronk.evaluate.metrics import ALL
+from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.progress import Bar
 from pronk.streams import FileStream, StreamError
 from pronk.streams.scaled import named
@@ -45,22 +48,35 @@ class Run:
         self.checkpoint: Checkpoint | None = None
         self.file: PredictionsFile | StandardOutput | None = None
         self.kept = Kept()
-        naive: Any = RunningMajority() if stream.task == "classification" else RunningMean()
-        self.baseline = Evaluation(naive, memory=False)
+        self.metrics_file: MetricsFile | None = None
         self.evaluation = self._evaluation()
+        self._records: list[Record] = []
+        self._said = 0  # alarms that were told
 
     def _evaluation(self) -> Evaluation:
-        wanted = self.job.predictions is not None
+        shares = self.stream.task == "classification" and has_probabilities(self.model)
+        names = ALL[self.stream.task]
+        if not shares:
+            names = tuple(name for name in names if name not in ("log_loss", "auc"))
         return Evaluation(
             self.model,
-            predictions=wanted,
-            memory=False,
-            probabilities=wanted and self.job.probabilities and has_probabilities(self.model),
+            names,
+            self.job.metrics_every if self.job.metrics is not None else None,
+            window=self.job.window,
+            predictions=self.job.predictions is not None,
+            memory=self.job.metrics is not None,
+            probabilities=shares,
             interval=self.job.interval,
         )
 
-    def walk(self) -> tuple[Record, dict[str, float]]:
-        """Predict then learn all rows; the last record and the baseline's metrics."""
+    @property
+    def portrait(self) -> Portrait:
+        """What the run looked like."""
+        assert self.evaluation.portrait is not None
+        return self.evaluation.portrait
+
+    def walk(self) -> Record:
+        """Predict then learn all rows; the last record."""
         job, resume = self.job, None
         if job.checkpoint is not None:
             self.checkpoint = Checkpoint(job.checkpoint, job.every, self._settings())
@@ -69,6 +85,9 @@ class Run:
             if job.predictions is not None:
                 self.file = self._predictions_file(job.predictions, resume)
                 stack.enter_context(self.file)
+            if job.metrics is not None:
+                self.metrics_file = self._open_metrics(job.metrics, resume)
+                stack.enter_context(self.metrics_file)
             if not self.finished:
                 try:
                     self._rows(stack)
@@ -84,8 +103,7 @@ class Run:
         if self.file is not None and not self.file.finished:
             self.file.finish()
             self._note_late(self.file.layout)
-        self.baseline.finish()
-        return self.evaluation.record(), self.baseline.record().metrics
+        return self.evaluation.record()
 
     def _rows(self, stack: ExitStack) -> None:
         bar = Bar(self.stream, console=self.console, number=screen.number)
@@ -108,16 +126,24 @@ class Run:
 
     def _block(self, X: Any, y: Any) -> None:
         rows = named(X, self.stream.columns) if not self.evaluation.rows else X
-        self.baseline.feed(X, y)
-        self.evaluation.feed(rows, y)
+        self._records = self.evaluation.feed(rows, y)
         self.position += len(y)
 
     def _keep(self) -> None:
-        """The predictions of a block go to the file."""
-        record = self.evaluation.record()
-        if self.file and record.forecast is not None:
-            kept = self.kept.take(len(record.forecast))
-            self.file.write(record.targets, record.forecast, kept)
+        """The predictions and records of a block go to their files, its alarms to the screen."""
+        if self.metrics_file is not None:
+            for record in self._records:
+                self.metrics_file.write(record, len(self.portrait.alarms))
+        if self.file is not None:
+            for record in [*self._records, self.evaluation.record()]:
+                if record.forecast is not None:
+                    kept = self.kept.take(len(record.forecast))
+                    self.file.write(record.targets, record.forecast, kept)
+        self._records = []
+        for alarm in self.portrait.alarms[self._said :]:
+            text = f"drift: the loss rose; noticed at row {alarm.row:,}, since row {alarm.since:,}"
+            screen.note(text, self.console)
+        self._said = len(self.portrait.alarms)
 
     def _note_late(self, layout: Layout) -> None:
         if layout.late:
@@ -153,6 +179,8 @@ class Run:
             "the ending of --predictions": job.predictions and job.predictions.suffix.lower(),
             "--keep": list(self.stream.keep) or None,
             "--interval": job.interval,
+            "--window": job.window,
+            "--metrics-every": None if job.metrics is None else job.metrics_every,
             "--no-probabilities": None if job.probabilities else True,
             "blocks of": self.stream.rows,
         }
@@ -175,8 +203,8 @@ class Run:
             self.position,
             model=storage.learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
-            baseline=[self.baseline.model.to_state(), self.baseline.to_state()],
             predictions=place,
+            metrics=self._place_of_metrics(),
             finished=self.finished,
         )
 
@@ -188,10 +216,13 @@ class Run:
         if tree["model"] is not None:
             self.model = storage.learner_from_tree(tree["model"], self.checkpoint.path)
         self.evaluation = self._evaluation()
+        if "scores" not in tree["evaluation"]:
+            raise CommandError(
+                f"--checkpoint: {str(self.checkpoint.path)!r} is of an older version of pronk; end "
+                "the run with that, or remove the checkpoint to start anew"
+            )
         self.evaluation.restore(tree["evaluation"])
-        model, evaluation = tree["baseline"]
-        self.baseline.model.restore(model)
-        self.baseline.restore(evaluation)
+        self._said = len(self.portrait.alarms) if self.evaluation.portrait else 0
         self.position = self.resumed = int(tree["rows"])
         self.finished = tree["finished"]
         what = "the run was finished" if self.finished else "the run goes on"
@@ -221,6 +252,20 @@ class Run:
                 self.kept.restore(more[1])
             file.resume(rows, size)
         return file
+
+    def _open_metrics(self, path: Path, resume: dict[str, Any] | None) -> MetricsFile:
+        file = MetricsFile(path)
+        if resume is None:
+            file.start()
+        else:
+            file.resume(*resume["metrics"])
+        return file
+
+    def _place_of_metrics(self) -> list[int] | None:
+        if self.metrics_file is None:
+            return None
+        self.metrics_file.sync()
+        return [self.metrics_file.rows, self.metrics_file.bytes]
 
     def _stop(self, stopped: Stopped) -> CommandError:
         """Between two blocks: a last snapshot."""

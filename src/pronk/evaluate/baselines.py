@@ -24,15 +24,17 @@ class RunningMean:
 
     def __init__(self) -> None:
         self.rows = 0
-        self.total = 0.0
+        self.total: Any = 0.0
 
     def predict_then_learn(self, X: Any, y: Any) -> Array:
         """The mean of the targets before each row."""
-        totals = np.cumsum(np.concatenate([[self.total], np.asarray(y, dtype=np.float64)]))
-        counts = np.arange(self.rows, self.rows + len(totals) - 1)
-        self.rows += len(totals) - 1
-        self.total = float(totals[-1])
-        return totals[:-1] / np.maximum(counts, 1)
+        y = np.asarray(y, dtype=np.float64)
+        start = np.broadcast_to(np.asarray(self.total), (1, *y.shape[1:]))
+        totals = np.cumsum(np.concatenate([start, y]), axis=0)
+        counts = np.maximum(np.arange(self.rows, self.rows + len(y)), 1)
+        self.rows += len(y)
+        self.total = float(totals[-1]) if y.ndim == 1 else totals[-1]
+        return np.asarray(totals[:-1] / (counts if y.ndim == 1 else counts[:, None]))
 
     def partial_fit(self, X: Any, y: Any) -> RunningMean:
         """Learn the rows."""
@@ -41,7 +43,8 @@ class RunningMean:
 
     def predict(self, X: Any) -> Array:
         """The mean so far."""
-        return np.full(len(X), self.total / max(self.rows, 1))
+        mean = np.asarray(self.total) / max(self.rows, 1)
+        return np.broadcast_to(mean, (len(X), *mean.shape)).copy()
 
     def to_state(self) -> dict[str, Any]:
         """Everything it knows."""
@@ -68,16 +71,31 @@ class RunningMajority:
         self.counts: Counter[Any] = Counter()
         self.best: Any = None
 
-    def predict_then_learn(self, X: Any, y: Any) -> NDArray[Any]:
-        """The most frequent label before each row; None before the first."""
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels so far, in the order they came."""
+        return np.array(list(self.counts))
+
+    def predict_then_learn(self, X: Any, y: Any, output: str = "label") -> Any:
+        """The most frequent label before each row; None before the first.
+
+        ``output="both"`` gives also the shares of the labels before each row, (n, classes).
+        """
         labels = np.asarray(y).tolist()
+        before = dict(self.counts)
         predictions = np.empty(len(labels), dtype=object)
         for i, label in enumerate(labels):
             predictions[i] = self.best
             self.counts[label] += 1
             if self.best is None or self.counts[label] > self.counts[self.best]:
                 self.best = label
-        return predictions
+        if output == "label":
+            return predictions
+        own = np.array(labels)[:, None] == self.classes_
+        start = [before.get(label, 0) for label in self.counts]
+        counts = np.cumsum(np.vstack((start, own)), axis=0)[:-1].astype(np.float64)
+        totals = counts.sum(axis=1, keepdims=True)
+        return predictions, counts / np.where(totals, totals, np.nan)
 
     def partial_fit(self, X: Any, y: Any) -> RunningMajority:
         """Learn the rows."""

@@ -17,9 +17,12 @@ from numpy.typing import NDArray
 from pronk.evaluate.adapters import Adapter, adapt, predicts_labels
 from pronk.evaluate.forecasts import Forecast, column, joined
 from pronk.evaluate.memory import held_bytes
-from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
+from pronk.evaluate.metrics import DEFAULTS, get_scores
+from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.records import Record
 from pronk.evaluate.rows import pieces, plain, runs, without_label
+from pronk.evaluate.scores import Scores
+from pronk.evaluate.statistics import Statistic
 
 
 class Evaluation:
@@ -42,6 +45,7 @@ class Evaluation:
         columns: Sequence[str] | None = None,
         probabilities: bool = False,
         interval: float | None = None,
+        portrait: bool = True,
     ) -> None:
         _check_counts(every=every, window=window)
         if delay < 0:
@@ -53,13 +57,16 @@ class Evaluation:
         self.rows = 0
         self.unlabelled = 0
         self.seconds = 0.0
-        self._metrics = None if metrics is None else get_metrics(metrics)
+        self._metrics = None if metrics is None else get_scores(metrics)
         self._columns = columns
         self.probabilities = probabilities
         self.interval = interval
         self._labels: bool | None = None
         self._adapter: Adapter | None = None
-        self._averages: list[Averages] = []
+        self._scores: Scores | None = None
+        self._paint = portrait
+        self.portrait: Portrait | None = None
+        """Losses along the stream, alarms, calibration: what a report is made of."""
         self._waiting: deque[tuple[Any, Any, Forecast]] = deque()  # x, y, forecast
         self._keep = predictions
         self._weigh = memory
@@ -89,7 +96,10 @@ class Evaluation:
         forecast = adapter.predict_then_learn(X, y)
         self.seconds += perf_counter() - began
         self._memory = None
-        return self._score(y, forecast)
+        records = self._score(y, forecast)
+        if self.portrait is not None:
+            self.portrait.mark(self.rows, self.model)
+        return records
 
     def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
         began = perf_counter()
@@ -159,7 +169,8 @@ class Evaluation:
             "seconds": self.seconds,
             "recorded": self._recorded,
             "labels": self._labels,
-            "averages": [average.to_state() for average in self._averages],
+            "scores": None if self._scores is None else self._scores.to_state(),
+            "portrait": None if self.portrait is None else self.portrait.to_state(),
             "waiting": waiting,
         }
 
@@ -170,8 +181,10 @@ class Evaluation:
         if state["labels"] is None:
             return
         self._begin(state["labels"])
-        for average, held in zip(self._averages, state["averages"], strict=True):
-            average.restore(held)
+        assert self._scores is not None
+        self._scores.restore(state["scores"])
+        if self.portrait is not None:
+            self.portrait.restore(state["portrait"])
         self._waiting = deque((x, y, Forecast.from_state(held)) for x, y, held in state["waiting"])
 
     def _start(self, y: NDArray[Any]) -> Adapter:
@@ -183,8 +196,16 @@ class Evaluation:
         coverage = None if labels else self.interval
         self._adapter = adapt(self.model, labels, self._columns, shares, coverage)
         if self._metrics is None:
-            self._metrics = get_metrics(DEFAULTS["classification" if labels else "regression"])
-        self._averages = [Averages(metric, self.window) for metric in self._metrics]
+            self._metrics = get_scores(DEFAULTS["classification" if labels else "regression"])
+        for metric in self._metrics:
+            if isinstance(metric, Statistic) and metric.probabilities and not shares:
+                raise ValueError(
+                    f"metric {metric.name!r} needs probabilities: probabilities=True, and a "
+                    "classifier that has them"
+                )
+        self._scores = Scores(self._metrics, self.window)
+        if self._paint:
+            self.portrait = Portrait(labels, shares, coverage is not None)
         return self._adapter
 
     def _delayed(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[tuple[Any, Forecast]]:
@@ -208,15 +229,18 @@ class Evaluation:
         """Count the losses, stopping at the rows where a record is due."""
         if not len(y):
             return []
-        losses = [average.metric.rows(y, forecast.values) for average in self._averages]
+        assert self._scores is not None
+        losses = self._scores.losses(y, forecast)
+        if self.portrait is not None:
+            self.portrait.add(y, forecast, self.unlabelled)
         ends = [len(y)]
         if self.every is not None:
             due = range(self.every - self.rows % self.every, len(y) + 1, self.every)
             ends = [*due] if due and due[-1] == len(y) else [*due, len(y)]
         records, start = [], 0
         for end in ends:
-            for average, values in zip(self._averages, losses, strict=True):
-                average.add(values[start:end])
+            some = [values[start:end] for values in losses]
+            self._scores.add(y[start:end], forecast[start:end], some)
             self.rows += end - start
             if self._keep:
                 self._kept.append((y[start:end], forecast[start:end]))
@@ -228,7 +252,12 @@ class Evaluation:
     @property
     def metrics(self) -> dict[str, float]:
         """Means over all rows so far."""
-        return {average.metric.name: average.mean() for average in self._averages}
+        return {} if self._scores is None else self._scores.values()
+
+    @property
+    def recent(self) -> dict[str, float]:
+        """The same over the last ``window`` rows."""
+        return {} if self._scores is None else self._scores.recent()
 
     def record(self) -> Record:
         """The state now, with the predictions since the last record."""
@@ -244,7 +273,7 @@ class Evaluation:
         return Record(
             rows=self.rows,
             metrics=self.metrics,
-            windowed={average.metric.name: average.recent() for average in self._averages},
+            windowed=self.recent,
             seconds=self.seconds,
             size=None if size is None else int(size),
             memory=self._memory,

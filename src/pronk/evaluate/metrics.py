@@ -12,10 +12,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.statistics import STATISTICS, Statistic
+
 Array = NDArray[np.float64]
 Losses = Callable[[NDArray[Any], NDArray[Any]], Any]
 #: In words, for screens and reports.
-WORDS = {"mse": "mean squared error", "mae": "mean absolute error", "error": "error rate"}
+WORDS = {
+    "mse": "mean squared error",
+    "mae": "mean absolute error",
+    "medae": "median absolute error",
+    "r2": "R2",
+    "error": "error rate",
+    "balanced_accuracy": "balanced accuracy",
+    "kappa": "Cohen's kappa",
+    "f1": "macro F1",
+    "log_loss": "log loss",
+    "auc": "AUC",
+}
 
 
 @dataclass(frozen=True)
@@ -65,11 +78,26 @@ METRICS: dict[str, Metric] = {
 
 #: Metrics where none are asked for.
 DEFAULTS = {"regression": ("mse", "mae"), "classification": ("error",)}
+#: All that a run tells; those that need probabilities where there are some.
+ALL = {
+    "regression": ("mse", "mae", "medae", "r2"),
+    "classification": ("error", "balanced_accuracy", "kappa", "f1", "log_loss", "auc"),
+}
 
 
 def get_metrics(metrics: Any) -> list[Metric]:
-    """Metrics from names, functions (y, predictions) -> losses, or a mix of both."""
-    if isinstance(metrics, str | Metric) or callable(metrics):
+    """Means of losses from names, functions (y, predictions) -> losses, or a mix of both."""
+    found = []
+    for metric in get_scores(metrics):
+        if isinstance(metric, Statistic):
+            raise ValueError(f"metric {metric.name!r} is no mean of losses a row; choose another")
+        found.append(metric)
+    return found
+
+
+def get_scores(metrics: Any) -> list[Metric | Statistic]:
+    """Metrics of every kind, from names, functions (y, predictions) -> losses, or a mix."""
+    if isinstance(metrics, str | Metric | Statistic) or callable(metrics):
         metrics = [metrics]
     return [_get(metric) for metric in _distinct(metrics)]
 
@@ -78,15 +106,18 @@ def _distinct(metrics: Iterable[Any]) -> list[Any]:
     return list(dict.fromkeys(metrics))
 
 
-def _get(metric: Any) -> Metric:
-    if isinstance(metric, Metric):
+def _get(metric: Any) -> Metric | Statistic:
+    if isinstance(metric, Metric | Statistic):
         return metric
     if callable(metric):
         return Metric(getattr(metric, "__name__", type(metric).__name__), metric)
     if metric in METRICS:
         return METRICS[metric]
-    near = difflib.get_close_matches(str(metric), METRICS, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(METRICS)}"
+    if metric in STATISTICS:
+        return STATISTICS[metric]
+    known = [*METRICS, *STATISTICS]
+    near = difflib.get_close_matches(str(metric), known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
     raise ValueError(f"metric {metric!r} is not known; {hint}")
 
 

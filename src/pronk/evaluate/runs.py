@@ -54,7 +54,7 @@ def _walk(job: Job) -> dict[str, Any]:
     settings, stream = job.settings, open_stream(job.view)
     model, learner = _model(job, stream)
     _warm(_model(job, stream)[0], stream)
-    evaluation = Evaluation(model, window=settings["window"], memory=True)
+    evaluation = Evaluation(model, window=settings["window"], memory=True, portrait=False)
     marks = marked_rows(settings["rows"], settings["window"])
     curve, walked = Curve(), 0
     for X, y in cut(_blocks(job, stream), marks):

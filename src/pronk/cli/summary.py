@@ -1,0 +1,149 @@
+"""What `pronk run` says at the end: figures, recent ones and those of guessing beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from pronk.cli import screen
+from pronk.cli.predictions import StandardOutput
+from pronk.cli.walk import Run
+from pronk.evaluate import Record, held_bytes
+from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.portrait import Portrait
+from pronk.streams import Scaled
+
+#: Characters of the course, and drift alarms that are named.
+WIDTH, NAMED = 40, 5
+
+
+def print_summary(run: Run, last: Record, console: Console) -> None:
+    """A table of the metrics, then what else there is to know."""
+    job, stream = run.job, run.stream
+    title = f"{job.algorithm} on {job.file}, target {stream.target}"
+    console.print(screen.visible(title), style="bold", markup=False)
+    console.print(_metrics(run, last))
+    console.print(_facts(run, last))
+
+
+def _metrics(run: Run, last: Record) -> Table:
+    guessed = run.portrait.guessed.values()
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("", style="dim", no_wrap=True)
+    table.add_column("all rows", justify="right", style="bold")
+    recent = last.rows > run.job.window
+    if recent:
+        table.add_column(f"last {run.job.window:,}", justify="right")
+    naive = "most frequent label" if run.stream.task == "classification" else "running mean"
+    table.add_column(naive, justify="right", style="dim")
+    for name, value in last.metrics.items():
+        values = [value, *([last.windowed[name]] if recent else []), guessed[name]]
+        table.add_row(WORDS[name], *map(screen.number, values))
+    return table
+
+
+def _facts(run: Run, last: Record) -> Table:
+    job, stream, portrait = run.job, run.stream, run.portrait
+    guessed = f" (guessed from {stream.reason})" if job.task == "auto" else ""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("course", _course(portrait))
+    if job.interval is not None:
+        covered = f"{portrait.coverage:.1%} of the intervals held y, of {job.interval:.0%} wanted"
+        table.add_row("coverage", covered)
+    table.add_row("drift", _drift(portrait))
+    table.add_row("task", f"{stream.task}{guessed}")
+    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns")
+    if last.unlabelled:
+        table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
+    table.add_row("time", f"{last.microseconds_a_row:.2f} us a row, {last.seconds:.2f} s in all")
+    table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
+    table.add_row("memory", screen.size(held_bytes(run.model)))
+    printed = isinstance(run.file, StandardOutput)
+    files = {
+        "model": job.save,
+        "predictions": None if printed else job.predictions,
+        "metrics": job.metrics,
+        "checkpoint": job.checkpoint,
+    }
+    for name, path in files.items():
+        if path is not None:
+            table.add_row(name, screen.visible(str(path)))
+    return table
+
+
+def _course(portrait: Portrait) -> str:
+    """The loss along the stream as a row of bars."""
+    parts = np.array_split(portrait.course.sums, min(WIDTH, len(portrait.course.sums)))
+    losses = [float(part[:, 0].sum() / part[:, -1].sum()) for part in parts]
+    known = [loss for loss in losses if 0 < loss < float("inf")]
+    if not known:
+        return "-"
+    low, high = min(known), max(known)
+    bars = screen.course(losses, 0.99 * low, 1.01 * high)
+    return f"{bars} {WORDS[portrait.metric.name]} {screen.number(low)} to {screen.number(high)}"
+
+
+def _drift(portrait: Portrait) -> str:
+    alarms = portrait.alarms
+    if not alarms:
+        return "no alarm"
+    rows = ", ".join(f"{alarm.row:,}" for alarm in alarms[:NAMED])
+    more = ", .." if len(alarms) > NAMED else ""
+    what = "alarm at row" if len(alarms) == 1 else "alarms at rows"
+    return f"{len(alarms)} {what} {rows}{more}"
+
+
+def note_guessing(run: Run, console: Console) -> None:
+    """Say aloud that guessing would have been better."""
+    portrait = run.portrait
+    if not portrait.worse_than_guessing:
+        return
+    naive = "most frequent label" if run.stream.task == "classification" else "running mean"
+    own, guess = portrait.course.sums.sum(axis=0)[:2] / portrait.course.rows
+    advice = "the default learner chooses its own" if run.job.algorithm != "online-kernel" else ""
+    advice = advice and f"; try another bandwidth or scaling, or no --algorithm: {advice}"
+    screen.note(
+        f"worse than guessing: {WORDS[portrait.metric.name]} {screen.number(own)}, and the {naive} "
+        f"has {screen.number(guess)}{advice}",
+        console,
+    )
+
+
+def as_dict(run: Run, last: Record) -> dict[str, Any]:
+    """The same for JSON."""
+    job, stream, model, portrait = run.job, run.stream, run.model, run.portrait
+    learner = model.learner if isinstance(model, Scaled) else model
+    result = last.to_dict()
+    result["recent"] = {"rows": min(job.window, last.rows), **result.pop("windowed")}
+    found = {
+        "file": str(job.file),
+        "target": stream.target,
+        "columns": stream.columns,
+        "task": stream.task,
+        "algorithm": job.algorithm,
+        "params": learner.get_params(deep=False),
+        "scale": job.scale,
+        "seed": job.seed,
+        **result,
+        "memory": held_bytes(model),
+        "baseline": portrait.guessed.values(),
+        "worse_than_guessing": portrait.worse_than_guessing,
+        "drift": [alarm.to_dict() for alarm in portrait.alarms],
+        "saved": None if job.save is None else str(job.save),
+        "predictions": None if job.predictions is None else str(job.predictions),
+        "metrics_file": None if job.metrics is None else str(job.metrics),
+        "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
+        "resumed_at": run.resumed or None,
+        "versions": screen.versions(),
+    }
+    if stream.task == "classification":
+        counts = portrait.counts
+        found["confusion"] = {"labels": counts.labels, "matrix": counts.matrix.tolist()}
+    if job.interval is not None:
+        found["coverage"] = portrait.coverage
+    return found

@@ -1,0 +1,149 @@
+"""An alarm when the loss of a learner has risen: ADWIN on the losses as they come.
+
+ADWIN keeps the longest window of recent losses in which no cut separates two halves whose means
+differ by more than chance allows. Here the window is held in buckets of 32 rows, counted from the
+start of the stream, that are merged in pairs as they age, so a window of n rows needs
+O(log n) numbers, and any cut of the stream into blocks gives the same alarms. After each bucket
+every cut between buckets is tried,
+
+    mean(newer) - mean(older) > sqrt((2/m) v log(2/d)) + (2/(3m)) log(2/d),
+    1/m = 1/n_newer + 1/n_older,   v the variance of the window,   d = delta / buckets,
+
+and where one holds the older part is dropped and an alarm is raised. A fall of the loss drops the
+older part too, silently: a learner that learns is no news. Losses must lie in [0, 1]: mistakes do;
+of an absolute error e the alarm sees e / (e + s), s the mean of all errors so far.
+
+river has this detector too (`river.drift.ADWIN`), and is an extra: its buckets begin at single rows
+in a Python loop a row, which would cost more than the fast learners themselves.
+
+Reference: Bifet, Gavalda, "Learning from time-changing data with adaptive windowing", SDM 2007.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: Rows of the smallest bucket, and buckets of one size before two are merged.
+BUCKET, MOST = 32, 8
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """The loss has risen."""
+
+    row: int
+    """The row, counted from 0, whose loss raised the alarm."""
+    since: int
+    """The row from which on the loss is higher, as far as the buckets tell."""
+    before: float
+    """Mean of the losses before, as the detector sees them."""
+    after: float
+    """Mean of those since."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+class DriftAlarm:
+    """Losses in [0, 1] come, alarms are kept.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> losses = (rng.random(4000) < np.where(np.arange(4000) < 2000, 0.1, 0.4)).astype(float)
+    >>> alarm = DriftAlarm()
+    >>> alarm.add(losses)
+    >>> print([(a.row, a.since) for a in alarm.alarms])
+    [(2079, 1984)]
+    """
+
+    def __init__(self, delta: float = 1e-4) -> None:
+        self.delta = delta
+        self.alarms: list[Alarm] = []
+        self._rows = 0
+        self._open = np.zeros(0)  # losses of the bucket that is not full yet
+        #: From old to new: rows, sum of losses, sum of squares.
+        self._buckets: list[tuple[int, float, float]] = []
+
+    def add(self, losses: Array, before: int = 0) -> None:
+        """Losses of the next rows; ``before`` rows of the stream were not scored."""
+        losses = np.concatenate((self._open, losses))
+        whole = len(losses) // BUCKET * BUCKET
+        for bucket in losses[:whole].reshape(-1, BUCKET):
+            self._rows += BUCKET
+            self._buckets.append((BUCKET, float(bucket.sum()), float((bucket * bucket).sum())))
+            self._merge()
+            self._try(before)
+        self._open = losses[whole:].copy()
+
+    def _merge(self) -> None:
+        """Two of the oldest of a size become one where there are too many of it."""
+        size = BUCKET
+        while True:
+            same = [i for i, bucket in enumerate(self._buckets) if bucket[0] == size]
+            if len(same) <= MOST:
+                return
+            i, j = same[0], same[1]
+            pair = zip(self._buckets[i], self._buckets[j], strict=True)
+            merged: Any = tuple(a + b for a, b in pair)
+            self._buckets[i : j + 1] = [merged]
+            size *= 2
+
+    def _try(self, unscored: int) -> None:
+        """Drop what is older than the oldest cut that separates, and say so where losses rose."""
+        while len(self._buckets) > 1:
+            rows, sums, squares = np.cumsum(np.array(self._buckets), axis=0).T
+            older, newer = rows[:-1], rows[-1] - rows[:-1]
+            low, high = sums[:-1] / older, (sums[-1] - sums[:-1]) / newer
+            mean = sums[-1] / rows[-1]
+            variance = max(squares[-1] / rows[-1] - mean * mean, 0.0)
+            inverse = 1.0 / older + 1.0 / newer
+            sure = math.log(2.0 * len(self._buckets) / self.delta)
+            allowed = np.sqrt(2.0 * inverse * variance * sure) + 2.0 / 3.0 * inverse * sure
+            apart = np.abs(high - low) > allowed
+            if not apart.any():
+                return
+            # The cut that separates best is nearest to the change.
+            cut = int(np.argmax(np.where(apart, np.abs(high - low) / allowed, 0.0)))
+            if high[cut] > low[cut]:
+                row = self._rows - 1 + unscored
+                since = self._rows - int(newer[cut]) + unscored
+                self.alarms.append(Alarm(row, since, float(low[cut]), float(high[cut])))
+            self._buckets = self._buckets[cut + 1 :]
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything it knows."""
+        return {
+            "rows": self._rows,
+            "open": self._open,
+            "buckets": [list(bucket) for bucket in self._buckets],
+            "alarms": [alarm.to_dict() for alarm in self.alarms],
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `to_state` gave."""
+        self._rows, self._open = state["rows"], np.array(state["open"])
+        self._buckets = [(int(n), float(a), float(b)) for n, a, b in state["buckets"]]
+        self.alarms = [Alarm(**alarm) for alarm in state["alarms"]]
+
+
+class BoundedErrors:
+    """Absolute errors as losses in [0, 1): e / (e + s), s the mean of the errors up to e."""
+
+    def __init__(self) -> None:
+        self.sums = np.zeros(2)
+
+    def add(self, errors: Array) -> Array:
+        """The losses of the next rows."""
+        totals = np.cumsum(np.concatenate((self.sums[:1], errors)))
+        counts = self.sums[1] + np.arange(1, len(errors) + 1)
+        self.sums = np.array([totals[-1], self.sums[1] + len(errors)])
+        scale = totals[1:] / counts
+        return np.asarray(errors / np.where(scale > 0, errors + scale, 1.0))

@@ -1,0 +1,151 @@
+"""What a run looked like, in bounded memory: for its report, its pictures and its alarms."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.evaluate.baselines import RunningMajority, RunningMean
+from pronk.evaluate.counts import Counts
+from pronk.evaluate.course import Course, Marks, Sample
+from pronk.evaluate.drift import Alarm, BoundedErrors, DriftAlarm
+from pronk.evaluate.forecasts import Forecast
+from pronk.evaluate.metrics import ALL, DEFAULTS, METRICS, get_scores
+from pronk.evaluate.scores import Scores
+from pronk.evaluate.statistics import absolute_errors
+
+Array = NDArray[np.float64]
+
+#: Bins of probabilities, for their calibration.
+CALIBRATION = 20
+#: Experts whose weights are drawn.
+EXPERTS = 12
+
+
+class Portrait:
+    """Losses along the stream beside those of guessing, alarms, calibration, some rows.
+
+    Guessing is the mean of the targets, or the most frequent label, of the rows before.
+    """
+
+    def __init__(self, labels: bool, probabilities: bool, interval: bool) -> None:
+        self.task = "classification" if labels else "regression"
+        self.metric = METRICS[DEFAULTS[self.task][0]]
+        names = [n for n in ALL[self.task] if probabilities or n not in ("log_loss", "auc")]
+        self.probabilities, self.interval = probabilities, interval
+        self.guess: Any = RunningMajority() if labels else RunningMean()
+        self.guessed = Scores(get_scores(names), None)
+        #: The loss, that of guessing; whether y lay in the interval, and the interval's width.
+        self.course = Course(4 if interval else 2)
+        self.drift = DriftAlarm()
+        self._bounded = BoundedErrors()
+        #: y, prediction and, where there are some, the ends of the interval.
+        self.sample = Sample(4 if interval else 2)
+        self.counts = Counts()
+        #: Sum of probabilities, of hits, and rows, by bins of the probability.
+        self.calibration = np.zeros((CALIBRATION, 3))
+        self.marks = Marks()
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """When the loss rose."""
+        return self.drift.alarms
+
+    def add(self, y: NDArray[Any], forecast: Forecast, unscored: int) -> None:
+        """Rows that were scored, after so many that were not."""
+        guessed = self._guess(y)
+        self.guessed.add(y, guessed, self.guessed.losses(y, guessed))
+        values = [self.metric.rows(y, forecast.values), self.metric.rows(y, guessed.values)]
+        if forecast.intervals is not None:
+            ends = forecast.intervals.reshape(len(y), -1, 2)  # several outputs count together
+            inside = (ends[..., 0] <= y.reshape(len(y), -1)) & (
+                y.reshape(len(y), -1) <= ends[..., 1]
+            )
+            values += [inside.mean(axis=1), (ends[..., 1] - ends[..., 0]).mean(axis=1)]
+        self.course.add(np.column_stack(values))
+        if self.task == "classification":
+            self.counts.add(y, forecast)
+            self.drift.add(values[0], unscored)
+            if forecast.probabilities is not None:
+                self._calibrate(y, forecast)
+            return
+        self.drift.add(self._bounded.add(absolute_errors(y, forecast)), unscored)
+        if y.ndim == 1:
+            shown = [y, forecast.values]
+            if forecast.intervals is not None:
+                shown += list(forecast.intervals.T)
+            self.sample.add(np.column_stack(shown))
+
+    def _guess(self, y: NDArray[Any]) -> Forecast:
+        if not self.probabilities:
+            return Forecast(self.guess.predict_then_learn(None, y))
+        values, shares = self.guess.predict_then_learn(None, y, output="both")
+        return Forecast(values, shares, self.guess.classes_)
+
+    def _calibrate(self, y: NDArray[Any], forecast: Forecast) -> None:
+        assert forecast.probabilities is not None and forecast.classes is not None
+        known = ~np.isnan(forecast.probabilities).any(axis=1)
+        for i, label in enumerate(forecast.classes):
+            shares = forecast.probabilities[known, i]
+            place = np.minimum((shares * CALIBRATION).astype(np.int64), CALIBRATION - 1)
+            hits = (y[known] == label).astype(np.float64)
+            added = np.column_stack((shares, hits, np.ones(len(shares))))
+            np.add.at(self.calibration, place, added)
+
+    def mark(self, rows: int, model: Any) -> None:
+        """Note the points and the experts' weights after so many rows, if it is time."""
+        if not self.marks.due(rows):
+            return
+        learner = getattr(model, "learner", model)
+        values = {}
+        size = getattr(learner, "size_", None)
+        if size:
+            values["points"] = float(size)
+        for expert in getattr(learner, "experts_", [])[:EXPERTS]:
+            if weight := float(expert.get("weight", 0.0)):
+                values[expert_name(expert)] = weight
+        self.marks.add(rows, values)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the intervals that held y."""
+        if not self.interval or not self.course.rows:
+            return math.nan
+        return float(self.course.sums[:, 2].sum() / self.course.rows)
+
+    @property
+    def worse_than_guessing(self) -> bool:
+        """Whether guessing lost less, over all rows."""
+        sums = self.course.sums.sum(axis=0)
+        return bool(sums[0] > sums[1])
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything it knows."""
+        return {
+            "guess": self.guess.to_state(),
+            "guessed": self.guessed.to_state(),
+            "course": self.course.to_state(),
+            "drift": self.drift.to_state(),
+            "bounded": self._bounded.sums,
+            "sample": self.sample.to_state(),
+            "counts": self.counts.to_state(),
+            "calibration": self.calibration,
+            "marks": self.marks.to_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `to_state` gave."""
+        for name in ("guess", "guessed", "course", "drift", "sample", "counts", "marks"):
+            getattr(self, name).restore(state[name])
+        self._bounded.sums = np.array(state["bounded"])
+        self.calibration = np.array(state["calibration"])
+
+
+def expert_name(expert: dict[str, Any]) -> str:
+    """An expert of the default learner in words."""
+    window = expert.get("window")
+    forgets = f", last {window} rows" if window else ""
+    return f"bandwidth x{expert.get('factor', 1.0):g}, alpha {expert.get('alpha', 1.0):g}{forgets}"

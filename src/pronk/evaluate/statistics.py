@@ -1,0 +1,304 @@
+"""Metrics that are no mean of losses: counts, ranks and sums over all rows, in bounded memory.
+
+Each has a running form, which sees the rows once in any cut, and an exact form on given rows, which
+the windows use. With one exception they agree: ranks and medians are kept in bins.
+
+    log_loss            mean of -log p(y) over the rows whose label an earlier row had
+    auc                 area under the ROC curve, of one class against the rest, mean over classes;
+                        rows whose odds differ by less than 1.6 % share a bin and count as ties
+    balanced_accuracy   mean over the classes of the share of their rows that were named
+    kappa               Cohen's: (a - e) / (1 - e), a the accuracy, e that of shuffled predictions
+    f1                  macro F1: the mean over the classes of 2 hits / (rows + times named)
+    r2                  1 - sum (y - p)^2 / sum (y - mean y)^2, the mean over outputs
+    medae               median absolute error; in bins, within 0.5 % of an order statistic
+
+References: Masson, Rim, Lee, "DDSketch", VLDB 2019 (bins of equal ratio).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.evaluate.counts import Counts
+from pronk.evaluate.forecasts import Forecast
+
+Array = NDArray[np.float64]
+
+#: Bins of the log odds from -SPAN to SPAN.
+BINS, SPAN = 2048, 16.0
+#: Ratio of neighbouring bins of absolute errors.
+RATIO = 1.01
+#: Probabilities are kept this far from 0, as scikit-learn does.
+LEAST = float(np.finfo(np.float64).eps)
+
+
+class Running(Protocol):
+    """A statistic of all rows so far."""
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None: ...
+    def value(self) -> float: ...
+    def to_state(self) -> Any: ...
+    def restore(self, state: Any) -> None: ...
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A metric with a running and an exact form."""
+
+    name: str
+    running: Callable[[], Running]
+    exact: Callable[[NDArray[Any], Forecast], float]
+    probabilities: bool = False
+    """Whether it needs them."""
+
+
+class LogLoss:
+    """Sum and number of the losses."""
+
+    def __init__(self) -> None:
+        self.sums = np.zeros(2)
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        losses = log_losses(y, forecast)
+        losses = losses[~np.isnan(losses)]
+        self.sums = self.sums + np.array([losses.sum(), float(len(losses))])
+
+    def value(self) -> float:
+        return float(self.sums[0] / self.sums[1]) if self.sums[1] else math.nan
+
+    def to_state(self) -> Array:
+        return self.sums
+
+    def restore(self, state: Array) -> None:
+        self.sums = np.array(state)
+
+
+def log_losses(y: NDArray[Any], forecast: Forecast) -> Array:
+    """-log p(y) of each row; NaN where the label was not known."""
+    assert forecast.probabilities is not None and forecast.classes is not None
+    losses = np.full(len(y), np.nan)
+    for i, label in enumerate(forecast.classes):
+        rows = np.flatnonzero(y == label)
+        shares = forecast.probabilities[rows, i]
+        # A label that no row before had has 0, one of few rows more: only the first is left out.
+        known = ~np.isnan(shares) & (shares > 0)
+        losses[rows[known]] = -np.log(np.clip(shares[known], LEAST, 1.0))
+    return losses
+
+
+class Ranks:
+    """Histograms of the log odds of each class, for its own rows and for the others."""
+
+    def __init__(self) -> None:
+        self.labels: list[Any] = []
+        self.bins = np.zeros((0, 2, BINS), dtype=np.int64)
+        self.rows = 0
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        assert forecast.probabilities is not None and forecast.classes is not None
+        known = ~np.isnan(forecast.probabilities).any(axis=1) & (len(forecast.classes) > 0)
+        for label in [*forecast.classes.tolist(), *np.unique(y[known]).tolist()]:
+            if label not in self.labels:
+                self._meet(label)
+        shares = forecast.share_of(np.array(self.labels))[known]
+        y = y[known]
+        for i, label in enumerate(self.labels):
+            own = (y == label).astype(np.int64)
+            place = own * BINS + bin_of(shares[:, i])
+            self.bins[i] += np.bincount(place, minlength=2 * BINS).reshape(2, BINS)
+        self.rows += len(y)
+
+    def _meet(self, label: Any) -> None:
+        """A class had probability 0 in all rows before."""
+        new = np.zeros((1, 2, BINS), dtype=np.int64)
+        new[0, 0, 0] = self.rows
+        self.labels.append(label)
+        self.bins = np.concatenate((self.bins, new))
+
+    def value(self) -> float:
+        return _mean([area(others, own) for others, own in self.bins])
+
+    def to_state(self) -> dict[str, Any]:
+        return {"labels": list(self.labels), "bins": self.bins, "rows": self.rows}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.labels, self.rows = list(state["labels"]), state["rows"]
+        self.bins = np.array(state["bins"])
+
+
+def bin_of(shares: Array) -> NDArray[np.int64]:
+    """The bin of each probability."""
+    with np.errstate(divide="ignore"):
+        odds = np.log(shares) - np.log1p(-shares)
+    place = np.clip(odds, -SPAN, SPAN) + SPAN
+    return np.minimum((place * (BINS / (2 * SPAN))).astype(np.int64), BINS - 1)
+
+
+def area(others: NDArray[np.int64], own: NDArray[np.int64]) -> float:
+    """Share of pairs (a row of the class, another) in order, ties half; NaN without both kinds.
+
+    >>> import numpy as np
+    >>> print(area(np.array([2, 1, 0]), np.array([0, 1, 1])))
+    0.9166666666666666
+    """
+    pairs = float(others.sum()) * float(own.sum())
+    if not pairs:
+        return math.nan
+    below = np.cumsum(others) - others
+    return float((own * (below + 0.5 * others)).sum() / pairs)
+
+
+def exact_auc(y: NDArray[Any], forecast: Forecast) -> float:
+    """The same from the ranks of the rows themselves."""
+    assert forecast.probabilities is not None and forecast.classes is not None
+    known = ~np.isnan(forecast.probabilities).any(axis=1)
+    labels = np.union1d(forecast.classes, y[known])
+    shares = forecast.share_of(labels)[known]
+    areas = []
+    for i, label in enumerate(labels):
+        _, place = np.unique(shares[:, i], return_inverse=True)
+        own = (y[known] == label).astype(np.int64)
+        size = int(place.max()) + 1 if len(place) else 0
+        bins = np.bincount(own * size + place, minlength=2 * size).reshape(2, size)
+        areas.append(area(bins[0], bins[1]))
+    return _mean(areas)
+
+
+class Explained:
+    """Sums for R2, by the pairwise update of Chan, Golub and LeVeque."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.mean: Any = 0.0
+        self.spread: Any = 0.0  # sum (y - mean y)^2
+        self.errors: Any = 0.0  # sum (y - p)^2
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        if not len(y):
+            return
+        n, mean = len(y), y.mean(axis=0)
+        total, step = self.rows + n, mean - self.mean
+        spread = ((y - mean) ** 2).sum(axis=0)
+        self.spread = self.spread + spread + step * step * (self.rows * n / total)
+        self.mean = self.mean + step * (n / total)
+        self.errors = self.errors + ((y - forecast.values) ** 2).sum(axis=0)
+        self.rows = total
+
+    def value(self) -> float:
+        spread = np.atleast_1d(self.spread)
+        if not self.rows or not (spread > 0).all():
+            return math.nan
+        return float(np.mean(1.0 - np.atleast_1d(self.errors) / spread))
+
+    def to_state(self) -> list[Any]:
+        return [self.rows, *(np.asarray(v) for v in (self.mean, self.spread, self.errors))]
+
+    def restore(self, state: list[Any]) -> None:
+        self.rows, self.mean, self.spread, self.errors = state
+
+
+class MedianError:
+    """Absolute errors counted in bins of equal ratio; those of several outputs are averaged."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        self.zeros = 0
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        errors = absolute_errors(y, forecast)
+        positive = errors[errors > 0]
+        self.zeros += len(errors) - len(positive)
+        places = np.ceil(np.log(positive) / math.log(RATIO)).astype(np.int64)
+        for place, count in zip(*np.unique(places, return_counts=True), strict=True):
+            self.counts[int(place)] = self.counts.get(int(place), 0) + int(count)
+
+    def value(self) -> float:
+        rows = self.zeros + sum(self.counts.values())
+        if not rows:
+            return math.nan
+        return 0.5 * (self._order((rows - 1) // 2) + self._order(rows // 2))
+
+    def _order(self, rank: int) -> float:
+        """The error of a rank, counted from 0."""
+        below = self.zeros
+        if rank < below:
+            return 0.0
+        for place in sorted(self.counts):
+            below += self.counts[place]
+            if rank < below:
+                return 2.0 * RATIO**place / (RATIO + 1.0)
+        raise AssertionError("a rank beyond all rows")
+
+    def to_state(self) -> dict[str, Any]:
+        return {
+            "zeros": self.zeros,
+            "places": np.array(list(self.counts), dtype=np.int64),
+            "counts": np.array(list(self.counts.values()), dtype=np.int64),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.zeros = state["zeros"]
+        pairs = zip(state["places"].tolist(), state["counts"].tolist(), strict=True)
+        self.counts = dict(pairs)
+
+
+def absolute_errors(y: NDArray[Any], forecast: Forecast) -> Array:
+    """One a row; the mean over the outputs where there are several."""
+    errors = np.abs(np.asarray(y, dtype=np.float64) - forecast.values)
+    return np.asarray(errors.mean(axis=1) if errors.ndim == 2 else errors)
+
+
+def _mean(values: list[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def _once(running: Callable[[], Running]) -> Callable[[NDArray[Any], Forecast], float]:
+    """The exact form of a statistic whose running form is exact."""
+
+    def exact(y: NDArray[Any], forecast: Forecast) -> float:
+        form = running()
+        form.add(y, forecast)
+        return form.value()
+
+    return exact
+
+
+def _exact_median(y: NDArray[Any], forecast: Forecast) -> float:
+    return float(np.median(absolute_errors(y, forecast)))
+
+
+class Agreement(Counts):
+    """A figure of the table of labels and predictions."""
+
+    def __init__(self, figure: str) -> None:
+        super().__init__()
+        self.figure = figure
+
+    def value(self) -> float:
+        return float(getattr(self, self.figure))
+
+
+def _agreement(figure: str) -> Statistic:
+    def make() -> Agreement:
+        return Agreement(figure)
+
+    return Statistic(figure, make, _once(make))
+
+
+STATISTICS: dict[str, Statistic] = {
+    statistic.name: statistic
+    for statistic in (
+        Statistic("log_loss", LogLoss, _once(LogLoss), probabilities=True),
+        Statistic("auc", Ranks, exact_auc, probabilities=True),
+        *map(_agreement, ("balanced_accuracy", "kappa", "f1")),
+        Statistic("r2", Explained, _once(Explained)),
+        Statistic("medae", MedianError, _exact_median),
+    )
+}

@@ -1,0 +1,280 @@
+"""Metrics in one pass and any cut, against scikit-learn's on all rows; drift alarms; courses."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from sklearn import metrics as sk
+
+import pronk
+from pronk.estimators import storage
+from pronk.evaluate import Evaluation, RunningMajority, progressive
+from pronk.evaluate.counts import Counts
+from pronk.evaluate.course import SAMPLE, SEGMENTS, Course, Sample
+from pronk.evaluate.drift import BoundedErrors, DriftAlarm
+from pronk.evaluate.forecasts import Forecast
+from pronk.evaluate.metrics import ALL, get_scores
+from pronk.evaluate.scores import Scores
+from pronk.evaluate.statistics import BINS, RATIO, STATISTICS, Ranks, bin_of
+
+N, WINDOW = 3000, 400
+CUTS = (1, 2, 64, 500, 501, 1700, N)
+
+
+def classes(number, seed=0):
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(size=(N, number))
+    shares = np.exp(2 * logits) / np.exp(2 * logits).sum(axis=1, keepdims=True)
+    names = np.array(["ant", "bee", "cow", "doe"])[:number]
+    y = names[(shares.cumsum(axis=1) < rng.random((N, 1))).sum(axis=1)]
+    return y, Forecast(names[shares.argmax(axis=1)], shares, names)
+
+
+def numbers(seed=0):
+    rng = np.random.default_rng(seed)
+    y = 1e6 + rng.normal(size=N).cumsum()
+    return y, Forecast(y + rng.standard_cauchy(N))
+
+
+def fed(task, y, forecast, names=None):
+    """Scores that saw the rows in pieces, stopped and went on once."""
+    names = names or ALL[task]
+    scores = Scores(get_scores(names), WINDOW)
+    start = 0
+    for end in CUTS:
+        some = y[start:end], forecast[start:end]
+        scores.add(*some, scores.losses(*some))
+        if end == 500:
+            state = scores.to_state()
+            scores = Scores(get_scores(names), WINDOW)
+            scores.restore(state)
+        start = end
+    return scores
+
+
+def expected(y, forecast):
+    shares, classes = forecast.probabilities, forecast.classes
+    found = {
+        "error": 1 - sk.accuracy_score(y, forecast.values),
+        "balanced_accuracy": sk.balanced_accuracy_score(y, forecast.values),
+        "kappa": sk.cohen_kappa_score(y, forecast.values),
+        "f1": sk.f1_score(y, forecast.values, average="macro"),
+        "log_loss": sk.log_loss(y, shares, labels=classes),
+    }
+    if len(classes) == 2:
+        found["auc"] = sk.roc_auc_score(y == classes[1], shares[:, 1])
+    else:
+        found["auc"] = sk.roc_auc_score(y, shares, multi_class="ovr")
+    return found
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+def test_labels_against_scikit_learn(number):
+    y, forecast = classes(number)
+    scores = fed("classification", y, forecast)
+    given, wanted = scores.values(), expected(y, forecast)
+    ranks = Ranks()
+    ranks.add(y, forecast)
+    # What the bins cannot tell apart counts as ties: half of the pairs in one bin at most.
+    doubt = max((own * others).sum() / (2 * own.sum() * others.sum()) for others, own in ranks.bins)
+    assert doubt < 1e-3
+    for name, value in wanted.items():
+        tolerance = doubt if name == "auc" else 1e-12
+        assert given[name] == pytest.approx(value, rel=0, abs=tolerance), name
+    recent = expected(y[-WINDOW:], forecast[-WINDOW:])
+    for name, value in scores.recent().items():
+        assert value == pytest.approx(recent[name], rel=0, abs=1e-12), name
+
+
+def test_numbers_against_scikit_learn():
+    y, forecast = numbers()
+    scores = fed("regression", y, forecast)
+    for given, rows in ((scores.values(), slice(None)), (scores.recent(), slice(-WINDOW, None))):
+        truth, said = y[rows], forecast.values[rows]
+        assert given["mse"] == pytest.approx(sk.mean_squared_error(truth, said), rel=1e-12)
+        assert given["mae"] == pytest.approx(sk.mean_absolute_error(truth, said), rel=1e-12)
+        # The spread around a mean of 1e6 keeps its digits: sums of squares would lose 12 of 16.
+        assert given["r2"] == pytest.approx(sk.r2_score(truth, said), rel=1e-9)
+        tolerance = (RATIO - 1) / (RATIO + 1) if rows.start is None else 1e-12
+        median = sk.median_absolute_error(truth, said)
+        assert given["medae"] == pytest.approx(median, rel=tolerance * (1 + 1e-9))
+
+
+def test_r2_of_several_outputs():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=(N, 2)) * [1, 100]
+    forecast = Forecast(y + rng.normal(size=(N, 2)) * [0.5, 10])
+    given = fed("regression", y, forecast, ["r2"]).values()["r2"]
+    assert given == pytest.approx(sk.r2_score(y, forecast.values), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", [n for n in STATISTICS if n not in ("r2", "log_loss")])
+def test_any_cut_gives_the_same_bits(name):
+    y, forecast = numbers() if name == "medae" else classes(3)
+    whole = STATISTICS[name].running()
+    whole.add(y, forecast)
+    cut = STATISTICS[name].running()
+    for start, end in zip((0, *CUTS), CUTS, strict=False):
+        cut.add(y[start:end], forecast[start:end])
+    assert cut.value() == whole.value()
+
+
+def test_labels_that_come_late():
+    y = np.array(["b", "a", "b", "c", "a", "c", "b"])
+    values = np.array([None, "b", "a", "b", "a", "c", "b"], dtype=object)
+    known = np.array(["a", "b"])
+    early = Forecast(values[:4], np.array([[np.nan] * 2, [0, 1], [0.3, 0.7], [0.4, 0.6]]), known)
+    late = np.array([[0.5, 0.2, 0.3], [0.1, 0.1, 0.8], [0.2, 0.7, 0.1]])
+    later = Forecast(values[4:], late, np.array(["a", "b", "c"]))
+    scores = Scores(get_scores(ALL["classification"]), None)
+    for some in ((y[:4], early), (y[4:], later)):
+        scores.add(*some, scores.losses(*some))
+    given = scores.values()
+    # Rows 1 and 3 had a label of probability 0: no row before them had it.
+    assert given["log_loss"] == pytest.approx(-np.mean(np.log([0.7, 0.5, 0.8, 0.7])), rel=1e-12)
+    shares = np.array([[0, 1, 0], [0.3, 0.7, 0], [0.4, 0.6, 0], *late])
+    wanted = np.mean([sk.roc_auc_score(y[1:] == c, shares[:, i]) for i, c in enumerate("abc")])
+    assert given["auc"] == pytest.approx(wanted, abs=1e-12)
+    named = np.where(values == None, "none", values).astype(str)  # noqa: E711
+    labels = ["a", "b", "c"]
+    assert given["f1"] == pytest.approx(sk.f1_score(y, named, labels=labels, average="macro"))
+    assert given["error"] == 4 / 7
+
+
+def test_counts_are_the_confusion_matrix():
+    y, forecast = classes(4)
+    counts = Counts()
+    for start, end in zip((0, *CUTS), CUTS, strict=False):
+        counts.add(y[start:end], forecast[start:end])
+    np.testing.assert_array_equal(counts.matrix, sk.confusion_matrix(y, forecast.values))
+    assert counts.labels == sorted(set(y.tolist()))
+
+
+def test_bins_of_probabilities_are_in_order():
+    shares = np.array([0.0, 1e-9, 1e-7, 0.3, 0.5, 0.51, 0.99, 1 - 1e-9, 1.0])
+    places = bin_of(shares)
+    assert (np.diff(places) >= 0).all() and places[0] == 0 and places[-1] == BINS - 1
+
+
+def test_a_metric_that_needs_probabilities_says_so():
+    X, y = np.zeros((10, 1)), np.arange(10) % 2
+    with pytest.raises(ValueError, match="'auc' needs probabilities"):
+        list(progressive(pronk.make("rbp", "classification"), (X, y), "auc"))
+    with pytest.raises(ValueError, match="did you mean 'kappa'"):
+        get_scores("kapa")
+
+
+def test_majority_tells_shares():
+    y = np.array(["a", "b", "b", "c"])
+    values, shares = RunningMajority().predict_then_learn(None, y, output="both")
+    assert values.tolist() == [None, "a", "a", "b"]
+    wanted = [[np.nan] * 3, [1, 0, 0], [0.5, 0.5, 0], [1 / 3, 2 / 3, 0]]
+    np.testing.assert_allclose(shares, wanted, rtol=1e-15, atol=0)
+
+
+# -- drift ---------------------------------------------------------------------------------------
+
+
+def stationary(seed, rows=20_000, share=0.2):
+    return (np.random.default_rng(seed).random(rows) < share).astype(float)
+
+
+def test_an_alarm_after_a_jump_in_any_cut():
+    losses = np.concatenate((stationary(0, 5000, 0.1), stationary(1, 5000, 0.3)))
+    whole = DriftAlarm()
+    whole.add(losses)
+    (alarm,) = whole.alarms
+    assert 5000 <= alarm.row < 5400 and abs(alarm.since - 5000) <= 128
+    assert alarm.before == pytest.approx(0.1, abs=0.02) and alarm.after > 0.2
+    cut = DriftAlarm()
+    for piece in np.array_split(losses, 313):
+        cut.add(piece)
+        state = json.loads(json.dumps(cut.to_state(), default=np.ndarray.tolist))
+        cut = DriftAlarm()
+        cut.restore(state)
+    assert cut.alarms == whole.alarms
+
+
+def test_no_alarm_without_a_rise():
+    for seed in range(10):
+        alarm = DriftAlarm()
+        alarm.add(stationary(seed))
+        assert not alarm.alarms
+    falling = DriftAlarm()
+    falling.add(np.concatenate((stationary(0, 5000, 0.5), stationary(1, 5000, 0.1))))
+    assert not falling.alarms
+    assert sum(rows for rows, *_ in falling._buckets) < 6000  # it forgot what was before
+
+
+def test_errors_of_any_size_make_alarms():
+    rng = np.random.default_rng(0)
+    errors = np.abs(rng.standard_t(2, 8000)) * np.where(np.arange(8000) < 4000, 1e-6, 3e-6)
+    alarm, bounded = DriftAlarm(), BoundedErrors()
+    for piece in np.array_split(errors, 17):
+        alarm.add(bounded.add(piece))
+    assert len(alarm.alarms) == 1 and 4000 <= alarm.alarms[0].row < 4400
+    still = DriftAlarm()
+    still.add(BoundedErrors().add(np.abs(rng.standard_t(2, 20_000))))
+    assert not still.alarms
+
+
+# -- what a run looked like ------------------------------------------------------------------------
+
+
+def test_a_course_is_the_mean_of_its_segments():
+    values = np.random.default_rng(0).normal(size=(30_000, 2))
+    course = Course(2)
+    for piece in np.split(values, [1, 2, 33, 500, 501, 20_000]):
+        course.add(piece)
+    assert len(course.sums) <= SEGMENTS and course.rows == 30_000
+    starts = [0, *course.ends[:-1]]
+    for start, end, mean in zip(starts, course.ends, course.means, strict=True):
+        np.testing.assert_allclose(mean, values[start:end].mean(axis=0), rtol=1e-9, atol=1e-12)
+    sample = Sample(2)
+    for piece in np.split(values, [1, 2, 33, 500, 501, 20_000]):
+        sample.add(piece)
+    rows = sample.held[:, 0].astype(int)
+    assert SAMPLE // 2 <= len(rows) <= SAMPLE and (np.diff(rows) == sample.stride).all()
+    np.testing.assert_array_equal(sample.held[:, 1:], values[rows])
+
+
+def test_a_portrait_goes_on_from_its_state(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 2))
+    y = np.where(X[:, 0] > 0, "up", "down")
+    y[600:] = np.where(X[600:, 0] > 0, "down", "up")
+
+    def evaluation(model):
+        return Evaluation(model, ALL["classification"], window=100, probabilities=True)
+
+    whole = evaluation(pronk.make("online-kernel", "classification", random_state=0))
+    whole.feed(X, y)
+    first = evaluation(pronk.make("online-kernel", "classification", random_state=0))
+    first.feed(X[:500], y[:500])
+    tree = {"model": storage.learner_tree(first.model), "evaluation": first.to_state()}
+    storage.save_checkpoint(tree, tmp_path / "checkpoint")
+    tree = storage.load_checkpoint(tmp_path / "checkpoint")
+    second = evaluation(storage.learner_from_tree(tree["model"], "here"))
+    second.restore(tree["evaluation"])
+    second.feed(X[500:], y[500:])
+    for name, value in whole.metrics.items():
+        assert second.metrics[name] == pytest.approx(value, rel=1e-9), name
+        assert second.recent[name] == pytest.approx(whole.recent[name], rel=1e-9), name
+    assert second.portrait.alarms == whole.portrait.alarms and whole.portrait.alarms
+    assert 600 <= whole.portrait.alarms[0].row < 700
+    np.testing.assert_allclose(
+        second.portrait.calibration, whole.portrait.calibration, rtol=1e-9, atol=1e-9
+    )
+    np.testing.assert_array_equal(second.portrait.counts.matrix, whole.portrait.counts.matrix)
+    assert not math.isnan(whole.portrait.guessed.values()["log_loss"])
+
+
+def test_worse_than_guessing_is_noticed():
+    class Wrong:
+        def predict_then_learn(self, X, y):
+            return np.full(len(y), 7.0)
+
+    evaluation = Evaluation(Wrong())
+    evaluation.feed(np.zeros((50, 1)), np.zeros(50))
+    assert evaluation.portrait.worse_than_guessing
