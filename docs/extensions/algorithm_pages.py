@@ -25,6 +25,7 @@ GUARANTEES = {
     "pkawv": ["pkawv_bound", "pkawv_taylor_bound", "pkawv_kors_bound"],
     "kons": ["newton_bound", "kons_bound", "kons_convex_bound"],
     "sketched_kons": ["sketched_kons_bound"],
+    "kernel_pa": ["pa_mistake_bound", "pa_squared_loss_bound"],
     "pros_n_kons": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound"],
 }
 

@@ -25,6 +25,7 @@ _HOMES = {
     _ALGORITHMS + "fogd": ("FOGDClassifier", "FOGDRegressor"),
     _ALGORITHMS + "kernel_awv": ("KernelAWVClassifier", "KernelAWVRegressor"),
     _ALGORITHMS + "kernel_ogd": ("KernelOGDClassifier", "KernelOGDRegressor"),
+    _ALGORITHMS + "kernel_pa": ("KernelPAClassifier", "KernelPARegressor"),
     _ALGORITHMS + "krls": ("KRLSRegressor",),
     _ALGORITHMS + "nogd": ("NOGDClassifier", "NOGDRegressor"),
     _ALGORITHMS + "perceptron": ("KernelPerceptron",),

@@ -38,6 +38,8 @@ FORMS: list[tuple[str, str, dict[str, Any]]] = [
     ("pkawv-budget", "pkawv-nystrom", {"history": "projected", "budget": 7}),
     ("pkawv-fourier", "pkawv-taylor", {"features": "fourier", "n_features": 12}),
     ("pkawv-points", "pkawv-nystrom", {"dictionary": [[0.0, 0.0], [1.0, -1.0], [0.5, 0.5]]}),
+    ("pa-1-merge", "pa-1", {"budget": 12, "maintenance": "merge"}),
+    ("pa-2-random", "pa-2", {"budget": 12, "maintenance": "random"}),
     ("pkawv-ald", "pkawv-nystrom", {"dictionary": "ald"}),
     ("pkawv-uniform", "pkawv-nystrom", {"dictionary": "uniform", "history": "projected"}),
     ("pros-n-kons-first", "pros-n-kons", {"dictionary": "first", "budget": 9}),

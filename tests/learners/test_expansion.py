@@ -20,6 +20,8 @@ from pronk import (
     Gaussian,
     KernelOGDClassifier,
     KernelOGDRegressor,
+    KernelPAClassifier,
+    KernelPARegressor,
     KernelPerceptron,
     Laplacian,
     Linear,
@@ -169,6 +171,44 @@ def test_ogd_with_other_kernels(kernel, maintenance):
     assert_same(learner, scores, expected)
 
 
+@pytest.mark.parametrize("variant", ["pa-1", "pa-2"])
+@pytest.mark.parametrize("maintenance", MAINTENANCE)
+@pytest.mark.parametrize("C", [0.3, 2.0])
+@pytest.mark.parametrize("signs", [True, False])
+def test_passive_aggressive(variant, maintenance, C, signs):
+    X, y = stream(5, signs=signs)
+    budget = None if maintenance is None else BUDGET
+    options = dict(variant=variant, C=C, budget=budget, maintenance=maintenance, random_state=SEED)
+    if signs:
+        learner = KernelPAClassifier(Gaussian(0.6), **options)
+        predictions = walk(learner, X, y, output="decision")
+    else:
+        learner = KernelPARegressor(Gaussian(0.6), epsilon=0.05, **options)
+        predictions = walk(learner, X, y)
+    expected = naive.passive_aggressive(
+        X, y, GAUSSIAN, C, variant == "pa-2", None if signs else 0.05, budget, maintenance,
+        uniforms(len(X)),
+    )  # fmt: skip
+    assert_same(learner, predictions, expected)
+    assert learner.size_ == len(expected.points)
+
+
+@pytest.mark.parametrize("kernel", KERNELS[1:], ids=lambda kernel: type(kernel[0]).__name__)
+@pytest.mark.parametrize("variant", ["pa-1", "pa-2"])
+def test_passive_aggressive_with_other_kernels(kernel, variant):
+    X, y = stream(6, signs=False)
+    learner = KernelPARegressor(kernel[0], variant=variant, C=0.7)
+    expected = naive.passive_aggressive(X, y, kernel[1], 0.7, variant == "pa-2", 0.1)
+    assert_same(learner, walk(learner, X, y), expected)
+
+
+def test_a_row_of_norm_0_is_learned_without_harm():
+    for variant in ("pa-1", "pa-2"):
+        learner = KernelPAClassifier("linear", variant=variant)
+        learner.fit([[0.0], [1.0], [-1.0]], [1, 1, -1])
+        assert np.isfinite(learner.decision_function([[0.0], [2.0]])).all()
+
+
 def test_bogd_as_its_three_cases():
     X, y = stream(4)
     learner = KernelOGDClassifier(
@@ -232,6 +272,9 @@ def test_several_outputs_of_a_regression():
 
 LEARNERS = {
     **{name: KernelPerceptron(Gaussian(0.6), **p[0]) for name, p in PERCEPTRONS.items()},
+    "pa-2": KernelPAClassifier(
+        Gaussian(0.6), variant="pa-2", budget=BUDGET, maintenance="smallest"
+    ),
     "ogd": KernelOGDClassifier(Gaussian(0.6), alpha=0.1),
     "bogd": KernelOGDClassifier(
         Gaussian(0.6), alpha=0.1, loss="logistic", budget=BUDGET, maintenance="random"

@@ -305,6 +305,53 @@ def bsgd(X, y, kernel, alpha, budget, maintenance, loss="hinge"):
     return _result(predictions, S, X)
 
 
+# --- Passive-Aggressive -----------------------------------------------------------
+
+
+def passive_step(loss, norm, cost, squared):
+    """argmin over tau >= 0 of tau^2 k/2 + C max(0, l - tau k), or C max(0, l - tau k)^2.
+
+    g = f + tau s k(x, .) is the general form of the argmin, as any other part of g only adds to its
+    distance. The slope in tau changes its sign once; bisection finds where.
+    """
+    low, high = 0.0, max(loss / norm, 1e-300)
+    for _ in range(200):
+        tau = (low + high) / 2
+        left = max(0.0, loss - tau * norm)
+        pull = 2 * cost * norm * left if squared else cost * norm * (left > 0)
+        if tau * norm < pull:
+            low = tau
+        else:
+            high = tau
+    return high
+
+
+def passive_aggressive(
+    X, y, kernel, C, squared, epsilon=None, budget=None, maintenance=None, uniforms=None,
+    weights=None,
+):  # fmt: skip
+    """PA-I, or PA-II with ``squared``; labels (hinge), or numbers where epsilon is given.
+
+    A row of weight w has the cost w C. "random" drops before the addition, the rest after it.
+    """
+    S, predictions = [], []
+    weights = np.ones(len(X)) if weights is None else weights
+    for t, (x, target) in enumerate(zip(X, y, strict=True)):
+        f = _f(kernel, S, x)
+        predictions.append(f)
+        loss = 1 - target * f if epsilon is None else abs(f - target) - epsilon
+        if loss <= 0 or weights[t] == 0:
+            continue
+        sign = target if epsilon is None else np.sign(target - f)
+        tau = passive_step(loss, _self(kernel, x), C * weights[t], squared)
+        if maintenance == "random" and len(S) == budget:
+            del S[int(np.floor(uniforms[t] * budget))]
+        S.append(Term(x, sign * tau))
+        if maintenance in ("smallest", "merge") and len(S) > budget:
+            _maintain(S, kernel, maintenance, lambda term: term.a)
+    return _result(predictions, S, X)
+
+
 # --- KRLS ---------------------------------------------------------------------
 
 

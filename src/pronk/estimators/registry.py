@@ -12,6 +12,7 @@ DUAL_SGD = "Le, Nguyen, Nguyen, Phung 2016 (DualSGD)"
 DUAL_SVRG = "Le, Nguyen, Phung 2022 (DualSVRG)"
 LARGE_SCALE = "Lu, Hoi, Wang, Zhao, Liu 2016 (FOGD, NOGD)"
 PROJECTRON = "Orabona, Keshet, Caputo 2009 (Projectron)"
+PASSIVE = "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer 2006 (PA)"
 BSGD = "Wang, Crammer, Vucetic 2012 (BSGD)"
 
 CLASSIFICATION = ("classification",)
@@ -139,6 +140,8 @@ ALGORITHMS: dict[str, Algorithm] = {
             "bsgd-m", BSGD, "B d", "B d", True, "KernelOGD", CLASSIFICATION,
             {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "merge"},
         ),
+        Algorithm("pa-1", PASSIVE, "s d", "s d", False, "KernelPA", params={"variant": "pa-1"}),
+        Algorithm("pa-2", PASSIVE, "s d", "s d", False, "KernelPA", params={"variant": "pa-2"}),
         Algorithm(
             "krls", "Engel, Mannor, Meir 2004 (KRLS)", "m d + m^2",
             "m d + m^2, m finite for nu > 0", True, "KRLS", ("regression",),

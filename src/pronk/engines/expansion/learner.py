@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.expansion.rows import PERCEPTRON, learn_rows, score_rows
+from pronk.engines.expansion.rows import learn_rows, score_rows
 from pronk.engines.expansion.support import (
     FORGET,
     MERGE,
@@ -36,8 +36,8 @@ from pronk.engines.expansion.support import (
     Support,
     scale,
 )
+from pronk.engines.expansion.updates import Update
 from pronk.parts.kernels import DIRECT_COLUMNS, Gaussian, Kernel
-from pronk.parts.losses import Loss
 from pronk.parts.randomness import REMOVALS, Uniforms
 from pronk.parts.state import Numbers, Part, Stateful, require
 
@@ -64,22 +64,6 @@ SHORT_CALL = 8
 
 
 @dataclass(frozen=True)
-class Mistakes:
-    """The Perceptron; ``aggressive`` learns from margin errors too (Projectron++)."""
-
-    aggressive: bool = False
-
-
-@dataclass(frozen=True)
-class Gradient:
-    """Gradient descent on a loss; ``eta`` a number or "pegasos", which needs alpha > 0."""
-
-    loss: Loss
-    eta: float | str
-    alpha: float
-
-
-@dataclass(frozen=True)
 class Budget:
     """At most ``size`` points, kept by a strategy; ``threshold`` is the Projectron's eta."""
 
@@ -95,7 +79,7 @@ class Expansion(Stateful):
         self,
         kernel: Kernel,
         columns: int,
-        update: Mistakes | Gradient,
+        update: Update,
         budget: Budget | None = None,
         seed: int = 0,
     ) -> None:
@@ -139,22 +123,23 @@ class Expansion(Stateful):
         """The coefficients of the points."""
         return np.asarray(scale(self.rule, self._support) * self._support.raw[self._held])
 
-    def learn(self, X: Array, Y: Array) -> Array:
-        """Predict then learn each row of X (n, columns), Y (n, 1)."""
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row of X (n, columns), Y (n, 1); a weight is a factor."""
         out = np.empty(len(X))
+        weights = np.ones(len(X)) if weights is None else weights
         start = 0
         while start < len(X):
             stop = min(len(X), start + self._chunk())
             rows = slice(start, stop)
-            self._learn_block(X[rows], Y[rows, 0].copy(), out[rows])
+            self._learn_block(X[rows], Y[rows, 0].copy(), weights[rows], out[rows])
             start = stop
         return out[:, None]
 
-    def _learn_block(self, X: Array, y: Array, out: Array) -> None:
+    def _learn_block(self, X: Array, y: Array, weights: Array, out: Array) -> None:
         self._reserve(len(X))
         uniforms = np.empty(0) if self._uniforms is None else self._uniforms.take(len(X))
         self._remember(len(X), uniforms)
-        learn_rows(self.rule, self._support, self._rows(X, y, uniforms), out)
+        learn_rows(self.rule, self._support, self._rows(X, y, weights, uniforms), out)
 
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""
@@ -162,7 +147,7 @@ class Expansion(Stateful):
         nothing = np.empty(0)
         for start in range(0, len(X), BLOCK):
             rows = slice(start, start + BLOCK)
-            block = self._rows(X[rows], nothing, nothing, learning=False)
+            block = self._rows(X[rows], nothing, nothing, nothing, learning=False)
             score_rows(self.rule, self._support, block, out[rows])
         return out[:, None]
 
@@ -178,22 +163,24 @@ class Expansion(Stateful):
     def _chunk(self) -> int:
         return CHUNK if self._inside(CHUNK) else BLOCK
 
-    def _rows(self, X: Array, y: Array, uniforms: Array, learning: bool = True) -> Rows:
+    def _rows(
+        self, X: Array, y: Array, weights: Array, uniforms: Array, learning: bool = True
+    ) -> Rows:
         """The block with what the loop needs of its kernel values."""
         n, used = len(X), self._used
         # A read-only array would be another type to the compiler, and compile everything again.
         X = np.ascontiguousarray(X) if X.flags.writeable else X.copy()
         empty = np.empty((0, 0))
         if self._inside(n):
-            return Rows(X, y, np.ones(n), uniforms, empty, empty)
+            return Rows(X, y, weights, np.ones(n), uniforms, empty, empty)
         points = np.ascontiguousarray(self._support.points[:, :used].T)
         K = np.empty((n, len(self._support.raw)))
         if used:
             K[:, :used] = self.kernel(X, points)
         if not learning:
-            return Rows(X, y, np.empty(0), uniforms, K, empty)
+            return Rows(X, y, weights, np.empty(0), uniforms, K, empty)
         own = self.kernel(X, X)
-        return Rows(X, y, np.diag(own).copy(), uniforms, K, own)
+        return Rows(X, y, weights, np.diag(own).copy(), uniforms, K, own)
 
     def _reserve(self, n: int) -> None:
         """Room for n more points, or for the budget."""
@@ -340,21 +327,12 @@ class Expansion(Stateful):
         return held
 
 
-def _rule(kernel: Kernel, update: Mistakes | Gradient, budget: Budget) -> Rule:
+def _rule(kernel: Kernel, update: Update, budget: Budget) -> Rule:
     """The scalars that the compiled loop reads."""
-    common: dict[str, Any] = {
-        "strategy": _STRATEGIES[budget.strategy],
-        "budget": 2**62 if budget.size is None else int(budget.size),
-        "threshold": float(budget.threshold),
-        "rate": 0.5 / float(kernel.bandwidth) ** 2 if isinstance(kernel, Gaussian) else 0.0,
-    }
-    if isinstance(update, Mistakes):
-        return Rule(
-            PERCEPTRON, 0.0, eta=1.0, alpha=0.0, pegasos=False,
-            aggressive=bool(update.aggressive), **common,
-        )  # fmt: skip
-    pegasos = update.eta == "pegasos"
     return Rule(
-        update.loss.code, update.loss.parameter, eta=1.0 if pegasos else float(update.eta),
-        alpha=float(update.alpha), pegasos=pegasos, aggressive=False, **common,
-    )  # fmt: skip
+        strategy=_STRATEGIES[budget.strategy],
+        budget=2**62 if budget.size is None else int(budget.size),
+        threshold=float(budget.threshold),
+        rate=0.5 / float(kernel.bandwidth) ** 2 if isinstance(kernel, Gaussian) else 0.0,
+        **update.numbers(),
+    )

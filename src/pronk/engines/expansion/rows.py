@@ -1,10 +1,6 @@
 """The rows of a kernel expansion, compiled: score, update, and what keeps the budget.
 
-    mistakes   f += y k(x, .) where y f(x) <= 0                               (Perceptron)
-    gradient   f <- (1 - eta alpha) f - eta slope k(x, .)                     (OGD, NORMA)
-               with pegasos eta = 1 / (alpha t)                               (BSGD)
-
-`support` has the set itself and lists the strategies.
+`updates` has the rules by which a row enters, `support` the set itself and the list of strategies.
 """
 
 from __future__ import annotations
@@ -37,50 +33,43 @@ from pronk.engines.expansion.support import (
     shrink,
     smallest,
 )
-from pronk.parts import losses
+from pronk.engines.expansion.updates import step
 
 Array = NDArray[np.float64]
 
-#: The code that stands for "learn from mistakes" among the codes of the losses.
-PERCEPTRON = -1
-
 
 @njit(cache=True)
-def perceptron_row(
+def mistake_row(
     rule: Rule, support: Support, rows: Rows, i: int, f: float, values: Array, memory: Array
 ) -> None:
-    """A mistake is y f <= 0: a score of 0 is one."""
+    """The Perceptrons that shrink or project: Forgetron, Projectron and Projectron++."""
     y = rows.y[i]
     if y * f > 0.0:
         if rule.aggressive and y * f < 1.0:
             project_margin(rule, support, rows.norms[i], f, y, values, memory)
     elif rule.strategy == FORGET:
         forget(rule, support, rows, i, y, values)
-    elif rule.strategy == PROJECT:
-        project(rule, support, rows, i, y, values, memory)
     else:
-        if rule.strategy == RANDOM and support.running[SIZE] == rule.budget:
-            remove_random(support, rows.uniforms[i])
-        add(support, rows, i, y)
+        project(rule, support, rows, i, y, values, memory)
 
 
 @njit(cache=True, error_model="numpy")
-def gradient_row(rule: Rule, support: Support, rows: Rows, i: int, f: float, memory: Array) -> None:
-    """f <- (1 - eta alpha) f - eta slope k(x, .); nothing is added where the slope is 0.
+def plain_row(rule: Rule, support: Support, rows: Rows, i: int, f: float, memory: Array) -> None:
+    """f <- (1 - eta alpha) f + a k(x, .), a by the update rule; nothing is added where a is 0.
 
-    With pegasos the shrinking by 1 - 1/t is in the scale, and new coefficients are -slope. Random
+    With pegasos the shrinking by 1 - 1/t is in the scale. Where the rule is balanced, random
     removal multiplies the others by B / (B - 1), which keeps f in the mean (BOGD).
     """
-    slope = losses.slope(rule.loss, rule.parameter, f, rows.y[i])
+    coefficient = step(rule, f, rows.y[i], rows.norms[i], rows.weights[i])
     if not rule.pegasos and rule.alpha > 0.0:
         shrink(support, 1.0 - rule.eta * rule.alpha)
-    if slope == 0.0:
+    if coefficient == 0.0:
         return
     if rule.strategy == RANDOM and support.running[SIZE] == rule.budget:
         remove_random(support, rows.uniforms[i])
-        if rule.budget > 1:
+        if rule.balanced and rule.budget > 1:
             shrink(support, rule.budget / (rule.budget - 1.0))
-    add(support, rows, i, -rule.eta * slope / support.running[SHRINK])
+    add(support, rows, i, coefficient / support.running[SHRINK])
     if support.running[SIZE] > rule.budget:
         if rule.strategy == MERGE:
             merge(rule, support, memory)
@@ -104,10 +93,10 @@ def learn_rows(rule: Rule, support: Support, rows: Rows, out: Array) -> None:
         f = score(rule, support, values)
         out[i] = f
         support.running[SEEN] += 1.0
-        if rule.loss == PERCEPTRON:
-            perceptron_row(rule, support, rows, i, f, values, memory)
+        if rule.strategy == FORGET or rule.strategy == PROJECT:
+            mistake_row(rule, support, rows, i, f, values, memory)
         else:
-            gradient_row(rule, support, rows, i, f, memory)
+            plain_row(rule, support, rows, i, f, memory)
 
 
 @njit(cache=True)

@@ -39,11 +39,13 @@ _LEAST_SHRINK, _MOST_SHRINK = 1e-40, 1e40
 class Rule(NamedTuple):
     """What is learned from a row and how the budget is kept; scalars only."""
 
-    loss: int  # code of the loss, or PERCEPTRON
+    update: int  # what a row adds (`updates`)
+    loss: int  # code of the loss
     parameter: float  # of the loss
-    eta: float  # step size; with pegasos 1, the step being counted in 1 / (alpha t)
+    eta: float  # step size or cost; with pegasos 1, the step being counted in 1 / (alpha t)
     alpha: float
     pegasos: bool
+    balanced: bool  # the others make up for a point dropped at random
     strategy: int
     budget: int
     threshold: float  # of the Projectron, on |delta|
@@ -67,6 +69,7 @@ class Rows(NamedTuple):
 
     X: Array
     y: Array
+    weights: Array
     norms: Array  # k(x, x)
     uniforms: Array
     K: Array  # (rows, slots): values with the points; a column is filled in when its slot is taken

@@ -30,7 +30,8 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from pronk.engines.expansion.learner import Budget, Expansion, Mistakes
+from pronk.engines.expansion.learner import Budget, Expansion
+from pronk.engines.expansion.updates import Mistakes
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier

@@ -50,6 +50,7 @@ from pronk.regret.bounds.kons import (
     sketched_kons_bound,
 )
 from pronk.regret.bounds.kors import kors_beta, kors_gap, kors_size_bound
+from pronk.regret.bounds.passive import pa_mistake_bound, pa_squared_loss_bound
 from pronk.regret.bounds.pros_n_kons import pros_n_kons_bound, pros_n_kons_squared_bound
 
 # In the order of the documentation.
@@ -76,4 +77,6 @@ __all__ = [  # noqa: RUF022
     "sketched_kons_bound",
     "pros_n_kons_bound",
     "pros_n_kons_squared_bound",
+    "pa_mistake_bound",
+    "pa_squared_loss_bound",
 ]

@@ -1,0 +1,166 @@
+"""Kernel PA: Passive-Aggressive learning, PA-I and PA-II.
+
+As little change as the row asks for: f stays where the row's loss is 0 (passive); else it moves to
+the nearest function with a smaller loss, at the price C for the loss that is left (aggressive),
+
+    f <- argmin_g 1/2 |g - f|^2 + C xi,    l(g(x), y) <= xi, xi >= 0                      (PA-I)
+    f <- argmin_g 1/2 |g - f|^2 + C xi^2,  l(g(x), y) <= xi                               (PA-II)
+
+with the hinge loss l = max(0, 1 - y f(x)) of labels, or l = max(0, |f(x) - y| - epsilon) of
+numbers. Both have a closed form, f += tau s k(x, .) with s = y, or the sign of y - f(x), and
+
+    tau = min(C, l / k(x, x))  (PA-I)        tau = l / (k(x, x) + 1 / (2 C))  (PA-II).
+
+A row of weight w has the price w C. Every row with a loss becomes a support vector; a ``budget`` is
+kept as by kernel gradient descent, by dropping one at random, the smallest one, or merging.
+
+Cost a row with s support vectors in d columns: O(s d) time and memory.
+
+Reference: Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, "Online passive-aggressive algorithms",
+JMLR 7, 2006, Figures 1 and 2 with kernels (Section 3), Section 5 for regression. The paper has no
+budget; its bounds are for learners without one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from pronk.engines.expansion.learner import Budget, Expansion
+from pronk.engines.expansion.updates import Passive
+from pronk.engines.onevsrest import OneVsRest
+from pronk.estimators.algorithms.perceptron import check_budget
+from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.regressor import OnlineRegressor
+from pronk.parts.kernels import Gaussian, get_kernel
+from pronk.parts.losses import Loss, get_loss
+
+
+class _KernelPA(OnlineLearner):
+    """Parameters and engine of both faces."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineLearner._parameter_constraints,
+        "variant": [StrOptions({"pa-1", "pa-2"})],
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "budget": [Interval(Integral, 1, None, closed="left"), None],
+        "maintenance": [StrOptions({"random", "smallest", "merge"}), None],
+    }
+    variant: str
+    C: float
+    budget: int | None
+    maintenance: Any
+
+    def _loss(self) -> Loss:
+        raise NotImplementedError
+
+    def _make_model(self, columns: int, outputs: int) -> OneVsRest:
+        kernel = get_kernel(self.kernel)
+        check_budget(self.budget, self.maintenance)
+        if self.maintenance == "merge" and not isinstance(kernel, Gaussian):
+            raise ValueError("kernel must be gaussian for maintenance='merge'")
+        update = Passive(self._loss(), self.C, squared=self.variant == "pa-2")
+        budget = Budget(self.maintenance, self.budget)
+        return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
+
+
+class KernelPARegressor(_KernelPA, OnlineRegressor):
+    """Passive-Aggressive regression with kernels; several outputs are learned independently.
+
+    Parameters
+    ----------
+    kernel : name, kernel or function, default "gaussian"
+    variant : "pa-1" or "pa-2", default "pa-1"
+        The loss that is left counts as it is, or squared.
+    C : float, default 1.0
+        Its price: larger steps for a larger C. PA-I bounds every coefficient by it.
+    epsilon : float, default 0.1
+        Predictions within epsilon of y have no loss and change nothing.
+    budget : int, optional
+        Most support vectors held, for each output.
+    maintenance : None, "random", "smallest" or "merge", default None
+        What keeps the budget; merging needs the Gaussian kernel.
+    random_state : int, Generator or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import Gaussian, KernelPARegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (2000, 1))
+    >>> y = np.sin(2 * X[:, 0])
+    >>> learner = KernelPARegressor(Gaussian(0.5), epsilon=0.05)
+    >>> predictions = learner.predict_then_learn(X, y)
+    >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}, {learner.size_} points")
+    mean squared error 0.0034, 198 points
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_KernelPA._parameter_constraints,
+        "epsilon": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        variant: str = "pa-1",
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        budget: int | None = None,
+        maintenance: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.variant = variant
+        self.C = C
+        self.epsilon = epsilon
+        self.budget = budget
+        self.maintenance = maintenance
+        self.random_state = random_state
+
+    def _loss(self) -> Loss:
+        return replace(get_loss("epsilon_insensitive"), parameter=float(self.epsilon))
+
+
+class KernelPAClassifier(_KernelPA, OnlineClassifier):
+    """Passive-Aggressive learning of labels coded +-1; several classes each against the rest.
+
+    Parameters are those of `KernelPARegressor`, without ``epsilon``: the loss is the hinge loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pronk import Gaussian, KernelPAClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "different")
+    >>> learner = KernelPAClassifier(Gaussian(0.3), budget=50, maintenance="merge")
+    >>> labels = learner.predict_then_learn(X, y)
+    >>> print(f"error {np.mean(labels != y):.3f}, {learner.size_} support vectors")
+    error 0.033, 50 support vectors
+    """
+
+    _linear_in_targets: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        *,
+        variant: str = "pa-1",
+        C: float = 1.0,
+        budget: int | None = None,
+        maintenance: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.variant = variant
+        self.C = C
+        self.budget = budget
+        self.maintenance = maintenance
+        self.random_state = random_state
+
+    def _loss(self) -> Loss:
+        return get_loss("hinge")
