@@ -45,6 +45,7 @@ _HOMES = {
     "pronk.estimators.storage": ("ModelFileError", "load"),
     "pronk.estimators.warm": ("warmup",),
     "pronk.keyed.learner": ("Keyed",),
+    "pronk.streams.prepared": ("Prepared",),
     "pronk.streams.scaled": ("Scaled",),
 }
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}

@@ -18,6 +18,7 @@ from typer.main import get_command
 
 import pronk
 from pronk.cli import app, main
+from pronk.estimators import storage
 from pronk.paper.data import DATASETS
 from pronk.streams import FileStream
 
@@ -138,7 +139,7 @@ def test_inspect_tells_what_it_is(capsys, monkeypatch, model):
     code, out, err = call(capsys, "inspect", model)
     assert (code, err) == (0, "")
     for word in ("PKAWVRegressor", "300 rows of 3 columns: a, b, city", "minmax", "alpha=1.0",
-                 "certificate", "regret", "mean", "format 1"):  # fmt: skip
+                 "certificate", "regret", "mean", f"format {storage.FORMAT}"):  # fmt: skip
         assert word in out
     assert max(len(line) for line in out.splitlines()) <= 80
     found = json.loads(call(capsys, "inspect", model, "--json")[1])

@@ -1,6 +1,7 @@
 """Comparisons: where records are kept, what a run computes, and how runs are summed up."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from pronk.evaluate.comparison import RECORDS, Comparison, Contender, inspect
 from pronk.evaluate.runs import RunError, cut, marked_rows, one_run
 from pronk.evaluate.study import Store, run
 from pronk.evaluate.summaries import Spread, load_results, results
-from pronk.streams import FileStream, MinMax
+from pronk.streams import FileStream, MinMax, Preparing, Reading
 
 ROWS = 450
 
@@ -39,17 +40,15 @@ def file(tmp_path_factory, data):
 def comparison(file, target="y", names=("pkawv-taylor", "fogd"), **choices):
     stream = FileStream(file, target, drop=[{"y": "word", "word": "y"}[target]])
     rows, unlabelled, digest = inspect(stream)
+    reading = {"target": target, "task": stream.task, "drop": stream.reading.drop}
     return Comparison(
-        file=str(file),
+        Reading(str(file), **reading),
         digest=digest,
-        target=target,
-        task=stream.task,
         reason=stream.reason,
         columns=stream.columns,
         rows=rows,
         unlabelled=unlabelled,
         contenders=[Contender(name, name) for name in names],
-        drop=[{"y": "word", "word": "y"}[target]],
         **{"runs": 2, **choices},
     )
 
@@ -101,7 +100,9 @@ def test_a_run_is_a_plain_pass(file, data):
 
 def test_a_random_order_is_that_of_the_seed(file, data):
     X, y = data
-    job = comparison(file, order="random", scale="none").jobs()[-3]  # the second run's first
+    job = comparison(file, order="random", preparing=Preparing(scale="none")).jobs()[
+        -3
+    ]  # the second run's first
     assert job.seed == 1 and job.label == "pkawv-taylor"
     order = np.random.default_rng([1, 1]).permutation(ROWS)
     learner = pronk.make("pkawv-taylor", random_state=1)
@@ -124,7 +125,11 @@ def test_a_learner_takes_parameters_of_its_kernel():
 
 def test_another_file_or_setting_is_another_job(file):
     base = comparison(file)
-    for change in ({"order": "random"}, {"scale": "none"}, {"limit": 10}, {"digest": "x"}):
+    limited = replace(base.reading, limit=10)
+    unscaled = Preparing(scale="none")
+    for change in (
+        {"order": "random"}, {"preparing": unscaled}, {"reading": limited}, {"digest": "x"}
+    ):  # fmt: skip
         other = Comparison(**{**vars(base), **change})
         assert {job.key for job in other.jobs()}.isdisjoint(job.key for job in base.jobs())
     more = Comparison(**{**vars(base), "runs": 3})

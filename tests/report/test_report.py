@@ -20,6 +20,7 @@ from pronk.report.charts import dash, line_chart, trade_off
 from pronk.report.series import charts
 from pronk.report.settings import command
 from pronk.report.text import mean_and_deviation, microseconds
+from pronk.streams import Preparing, Reading
 
 NASTY = "</script><script>alert(1)</script>&\"'<b>"
 MARKS = [10, 100, 150, 200, 250, 300]
@@ -28,10 +29,8 @@ MARKS = [10, 100, 150, 200, 250, 300]
 def made(tmp_path, *, task="regression", runs=2, labels=("one", "two"), shift=0.0, done=None):
     """Results from invented runs."""
     comparison = Comparison(
-        file="/some/where/data.csv",
+        Reading("/some/where/data.csv", f"y {NASTY}", task=task),
         digest="0123456789abcdef0123",
-        target=f"y {NASTY}",
-        task=task,
         reason="",
         columns=["a", "b"],
         rows=300,
@@ -131,13 +130,16 @@ def test_the_command_says_how_rows_were_prepared(found):
     from pronk.report.settings import settings
 
     chosen = replace(
-        found.comparison, only=["a", "b"], categorical=["b"], encoding="onehot", slots=5,
-        missing="mean", header=False, query="select 1", unlabelled=7,
+        found.comparison, unlabelled=7, preparing=Preparing(encoding="onehot", slots=5),
+        reading=replace(
+            found.comparison.reading, columns=("a", "b"), categorical=("b",), missing="mean",
+            header=False, query="select 1",
+        ),
         contenders=[Contender("online-kernel", "online-kernel", {}, "none")],
     )  # fmt: skip
     said = command(chosen)
     for text in (
-        "--columns a,b", "--categorical b --encoding onehot --slots 5", "--missing mean",
+        "--columns a,b", "--categorical b", "--encoding onehot --slots 5", "--missing mean",
         "--no-header", "--query 'select 1'",
     ):  # fmt: skip
         assert text in said

@@ -166,11 +166,11 @@ def test_several_files_without_headers(tmp_path):
 def test_a_missing_header_is_noticed(tmp_path, first):
     path = tmp_path / "d.csv"
     path.write_text(f"{first}\n2,0.7\n")
-    with pytest.raises(StreamError, match="seems to be data: give --no-header"):
+    with pytest.raises(StreamError, match="seems to be data: give header=False"):
         FileStream(path, "x1")
 
 
 def test_only_csv_files_have_no_header(tmp_path):
     (tmp_path / "d.ndjson").write_text('{"a": 1, "y": 0.5}\n')
-    with pytest.raises(StreamError, match=r"--no-header: .*d.ndjson is no CSV file"):
+    with pytest.raises(StreamError, match=r"header=False: .*d.ndjson is no CSV file"):
         FileStream(tmp_path / "d.ndjson", "y", header=False)

@@ -97,9 +97,9 @@ def test_columns_are_chosen_in_order(tmp_path, content, name):
     stream = FileStream(write(tmp_path / name, content), "y", columns=["c", "a"])
     assert stream.columns == ["c", "a"]
     np.testing.assert_array_equal(rows_of(stream)[0], expected(content)[0][:, [2, 0]])
-    with pytest.raises(StreamError, match=r"--columns: .* no column 'z'"):
+    with pytest.raises(StreamError, match=r"columns: .* no column 'z'"):
         FileStream(tmp_path / name, "y", columns=["z"])
-    with pytest.raises(StreamError, match="--columns: 'y' is the target"):
+    with pytest.raises(StreamError, match="columns: 'y' is the target"):
         FileStream(tmp_path / name, "y", columns=["y"])
 
 
@@ -122,7 +122,7 @@ def test_missing_values_and_labels(tmp_path, content, name):
     table = content.set_column(0, "a", pa.array(a)).set_column(4, "y", pa.array(y))
     table = table.set_column(3, "city", pa.array(city))
     path = write(tmp_path / name, table)
-    with pytest.raises(StreamError, match=r"'a' is missing or NaN at row 70 .*--missing mean"):
+    with pytest.raises(StreamError, match=r"'a' is missing or NaN at row 70 .*missing='mean'"):
         list(FileStream(path, "y", drop=["city"]))
     with pytest.raises(StreamError, match="target 'y' is missing at row 90"):
         list(FileStream(path, "y", columns=["b"]))
@@ -297,7 +297,7 @@ def test_a_query_of_duckdb(tmp_path, content):
     path = write(tmp_path / "d.parquet", content)
     stream = FileStream(":memory:", "y", query=f"SELECT a, y FROM '{path}'")
     assert rows_of(stream)[0].shape == (ROWS, 1)
-    with pytest.raises(StreamError, match=r"--query: .*nothing"):
+    with pytest.raises(StreamError, match=r"query: .*nothing"):
         FileStream(database, "y", query="SELECT nothing FROM t")
     with pytest.raises(StreamError, match="does not exist"):
         FileStream(tmp_path / "none.duckdb", "y", query=query)
@@ -317,7 +317,7 @@ def test_a_query_through_adbc(tmp_path):
     [
         ("adbc:", "'adbc:' names no driver"),
         ("adbc:adbc_driver_none:x", "pip install adbc-driver-none"),
-        ("adbc:adbc_driver_sqlite:no/where.sqlite", "--query: .*no/where.sqlite"),
+        ("adbc:adbc_driver_sqlite:no/where.sqlite", "query: .*no/where.sqlite"),
     ],
 )
 def test_a_database_that_cannot_be_opened(database, words):
@@ -330,7 +330,7 @@ def test_a_database_that_cannot_be_opened(database, words):
     [(":memory:", ""), ("adbc:adbc_driver_sqlite", "CREATE TABLE t (a REAL)")],
 )
 def test_a_statement_that_is_no_query(database, query):
-    with pytest.raises(StreamError, match="--query: the statement gives no rows"):
+    with pytest.raises(StreamError, match="query: the statement gives no rows"):
         FileStream(database, "y", query=query)
 
 
@@ -338,7 +338,7 @@ def test_a_query_installs_nothing(tmp_path):
     path = tmp_path / "data.sqlite"  # DuckDB has an extension for these, which it would fetch
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE t (a REAL, y REAL)")
-    with pytest.raises(StreamError, match=r"--query: |no rows"):
+    with pytest.raises(StreamError, match=r"query: |no rows"):
         FileStream(path, "y", query="SELECT * FROM t")
     source = SQLSource(":memory:", "SELECT current_setting('autoinstall_known_extensions') AS a")
     assert [batch["a"].to_pylist() for batch in source.batches({"a": pa.bool_()})] == [[False]]

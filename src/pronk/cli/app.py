@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,28 +15,15 @@ from pronk.cli.data import data
 from pronk.cli.errors import report
 from pronk.cli.options import (
     DEFAULT_ALGORITHM,
+    KEEPING,
+    PREPARING,
     AsJSON,
-    CategoricalColumns,
-    Columns,
-    Delimiter,
-    Drop,
-    Encoding,
-    EncodingOption,
     IntervalOption,
-    Keep,
-    Limit,
-    Missing,
-    MissingOption,
-    NoHeader,
     NoProbabilities,
-    Query,
-    Scale,
-    ScaleOption,
-    Slots,
     Task,
     Threads,
-    column_names,
     scale_of,
+    with_choices,
 )
 from pronk.cli.paper import paper
 from pronk.cli.report import report_again
@@ -110,8 +97,11 @@ def demo(
 
 
 @app.command(epilog=EXIT_CODES)
+@with_choices(reading=KEEPING, preparing=PREPARING)
 def run(
     file: Input,
+    reading: dict[str, Any],
+    preparing: dict[str, Any],
     algorithm: Annotated[
         str,
         typer.Option(
@@ -137,13 +127,6 @@ def run(
             "--param", "-p", metavar="KEY=VALUE", help="A parameter: alpha=0.1, bandwidth=2, .."
         ),
     ] = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    categorical: CategoricalColumns = None,
-    encoding: EncodingOption = Encoding.hash,
-    slots: Slots = 32,
-    missing: MissingOption = Missing.error,
-    scale: ScaleOption = None,
     no_scale: Annotated[bool, typer.Option("--no-scale", help="The same as --scale none.")] = False,
     save: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Save the model (with its scaling).")
@@ -155,7 +138,6 @@ def run(
             help="Write row, y, prediction, .. (.csv, .ndjson, .parquet); - prints them.",
         ),
     ] = None,
-    keep: Keep = None,
     interval: IntervalOption = None,
     no_probabilities: NoProbabilities = False,
     metrics: Annotated[
@@ -177,10 +159,6 @@ def run(
     every: Annotated[
         int, typer.Option(min=1, metavar="N", help="Rows between snapshots, up to whole blocks.")
     ] = 100_000,
-    limit: Limit = None,
-    delimiter: Delimiter = None,
-    no_header: NoHeader = False,
-    query: Query = None,
     seed: Seed = 0,
     threads: Threads = None,
     json: AsJSON = False,
@@ -191,27 +169,17 @@ def run(
     """
     from pronk.cli.job import Job
     from pronk.cli.run import run_job
+    from pronk.streams import Preparing, Reading
 
-    names = column_names(columns)
-    if no_scale:
-        scale = Scale.none
+    scale = "none" if no_scale else preparing["scale"] or scale_of(algorithm)
     run_job(
         Job(
-            file=file,
-            target=target,
+            reading=Reading(file, target, task=task.value, **reading),
+            preparing=Preparing(**{**preparing, "scale": scale}),
             algorithm=algorithm,
-            task=task.value,
             params=tuple(param or ()),
-            columns=tuple(names) if names else None,
-            drop=tuple(drop or ()),
-            categorical=tuple(categorical or ()),
-            encoding=encoding.value,
-            slots=slots,
-            missing=missing.value,
-            scale=scale_of(algorithm) if scale is None else scale.value,
             save=save,
             predictions=predictions,
-            keep=tuple(column_names(keep)),
             interval=interval,
             probabilities=not no_probabilities,
             metrics=metrics,
@@ -219,10 +187,6 @@ def run(
             window=window,
             checkpoint=checkpoint,
             every=every,
-            limit=limit,
-            delimiter=delimiter,
-            header=not no_header,
-            query=query,
             seed=seed,
         ),
         as_json=json,
@@ -233,9 +197,11 @@ Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A saved model, or 
 
 
 @app.command(epilog=EXIT_CODES)
+@with_choices(reading=KEEPING)
 def predict(
     model: Model,
     file: Input,
+    reading: dict[str, Any],
     output: Annotated[
         Path | None,
         typer.Option(
@@ -245,17 +211,12 @@ def predict(
             help="Write row, prediction, probabilities (.csv, .ndjson, .parquet); else print them.",
         ),
     ] = None,
-    keep: Keep = None,
     interval: IntervalOption = None,
     no_probabilities: NoProbabilities = False,
     target: Annotated[
         str | None,
         typer.Option("--target", "-t", metavar="COLUMN", help="Score against this column."),
     ] = None,
-    limit: Limit = None,
-    delimiter: Delimiter = None,
-    no_header: NoHeader = False,
-    query: Query = None,
     threads: Threads = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print JSON: a summary, or an object a row.")
@@ -263,19 +224,14 @@ def predict(
 ) -> None:
     """Predict the rows of a file with a saved model, which learns nothing from them."""
     from pronk.cli.predict import predict_file
+    from pronk.streams import Reading
 
     predict_file(
         model,
-        file,
+        Reading(file, target, **reading),
         output=output,
-        keep=column_names(keep),
         interval=interval,
         probabilities=not no_probabilities,
-        target=target,
-        limit=limit,
-        delimiter=delimiter,
-        header=not no_header,
-        query=query,
         as_json=json,
     )
 

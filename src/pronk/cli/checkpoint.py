@@ -20,10 +20,15 @@ from typing import Any, Self
 
 from pronk.cli.errors import CommandError
 from pronk.estimators import storage
+from pronk.streams import Reading
 from pronk.streams.sources import files_in_order, reads_once
 
 #: Bytes at the start of an input file that must be the same when a run goes on.
 _HEAD = 1 << 16
+
+
+#: What decides a result but is not in snapshots of the versions before it could be chosen.
+_USUAL: dict[str, Any] = {"--keep": []}
 
 
 class Stopped(BaseException):
@@ -65,7 +70,7 @@ class Checkpoint:
 
     def _compare(self, held: dict[str, Any]) -> None:
         for name, value in self.settings.items():
-            before = held.get(name)
+            before = held.get(name, _USUAL.get(name))
             if name == "input":
                 if not _goes_on(before, value):
                     raise CommandError(
@@ -104,11 +109,11 @@ class Checkpoint:
         )
 
 
-def fingerprint(name: str, query: str | None) -> Any:
+def fingerprint(reading: Reading) -> Any:
     """What tells whether an input is the one of a snapshot: sizes, and a hash of the start."""
-    if query is not None or reads_once(name):
+    if reading.query is not None or reads_once(reading.file):
         return None
-    path = Path(name)
+    path = Path(reading.file)
     files = [path] if path.is_file() else files_in_order(path)
     with files[0].open("rb") as file:
         head = file.read(_HEAD)

@@ -11,33 +11,22 @@ import typer
 
 from pronk.cli.errors import CommandError
 from pronk.cli.options import (
+    PREPARING,
+    READING,
     AsJSON,
-    CategoricalColumns,
-    Columns,
-    Delimiter,
-    Drop,
-    Encoding,
-    EncodingOption,
     Figures,
-    Limit,
-    Missing,
-    MissingOption,
-    NoHeader,
     Order,
-    Query,
-    Scale,
-    ScaleOption,
-    Slots,
     Task,
     Threads,
-    column_names,
+    with_choices,
 )
 
 if TYPE_CHECKING:
     from pronk.evaluate.comparison import Comparison
-    from pronk.streams import FileStream
+    from pronk.streams import FileStream, Reading
 
 
+@with_choices(reading=READING, preparing=PREPARING)
 def compare(
     file: Annotated[
         str,
@@ -53,6 +42,8 @@ def compare(
             help="Names that `pronk algorithms` lists; label=name to have one of them twice.",
         ),
     ],
+    reading: dict[str, Any],
+    preparing: dict[str, Any],
     target: Annotated[
         str | None,
         typer.Option(
@@ -77,17 +68,6 @@ def compare(
             help="A parameter of one learner, or of all that have it.",
         ),
     ] = None,
-    columns: Columns = None,
-    drop: Drop = None,
-    categorical: CategoricalColumns = None,
-    encoding: EncodingOption = Encoding.hash,
-    slots: Slots = 32,
-    missing: MissingOption = Missing.error,
-    scale: ScaleOption = None,
-    limit: Limit = None,
-    delimiter: Delimiter = None,
-    no_header: NoHeader = False,
-    query: Query = None,
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Processes side by side.")] = 2,
     out: Annotated[
         Path | None,
@@ -115,46 +95,38 @@ def compare(
     from pronk.evaluate.comparison import COMPARISON, RECORDS, Comparison, inspect
     from pronk.evaluate.orders import check_room
     from pronk.evaluate.summaries import results
+    from pronk.streams import Preparing, Reading
     from pronk.streams.sources import Origins
 
     names = read_names(algorithms)
-    read = Origins(file, query)
+    how = Reading(file, target, task=task.value, **reading)
+    read = Origins(file, how.query)
     check_report("--report", report, figures, read)
-    choices: dict[str, Any] = {
-        "drop": list(drop or ()),
-        "categorical": list(categorical or ()),
-        "missing": missing.value,
-        "limit": limit,
-        "delimiter": delimiter,
-        "header": not no_header,
-        "query": query,
-    }
-    only = column_names(columns)
-    stream = _open(file, target, task, only, choices)
+    stream = _open(how)
     assert stream.target is not None
+    scale = preparing["scale"]
     comparison = Comparison(
-        file=str(Path(file).resolve()) if query is None or Path(file).exists() else file,
+        replace(
+            how,
+            file=str(Path(file).resolve()) if how.query is None or Path(file).exists() else file,
+            target=stream.target,
+            task=stream.task,
+        ),
         digest="",
-        target=stream.target,
-        task=stream.task,
         reason=stream.reason if task is Task.auto else "",
         columns=stream.columns,
         rows=0,
         contenders=contenders(names, param or [], stream.task, scale),
         runs=runs,
+        preparing=Preparing(**{**preparing, "scale": scale or "minmax"}),
         order=order.value,
-        scale=(scale or Scale.minmax).value,
         seed=seed,
-        only=only,
-        encoding=encoding.value,
-        slots=slots,
-        **choices,
     )
     console = screen.messages()
     with screen.warnings_as_notes(console):
         try_all(comparison.contenders, comparison.scale, stream, comparison.view, console)
         with console.status("reading the file"):
-            found = inspect(stream, query)
+            found = inspect(stream)
     comparison = replace(comparison, **found._asdict())
     if order is Order.random:
         check_room(found.rows, len(stream.columns), min(jobs, len(comparison.jobs())))
@@ -177,22 +149,16 @@ def compare(
 # -- before the runs -----------------------------------------------------------------------------
 
 
-def _open(
-    file: str, target: str | None, task: Task, only: list[str], choices: dict[str, Any]
-) -> FileStream:
-    from pronk.streams import FileStream
-    from pronk.streams.sources import open_source, reads_once
+def _open(reading: Reading) -> FileStream:
+    from pronk.cli.job import open_stream
+    from pronk.streams.sources import reads_once
 
-    if reads_once(file):
+    if reads_once(reading.file):
         raise CommandError(
-            f"{file}: it can be read only once, and each run reads the rows again; write them to "
-            "a file first"
+            f"{reading.file}: it can be read only once, and each run reads the rows again; write "
+            "them to a file first"
         )
-    if target is None and open_source(file, None, choices["query"]).label is None:
-        raise CommandError("--target is missing: which column is to be predicted?")
-    return FileStream(
-        file, target, columns=only or None, task=task.value, unlabelled=True, **choices
-    )
+    return open_stream(reading)
 
 
 def _usual_place(file: str, target: str) -> Path:

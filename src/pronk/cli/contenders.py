@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
 from pronk.cli.errors import CommandError
@@ -15,7 +13,8 @@ from pronk.cli.run import build, read_setting
 from pronk.estimators.registry import find, make
 from pronk.evaluate.comparison import Contender, prepare
 from pronk.evaluate.runs import labelled
-from pronk.streams import FileStream, Scaled
+from pronk.parts.spelling import did_you_mean
+from pronk.streams import FileStream
 
 
 def read_names(text: str) -> dict[str, str]:
@@ -82,8 +81,7 @@ def _parameters(name: str, task: str) -> set[str]:
 
 
 def _refuse(key: str, known: dict[str, set[str]]) -> None:
-    near = difflib.get_close_matches(key, set().union(*known.values()), n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(key, set().union(*known.values()))
     raise CommandError(f"--param: none of {', '.join(known)} has a parameter {key!r}{hint}")
 
 
@@ -103,8 +101,7 @@ def try_all(
             status.update(f"getting ready: {contender.label} (compiled once, then kept)")
             learner = contender.learner(stream.task, 0)
             model = prepare(learner, contender.scale or scale, stream, view)
-            rows = X if isinstance(model, Scaled) else X / max(1.0, float(np.abs(X).max()))
             try:
-                model.predict_then_learn(rows, y)
+                model.predict_then_learn(X, y)
             except (InvalidParameterError, ValueError) as error:
                 raise CommandError(f"--param: {contender.label}: {error}") from None

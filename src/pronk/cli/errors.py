@@ -36,6 +36,8 @@ def _describe(error: BaseException) -> tuple[str, int]:
         return "stopped from the keyboard", 130
     if isinstance(error, CommandError):
         return str(error), error.code
+    if hasattr(error, "as_options"):  # a StreamError, without importing it
+        return error.as_options(), 2
     if hasattr(error, "format_message"):  # Typer's usage errors
         return f"{error.format_message()} (--help lists the options)", 2
     if isinstance(error, MemoryError):

@@ -10,7 +10,7 @@ from rich.table import Table
 from pronk.cli import screen
 from pronk.estimators import storage
 from pronk.evaluate import held_bytes
-from pronk.streams import Scaled
+from pronk.streams import Prepared
 
 
 def inspect_file(path: Path, *, as_json: bool) -> None:
@@ -39,8 +39,8 @@ def inspect_file(path: Path, *, as_json: bool) -> None:
 
 
 def _describe(model: Any) -> dict[str, Any]:
-    scaled = isinstance(model, Scaled)
-    learner = model.learner if scaled else model
+    around = isinstance(model, Prepared)
+    learner = model.learner_ if around else model
     names = getattr(model, "feature_names_in_", None)
     described: dict[str, Any] = {
         "class": type(learner).__name__,
@@ -49,11 +49,13 @@ def _describe(model: Any) -> dict[str, Any]:
         "names": None if names is None else [str(name) for name in names],
         "points": int(model.size_),
         "memory": held_bytes(model),
-        "scale": model.scaler.name if scaled else "none",
-        "missing": model.missing if scaled else "error",
-        "categorical": model.categorical if scaled else [],
+        "scale": model.scaling_ if around else "none",
+        "missing": model.missing if around else "error",
+        "kinds": model.kinds_ if around else ["number"] * int(model.n_features_in_),
         "params": {k: _plain(v) for k, v in learner.get_params(deep=False).items()},
     }
+    kinds = enumerate(described["kinds"])
+    described["categorical"] = [i for i, kind in kinds if kind == "category"]
     if hasattr(learner, "classes_"):
         described["classes"] = learner.classes_.tolist()
     try:
@@ -98,9 +100,10 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
     table.add_row("scaling", model["scale"])
     if model["missing"] != "error":
         table.add_row("missing", f"filled in by the {model['missing']}")
-    if model["categorical"]:
-        which = [names[i] if names else str(i) for i in model["categorical"]]
-        table.add_row("categories", ", ".join(which))
+    for kind, word in (("category", "categories"), ("time", "times"), ("date", "dates")):
+        which = [names[i] if names else str(i) for i, k in enumerate(model["kinds"]) if k == kind]
+        if which:
+            table.add_row(word, ", ".join(which))
     table.add_row("settings", ", ".join(f"{k}={v}" for k, v in model["params"].items()))
     held = model["certificate"]
     if held is not None:

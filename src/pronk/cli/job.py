@@ -9,7 +9,7 @@ from pronk.cli.errors import CommandError
 from pronk.cli.metrics_file import check_metrics_ending
 from pronk.cli.places import check_outputs
 from pronk.cli.predictions import STANDARD_OUTPUT, check_ending
-from pronk.streams import FileStream
+from pronk.streams import FileStream, Preparing, Reading
 from pronk.streams.sources import open_source, reads_once
 
 
@@ -17,21 +17,12 @@ from pronk.streams.sources import open_source, reads_once
 class Job:
     """The options of `pronk run`."""
 
-    file: str
-    target: str | None
+    reading: Reading
+    preparing: Preparing
     algorithm: str
-    task: str = "auto"
     params: tuple[str, ...] = ()
-    columns: tuple[str, ...] | None = None
-    drop: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
-    encoding: str = "hash"
-    slots: int = 32
-    missing: str = "error"
-    scale: str = "minmax"
     save: Path | None = None
     predictions: Path | None = None
-    keep: tuple[str, ...] = ()
     interval: float | None = None
     probabilities: bool = True
     metrics: Path | None = None
@@ -39,34 +30,14 @@ class Job:
     window: int = 1000
     checkpoint: Path | None = None
     every: int = 100_000
-    limit: int | None = None
-    delimiter: str | None = None
-    header: bool = True
-    query: str | None = None
     seed: int = 0
 
 
-def open_stream(job: Job) -> FileStream:
-    """The rows of the input."""
-    if job.target is None:
-        own = None if reads_once(job.file) else open_source(job.file, None, job.query).label
-        if own is None:
-            raise CommandError("--target is missing: which column is to be predicted?")
-    return FileStream(
-        job.file,
-        job.target,
-        columns=job.columns,
-        drop=job.drop,
-        categorical=job.categorical,
-        keep=job.keep,
-        missing=job.missing,
-        unlabelled=True,
-        task=job.task,
-        limit=job.limit,
-        delimiter=job.delimiter,
-        header=job.header,
-        query=job.query,
-    )
+def open_stream(reading: Reading) -> FileStream:
+    """The rows of the input, which must have a target."""
+    if reading.target is None and (reads_once(reading.file) or open_source(reading).label is None):
+        raise CommandError("--target is missing: which column is to be predicted?")
+    return reading.open()
 
 
 def check_job(job: Job) -> None:
@@ -77,7 +48,7 @@ def check_job(job: Job) -> None:
             "--predictions: a run with --checkpoint needs a file, for what is printed cannot be "
             "taken back"
         )
-    if job.keep and job.predictions is None:
+    if job.reading.keep and job.predictions is None:
         raise CommandError("--keep: the columns go along with --predictions, which is missing")
     outputs = {
         "--save": job.save,
@@ -85,7 +56,7 @@ def check_job(job: Job) -> None:
         "--metrics": job.metrics,
         "--checkpoint": job.checkpoint,
     }
-    check_outputs(outputs, job.file, job.query)
+    check_outputs(outputs, job.reading.file, job.reading.query)
     if job.metrics is not None:
         check_metrics_ending(job.metrics)
     if job.predictions is not None and not printed:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -56,48 +58,115 @@ def scale_of(algorithm: str) -> str:
     return Scale.none.value if algorithm == DEFAULT_ALGORITHM else Scale.minmax.value
 
 
-def column_names(texts: Sequence[str] | None) -> list[str]:
-    """The names in ``--columns a,b --columns c``."""
-    return [name for text in texts or () for name in text.split(",")]
-
-
 # -- how rows are read and prepared --------------------------------------------------------------
 
-Columns = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN,..", help="Use these columns only, in this order."),
-]
-Drop = Annotated[list[str] | None, typer.Option(metavar="COLUMN", help="Leave a column out.")]
-CategoricalColumns = Annotated[
-    list[str] | None, typer.Option(metavar="COLUMN", help="A column of categories.")
-]
-EncodingOption = Annotated[
-    Encoding, typer.Option(help="Slots of categories: by a hash, or as they come.")
-]
-Slots = Annotated[
-    int, typer.Option(min=2, metavar="N", help="Columns that a categorical column becomes.")
-]
-MissingOption = Annotated[
-    Missing, typer.Option(help="A missing value: an error, or the mean so far.")
-]
-ScaleOption = Annotated[
-    Scale | None,
-    typer.Option(
-        help="Scale columns as the stream goes: to [-1/2, 1/2], to deviation 1, by quartiles. "
-        "By default minmax, and none for the learner without parameters, which scales itself.",
+
+@dataclass(frozen=True)
+class Choice:
+    """One option of several commands: its type and help, its default, what becomes of its value."""
+
+    annotation: Any
+    default: Any = None
+    value: Callable[[Any], Any] = lambda given: given
+
+
+def _several(given: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(given or ())
+
+
+def _names(help_text: str) -> Choice:
+    option = typer.Option(metavar="COLUMN,..", help=help_text)
+    return Choice(Annotated[list[str] | None, option], None, _several)
+
+
+def _text(metavar: str, help_text: str) -> Choice:
+    return Choice(Annotated[str | None, typer.Option(metavar=metavar, help=help_text)])
+
+
+#: How rows are read, by the field of `pronk.streams.Reading`.
+READING = {
+    "columns": _names("Use these columns only, in this order."),
+    "drop": _names("Leave columns out."),
+    "categorical": _names("Columns of categories; auto: all columns of text."),
+    "missing": Choice(
+        Annotated[Missing, typer.Option(help="A missing value: an error, or the mean so far.")],
+        Missing.error,
+        lambda given: given.value,
     ),
-]
-Limit = Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many rows.")]
-Delimiter = Annotated[
-    str | None, typer.Option(metavar="CHARACTER", help="Of a CSV file, if it is not a comma.")
-]
-NoHeader = Annotated[
-    bool, typer.Option("--no-header", help="A CSV file has no names; they are x0, x1, ..")
-]
-Query = Annotated[
-    str | None,
-    typer.Option(metavar="SQL", help="Rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
-]
+    "limit": Choice(
+        Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many rows.")]
+    ),
+    "delimiter": _text("CHARACTER", "Of a CSV file, if it is not a comma."),
+    "header": Choice(
+        Annotated[
+            bool, typer.Option("--no-header", help="A CSV file has no names; they are x0, x1, ..")
+        ],
+        False,
+        lambda given: not given,
+    ),
+    "query": _text("SQL", "Rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
+}
+
+#: How rows are prepared, by the field of `pronk.streams.Preparing`.
+PREPARING = {
+    "encoding": Choice(
+        Annotated[Encoding, typer.Option(help="Slots of categories: by a hash, or as they come.")],
+        Encoding.hash,
+        lambda given: given.value,
+    ),
+    "slots": Choice(
+        Annotated[
+            int,
+            typer.Option(min=2, metavar="N", help="Columns that a categorical column becomes."),
+        ],
+        32,
+    ),
+    "scale": Choice(
+        Annotated[
+            Scale | None,
+            typer.Option(
+                help="Scale columns as the stream goes: to [-1/2, 1/2], to deviation 1, by "
+                "quartiles. By default minmax, and none for the learner without parameters, which "
+                "scales itself.",
+            ),
+        ],
+        None,
+        lambda given: None if given is None else given.value,
+    ),
+}
+
+
+def with_choices(**groups: Mapping[str, Choice]) -> Callable[[Callable[..., Any]], Any]:
+    """Let a command have the options of groups; each group is one argument, a dict, to it."""
+
+    def decorate(command: Callable[..., Any]) -> Any:
+        own = inspect.signature(command, eval_str=True).parameters
+        options = []
+        for name, parameter in own.items():
+            if name not in groups:
+                options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            options += [
+                inspect.Parameter(
+                    one,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=choice.default,
+                    annotation=choice.annotation,
+                )
+                for one, choice in groups.get(name, {}).items()
+            ]
+
+        def call(**given: Any) -> Any:
+            for name, group in groups.items():
+                given[name] = {one: group[one].value(given.pop(one)) for one in group}
+            return command(**given)
+
+        call.__name__, call.__doc__ = command.__name__, command.__doc__
+        call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+        call.__annotations__ = {option.name: option.annotation for option in options}
+        return call
+
+    return decorate
+
 
 # -- how it is run -----------------------------------------------------------------------------
 
@@ -125,10 +194,8 @@ Threads = Annotated[
 
 # -- what comes out ------------------------------------------------------------------------------
 
-Keep = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN,..", help="Carry columns along into the predictions."),
-]
+#: Columns that go along, a field of `pronk.streams.Reading` too.
+KEEPING = {**READING, "keep": _names("Carry columns along into the predictions.")}
 IntervalOption = Annotated[
     float | None,
     typer.Option(

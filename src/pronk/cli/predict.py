@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
+from pronk.cli.known import open_for, task_of, worded
 from pronk.cli.places import check_outputs
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
@@ -22,47 +23,33 @@ from pronk.cli.predictions import (
     check_interval,
 )
 from pronk.estimators import storage
-from pronk.evaluate.adapters import Blocks, has_probabilities, predicts_labels
+from pronk.evaluate.adapters import Blocks, has_probabilities
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
-from pronk.streams import FileStream, Scaled
+from pronk.streams import FileStream, Reading, StreamError
 
 
 def predict_file(
     path: Path,
-    file: str,
+    reading: Reading,
     *,
     output: Path | None,
-    keep: Sequence[str],
     interval: float | None,
     probabilities: bool,
-    target: str | None,
-    limit: int | None,
-    delimiter: str | None,
-    header: bool,
-    query: str | None,
     as_json: bool,
 ) -> None:
     """Predict all rows; to a file with a summary, or to standard output."""
     if output is not None and str(output) == STANDARD_OUTPUT:
         output = None
     if output is not None:
-        check_outputs({"--output": output}, file, query)
+        check_outputs({"--output": output}, reading.file, reading.query)
         if output.exists() and path.exists() and output.samefile(path):
             raise CommandError(f"--output: {str(output)!r} is the model; choose another name")
         check_ending(output, "--output")
     model = storage.load(path)
-    labels = predicts_labels(model, np.zeros(0))
-    task = "classification" if labels else "regression"
+    task = task_of(model)
+    labels = task == "classification"
     check_interval(interval, task, model)
-    given = {
-        "limit": limit, "delimiter": delimiter, "header": header, "query": query, "keep": keep
-    }  # fmt: skip
-    stream = _open(model, file, task, target, given)
-    if len(stream.columns) != model.n_features_in_:
-        raise CommandError(
-            f"{file!r} has {len(stream.columns)} columns; the model has "
-            f"{model.n_features_in_}, and no names to choose them by"
-        )
+    stream = open_for(model, path, reading)
     scored = stream.target is not None
     shares = labels and probabilities and has_probabilities(model)
     layout = Layout(
@@ -77,14 +64,15 @@ def predict_file(
     averages = [Averages(metric, None) for metric in get_metrics(DEFAULTS[task])]
     rows = 0
     with ExitStack() as stack:
-        written: PredictionsFile | StandardOutput
-        if output is None:
-            written = StandardOutput(layout, lines=as_json)
-        else:
-            written = PredictionsFile(output, layout, option="--output")
-        stack.enter_context(written)
-        written.start()
-        for X, y, kept in stream.blocks_with_kept():
+        written: PredictionsFile | StandardOutput | None = None
+        for X, y, kept in _blocks(stream, path):
+            if written is None:  # the first rows are good
+                if output is None:
+                    written = StandardOutput(layout, lines=as_json)
+                else:
+                    written = PredictionsFile(output, layout, option="--output")
+                stack.enter_context(written)
+                written.start()
             forecast = adapter.predict(X)
             rows += len(X)
             written.write(y if scored else None, forecast, kept)
@@ -97,7 +85,7 @@ def predict_file(
         screen.print_json(
             {
                 "model": str(path),
-                "file": file,
+                "file": reading.file,
                 "rows": rows,
                 "task": task,
                 "target": stream.target,
@@ -111,22 +99,11 @@ def predict_file(
     screen.output().print(f"{rows:,} rows predicted{text}: {output}", markup=False, soft_wrap=True)
 
 
-def _open(
-    model: Any, file: str, task: str, target: str | None, given: dict[str, Any]
-) -> FileStream:
-    """The rows with the columns of the model, prepared as the model expects them."""
-    names = getattr(model, "feature_names_in_", None)
-    categorical: list[int] = model.categorical if isinstance(model, Scaled) else []
-    return FileStream(
-        file,
-        target,
-        columns=None if names is None else list(names),
-        categorical=[] if names is None else [names[i] for i in categorical],
-        missing=model.missing if isinstance(model, Scaled) else "error",
-        unlabelled=True,
-        task=task,
-        **given,
-    )
+def _blocks(stream: FileStream, path: Path) -> Iterator[Any]:
+    try:
+        yield from stream.blocks_with_kept()
+    except StreamError as error:
+        raise worded(error, path) from None
 
 
 def _kind(model: Any, stream: FileStream) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import difflib
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,9 @@ from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.summary import as_dict, note_guessing, print_summary
 from pronk.cli.walk import Run
 from pronk.estimators.registry import find, make
-from pronk.streams import FileStream, Scaled
-from pronk.streams.scaled import prepared
+from pronk.parts.spelling import did_you_mean
+from pronk.streams import FileStream
+from pronk.streams.prepared import prepared
 
 
 def run_job(job: Job, *, as_json: bool) -> None:
@@ -29,20 +29,17 @@ def run_job(job: Job, *, as_json: bool) -> None:
     console = screen.messages()
     _check_algorithm(job.algorithm)
     check_job(job)
-    stream = open_stream(job)
+    stream = open_stream(job.reading)
     learner = build(job.algorithm, stream.task, job.params, job.seed)
-    model = prepared(
-        learner, stream, job.scale, job.missing, slots=job.slots, encoding=job.encoding
-    )
+    model = prepared(learner, stream, job.preparing)
     check_interval(job.interval, stream.task, model)
     run = Run(job, stream, model, console, as_json)
     with screen.warnings_as_notes(console):
         _warm(run.model, stream, console)
         _note_unbounded(job.algorithm, learner, console)
         last = run.walk()
-    learner = run.model.learner if isinstance(run.model, Scaled) else run.model
-    if stream.task == "classification" and len(learner.classes_) < 2:
-        label = learner.classes_[0]
+    if stream.task == "classification" and len(run.model.classes_) < 2:
+        label = run.model.classes_[0]
         raise CommandError(
             f"--target: all {last.rows:,} rows have the label {label!s}; there is nothing to learn"
         )
@@ -80,9 +77,8 @@ def build(name: str, task: str, settings: tuple[str, ...], seed: int) -> Any:
         known = learner.get_params()
         name_of = key if key in known or f"kernel__{key}" not in known else f"kernel__{key}"
         if name_of not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
-            raise CommandError(f"--param: {name} has no parameter {key!r}; {hint}")
+            hint = did_you_mean(key, known, otherwise=f"; it has {', '.join(sorted(known))}")
+            raise CommandError(f"--param: {name} has no parameter {key!r}{hint}")
         learner.set_params(**{name_of: value})
     return learner
 
@@ -108,8 +104,6 @@ def _warm(model: Any, stream: FileStream, console: Console) -> None:
     labelled = np.array([value is not None and value == value for value in y.tolist()], dtype=bool)
     if not labelled.any():
         return
-    if not isinstance(twin, Scaled):
-        X = X / max(1.0, float(np.abs(X).max()))
     with console.status("getting ready (compiled once, then kept)"):
         try:
             twin.predict_then_learn(X[labelled], np.array(y[labelled].tolist()))

@@ -14,7 +14,6 @@ from pronk.cli.walk import Run
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.portrait import Portrait
-from pronk.streams import Scaled
 
 #: Characters of the course, and drift alarms that are named.
 WIDTH, NAMED = 40, 5
@@ -23,7 +22,7 @@ WIDTH, NAMED = 40, 5
 def print_summary(run: Run, last: Record, console: Console) -> None:
     """A table of the metrics, then what else there is to know."""
     job, stream = run.job, run.stream
-    title = f"{job.algorithm} on {job.file}, target {stream.target}"
+    title = f"{job.algorithm} on {job.reading.file}, target {stream.target}"
     console.print(screen.visible(title), style="bold", markup=False)
     console.print(_metrics(run, last))
     console.print(_facts(run, last))
@@ -47,7 +46,7 @@ def _metrics(run: Run, last: Record) -> Table:
 
 def _facts(run: Run, last: Record) -> Table:
     job, stream, portrait = run.job, run.stream, run.portrait
-    guessed = f" (guessed from {stream.reason})" if job.task == "auto" else ""
+    guessed = f" (guessed from {stream.reason})" if job.reading.task == "auto" else ""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -117,17 +116,17 @@ def note_guessing(run: Run, console: Console) -> None:
 def as_dict(run: Run, last: Record) -> dict[str, Any]:
     """The same for JSON."""
     job, stream, model, portrait = run.job, run.stream, run.model, run.portrait
-    learner = model.learner if isinstance(model, Scaled) else model
+    learner = model.learner
     result = last.to_dict()
     result["recent"] = {"rows": min(job.window, last.rows), **result.pop("windowed")}
     found = {
-        "file": str(job.file),
+        "file": job.reading.file,
         "target": stream.target,
         "columns": stream.columns,
         "task": stream.task,
         "algorithm": job.algorithm,
         "params": learner.get_params(deep=False),
-        "scale": job.scale,
+        "scale": job.preparing.scale,
         "seed": job.seed,
         **result,
         "memory": held_bytes(model),

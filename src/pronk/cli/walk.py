@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from pronk.evaluate.metrics import ALL
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.progress import Bar
 from pronk.streams import FileStream, StreamError
-from pronk.streams.scaled import named
+from pronk.streams.errors import option
 
 
 class Run:
@@ -97,7 +98,8 @@ class Run:
                     if self.checkpoint is None or self.checkpoint.advice() in str(error):
                         raise
                     code = error.code if isinstance(error, CommandError) else 2
-                    raise CommandError(f"{error}; {self.checkpoint.advice()}", code) from None
+                    said = error.as_options() if isinstance(error, StreamError) else str(error)
+                    raise CommandError(f"{said}; {self.checkpoint.advice()}", code) from None
                 self.finished = True
                 self._snapshot()
         if self.file is not None and not self.file.finished:
@@ -125,8 +127,7 @@ class Run:
             self.evaluation.finish()  # says why
 
     def _block(self, X: Any, y: Any) -> None:
-        rows = named(X, self.stream.columns) if not self.evaluation.rows else X
-        self._records = self.evaluation.feed(rows, y)
+        self._records = self.evaluation.feed(X, y)
         self.position += len(y)
 
     def _keep(self) -> None:
@@ -160,29 +161,17 @@ class Run:
         """What decides the result."""
         job = self.job
         return {
-            "input": fingerprint(job.file, job.query),
-            "--query": job.query,
-            "--target": self.stream.target,
-            "--task": self.stream.task,
+            "input": fingerprint(job.reading),
+            **self.stream.decides(),
+            **{option(name): value for name, value in asdict(job.preparing).items()},
             "--algorithm": job.algorithm,
             "--param": list(job.params),
-            "the columns": list(self.stream.columns),
-            "--categorical": list(self.stream.categorical),
-            "--encoding": job.encoding,
-            "--slots": job.slots,
-            "--missing": job.missing,
-            "--scale": job.scale,
-            "--limit": job.limit,
-            "--delimiter": job.delimiter,
-            "--no-header": None if job.header else True,  # older snapshots do not have it
             "--seed": job.seed,
             "the ending of --predictions": job.predictions and job.predictions.suffix.lower(),
-            "--keep": list(self.stream.keep) or None,
             "--interval": job.interval,
             "--window": job.window,
             "--metrics-every": None if job.metrics is None else job.metrics_every,
             "--no-probabilities": None if job.probabilities else True,
-            "blocks of": self.stream.rows,
         }
 
     def _snapshot(self) -> None:

@@ -118,7 +118,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
 def settings_text(learner: Any) -> str:
     """A learner's class and parameters as text; what it has learned is no part of it."""
     arrays: dict[str, NDArray[Any]] = {}
-    params = _pack(learner.get_params(deep=False), "params", arrays)
+    params = _pack(_params(learner), "params", arrays)
     held = {name: array.tolist() for name, array in arrays.items()}
     return json.dumps(
         {"class": type(learner).__name__, "params": params, "arrays": held}, sort_keys=True
@@ -129,14 +129,14 @@ def from_settings_text(text: str, path: str | Path) -> Any:
     """A fresh learner from what `settings_text` gave; ``path`` is for messages."""
     tree = json.loads(text)
     arrays = {name: np.array(values) for name, values in tree["arrays"].items()}
-    return _learner_class(tree["class"], path)(**_unpack(tree["params"], arrays))
+    return _build(_learner_class(tree["class"], path), _unpack(tree["params"], arrays))
 
 
 def learner_tree(learner: Any) -> dict[str, Any]:
     """A fitted learner as its class's name, its parameters and its state."""
     return {
         "class": type(learner).__name__,
-        "params": learner.get_params(deep=False),
+        "params": _params(learner),
         "state": learner._fitted_state(),
     }
 
@@ -153,7 +153,7 @@ def learner_from_tree(
                 "call load(path, kernel=function)"
             )
         params["kernel"] = kernel
-    learner = _learner_class(tree["class"], path)(**params)
+    learner = _build(_learner_class(tree["class"], path), params)
     learner._restore(tree["state"])
     return learner
 
@@ -210,6 +210,18 @@ def _decoded(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, N
             f"pronk {__version__}, which reads formats up to {FORMAT}: upgrade pronk"
         )
     return header, arrays
+
+
+def _params(learner: Any) -> dict[str, Any]:
+    """Parameters as a file holds them: a learner around another names the inner one's class."""
+    own = getattr(learner, "_file_params", None)
+    return dict(learner.get_params(deep=False) if own is None else own())
+
+
+def _build(kind: Any, params: dict[str, Any]) -> Any:
+    """A learner of a class from what `_params` gave."""
+    make = getattr(kind, "_from_file", None)
+    return kind(**params) if make is None else make(params)
 
 
 def _learner_class(name: str, path: str | Path) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,8 +14,9 @@ from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.metrics import DEFAULTS
 from pronk.evaluate.rows import without_label
 from pronk.evaluate.study import Job
-from pronk.streams import FileStream
-from pronk.streams.scaled import prepared
+from pronk.streams import FileStream, Preparing, Reading, StreamError
+from pronk.streams.errors import argument
+from pronk.streams.prepared import prepared
 
 ORDERS = ("given", "random")
 #: Windows of the windowed loss, and rows that a window has at least.
@@ -24,10 +25,6 @@ LEAST = 100
 
 #: The files of a results directory.
 COMPARISON, RECORDS = "comparison.json", "records.jsonl"
-
-#: What tells how a file is read, beside its name, target and task; and what rows become.
-READING = ("drop", "limit", "delimiter", "columns", "categorical", "missing", "header", "query")
-PREPARING = ("missing", "slots", "encoding")
 
 
 @dataclass(frozen=True)
@@ -60,33 +57,41 @@ class Contender:
 class Comparison:
     """Who is compared on what, and how."""
 
-    file: str
+    reading: Reading
+    """The file and how it is read; its task is known."""
     digest: str
     """Of the file's bytes: another file under the same name is another comparison."""
-    target: str
-    task: str
     reason: str
     """Why that task, where it was guessed."""
     columns: list[str]
     rows: int
     contenders: list[Contender]
     runs: int
+    preparing: Preparing = field(default_factory=Preparing)
     order: str = "given"
-    scale: str = "minmax"
-    drop: list[str] = field(default_factory=list)
-    limit: int | None = None
-    delimiter: str | None = None
     seed: int = 0
-    only: list[str] = field(default_factory=list)
-    """The columns that were asked for; all if empty."""
-    categorical: list[str] = field(default_factory=list)
-    encoding: str = "hash"
-    slots: int = 32
-    missing: str = "error"
-    header: bool = True
-    query: str | None = None
     unlabelled: int = 0
     """Rows without a label, which are predicted only."""
+
+    @property
+    def file(self) -> str:
+        """What is read."""
+        return self.reading.file
+
+    @property
+    def target(self) -> str:
+        """The column to predict."""
+        return str(self.reading.target)
+
+    @property
+    def task(self) -> str:
+        """Regression or classification."""
+        return self.reading.task
+
+    @property
+    def scale(self) -> str:
+        """The scaling of those who have no other."""
+        return self.preparing.scale
 
     @property
     def baseline(self) -> Contender:
@@ -110,22 +115,11 @@ class Comparison:
 
         What is as usual is left out: a choice that a later version adds leaves old keys alone.
         """
-        view = {
-            name: getattr(self, name)
-            for name in ("file", "digest", "target", "task", "drop", "limit", "delimiter")
-        }
-        if self.only:
-            view["columns"] = self.only
-        if self.categorical:
-            names = ("categorical", "encoding", "slots")
-            view |= {name: getattr(self, name) for name in names}
-        if self.missing != "error":
-            view["missing"] = self.missing
-        if not self.header:
-            view["header"] = False
-        if self.query is not None:
-            view["query"] = self.query
-        return view
+        preparing = self.preparing.chosen()
+        preparing.pop("scale", None)  # it is a setting of each learner
+        usual: dict[str, Any] = {"drop": [], "limit": None, "delimiter": None}
+        view = {**usual, **self.reading.chosen(), "digest": self.digest}
+        return {**view, **preparing} if self.reading.categorical else view
 
     def jobs(self) -> list[Job]:
         """All runs, run by run, so that an interrupted comparison has some of everyone."""
@@ -157,7 +151,9 @@ class Comparison:
         The keys are written too: a later version has other ones.
         """
         keys = [(job.label, job.key) for job in self.jobs()]
-        text = json.dumps({**asdict(self), "keys": keys}, indent=2) + "\n"
+        said = {k: v for k, v in asdict(self).items() if k not in ("reading", "preparing")}
+        said |= {**asdict(self.reading), **asdict(self.preparing), "only": self.reading.columns}
+        text = json.dumps({**said, "columns": self.columns, "keys": keys}, indent=2) + "\n"
         path, new = directory / COMPARISON, directory / f".{COMPARISON}.{os.getpid()}"
         try:
             new.write_text(text, encoding="utf-8")
@@ -174,7 +170,11 @@ class Comparison:
             _check_kinds(said)
             contenders = [Contender(**contender) for contender in said.pop("contenders")]
             keys = [(str(label), str(key)) for label, key in said.pop("keys")]
-            return cls(contenders=contenders, **said), keys
+            known = {one.name for one in fields(cls)} - {"reading", "preparing"}
+            reading = Reading.of({**said, "columns": said.get("only", ())})
+            plain = {name: value for name, value in said.items() if name in known}
+            preparing = Preparing.of(said)
+            return cls(reading, preparing=preparing, contenders=contenders, **plain), keys
         except FileNotFoundError:
             what = f"has no {COMPARISON}" if directory.is_dir() else "is no directory"
             raise ValueError(f"{str(directory)!r} {what}; `pronk compare` writes one") from None
@@ -206,14 +206,12 @@ def _check_kinds(said: Any) -> None:
 
 def open_stream(view: dict[str, Any]) -> FileStream:
     """The rows of a view."""
-    choices = {name: view[name] for name in READING if name in view}
-    return FileStream(view["file"], view["target"], task=view["task"], unlabelled=True, **choices)
+    return Reading.of(view).open()
 
 
 def prepare(learner: Any, scale: str, stream: FileStream, view: dict[str, Any]) -> Any:
     """A learner behind what its columns need."""
-    choices = {name: view[name] for name in PREPARING if name in view}
-    return prepared(learner, stream, scale=scale, **choices)
+    return prepared(learner, stream, replace(Preparing.of(view), scale=scale))
 
 
 class Inspection(NamedTuple):
@@ -224,14 +222,14 @@ class Inspection(NamedTuple):
     digest: str
 
 
-def inspect(stream: FileStream, query: str | None = None) -> Inspection:
+def inspect(stream: FileStream) -> Inspection:
     """Read all of a file; a ValueError for what no learner can learn from.
 
     Better once before than in the middle of the tenth run. The digest is that of the file, or that
     of the rows where they come from several files or from a database.
     """
     rows, unlabelled, labels, digest = 0, 0, set[Any](), hashlib.sha256()
-    one_file = query is None and stream.path.is_file()
+    one_file = stream.reading.query is None and stream.path.is_file()
     for X, y in stream:
         rows += len(y)
         missing = without_label(y)
@@ -243,11 +241,11 @@ def inspect(stream: FileStream, query: str | None = None) -> Inspection:
         if not one_file:
             digest.update(X.tobytes() + repr(y.tolist()).encode())
     if rows == unlabelled:
-        raise ValueError(f"--target: no row has a label in column {stream.target!r}")
+        raise StreamError(f"{argument('target')}: no row has a label in column {stream.target!r}")
     if stream.task == "classification" and len(labels) == 1:
-        raise ValueError(
-            f"--target: all {rows - unlabelled:,} rows have the label {labels.pop()!s}; there is "
-            "nothing to learn"
+        raise StreamError(
+            f"{argument('target')}: all {rows - unlabelled:,} rows have the label "
+            f"{labels.pop()!s}; there is nothing to learn"
         )
     if not one_file:
         return Inspection(rows, unlabelled, digest.hexdigest())

@@ -117,7 +117,8 @@ def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
     learner = contender.learner(job.view["task"], job.seed)
     if not contender.algorithm:
         return learner, learner
-    return prepare(learner, job.settings["scale"], stream, job.view), learner
+    model = prepare(learner, job.settings["scale"], stream, job.view)
+    return model, model.learner_
 
 
 def _warm(model: Any, stream: FileStream) -> None:

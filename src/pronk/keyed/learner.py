@@ -25,6 +25,7 @@ from pronk.keyed.keys import Key, decoded, digest, groups
 from pronk.keyed.rows import checked_rows, checked_targets, split_keys
 from pronk.keyed.store import ModelStore, StoreError
 from pronk.parts.randomness import make_seed
+from pronk.streams.prepared import Prepared
 from pronk.streams.scaled import Scaled
 
 #: What a key gets where no learner is named: tens of points are plenty for what one key sees.
@@ -39,7 +40,7 @@ def small_learner(task: str = "regression", scaler: str = "minmax") -> Any:
 
 def learner_of(model: Any) -> Any:
     """The learner, without the scaler before it."""
-    return model.learner if isinstance(model, Scaled) else model
+    return model.learner if isinstance(model, Prepared) else model
 
 
 class Keyed:
@@ -47,7 +48,7 @@ class Keyed:
 
     Parameters
     ----------
-    learner : a pronk learner, or `Scaled` around one; optional
+    learner : a pronk learner, or `Prepared` around one; optional
         The settings of every key's learner; it is not learned with itself. By default a regressor
         (PKAWV) with at most 32 points. A learner that draws random numbers gets a seed of its own
         for each key, made of its ``random_state`` and the key.
@@ -150,14 +151,10 @@ class Keyed:
     def _fresh(self, text: str) -> Any:
         """The learner of a new key."""
         template, seed = self.learner, (self._seed ^ digest(text)) & (2**63 - 1)
-        if isinstance(template, Scaled):
-            params = template.get_params()
-            if "random_state" in params["params"]:
-                params["params"]["random_state"] = seed
-            return Scaled(**params)
         model = clone(template)
-        if hasattr(model, "random_state"):
-            model.random_state = seed
+        inner = learner_of(model)
+        if hasattr(inner, "random_state"):
+            inner.random_state = seed
         return model
 
     def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Self:
@@ -187,7 +184,7 @@ class Keyed:
             raise ValueError("give the keys either as a column, by=.., or as keys=.. in the call")
         if self.by is not None:
             X, keys = split_keys(X, self.by)
-        fills = isinstance(self.learner, Scaled) and self.learner.missing == "mean"
+        fills = isinstance(self.learner, Prepared) and self.learner.missing == "mean"
         rows = checked_rows(X, self._width(), fills)
         if len(keys) != len(rows):
             raise ValueError(f"keys has {len(keys)} rows but X has {len(rows)}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pronk.evaluate.comparison import Comparison
 from pronk.evaluate.summaries import Results, Summary
+from pronk.streams.reading import as_options
 
 
 def settings(results: Results) -> list[str]:
@@ -20,10 +21,10 @@ def settings(results: Results) -> list[str]:
         "task": comparison.task
         + (f", guessed from {comparison.reason}" if comparison.reason else ""),
         "columns": ", ".join(comparison.columns),
-        "left out": ", ".join(comparison.drop) or "nothing",
+        "left out": ", ".join(comparison.reading.drop) or "nothing",
         **_categories(comparison),
         "rows": f"{comparison.rows:,}"
-        + (" (a limit)" if comparison.limit else "")
+        + (" (a limit)" if comparison.reading.limit else "")
         + (f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""),
         "order": comparison.order,
         "scaling": _scaling(comparison),
@@ -55,11 +56,12 @@ def settings(results: Results) -> list[str]:
 def _categories(comparison: Comparison) -> dict[str, str]:
     """What became of columns that are no plain numbers."""
     told = {}
-    if comparison.categorical:
-        how = "by a hash" if comparison.encoding == "hash" else "as they come"
-        names = ", ".join(comparison.categorical)
-        told["categories"] = f"{names}; {comparison.slots} slots each, {how}"
-    if comparison.missing == "mean":
+    reading, preparing = comparison.reading, comparison.preparing
+    if reading.categorical:
+        how = "by a hash" if preparing.encoding == "hash" else "as they come"
+        names = ", ".join(reading.categorical)
+        told["categories"] = f"{names}; {preparing.slots} slots each, {how}"
+    if reading.missing == "mean":
         told["missing values"] = "the mean of the column so far"
     return told
 
@@ -83,24 +85,15 @@ def command(comparison: Comparison) -> str:
     for one in comparison.contenders:
         for name, value in one.params.items():
             said += ["--param", f"{one.label}:{name}={value}"]
-    if comparison.only:
-        said += ["--columns", ",".join(comparison.only)]
-    for name in comparison.drop:
-        said += ["--drop", name]
-    for name in comparison.categorical:
-        said += ["--categorical", name]
-    if comparison.categorical:
-        said += ["--encoding", comparison.encoding, "--slots", str(comparison.slots)]
-    if comparison.missing != "error":
-        said += ["--missing", comparison.missing]
-    if comparison.limit is not None:
-        said += ["--limit", str(comparison.limit)]
-    if comparison.delimiter is not None:
-        said += ["--delimiter", comparison.delimiter]
-    if not comparison.header:
-        said += ["--no-header"]
-    if comparison.query is not None:
-        said += ["--query", comparison.query]
+    chosen = comparison.reading.chosen()
+    preparing = comparison.preparing.chosen() if comparison.reading.categorical else {}
+    said += as_options(
+        {
+            name: value
+            for name, value in {**chosen, **preparing}.items()
+            if name not in ("file", "target", "task", "scale")
+        }
+    )
     if comparison.seed:
         said += ["--seed", str(comparison.seed)]
     return shlex.join(said)

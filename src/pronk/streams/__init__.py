@@ -3,12 +3,17 @@
 from pronk.streams.errors import StreamError
 from pronk.streams.files import FileStream
 from pronk.streams.generators import drifting
+from pronk.streams.prepared import Prepared
+from pronk.streams.reading import Preparing, Reading
 from pronk.streams.scaled import Scaled
 from pronk.streams.scaling import MinMax, Robust, Standard, make_scaler
 
 __all__ = [
     "FileStream",
     "MinMax",
+    "Prepared",
+    "Preparing",
+    "Reading",
     "Robust",
     "Scaled",
     "Standard",

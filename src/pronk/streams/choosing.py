@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
-import shlex
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from pronk.streams.errors import StreamError
-from pronk.streams.values import in_words, is_number, is_text, reads_as_number
+from pronk.parts.spelling import did_you_mean
+from pronk.streams.errors import StreamError, argument
+from pronk.streams.reading import AUTOMATIC, Reading
+from pronk.streams.values import in_words, is_number, is_text, is_time, reads_as_number
 
 #: A target of whole numbers with at most this many distinct values is taken for classes.
 FEW = 20
 #: Text with more distinct values than this is taken for a name, not for a class.
 MANY = 100
+
+
+class Columns(NamedTuple):
+    """The columns of X, which of them are categories, and those that go along."""
+
+    used: list[str]
+    categorical: list[str]
+    kept: list[str]
 
 
 class Chooser:
@@ -34,66 +43,80 @@ class Chooser:
         self._untyped = untyped
         self._target = target
 
-    def columns(
-        self,
-        columns: Sequence[str] | None,
-        drop: Sequence[str],
-        categorical: Sequence[str],
-        keep: Sequence[str] = (),
-    ) -> list[str]:
+    def columns(self, reading: Reading) -> Columns:
         """The columns to use, in order; every name that was asked for must be there."""
         names, target = self._schema.names, self._target
         twice = [name for i, name in enumerate(names) if name in names[:i]]
         if twice:
             hint = self._header_hint() or "; rename one"
             raise StreamError(f"{self._name} has two columns named {twice[0]!r}{hint}")
-        asked = [
-            ("target", [target] if target is not None else []),
-            ("columns", columns or ()),
-            ("drop", drop),
-            ("categorical", categorical),
-            ("keep", keep),
-        ]
-        for option, several in asked:
+        automatic = reading.categorical == (AUTOMATIC,) and AUTOMATIC not in names
+        asked = {
+            "target": [target] if target is not None else [],
+            "columns": self._split(reading.columns),
+            "drop": self._split(reading.drop),
+            "keep": self._split(reading.keep),
+            "categorical": [] if automatic else self._split(reading.categorical),
+        }
+        for option, several in asked.items():
             for name in several:
                 if name not in names:
+                    hint = self._name_hint(name)
                     raise StreamError(
-                        f"--{option}: {self._name} has no column {name!r}{self._name_hint(name)}"
+                        f"{argument(option)}: {self._name} has no column {name!r}{hint}"
                     )
                 if name == target and option != "target":
-                    raise StreamError(f"--{option}: {name!r} is the target")
-        chosen = list(dict.fromkeys(columns)) if columns is not None else names
-        left = {target, *drop}
-        return [name for name in chosen if name not in left]
+                    raise StreamError(f"{argument(option)}: {name!r} is the target")
+        chosen = asked["columns"] or names
+        left = {target, *asked["drop"]}
+        columns = [name for name in chosen if name not in left]
+        if automatic:
+            asked["categorical"] = [n for n in columns if is_text(self._schema.field(n).type)]
+        categorical = [name for name in columns if name in set(asked["categorical"])]
+        return Columns(columns, categorical, asked["keep"])
+
+    def _split(self, given: Sequence[str]) -> list[str]:
+        """Names, also several in one text with commas between, unless a name has the comma."""
+        known = set(self._schema.names)
+        parts = [[text] if text in known else text.split(",") for text in given]
+        return list(dict.fromkeys(name for some in parts for name in some))
 
     def _name_hint(self, name: str) -> str:
         names = self._schema.names
         if len(names) == 1 and self._untyped:
             for character, spelling in ((";", "';'"), ("\t", "tab"), ("|", "'|'")):
                 if character in names[0]:
-                    return f"; its columns seem to be separated by {spelling}: give --delimiter"
+                    give = argument("delimiter")
+                    return f"; its columns seem to be separated by {spelling}: give {give}"
         if not reads_as_number(name) and (hint := self._header_hint()):
             return hint
-        near = difflib.get_close_matches(name, names, n=1)
-        if near:
-            return f"; did you mean {near[0]!r}?"
         shown = ", ".join(names[:8]) + (", .." if len(names) > 8 else "")
-        return f"; it has {shown}"
+        return did_you_mean(name, names, otherwise=f"; it has {shown}")
 
     def _header_hint(self) -> str:
         if self._untyped and all(map(reads_as_number, self._schema.names)):
-            return "; its first line seems to be data: give --no-header"
+            return f"; its first line seems to be data: give {argument('header', 'False')}"
         return ""
 
-    def check_numeric(self, numbers: Sequence[str], start: pa.RecordBatch) -> None:
-        """Refuse columns that are no numbers, with an example from the first rows."""
-        bad = [name for name in numbers if not is_number(self._schema.field(name).type)]
+    def check_usable(
+        self, columns: Sequence[str], categorical: Sequence[str], start: pa.RecordBatch
+    ) -> None:
+        """Refuse columns that are neither numbers nor times nor named as categories."""
+        kinds = {name: self._schema.field(name).type for name in columns}
+        for name in categorical:
+            if pa.types.is_nested(kinds[name]):
+                raise StreamError(
+                    f"{argument('categorical')}: column {name!r} of {self._name} is "
+                    f"{in_words(kinds[name])}, which is no category"
+                )
+        plain = [name for name in columns if name not in set(categorical)]
+        bad = [name for name in plain if not (is_number(kinds[name]) or is_time(kinds[name]))]
         if not bad:
             return
         names = ", ".join(repr(name) for name in bad)
-        drops = " ".join(f"--drop {shlex.quote(name)}" for name in bad)
-        drops += ", or take it as categories with --categorical"
-        what = in_words(self._schema.field(bad[0]).type)
+        drops = " ".join(argument("drop", name) for name in bad)
+        drops += f", or take it as categories with {argument('categorical')}"
+        what = in_words(kinds[bad[0]])
         values = [v for v in start.column(bad[0]).to_pylist() if not reads_as_number(v)]
         such = f", such as {str(values[0])[:40]!r}" if values else ""
         if len(bad) == 1:
@@ -109,7 +132,7 @@ class Chooser:
         values = start.column(self._target)
         kind = self._schema.field(self._target).type
         text = is_text(kind)
-        column = f"--target: column {self._target!r} of {self._name}"
+        column = f"{argument('target')}: column {self._target!r} of {self._name}"
         if not (text or is_number(kind)):
             raise StreamError(
                 f"{column} is {in_words(kind)}; it must hold numbers, booleans or text"
@@ -118,7 +141,7 @@ class Chooser:
             value = next((v for v in values.to_pylist() if not reads_as_number(v)), "text")
             raise StreamError(
                 f"{column} is text, such as {str(value)[:40]!r}; regression needs numbers: use "
-                "--task classification"
+                f"{argument('task', 'classification')}"
             )
         if task != "auto":
             return task, "as given"
@@ -126,7 +149,7 @@ class Chooser:
         if text and distinct > MANY:
             raise StreamError(
                 f"{column} is text with {distinct} distinct values in {len(values)} rows, too many "
-                "for classes; if it is right, give --task classification"
+                f"for classes; if it is right, give {argument('task', 'classification')}"
             )
         if text or pa.types.is_boolean(kind):
             return "classification", in_words(kind)

@@ -1,9 +1,46 @@
-"""The one error of streams: the data is not as it should be, in one line for the user."""
+"""The one error of streams: the data is not as it should be, in one line for the user.
+
+A message may name an argument, as in ``missing='mean'``. Who calls from Python reads it like that;
+the command line words it as its option, ``--missing mean``.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+#: Around an argument's name and value in the text of an error; they stand in no data.
+_MARKS = "\x1c{}\x1d{}\x1e"
+_MARKED = re.compile("\x1c([^\x1d]*)\x1d([^\x1e]*)\x1e")
+
+
+def argument(name: str, value: str = "") -> str:
+    """An argument, perhaps with a value, for the text of a `StreamError`."""
+    return _MARKS.format(name, value)
+
+
+def option(name: str, value: object = "") -> str:
+    """An argument as the command line has it: ``--no-header`` for ``header=False``."""
+    if value in (False, "False"):
+        return f"--no-{name}"
+    words = f"--{name.replace('_', '-')}"
+    return words if value == "" else f"{words} {shlex.quote(str(value))}"
+
+
+def _as_python(name: str, value: str) -> str:
+    if not value:
+        return name
+    return f"{name}={value}" if value in ("True", "False") else f"{name}={value!r}"
 
 
 class StreamError(ValueError):
     """A file, a column or a row cannot be used; the message says which and what to do."""
 
     def __init__(self, message: str, column: str | None = None) -> None:
-        super().__init__(message)
+        self.text = message
         self.column = column
+        super().__init__(_MARKED.sub(lambda found: _as_python(found[1], found[2]), message))
+
+    def as_options(self) -> str:
+        """The message in the words of the command line."""
+        return _MARKED.sub(lambda found: option(found[1], found[2]), self.text)

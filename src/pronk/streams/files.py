@@ -6,15 +6,16 @@ so that a run which goes on at a block's start sees the same blocks as one that 
 
 Rows are counted from 0 at the first row of data, as everywhere in pronk.
 
-A category (text, or anything else named so) becomes a number that only stands for it: 52 bits of a
-hash of its text. `pronk.streams.Scaled` makes columns of it.
+X holds numbers only. A category (text, or anything else named so) becomes a number that only
+stands for it: 52 bits of a hash of its text; a date or time becomes seconds. `pronk.Prepared` makes
+columns of them.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -24,18 +25,26 @@ from numpy.typing import NDArray
 
 from pronk.estimators.faces.inputs import LARGEST
 from pronk.streams.choosing import Chooser
-from pronk.streams.errors import StreamError
+from pronk.streams.errors import StreamError, argument, option
+from pronk.streams.reading import Reading
 from pronk.streams.sources import open_source, reads_once
-from pronk.streams.values import Array, as_types, codes, is_missing, is_text, labels, numbers
+from pronk.streams.values import (
+    CATEGORY,
+    Array,
+    as_numbers,
+    as_types,
+    is_missing,
+    is_text,
+    kind_of,
+    labels,
+    numbers,
+)
 
 Block = tuple[Array, NDArray[Any]]
 
 #: Rows of a block, unless it would be larger than `_BLOCK_BYTES`.
 BLOCK_ROWS = 4096
 _BLOCK_BYTES = 1 << 25
-
-TASKS = ("auto", "regression", "classification")
-MISSING = ("error", "mean")
 
 
 class FileStream:
@@ -47,44 +56,25 @@ class FileStream:
     Parameters
     ----------
     path : file name
-        CSV (``.csv``, ``.tsv``), NDJSON (``.ndjson``, ``.jsonl``) or LIBSVM text (``.libsvm``,
-        ``.svm``), also compressed (``.gz``, ``.bz2``, ``.zst``, ``.lz4``); ``.parquet``; Arrow
-        (``.arrow``, ``.feather``). "-" is standard input; it and named pipes bring CSV or NDJSON.
-        A directory, or a pattern with ``*``, is its files in the order of their names. With
-        ``query`` a database.
     target : str, optional
         The column to predict; "label" for LIBSVM. Without it all rows have no label.
-    columns : sequence of str, optional
-        The columns of X, in this order; all if not given.
-    drop : sequence of str
-        Columns to leave out. All others must be numbers or booleans.
-    keep : sequence of str
-        Columns that `blocks_with_kept` carries along as they are, whether or not they are in X.
-    categorical : sequence of str
-        Columns that hold categories; their numbers in X only stand for them.
-    missing : "error" or "mean"
-        What a missing value in X is: an error, or NaN for the model to fill in.
     unlabelled : bool, default False
         Let rows without a label come, with NaN (numbers) or None (labels) in y: the evaluation
         predicts them and learns nothing from them. Otherwise they are an error.
-    task : "auto", "regression" or "classification"
-        Whether y is numbers or labels. "auto" looks at the first block: text, booleans, whole
-        numbers with at most 20 distinct values and 0/1 or -1/1 are labels.
     rows : int, optional
         Rows of a block; 4096, fewer if the rows are very wide.
-    limit : int, optional
-        Stop after so many rows.
-    delimiter : str, optional
-        Of a CSV file; a comma, or a tab for ``.tsv``.
-    header : bool, default True
-        Whether the first line of a CSV file has the columns' names; else they are x0, x1, ..
-    query : str, optional
-        SQL; ``path`` is then a DuckDB file, ":memory:" or "adbc:DRIVER:URI".
+    **choices
+        Which columns are read, and as what: `columns`, `drop`, `categorical`, `missing`, `task`,
+        `limit`, `delimiter`, `header`, `query` and the other fields of `pronk.streams.Reading`.
 
     Attributes
     ----------
+    reading : Reading
+        All choices.
     columns : list of str
         The names of X's columns.
+    kinds : list of str
+        What each column of X holds: "number", "category", "time", "date" or "clock".
     target : str or None
     task : str
         "regression" or "classification".
@@ -97,45 +87,32 @@ class FileStream:
         path: str | Path,
         target: str | None = None,
         *,
-        columns: Sequence[str] | None = None,
-        drop: Sequence[str] = (),
-        keep: Sequence[str] = (),
-        categorical: Sequence[str] = (),
-        missing: str = "error",
         unlabelled: bool = False,
-        task: str = "auto",
         rows: int | None = None,
-        limit: int | None = None,
-        delimiter: str | None = None,
-        header: bool = True,
-        query: str | None = None,
+        **choices: Any,
     ) -> None:
-        if task not in TASKS:
-            raise StreamError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
-        if missing not in MISSING:
-            raise StreamError(f"missing must be one of {', '.join(MISSING)}; got {missing!r}")
+        self.reading = reading = Reading(str(path), target, **choices)
         self.path = Path(path)
-        self._path = str(path)
-        self._name = "standard input" if str(path) == "-" else str(path)
-        self.limit = limit
-        self.missing = missing
+        self._name = reading.name
+        self.limit = reading.limit
+        self.missing = reading.missing
         self.unlabelled = unlabelled or target is None
-        self._source = open_source(path, delimiter, query, header)
-        if columns is not None:
-            self._source.widen(columns)
+        self._source = open_source(reading)
+        self._source.widen([name for text in reading.columns for name in text.split(",")])
         with self._reading():
             self._schema = self._source.schema()
         self.target = target if target is not None else self._source.label
         chooser = Chooser(self._name, self._schema, self._source.untyped, self.target)
-        self.columns = chooser.columns(columns, drop, categorical, keep)
-        self.keep = list(dict.fromkeys(keep))
-        self.categorical = [name for name in self.columns if name in set(categorical)]
+        self.columns, self.categorical, self.keep = chooser.columns(reading)
         if not self.columns:
             raise StreamError(f"{self._name} has no column left beside the target {target!r}")
         self._head = self._start()
-        plain = [name for name in self.columns if name not in self.categorical]
-        chooser.check_numeric(plain, self._head)
-        self.task, self.reason = chooser.task(task, self._head)
+        chooser.check_usable(self.columns, self.categorical, self._head)
+        self.kinds = [
+            CATEGORY if name in self.categorical else kind_of(self._schema.field(name).type)
+            for name in self.columns
+        ]
+        self.task, self.reason = chooser.task(reading.task, self._head)
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
     def _start(self) -> pa.RecordBatch:
@@ -164,7 +141,10 @@ class FileStream:
         return self.blocks()
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
-        """The blocks after the first ``skip`` rows, which are a whole number of blocks."""
+        """The blocks after the first ``skip`` rows.
+
+        They end where they would without ``skip``; a first one that began before is shorter.
+        """
         for X, y, _ in self.blocks_with_kept(skip):
             yield X, y
 
@@ -192,7 +172,7 @@ class FileStream:
 
         None where the input can be read once only, or the targets are no labels.
         """
-        if self.target is None or self.task != "classification" or reads_once(self._path):
+        if self.target is None or self.task != "classification" or reads_once(self.reading.file):
             return None
         found: set[Any] = set()
         left = float("inf") if self.limit is None else self.limit
@@ -210,6 +190,18 @@ class FileStream:
         """The Arrow types of the columns that are kept."""
         return {name: self._read_as(name) for name in self.keep}
 
+    def decides(self) -> dict[str, Any]:
+        """What decides the rows, by the name of its option: the key of a checkpoint."""
+        chosen = {**asdict(self.reading), "target": self.target, "task": self.task}
+        for name in ("file", "columns", "drop"):
+            del chosen[name]
+        chosen |= {"keep": self.keep, "categorical": self.categorical}
+        header = None if chosen.pop("header") else True
+        said = {option(name): value for name, value in chosen.items()}
+        return {
+            **said, "--no-header": header, "the columns": self.columns, "blocks of": self.rows
+        }  # fmt: skip
+
     @property
     def target_type(self) -> pa.DataType:
         """The Arrow type of a file that holds targets or predictions."""
@@ -226,7 +218,8 @@ class FileStream:
     def _batches(self, skip: int) -> Iterator[pa.RecordBatch]:
         """The needed columns in pieces of ``rows`` rows counted from the start, up to the limit."""
         held: list[pa.RecordBatch] = []
-        rows, left = 0, max(0, self.limit - skip) if self.limit is not None else float("inf")
+        rows = skip % self.rows
+        left = max(0, self.limit - skip) if self.limit is not None else float("inf")
         types = self._types()
         with self._reading():
             for batch in self._source.batches(types, skip):
@@ -248,20 +241,23 @@ class FileStream:
     def _read_as(self, name: str) -> pa.DataType:
         """The type to parse a column as: a CSV column that starts with 1, 2 may go on with 2.5."""
         kind = self._schema.field(name).type
-        if name in self.categorical and self._source.untyped:
+        if self._source.untyped and name in self.categorical:
+            return pa.string()
+        if self._source.untyped and name in self.categorical:
             return pa.string()
         if name in self.keep and name not in self.columns and name != self.target:
             # Of a CSV file as it stands there: an id of 007 is not 7.
             return pa.string() if self._source.untyped or pa.types.is_null(kind) else kind
+        if self._source.untyped and pa.types.is_temporal(kind) and not pa.types.is_time(kind):
+            return pa.timestamp("us", getattr(kind, "tz", None))
         label = name == self.target and self.task == "classification"
         whole = pa.types.is_integer(kind) and not label
         return pa.float64() if whole or pa.types.is_null(kind) else kind
 
     def _features(self, batch: pa.RecordBatch) -> Array:
         X = np.empty((batch.num_rows, len(self.columns)))
-        for j, name in enumerate(self.columns):
-            values = batch.column(name)
-            X[:, j] = codes(values) if name in self.categorical else numbers(values)
+        for j, (name, kind) in enumerate(zip(self.columns, self.kinds, strict=True)):
+            X[:, j] = as_numbers(batch.column(name), kind)
         return X
 
     def _targets(self, batch: pa.RecordBatch) -> NDArray[Any]:
@@ -294,14 +290,16 @@ class FileStream:
         if not problems:
             return len(y), ""
         row, what = min(problems)
-        advice = "; --missing mean fills it in" if what.endswith("NaN") else ""
+        fills = what.endswith("NaN")
+        advice = f"; {argument('missing', 'mean')} fills it in" if fills else ""
         return row, f"{self._name}: {what} at row {read + row} (counting from 0){advice}"
 
     def _fractions(self, y: NDArray[Any]) -> list[tuple[int, str]]:
         """The first label that is a number with a fraction."""
         for row, value in enumerate(y.tolist()):
             if isinstance(value, float) and value == value and value != round(value):
-                what = f"is {value:g}, which is no label: use --task regression"
+                use = argument("task", "regression")
+                what = f"is {value:g}, which is no label: use {use}"
                 return [(row, f"the target {self.target!r} {what}")]
         return []
 
@@ -313,10 +311,10 @@ class FileStream:
         except StreamError as error:
             if error.column is None:
                 raise
-            advice = f"leave the column out with --drop {shlex.quote(error.column)}"
+            advice = f"leave the column out with {argument('drop', error.column)}"
             if error.column == self.target:
-                advice = "give --task"
-            raise StreamError(f"{error}; correct it, or {advice}") from None
+                advice = f"give {argument('task')}"
+            raise StreamError(f"{error.text}; correct it, or {advice}") from None
         except (pa.ArrowException, OSError) as error:
             text = str(error).strip().splitlines()[0]
             raise StreamError(f"{self._name} cannot be read: {text}") from None

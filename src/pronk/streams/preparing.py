@@ -1,9 +1,13 @@
-"""Missing values and categories, before scaling: what makes rows of a table rows of numbers.
+"""Missing values, categories and times, before scaling: what rows of a table are to a learner.
 
     missing      a NaN becomes the mean of its column so far, 0 before the first value
     categories   a category becomes one of a fixed number of slots; its slot is 1/sqrt(2) and the
                  others are 0, so that two different categories are at distance 1, as the two ends
                  of a column under min-max scaling. A missing category has no slot: all are 0.
+    times        a point in time becomes the hour of the day, the day of the week and the day of the
+                 year, each as a point on a circle of diameter 1, so that midnight is near midnight;
+                 and the days since the first row, a number like others. A date has no hour, and a
+                 clock time nothing else. A missing time is at the centres of the circles.
 
 "hash" takes the slot from the category's number (see `pronk.streams.values`); different categories
 may share a slot, and nothing needs to be kept. "onehot" gives slots in the order in which
@@ -23,11 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.streams.scaling import Scaler
+from pronk.streams.values import CATEGORY, CLOCK, DATE, NUMBER
 
 Array = NDArray[np.float64]
 
 ENCODINGS = ("hash", "onehot")
 _HEIGHT = np.sqrt(0.5)
+_DAY = 86400.0
 
 
 class Means:
@@ -101,66 +107,139 @@ class Categories:
         return filled
 
 
+class Times:
+    """Columns of seconds since 1970, or since midnight, as circles and days since the first.
+
+    >>> import numpy as np
+    >>> from pronk.streams.preparing import Times
+    >>> noon = 86400.0 * np.array([[0.5], [1.5]])
+    >>> days, circles = Times(["time"]).learn_transform(noon)
+    >>> print(days[:, 0], circles[0, :2].round(3))
+    [0. 1.] [ 0.  -0.5]
+    """
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self.kinds = list(kinds)
+        self.dated = [j for j, kind in enumerate(self.kinds) if kind != CLOCK]
+        self.first: Array | None = None  # the first time of each column; NaN until there is one
+
+    def learn_transform(self, X: Array) -> tuple[Array, Array]:
+        """Days since the first row, and circles; the first times are kept."""
+        first = np.full(X.shape[1], np.nan) if self.first is None else self.first
+        for j in np.flatnonzero(np.isnan(first)):
+            known = X[~np.isnan(X[:, j]), j]
+            if len(known):
+                first = first.copy()  # a copy of this object keeps the old one
+                first[j] = known[0]
+        self.first = first
+        return self.transform(X)
+
+    def transform(self, X: Array) -> tuple[Array, Array]:
+        """The rows as if each came next; changes nothing."""
+        first = np.full(X.shape[1], np.nan) if self.first is None else self.first
+        since = (X - np.where(np.isnan(first), X, first)) / _DAY
+        circles = [_circle(turns) for j in range(X.shape[1]) for turns in self._turns(X[:, j], j)]
+        return since[:, self.dated], np.hstack(circles)
+
+    def _turns(self, seconds: Array, column: int) -> list[Array]:
+        """How far each clock hand is, in turns."""
+        days = seconds / _DAY
+        if self.kinds[column] == CLOCK:
+            return [days]
+        known = np.where(np.isnan(days), 0.0, days)
+        whole = np.floor(known).astype(np.int64).astype("datetime64[D]")
+        in_year = (whole - whole.astype("datetime64[Y]")).astype(np.float64) + known % 1.0
+        year = np.where(np.isnan(days), np.nan, in_year / 365.2425)
+        calendar = [(days + 3.0) / 7.0, year]  # 1970 began on a Thursday
+        return calendar if self.kinds[column] == DATE else [days, *calendar]
+
+    def names(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Names of the days and of the circles."""
+        days = [f"{names[j]}#days" for j in self.dated]
+        hands = {CLOCK: ["day"], DATE: ["week", "year"]}
+        circles = [
+            f"{name}#{hand}-{part}"
+            for name, kind in zip(names, self.kinds, strict=True)
+            for hand in hands.get(kind, ["day", "week", "year"])
+            for part in ("sin", "cos")
+        ]
+        return days, circles
+
+
+def _circle(turns: Array) -> Array:
+    angle = 2.0 * np.pi * (turns - np.floor(turns))
+    return np.nan_to_num(0.5 * np.column_stack([np.sin(angle), np.cos(angle)]))
+
+
 class Preparation:
-    """Fill in, scale, and append the slots of the categories; in place of a scaler.
+    """Fill in, scale, and append slots of categories and circles of times.
+
+    The learner's columns are the numbers, in their order, the days of times, the slots of each
+    category, the circles.
 
     Parameters
     ----------
     scaler : Scaler
         Of the columns that are numbers.
+    kinds : of the columns; see `pronk.streams.values`
     missing : "error" or "mean"
-    categorical : column numbers
     slots, encoding : for each categorical column
     """
 
     def __init__(
         self,
         scaler: Scaler,
+        kinds: Sequence[str],
         missing: str = "error",
-        categorical: Sequence[int] = (),
         slots: int = 32,
         encoding: str = "hash",
     ) -> None:
         self.scaler = scaler
+        self.kinds = list(kinds)
         self.means = Means() if missing == "mean" else None
-        self.categorical = list(categorical)
+        self.numbers = [j for j, kind in enumerate(self.kinds) if kind == NUMBER]
+        self.categorical = [j for j, kind in enumerate(self.kinds) if kind == CATEGORY]
+        self.timed = [j for j, kind in enumerate(self.kinds) if kind not in (NUMBER, CATEGORY)]
         self.encoders = [Categories(slots, encoding) for _ in self.categorical]
-        self.name = scaler.name
+        self.times = Times([self.kinds[j] for j in self.timed]) if self.timed else None
 
     def learn_transform(self, X: Array) -> Array:
         """The rows of the learner; learns on the way."""
-        numbers = self._numbers(X)
-        if self.means is not None and numbers.shape[1]:
-            numbers = self.means.learn_transform(numbers)
-        if numbers.shape[1]:
-            numbers = self.scaler.learn_transform(numbers)
-        codes = X[:, self.categorical]
-        encoded = [e.learn_transform(codes[:, j]) for j, e in enumerate(self.encoders)]
-        return np.ascontiguousarray(np.hstack([numbers, *encoded]))
+        return self._prepare(X, "learn_transform")
 
     def transform(self, X: Array) -> Array:
         """The rows of the learner as if each came next; changes nothing."""
-        numbers = self._numbers(X)
-        if self.means is not None and numbers.shape[1]:
-            numbers = self.means.transform(numbers)
-        if numbers.shape[1]:
-            numbers = self.scaler.transform(numbers)
-        codes = X[:, self.categorical]
-        encoded = [e.transform(codes[:, j]) for j, e in enumerate(self.encoders)]
-        return np.ascontiguousarray(np.hstack([numbers, *encoded]))
+        return self._prepare(X, "transform")
 
-    def _numbers(self, X: Array) -> Array:
-        return np.delete(X, self.categorical, axis=1) if self.categorical else X
+    def _prepare(self, X: Array, verb: str) -> Array:
+        plain = len(self.numbers) == X.shape[1]
+        numbers, circles = X if plain else X[:, self.numbers], []
+        if self.times is not None:
+            days, hands = getattr(self.times, verb)(X[:, self.timed])
+            numbers, circles = np.hstack([numbers, days]), [hands]
+        if numbers.shape[1]:
+            if self.means is not None:
+                numbers = getattr(self.means, verb)(numbers)
+            numbers = getattr(self.scaler, verb)(numbers)
+        if plain:
+            return np.ascontiguousarray(numbers)
+        slots = [
+            getattr(encoder, verb)(X[:, j])
+            for j, encoder in zip(self.categorical, self.encoders, strict=True)
+        ]
+        return np.ascontiguousarray(np.hstack([numbers, *slots, *circles]))
 
     def names(self, names: Sequence[str]) -> list[str]:
         """Names of the learner's columns, from those of the rows."""
-        numbers = [name for i, name in enumerate(names) if i not in self.categorical]
+        days, circles = (
+            ([], []) if self.times is None else self.times.names([names[j] for j in self.timed])
+        )
         slots = [
-            f"{names[i]}#{slot}"
-            for i, encoder in zip(self.categorical, self.encoders, strict=True)
+            f"{names[j]}#{slot}"
+            for j, encoder in zip(self.categorical, self.encoders, strict=True)
             for slot in range(encoder.slots)
         ]
-        return numbers + slots
+        return [names[j] for j in self.numbers] + days + slots + circles
 
     def __copy__(self) -> Self:
         """Parts replace their arrays and never write into them, so a copy of each is enough."""
@@ -168,6 +247,7 @@ class Preparation:
         twin.__dict__.update(self.__dict__)
         twin.scaler, twin.means = copy.copy(self.scaler), copy.copy(self.means)
         twin.encoders = [copy.copy(encoder) for encoder in self.encoders]
+        twin.times = copy.copy(self.times)
         return twin
 
     def to_state(self) -> dict[str, Any]:
@@ -175,6 +255,7 @@ class Preparation:
             "scaler": self.scaler.to_state(),
             "means": None if self.means is None else self.means.sums,
             "categories": [np.array(list(encoder.known)) for encoder in self.encoders],
+            "first_times": None if self.times is None else self.times.first,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -183,3 +264,5 @@ class Preparation:
             self.means.sums = state["means"]
         for encoder, known in zip(self.encoders, state["categories"], strict=True):
             encoder.known = {value: i for i, value in enumerate(known.tolist())}
+        if self.times is not None:
+            self.times.first = state["first_times"]

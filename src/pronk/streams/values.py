@@ -1,4 +1,9 @@
-"""Arrow's types in words, and Arrow's values as NumPy's."""
+"""Arrow's types in words, and Arrow's values as NumPy's numbers.
+
+What a column holds is its kind: a number, a category, a point in time, a date (a point in time
+without an hour), or a clock time (of any day). A category becomes a number that stands for its
+text, a time becomes seconds: since 1970 by the clock on the wall, or since midnight.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,52 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as compute
 from numpy.typing import NDArray
 
 from pronk.streams.errors import StreamError
 
 Array = NDArray[np.float64]
+
+NUMBER, CATEGORY, TIME, DATE, CLOCK = "number", "category", "time", "date", "clock"
+KINDS = (NUMBER, CATEGORY, TIME, DATE, CLOCK)
+
+
+def kind_of(type_: pa.DataType) -> str:
+    """The kind of a column of a type, if nobody says otherwise: text is categories."""
+    if pa.types.is_timestamp(type_):
+        return TIME
+    if pa.types.is_date(type_):
+        return DATE
+    if pa.types.is_time(type_):
+        return CLOCK
+    return NUMBER if is_number(type_) or pa.types.is_duration(type_) else CATEGORY
+
+
+def as_numbers(values: pa.Array, kind: str) -> Array:
+    """A column of a kind as float64; what is missing is NaN."""
+    if kind == CATEGORY:
+        return codes(values)
+    if kind == NUMBER and not pa.types.is_temporal(values.type):
+        return numbers(values)
+    return seconds(values)
+
+
+def seconds(values: pa.Array) -> Array:
+    """Times as seconds since 1970 by the clock on the wall, clock times since midnight."""
+    kind = values.type
+    if pa.types.is_null(kind):
+        return numbers(values)
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        values = compute.local_timestamp(values)
+    if pa.types.is_date32(kind):
+        values, unit = values.cast(pa.int32()), 86400.0
+    elif pa.types.is_date64(kind):
+        values, unit = values.cast(pa.int64()), 1e-3
+    else:
+        unit = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[values.type.unit]
+        values = values.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+    return numbers(values) * unit
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -30,6 +76,11 @@ def is_text(kind: pa.DataType) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_time(kind: pa.DataType) -> bool:
+    """Whether values of a type are dates, times or durations."""
+    return bool(pa.types.is_temporal(kind)) and not pa.types.is_interval(kind)
 
 
 def in_words(kind: pa.DataType) -> str:

@@ -46,6 +46,7 @@ class _OnlineKernel(OnlineLearner):
 
     _signed: ClassVar[bool]
     _forgetting: ClassVar[bool] = True  # for comparisons: a subclass may do without
+    _scales_itself: ClassVar[bool] = True
     _model: OnlineKernel
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

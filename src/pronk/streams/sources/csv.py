@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from pronk.streams.errors import StreamError
+from pronk.streams.errors import StreamError, argument
 from pronk.streams.sources.base import without
 from pronk.streams.sources.text import Text, TextSource
 
@@ -27,17 +27,20 @@ class CSVSource(TextSource):
         super().__init__(file)
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
             raise StreamError(
-                f"--delimiter must be one ASCII character, not a quote; got {delimiter!r}"
+                f"{argument('delimiter')} must be one ASCII character, not a quote; "
+                f"got {delimiter!r}"
             )
         self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
         self._grammar = _Grammar(delimiter)
         self._header = header
         self._names: list[str] = []
         self._lines = 0  # of the file, before the piece at hand
+        self._first: pa.Table | None = None  # the first piece, as it was parsed to see its types
 
     def schema(self) -> pa.Schema:
         for piece in self._pieces():
-            return self._table(piece, None).schema
+            self._first = self._table(piece, None)
+            return self._first.schema
         return pa.schema([(name, pa.null()) for name in self._names])
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
@@ -45,8 +48,21 @@ class CSVSource(TextSource):
 
     def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         self._rows = 0
-        for piece in self._pieces(types):
-            yield from self._table(piece, types).to_batches()
+        for number, piece in enumerate(self._pieces(types)):
+            known = None if number else self._as_parsed(types)
+            if known is not None:
+                self._rows += len(known)
+            yield from (self._table(piece, types) if known is None else known).to_batches()
+
+    def _as_parsed(self, types: dict[str, pa.DataType]) -> pa.Table | None:
+        """The first piece from its first parsing, where no value would read differently."""
+        if self._first is None or not all(
+            (found := self._first.schema.field(name).type) == kind
+            or (kind == pa.float64() and (pa.types.is_integer(found) or pa.types.is_null(found)))
+            for name, kind in types.items()
+        ):
+            return None
+        return self._first.select(list(types)).cast(pa.schema(list(types.items())), safe=False)
 
     def _pieces(self, types: dict[str, pa.DataType] | None = None) -> Iterator[bytes]:
         """Some whole rows at a time; before them the names of the columns are found."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import glob
 import re
 from pathlib import Path
 
-from pronk.streams.errors import StreamError
+from pronk.parts.spelling import did_you_mean
+from pronk.streams.errors import StreamError, argument
+from pronk.streams.reading import Reading
 from pronk.streams.sources.base import Source
 from pronk.streams.sources.columnar import ArrowSource, ParquetSource
 from pronk.streams.sources.csv import CSVSource
@@ -15,7 +16,7 @@ from pronk.streams.sources.libsvm import LIBSVMSource
 from pronk.streams.sources.ndjson import NDJSONSource
 from pronk.streams.sources.several import FilesSource
 from pronk.streams.sources.sql import SQLSource
-from pronk.streams.sources.text import COMPRESSED, Pipe, TextFile
+from pronk.streams.sources.text import COMPRESSED, Pipe, Text, TextFile
 
 _CSV = (".csv", ".tsv", ".txt")
 _NDJSON = (".ndjson", ".jsonl")
@@ -25,39 +26,32 @@ _PARQUET = (".parquet", ".pq")
 _KNOWN = (*_CSV, *_NDJSON, *_LIBSVM, *_ARROW, *_PARQUET)
 
 
-def open_source(
-    path: str | Path,
-    delimiter: str | None = None,
-    query: str | None = None,
-    header: bool = True,
-) -> Source:
-    """The source for a file, a pipe ("-" is standard input), a directory, a pattern, a database.
-
-    ``delimiter`` and ``header`` are those of CSV files.
-    """
-    source = _open(path, delimiter, query, header)
-    if not header and not source.untyped:
-        raise StreamError(f"--no-header: {path} is no CSV file; its columns have names")
+def open_source(reading: Reading) -> Source:
+    """The source for a file, a pipe ("-" is standard input), a directory, a pattern, a database."""
+    source = _open(reading)
+    if not reading.header and not source.untyped:
+        raise StreamError(
+            f"{argument('header', 'False')}: {reading.file} is no CSV file; its columns have names"
+        )
     return source
 
 
-def _open(path: str | Path, delimiter: str | None, query: str | None, header: bool) -> Source:
-    if query is not None:
-        return SQLSource(str(path), query)
-    if str(path) == "-":
-        return _open_pipe(Pipe(), delimiter or ",", header)
-    path = Path(path)
+def _open(reading: Reading) -> Source:
+    if reading.query is not None:
+        return SQLSource(reading.file, reading.query)
+    if reading.file == "-":
+        return _open_pipe(Pipe(), reading)
+    path = Path(reading.file)
     if path.is_fifo():
         if path.name.lower().endswith((*_LIBSVM, *_ARROW, *_PARQUET, *COMPRESSED)):
             raise StreamError(f"{path} is a pipe, which can bring only plain CSV or NDJSON")
-        return _open_pipe(Pipe(path), _delimiter(path, delimiter), header)
+        return _open_pipe(Pipe(path), reading)
     if path.is_dir() or (not path.exists() and glob.has_magic(str(path))):
-        return FilesSource([_open_file(file, delimiter, header) for file in files_in_order(path)])
+        return FilesSource([_open_file(file, reading) for file in files_in_order(path)])
     if not path.exists():
-        near = difflib.get_close_matches(path.name, _siblings(path), n=1, cutoff=0.75)
-        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+        hint = did_you_mean(path.name, _siblings(path), cutoff=0.75)
         raise StreamError(f"file {str(path)!r} does not exist{hint}")
-    return _open_file(path, delimiter, header)
+    return _open_file(path, reading)
 
 
 def reads_once(path: str | Path) -> bool:
@@ -99,21 +93,22 @@ def _ending(path: Path) -> str:
     return name
 
 
-def _delimiter(path: Path, given: str | None) -> str:
-    return given or ("\t" if _ending(path).endswith(".tsv") else ",")
+def _csv(file: Text, name: str, reading: Reading) -> Source:
+    delimiter = reading.delimiter or ("\t" if name.endswith(".tsv") else ",")
+    return CSVSource(file, delimiter, reading.header)
 
 
-def _open_pipe(pipe: Pipe, delimiter: str, header: bool) -> Source:
+def _open_pipe(pipe: Pipe, reading: Reading) -> Source:
     """CSV or NDJSON, by the first character."""
     if pipe.first_byte() == b"{":
         return NDJSONSource(pipe)
-    return CSVSource(pipe, delimiter, header)
+    return _csv(pipe, reading.file.lower(), reading)
 
 
-def _open_file(path: Path, delimiter: str | None, header: bool) -> Source:
+def _open_file(path: Path, reading: Reading) -> Source:
     name = _ending(path)
     if name.endswith(_CSV):
-        return CSVSource(TextFile(path), _delimiter(path, delimiter), header)
+        return _csv(TextFile(path), name, reading)
     if name.endswith(_NDJSON):
         return NDJSONSource(TextFile(path))
     if name.endswith(_LIBSVM):

@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pronk.streams.errors import StreamError
+from pronk.streams.errors import StreamError, argument
 from pronk.streams.sources.base import BATCH_ROWS, Dense, without
 
-_NO_ROWS = "--query: the statement gives no rows"
+_NO_ROWS = f"{argument('query')}: the statement gives no rows"
 
 
 class SQLSource(Dense):
@@ -62,7 +62,7 @@ class SQLSource(Dense):
             if module not in ("duckdb", "_duckdb", "adbc_driver_manager"):
                 raise
             text = str(error).strip().splitlines()[0]
-            raise StreamError(f"--query: {text}") from None
+            raise StreamError(f"{argument('query')}: {text}") from None
 
     def _duckdb(self) -> Any:
         duckdb = _optional("duckdb")
@@ -94,5 +94,5 @@ def _optional(name: str, brought_by: str = "'pronk[sql]'") -> Any:
     except ImportError:
         package = name.partition(".")[0]
         raise StreamError(
-            f"--query needs the package {package}: pip install {brought_by}"
+            f"{argument('query')} needs the package {package}: pip install {brought_by}"
         ) from None

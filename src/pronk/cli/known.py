@@ -1,0 +1,78 @@
+"""The rows of a file for a model that is there already: its columns, found by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pronk.cli.errors import CommandError
+from pronk.evaluate.adapters import predicts_labels
+from pronk.streams import FileStream, Prepared, Reading, StreamError
+from pronk.streams.errors import argument
+from pronk.streams.values import CATEGORY, DATE, NUMBER, TIME
+
+_GAP = f"{argument('missing', 'mean')} fills it in"
+
+
+def task_of(model: Any) -> str:
+    """Regression or classification."""
+    return "classification" if predicts_labels(model, np.zeros(0)) else "regression"
+
+
+def open_for(model: Any, path: Path, reading: Reading) -> FileStream:
+    """The rows with the columns of a model, read as the model expects them.
+
+    The model's names choose the columns; ``columns`` of the reading stand in their places.
+    """
+    names, kinds = _columns(model)
+    fills = getattr(model, "missing", "error")
+    if reading.missing == "mean" and fills != "mean":
+        raise CommandError(
+            f"--missing: {str(path)!r} has learned without missing values and has no means to put "
+            "there; let it learn with --missing mean"
+        )
+    given = [name for text in reading.columns for name in text.split(",")] or names or []
+    if len(given) not in (0, len(kinds)):
+        raise CommandError(
+            f"--columns names {len(given)} columns; the model has {len(kinds)}, in its order"
+        )
+    categories = [name for name, kind in zip(given, kinds, strict=False) if kind == CATEGORY]
+    chosen = replace(
+        reading,
+        columns=tuple(given),
+        drop=() if given else reading.drop,
+        categorical=tuple(categories) if given else reading.categorical,
+        missing=fills,
+        task=task_of(model),
+    )
+    stream = chosen.open()
+    if len(stream.columns) != len(kinds):
+        raise CommandError(
+            f"{reading.file!r} has {len(stream.columns)} columns; the model has {len(kinds)}, and "
+            "no names to choose them by"
+        )
+    for name, kind, known in zip(stream.columns, stream.kinds, kinds, strict=True):
+        if kind != known and {kind, known} != {DATE, TIME}:
+            raise CommandError(
+                f"{reading.file!r}: column {name!r} is a {kind}, but the model has learned it as "
+                f"a {known}"
+            )
+    return stream
+
+
+def _columns(model: Any) -> tuple[list[str] | None, list[str]]:
+    """Names, if there are any, and kinds of a model's columns."""
+    names = getattr(model, "feature_names_in_", None)
+    found = None if names is None else [str(name) for name in names]
+    if isinstance(model, Prepared):
+        return found, list(model.kinds_)
+    return found, [NUMBER] * int(model.n_features_in_)
+
+
+def worded(error: StreamError, path: Path) -> StreamError:
+    """A gap cannot be filled by a model that has not learned how."""
+    what = f"{str(path)!r} has learned without missing values, so it cannot fill it in"
+    return StreamError(error.text.replace(_GAP, what))

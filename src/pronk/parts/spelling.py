@@ -1,0 +1,18 @@
+"""Did you mean ..? The one home of the hint after a name that nobody knows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(
+    name: object, known: Iterable[str], otherwise: str = "", cutoff: float = 0.6
+) -> str:
+    """A hint to append: the known name that is nearest, or what to say if none is near.
+
+    >>> did_you_mean("logstic", ["hinge", "logistic"])
+    "; did you mean 'logistic'?"
+    """
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]!r}?" if near else otherwise

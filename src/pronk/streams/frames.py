@@ -1,0 +1,198 @@
+"""Frames, tables and arrays as rows of numbers: what each column is, and its values.
+
+A `Layout` says what the columns of a model are: their names, if they have any, and their kinds
+(see `pronk.streams.values`). It is decided by the first rows. Later rows are found by their names,
+in any order; columns that the model does not know are left alone.
+
+In an array of numbers a category is its number, a time its seconds: that is how files come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from pronk.parts.spelling import did_you_mean
+from pronk.streams.values import CATEGORY, KINDS, NUMBER, as_numbers, in_words, is_text, kind_of
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names and kinds of a model's columns."""
+
+    names: tuple[str, ...] | None
+    kinds: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        unknown = set(self.kinds) - set(KINDS)
+        if unknown:
+            raise ValueError(f"kinds must be among {', '.join(KINDS)}; got {unknown.pop()!r}")
+        if self.names is not None and len(self.names) != len(self.kinds):
+            raise ValueError(f"{len(self.names)} names for {len(self.kinds)} columns")
+
+    def rows(self, X: Any) -> Array:
+        """X as float64 rows with these columns; what is missing is NaN."""
+        table = as_table(X)
+        if table is None:
+            rows = as_array(X)
+            if rows.shape[1] != len(self.kinds):
+                raise ValueError(
+                    f"X has {rows.shape[1]} features, but this model is expecting "
+                    f"{len(self.kinds)} features as input"
+                )
+            return rows
+        columns = self._columns(table, has_names(X))
+        rows = np.empty((table.num_rows, len(self.kinds)))
+        for j, (column, kind) in enumerate(zip(columns, self.kinds, strict=True)):
+            rows[:, j] = _values(column, kind, self.names[j] if self.names else j)
+        return rows
+
+    def _columns(self, table: pa.Table, named: bool) -> list[Any]:
+        if self.names is None or not named:
+            if table.num_columns != len(self.kinds):
+                raise ValueError(
+                    f"X has {table.num_columns} features, but this model is expecting "
+                    f"{len(self.kinds)} features as input"
+                )
+            return list(table.columns)
+        found = table.column_names
+        for name in self.names:
+            if found.count(name) != 1:
+                what = f"two columns {name!r}" if name in found else f"no column {name!r}"
+                others = [other for other in found if other not in self.names]
+                raise ValueError(f"X has {what}{did_you_mean(name, others)}")
+        return [table.column(name) for name in self.names]
+
+
+def layout_of(X: Any, categorical: str | Sequence[str | int] = "auto") -> Layout:
+    """What the columns of the first rows are; "auto" takes text for categories."""
+    table = as_table(X)
+    if table is None:
+        kinds = [NUMBER] * as_array(X).shape[1]
+        names = None
+    else:
+        names = tuple(table.column_names) if has_names(X) else None
+        kinds = [kind_of(field.type) for field in table.schema]
+    automatic = isinstance(categorical, str) and categorical == "auto"
+    chosen = () if automatic else _several(categorical)
+    places = {_place(one, names, len(kinds)) for one in chosen}
+    for j, field in enumerate(table.schema if table is not None else ()):
+        _check_kind(field, automatic or j in places)
+    for place in places:
+        kinds[place] = CATEGORY
+    return Layout(names, tuple(kinds))
+
+
+def _several(categorical: Any) -> Sequence[str | int]:
+    return [categorical] if isinstance(categorical, str | int) else list(categorical)
+
+
+def _place(column: str | int, names: Sequence[str] | None, width: int) -> int:
+    if isinstance(column, str):
+        if names is None or column not in names:
+            hint = did_you_mean(column, names or ())
+            raise ValueError(f"categorical: X has no column {column!r}{hint}")
+        return list(names).index(column)
+    if not 0 <= column < width:
+        raise ValueError(f"categorical column {column}: X has {width} columns")
+    return int(column)
+
+
+def _check_kind(field: Any, named: bool) -> None:
+    """Refuse columns that are no values, and text that is not among the named categories."""
+    if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+        raise ValueError(f"X column {field.name!r} is {in_words(field.type)}; drop or flatten it")
+    if not named and kind_of(field.type) == CATEGORY:
+        raise ValueError(
+            f"X column {field.name!r} is {in_words(field.type)}; name it in categorical, or drop it"
+        )
+
+
+def as_table(X: Any) -> pa.Table | None:
+    """A frame or table, or an array that holds more than numbers, as Arrow has it; else None."""
+    if isinstance(X, pa.Table):
+        return X
+    if isinstance(X, pa.RecordBatch):
+        return pa.Table.from_batches([X])
+    if hasattr(X, "iloc"):  # pandas
+        if not has_names(X):
+            X = X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1)
+        try:
+            return pa.Table.from_pandas(X, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise ValueError(f"X has a column of mixed values: {_first_line(error)}") from None
+    if hasattr(X, "to_arrow"):  # polars
+        return X.to_arrow()
+    if hasattr(X, "__arrow_c_stream__"):
+        return pa.table(X)
+    values = None if hasattr(X, "toarray") else np.asarray(X)
+    if values is None or values.ndim != 2 or values.dtype.kind in "biuf":
+        return None
+    columns = [_column(values[:, j]) for j in range(values.shape[1])]
+    return pa.table(columns, names=[f"x{i}" for i in range(len(columns))])
+
+
+def _column(values: NDArray[Any]) -> pa.Array:
+    """A column of an array of objects or text; numbers and text mixed are text."""
+    if values.dtype.kind == "M":
+        return pa.array(values)
+    plain = [None if value is None or value != value else value for value in values.tolist()]
+    try:
+        return pa.array(plain)
+    except pa.ArrowException:
+        return pa.array([None if value is None else str(value) for value in plain])
+
+
+def as_array(X: Any) -> Array:
+    """Rows of numbers."""
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous:
+        if not len(X):
+            raise ValueError("X must have rows, got 0 sample(s)")
+        return X
+    if hasattr(X, "toarray"):
+        X = X.toarray()
+    rows: Array = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
+    return rows
+
+
+def has_names(X: Any) -> bool:
+    """Whether X has columns with names, all of them text."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    return bool(names) and all(isinstance(name, str) for name in names)
+
+
+def _values(column: Any, kind: str, name: Any) -> Array:
+    """A column as numbers; a value that is of another kind is named."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    try:
+        if kind not in (NUMBER, CATEGORY) and is_text(column.type):
+            column = column.cast(pa.timestamp("us"))
+        return as_numbers(column, kind)
+    except (pa.ArrowException, KeyError, AttributeError):
+        row, value = _odd_one(column)
+        raise ValueError(
+            f"X column {name!r} has {value!r} at row {row} (counting from 0), which is no {kind} "
+            "like the rows before"
+        ) from None
+
+
+def _odd_one(column: Any) -> tuple[int, Any]:
+    for row, value in enumerate(column.to_pylist()):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            if value is not None:
+                return row, value
+    return 0, column[0].as_py()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error.args[-1] if error.args else error).strip().splitlines()[0]

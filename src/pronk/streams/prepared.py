@@ -1,0 +1,322 @@
+"""A learner behind the preparation of its columns, as one estimator: one call, one file."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from pronk.estimators import storage
+from pronk.estimators.faces.inputs import check_finite
+from pronk.streams.files import FileStream
+from pronk.streams.frames import Layout, has_names, layout_of
+from pronk.streams.preparing import Preparation
+from pronk.streams.reading import MISSING, Preparing
+from pronk.streams.scaling import make_scaler
+
+Array = NDArray[np.float64]
+
+
+def _has(name: str) -> Callable[[Any], bool]:
+    return lambda self: hasattr(self.__dict__.get("learner_", self.learner), name)
+
+
+def _passed(name: str, words: str) -> Any:
+    """A method of the learner on prepared rows, if the learner has it; it changes nothing."""
+
+    def method(self: Prepared, X: Any, *more: Any, **options: Any) -> Any:
+        check_is_fitted(self)
+        return getattr(self.learner_, name)(self._transformed(X), *more, **options)
+
+    method.__name__, method.__doc__ = name, words
+    return available_if(_has(name))(method)
+
+
+class Prepared(BaseEstimator):
+    """A learner that takes tables as they come: text, categories, dates, times, gaps, any scale.
+
+    The first rows decide what the columns are; later rows are found by name. Every column is
+    prepared as the stream goes, by the rows so far and never by its future, and cutting the stream
+    into calls differently changes nothing. X may be a pandas or polars frame, an Arrow table, a
+    NumPy array. It is what `pronk run` uses: a model that ``--save`` wrote takes the same frame.
+
+    Whatever the learner can, this can: probabilities, intervals, ``score``, ``GridSearchCV``
+    (parameters of the learner are ``learner__alpha``), ``clone``, ``save``, river by
+    `pronk.compat.river.wrap`.
+
+    Parameters
+    ----------
+    learner : a pronk learner
+        A copy of it learns, ``learner_``.
+    scale : "auto", "minmax", "standard", "robust" or "none"
+        How numbers are scaled; "auto" is minmax, and none for a learner that scales itself.
+    missing : "error" or "mean"
+        What a missing number is: an error, or the mean of its column so far.
+    categorical : "auto" or sequence of names or column numbers
+        Columns that hold categories; "auto" takes all text. In an array of numbers they are told
+        apart by their number.
+    encoding : "hash" or "onehot"
+        How a category gets its slot: by a hash, or in the order in which categories come.
+    slots : int, default 32
+        Columns that a categorical column becomes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import pronk
+    >>> hours = pd.date_range("2024-01-01", periods=3000, freq="h")
+    >>> city = np.where(np.arange(3000) % 3 == 0, "Rome", "Oslo")
+    >>> frame = pd.DataFrame({"time": hours, "city": city})
+    >>> turn = 2 * np.pi * (hours.hour.to_numpy() - 9) / 24
+    >>> warm = 10 + 5 * np.sin(turn) + 8 * (city == "Rome")
+    >>> model = pronk.Prepared(pronk.OnlineKernelRegressor(random_state=0))
+    >>> predictions = model.predict_then_learn(frame, warm)
+    >>> print(f"mean absolute error {np.abs(predictions - warm)[1000:].mean():.2f}")
+    mean absolute error 0.05
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        *,
+        scale: str = "auto",
+        missing: str = "error",
+        categorical: str | Sequence[str | int] = "auto",
+        encoding: str = "hash",
+        slots: int = 32,
+    ) -> None:
+        self.learner = learner
+        self.scale = scale
+        self.missing = missing
+        self.categorical = categorical
+        self.encoding = encoding
+        self.slots = slots
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def predict_then_learn(self, X: Any, y: Any, **options: Any) -> Any:
+        """As the learner's, on prepared rows; a refused call changes nothing."""
+        return self._learn("predict_then_learn", X, y, options)
+
+    @available_if(_has("predict_interval_then_learn"))
+    def predict_interval_then_learn(self, X: Any, y: Any, **options: Any) -> Any:
+        """As the learner's, on prepared rows; a refused call changes nothing."""
+        return self._learn("predict_interval_then_learn", X, y, options)
+
+    def partial_fit(self, X: Any, y: Any, **options: Any) -> Self:
+        """Learn the rows in order."""
+        self._learn("partial_fit", X, y, options)
+        return self
+
+    def fit(self, X: Any, y: Any, **options: Any) -> Self:
+        """Forget everything, then learn the rows in order: one pass."""
+        self._forget()
+        return self.partial_fit(X, y, **options)
+
+    def with_columns(self, names: Sequence[str] | None, kinds: Sequence[str]) -> Self:
+        """Say beforehand what the columns are, where rows will come as arrays of numbers.
+
+        ``kinds`` are "number", "category", "time", "date" or "clock", as `FileStream` gives them.
+        """
+        self._begin(Layout(None if names is None else tuple(names), tuple(kinds)))
+        return self
+
+    def _begin(self, layout: Layout) -> None:
+        if self.missing not in MISSING:
+            raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}")
+        self._layout = layout
+        self._preparation = Preparation(
+            make_scaler(self._scale), layout.kinds, self.missing, self.slots, self.encoding
+        )
+        self._start_learner()
+        self.n_features_in_ = len(layout.kinds)
+        if layout.names is not None:
+            self.feature_names_in_ = np.array(layout.names, dtype=object)
+
+    @property
+    def scaling_(self) -> str:
+        """The scaling of the numbers."""
+        return self._scale
+
+    @property
+    def kinds_(self) -> list[str]:
+        """What each column holds: "number", "category", "time", "date" or "clock"."""
+        return list(self._layout.kinds)
+
+    def _start_learner(self) -> None:
+        self.learner_ = clone(self.learner)
+
+    @property
+    def _scale(self) -> str:
+        if self.scale != "auto":
+            return self.scale
+        return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
+
+    def _forget(self) -> None:
+        for name in ("_layout", "_preparation", "learner_", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+
+    def _learn(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        before = dict(self.__dict__)
+        seen = 0 if not self.__sklearn_is_fitted__() else self.learner_.n_seen_
+        rows = None
+        try:
+            if "_layout" not in before:
+                self._begin(layout_of(X, self.categorical))
+            rows = self._rows(X)
+            # A part replaces its arrays and never writes into them: a copy is cheap.
+            preparation = copy.copy(self._preparation)
+            prepared = preparation.learn_transform(rows)
+            result = getattr(self.learner_, verb)(prepared, y, **options)
+            self._preparation = preparation
+        except BaseException:
+            self._put_back(before, rows, seen)
+            raise
+        return result
+
+    def _put_back(self, before: dict[str, Any], rows: Array | None, seen: int) -> None:
+        """The state before a call, or after the rows that an interrupted learner did learn."""
+        if rows is not None and self.__sklearn_is_fitted__():
+            learned = self.learner_.n_seen_ - seen
+            if learned:
+                self._preparation = copy.copy(self._preparation)
+                self._preparation.learn_transform(rows[:learned])
+                return
+        self.__dict__.clear()
+        self.__dict__.update(before)
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    predict = _passed("predict", "The current model's predictions; changes nothing.")
+    decision_function = _passed(
+        "decision_function", "Margins by the current model; changes nothing."
+    )
+    predict_proba = _passed("predict_proba", "Probabilities by the current model; changes nothing.")
+    predict_interval = _passed(
+        "predict_interval", "Intervals by the current model; changes nothing."
+    )
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier, R2 of a regressor, by the current model."""
+        measure = accuracy_score if self._classifies else r2_score
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+
+    @property
+    def _classifies(self) -> bool:
+        return bool(self.learner.__sklearn_tags__().estimator_type == "classifier")
+
+    def transform(self, X: Any) -> Array:
+        """The rows that the learner would see if they came next; changes nothing."""
+        check_is_fitted(self)
+        return self._transformed(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns that the learner sees."""
+        check_is_fitted(self)
+        names = self._layout.names or [f"x{i}" for i in range(len(self._layout.kinds))]
+        return np.array(self._preparation.names(names), dtype=object)
+
+    def _transformed(self, X: Any) -> Array:
+        return self._preparation.transform(self._rows(X))
+
+    def _rows(self, X: Any) -> Array:
+        rows = self._layout.rows(X)
+        fills = self.missing == "mean"
+        checked = np.where(np.isnan(rows), 0.0, rows) if fills else rows
+        if not fills and self._layout.names is not None and has_names(X):
+            self._refuse_gaps(rows)
+        check_finite(checked, "X")
+        return rows
+
+    def _refuse_gaps(self, rows: Array) -> None:
+        """A gap by the name of its column."""
+        if np.isnan(rows.sum()) and np.isnan(rows).any():
+            row, column = (int(i) for i in np.argwhere(np.isnan(rows))[0])
+            assert self._layout.names is not None
+            raise ValueError(
+                f"X column {self._layout.names[column]!r} is missing or NaN at row {row} (counting "
+                "from 0); missing='mean' fills it in"
+            )
+
+    # -- what is held ----------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        """What the learner has learned: ``classes_``, ``size_``, ``n_seen_``, .."""
+        learner = self.__dict__.get("learner_")
+        public = not name.startswith("_") and (name.endswith("_") or name == "certificate")
+        if learner is None or not public:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(learner, name)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        learner = self.__dict__.get("learner_")
+        return learner is not None and bool(learner.__sklearn_is_fitted__())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.learner.__sklearn_tags__()
+        for name in ("estimator_type", "target_tags", "classifier_tags", "regressor_tags"):
+            setattr(tags, name, getattr(inner, name))
+        tags.input_tags.string = tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing == "mean"
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- saving ----------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write preparation and learner to one file (no pickle); `pronk.load` reads it."""
+        storage.save(self, path)
+
+    def _file_params(self) -> dict[str, Any]:
+        """What a model file needs to build this again: the learner by its class."""
+        params = self.get_params(deep=False)
+        learner = params.pop("learner")
+        return {**params, "learner": type(learner).__name__, "params": learner.get_params(False)}
+
+    @classmethod
+    def _from_file(cls, params: dict[str, Any]) -> Self:
+        known = dict(params)
+        name, settings = known.pop("learner"), known.pop("params")
+        if isinstance(known["categorical"], list):
+            known["categorical"] = tuple(known["categorical"])
+        return cls(storage._learner_class(name, "the file")(**settings), **known)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return {
+            "names": None if self._layout.names is None else list(self._layout.names),
+            "kinds": list(self._layout.kinds),
+            "preparation": self._preparation.to_state(),
+            "learner": self.learner_._fitted_state(),
+            "story": self.__dict__.get("story_"),
+        }
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self.with_columns(state["names"], state["kinds"])
+        self._preparation.restore(state["preparation"])
+        self.learner_._restore(state["learner"])
+        if state["story"] is not None:
+            self.story_ = state["story"]
+
+
+def prepared(learner: Any, stream: FileStream, how: Preparing) -> Prepared:
+    """A learner behind what the columns of a stream need."""
+    model = Prepared(
+        learner,
+        scale=how.scale,
+        missing=stream.missing,
+        categorical=tuple(stream.categorical),
+        encoding=how.encoding,
+        slots=how.slots,
+    )
+    return model.with_columns(stream.columns, stream.kinds)

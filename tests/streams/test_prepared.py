@@ -1,0 +1,203 @@
+"""`Prepared`: tables as they come, the same whatever the cut, and scikit-learn through it."""
+
+import copy
+import datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+import pronk
+from pronk.streams import FileStream, Prepared
+from pronk.streams.preparing import Times
+
+ROWS = 260
+
+
+@pytest.fixture(scope="module")
+def frame():
+    """Numbers on odd scales, text, whole numbers as categories, booleans, times, dates."""
+    rng = np.random.default_rng(0)
+    time = pd.Timestamp("2024-02-27 21:30") + pd.to_timedelta(np.arange(ROWS) * 3457, unit="s")
+    return pd.DataFrame(
+        {
+            "a": rng.normal(1e3, 50, ROWS),
+            "city": rng.choice(["Rome", "Oslo", "Lima"], ROWS),
+            "good": rng.integers(0, 2, ROWS).astype(bool),
+            "time": time,
+            "day": pd.Series(time.date),
+            "b": rng.integers(0, 9, ROWS),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def y(frame):
+    turn = 2 * np.pi * frame["time"].dt.hour / 24
+    return (np.sin(turn) + (frame["city"] == "Rome") + frame["a"] / 500).to_numpy()
+
+
+def model(task="regression", **choices):
+    return Prepared(pronk.make("fogd", task, random_state=0), **choices)
+
+
+def test_columns_become_what_they_are(frame, y):
+    fitted = model(slots=4).fit(frame, y)
+    assert fitted.kinds_ == ["number", "category", "number", "time", "date", "number"]
+    names = list(fitted.get_feature_names_out())
+    assert names[:5] == ["a", "good", "b", "time#days", "day#days"]
+    assert names[5:9] == ["city#0", "city#1", "city#2", "city#3"]
+    assert len(names) == 5 + 4 + 6 + 4 == fitted.learner_.n_features_in_
+    seen = fitted.transform(frame)
+    assert seen.shape == (ROWS, len(names)) and np.abs(seen).max() <= 1.0
+    assert fitted.n_seen_ == ROWS and fitted.n_features_in_ == 6
+
+
+def test_times_are_the_hands_of_clocks_from_the_definition():
+    moments = [datetime.datetime(2023, 12, 31, 18), datetime.datetime(2024, 3, 1, 6, 30)]
+    epoch = datetime.datetime(1970, 1, 1)
+    seconds = np.array([[(moment - epoch).total_seconds()] for moment in moments])
+    days, circles = Times(["time"]).learn_transform(seconds)
+    np.testing.assert_allclose(days[:, 0], [0, (moments[1] - moments[0]).total_seconds() / 86400])
+    for row, moment in enumerate(moments):
+        hour = (moment.hour + moment.minute / 60) / 24
+        week = (moment.weekday() + hour) / 7
+        year = (moment.timetuple().tm_yday - 1 + hour) / 365.2425
+        for place, turns in enumerate((hour, week, year)):
+            angle = 2 * np.pi * turns
+            expected = [0.5 * np.sin(angle), 0.5 * np.cos(angle)]
+            np.testing.assert_allclose(circles[row, 2 * place :][:2], expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("scale", ["minmax", "standard", "robust", "none"])
+def test_any_cut_gives_the_same(frame, y, scale):
+    holes = frame.copy()
+    holes.loc[::7, "a"] = np.nan
+    holes.loc[3::11, "city"] = None
+    holes.loc[:4, "time"] = pd.NaT
+    choices = {"scale": scale, "missing": "mean", "encoding": "onehot", "slots": 3}
+    whole = model(**choices)
+    expected = whole.predict_then_learn(holes, y)
+    cut, parts, start = model(**choices), [], 0
+    for size in (1, 1, 5, 40, 13, 200):
+        rows = slice(start, start + size)
+        parts.append(cut.predict_then_learn(holes.iloc[rows], y[rows]))
+        start += size
+    np.testing.assert_allclose(np.concatenate(parts), expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(cut.predict(holes), whole.predict(holes), rtol=1e-10, atol=1e-10)
+
+
+def test_frames_of_all_libraries_are_one(frame, y):
+    polars = pytest.importorskip("polars")
+    expected = model().fit(frame, y).predict(frame)
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for other in (table, table.to_batches()[0], polars.from_arrow(table)):
+        fitted = model().fit(other, y)
+        assert fitted.kinds_ == ["number", "category", "number", "time", "date", "number"]
+        assert np.array_equal(fitted.predict(frame), expected)
+    objects = frame.drop(columns=["time", "day"]).to_numpy()
+    assert objects.dtype == object
+    plain = model().fit(frame.drop(columns=["time", "day"]), y)
+    assert np.array_equal(model().fit(objects, y).predict(objects), plain.predict(frame))
+
+
+def test_columns_are_found_by_name(frame, y):
+    fitted = model().fit(frame, y)
+    expected = fitted.predict(frame)
+    moved = frame[list(reversed(frame.columns))].assign(more="text")
+    assert np.array_equal(fitted.predict(moved), expected)
+    with pytest.raises(ValueError, match="X has no column 'city'; did you mean 'cty'"):
+        fitted.predict(frame.rename(columns={"city": "cty"}))
+    with pytest.raises(ValueError, match=r"column 'a' has 'much' at row 2 .* no number"):
+        fitted.predict(frame.assign(a=[*"12", "much"] + ["3"] * (ROWS - 3)))
+    with pytest.raises(ValueError, match=r"column 'a' is missing or NaN at row 5 .*missing='mean'"):
+        fitted.predict(frame.assign(a=frame["a"].where(frame.index != 5)))
+
+
+def test_a_refused_call_changes_nothing(frame, y):
+    fitted = model().fit(frame, y)
+    before = fitted.predict(frame)
+    bad = y.copy()
+    bad[-1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        fitted.partial_fit(frame.assign(a=frame["a"] * 100), bad)
+    assert np.array_equal(fitted.predict(frame), before) and fitted.n_seen_ == ROWS
+    fresh = model()
+    with pytest.raises(ValueError, match="NaN"):
+        fresh.partial_fit(frame, bad)
+    assert not hasattr(fresh, "learner_") and not fresh.__sklearn_is_fitted__()
+
+
+def test_scikit_learn_works_through_it(frame, y):
+    label = np.where(y > np.median(y), "up", "down")
+    for task, target in (("regression", y), ("classification", label)):
+        estimator = model(task)
+        assert is_classifier(estimator) == (task == "classification") != is_regressor(estimator)
+        scores = cross_val_score(estimator, frame, target, cv=3)
+        assert len(scores) == 3 and np.isfinite(scores).all()
+        search = GridSearchCV(estimator, {"learner__eta": [0.01, 0.3], "slots": [4]}, cv=2)
+        best = search.fit(frame, target).best_estimator_
+        assert best.slots == 4 and best.score(frame, target) == search.score(frame, target)
+        twin = clone(best)
+        assert twin.get_params()["learner__eta"] == best.learner.eta
+        assert not hasattr(twin, "learner_")
+
+
+def test_it_is_never_poorer_than_what_it_wraps(frame, y):
+    label = np.where(y > np.median(y), "up", "down")
+    numbers = Prepared(pronk.OnlineKernelRegressor(random_state=0)).fit(frame, y)
+    assert numbers.scaling_ == "none"
+    assert numbers.predict_interval(frame, coverage=0.8).shape == (ROWS, 2)
+    assert len(numbers.predict(frame, return_std=True)) == 2
+    classes = Prepared(pronk.OnlineKernelClassifier(random_state=0)).fit(frame, label)
+    assert classes.predict_proba(frame).shape == (ROWS, 2)
+    assert classes.classes_.tolist() == ["down", "up"] and classes.size_ >= 0
+    plain = model("classification")
+    assert not hasattr(plain, "predict_proba") and not hasattr(numbers, "predict_proba")
+    assert hasattr(plain, "decision_function") and not hasattr(plain, "predict_interval")
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_save_load_and_go_on_equals_never_stopping(tmp_path, frame, y, task):
+    target = y if task == "regression" else np.where(y > np.median(y), "up", "down")
+    choices = {"missing": "mean", "encoding": "onehot", "slots": 5, "categorical": ("city", "b")}
+    one = model(task, **choices).fit(frame[:150], target[:150])
+    one.save(tmp_path / "m.pronk")
+    other = pronk.load(tmp_path / "m.pronk")
+    assert (
+        type(other) is Prepared and other.get_params(False).keys() == one.get_params(False).keys()
+    )
+    assert other.kinds_ == one.kinds_ and repr(other) == repr(one)
+    for rows in (slice(150, 160), slice(160, ROWS)):
+        expected = one.predict_then_learn(frame[rows], target[rows])
+        assert np.array_equal(other.predict_then_learn(frame[rows], target[rows]), expected)
+    twin = copy.deepcopy(one)
+    assert np.array_equal(twin.predict(frame), one.predict(frame))
+
+
+def test_a_file_and_its_frame_are_the_same(tmp_path, frame, y):
+    table = frame.assign(y=y, day=frame["day"].astype(str))
+    table.to_csv(tmp_path / "d.csv", index=False)
+    stream = FileStream(tmp_path / "d.csv", "y", categorical=["city"])
+    assert stream.kinds == ["number", "category", "number", "time", "date", "number"]
+    from_file = model(categorical=("city",)).with_columns(stream.columns, stream.kinds)
+    for X, target in stream:
+        from_file.partial_fit(X, target)
+    from_frame = model(categorical=("city",)).fit(frame, y)
+    np.testing.assert_allclose(from_file.predict(frame), from_frame.predict(frame), rtol=1e-9)
+    # The frame with its target and a text column that nobody needs is taken as it is.
+    assert len(from_file.predict(table)) == ROWS
+
+
+def test_what_cannot_be_a_column_is_refused(frame, y):
+    with pytest.raises(ValueError, match="no column 'town'"):
+        model(categorical=["town"]).fit(frame, y)
+    with pytest.raises(ValueError, match="'city' is text; name it in categorical"):
+        model(categorical=["b"]).fit(frame, y)
+    with pytest.raises(ValueError, match="'c' is of type list"):
+        model().fit(pa.table({"c": [[1], [2]]}), [1.0, 2.0])
+    with pytest.raises(ValueError, match="missing must be one of"):
+        model(missing="zero").fit(frame, y)
