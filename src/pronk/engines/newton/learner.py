@@ -427,6 +427,7 @@ class Newton(Stateful):
         require(sizes["block"] <= LONGEST_BLOCK, "kappa is longer than any block")
         self.size = sizes["size"]
         self._weights = None
+        self._curvature[self._open :] = 1.0  # c = 1 is set with the block, not by its rows
 
     def to_state(self) -> dict[str, Any]:
         """Beyond its rows the open block is saved as zeros, not as what the last one left there."""

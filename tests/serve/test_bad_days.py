@@ -1,0 +1,367 @@
+"""Bad days: full disks and queues, slow and silent clients, two servers, damaged files, clocks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driving import bits, created, infer, label, learn, opened
+from serving import Site
+
+from pronk.serve import Client, recovery
+from pronk.serve.errors import Refused
+from pronk.serve.housekeeping import DAY, drop, expire
+from pronk.serve.journal import JournalError
+from pronk.serve.lock import FolderInUse
+from pronk.serve.service import Service
+from pronk.serve.worker import Queue
+
+
+def _raw(site: Site, text: bytes) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", site.port), timeout=10)
+    connection.sendall(text)
+    return connection
+
+
+def _head(site: Site, path: str, *lines: str) -> bytes:
+    return "\r\n".join(
+        [f"POST {path} HTTP/1.1", "Host: x", f"Authorization: Bearer {site.token}", *lines, "", ""]
+    ).encode()
+
+
+def test_a_body_of_a_gigabyte_is_refused_before_it_is_read(site: Site) -> None:
+    path = site.create("large")
+    with _raw(site, _head(site, f"{path}/learn", "Content-Length: 1000000000")) as connection:
+        assert connection.recv(100).startswith(b"HTTP/1.1 413")
+    with _raw(site, _head(site, f"{path}/learn", "Transfer-Encoding: chunked")) as connection:
+        chunk = b"186A0\r\n" + b" " * 100_000 + b"\r\n"
+        try:
+            for _ in range(20):
+                connection.sendall(chunk)
+        except OSError:
+            pass  # it stopped to listen
+        else:
+            assert connection.recv(100).startswith(b"HTTP/1.1 413")
+    assert site.call("GET", path).json["rows"] == 0
+
+
+def test_a_body_that_is_half_sent_ends_in_time_or_with_the_connection(site: Site) -> None:
+    path = site.create("half")
+    with _raw(site, _head(site, f"{path}/learn", "Content-Length: 50") + b'{"row": [1') as slow:
+        with _raw(site, _head(site, f"{path}/learn", "Content-Length: 50") + b'{"row"'):
+            pass  # gone
+        assert slow.recv(100).startswith(b"HTTP/1.1 408")
+    assert site.call("GET", path).json["rows"] == 0
+
+
+def test_clients_that_say_nothing_stand_in_nobodys_way(site: Site) -> None:
+    silent = [socket.create_connection(("127.0.0.1", site.port)) for _ in range(200)]
+    try:
+        assert site.call("GET", "/v2/health/ready").status == 200
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def test_a_silent_connection_is_closed(site: Site, monkeypatch: Any) -> None:
+    monkeypatch.setattr("pronk.serve.run.PatientProtocol.silence", 0.1)
+    with socket.create_connection(("127.0.0.1", site.port), timeout=10) as connection:
+        assert connection.recv(1) == b""
+
+
+def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    created(service)
+    queue = Queue(most_rows=3)
+    for i in range(3):
+        queue.put(learn(service, str(i), [1.0, 2.0], 3.0))
+    with pytest.raises(Refused) as refused:
+        queue.put(learn(service, "4", [1.0, 2.0], 3.0))
+    assert refused.value.status == 429 and refused.value.headers == {"Retry-After": "1"}
+    assert len(queue.take(10) or []) == 3 and queue.rows == 0
+    queue.close()
+    with pytest.raises(Refused, match="stopping"):
+        queue.put(learn(service, "4", [1.0, 2.0], 3.0))
+    service.close()
+
+
+def test_a_full_disk_learns_nothing_and_later_goes_on(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    created(service)
+    service.writer.group([learn(service, "1", [1.0, 2.0], 3.0)])
+    before = bits(service)
+    connection = service.journal.connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count={pages}")
+    many = [learn(service, f"x{i}", [1.0, float(i)], 3.0) for i in range(300)]
+    service.writer.group(many)
+    assert {type(work.outcome) for work in many} == {Refused}
+    assert all(work.outcome.status == 507 for work in many)  # type: ignore[union-attr]
+    assert "full" in str(many[0].outcome) and service.journal.failed
+    assert bits(service) == before
+    connection.execute("PRAGMA max_page_count=1000000")
+    again = [learn(service, f"x{i}", [1.0, float(i)], 3.0) for i in range(300)]
+    service.writer.group(again)
+    assert not any(isinstance(work.outcome, Exception) for work in again)
+    assert service.journal.failed is None and service.model("m").scores.rows == 301
+    after = bits(service)
+    service.close()
+    reopened = opened(tmp_path)
+    assert bits(reopened) == after
+    reopened.close()
+
+
+def test_a_snapshot_that_cannot_be_written_loses_nothing(tmp_path: Path, monkeypatch: Any) -> None:
+    service = opened(tmp_path, snapshot_rows=1)
+    created(service)
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pronk.serve.recovery.storage.save_checkpoint", full)
+    service.writer.group([learn(service, "1", [1.0, 2.0], 3.0)])
+    service._idle()
+    assert not recovery.snapshots(tmp_path, "m") and service.model("m").scores.rows == 1
+    service.close()
+
+
+def test_a_learner_that_runs_out_of_memory_is_repaired_by_a_restart(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    service = opened(tmp_path)
+    created(service)
+    work = learn(service, "1", [1.0, 2.0], 3.0)
+
+    def no_memory(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(service.model("m").learner, "predict_then_learn", no_memory)
+    service.writer.group([work])
+    assert isinstance(work.outcome, Refused) and work.outcome.status == 503
+    later = learn(service, "2", [1.0, 2.0], 3.0)
+    service.writer.group([later])
+    assert isinstance(later.outcome, Refused) and later.outcome.status == 503
+    service.close()
+    again = opened(tmp_path)
+    assert again.model("m").scores.rows == 1
+    again.close()
+
+
+def test_rows_that_a_learner_does_not_take_are_refused_alone_and_alike_in_a_replay(
+    tmp_path: Path,
+) -> None:
+    service = opened(tmp_path)
+    created(service, algorithm="kernel-awv", parameters={"kernel": "polynomial"}, scale="none")
+    works = [learn(service, str(i), [1.0, 10.0 ** (140 * (i == 1))], 1.0) for i in range(3)]
+    service.writer.group(works)
+    kinds = [isinstance(work.outcome, Refused) for work in works]
+    assert kinds == [False, True, False]
+    assert "overflow" in str(works[1].outcome)
+    before = bits(service)
+    repeat = learn(service, "1", [1.0, 1e140], 1.0)
+    service.writer.group([repeat])
+    assert str(repeat.outcome) == str(works[1].outcome)
+    service.close()
+    again = opened(tmp_path)
+    assert bits(again) == before and again.model("m").scores.rows == 2
+    again.close()
+
+
+def test_two_servers_on_one_folder(tmp_path: Path) -> None:
+    first = opened(tmp_path)
+    with pytest.raises(FolderInUse, match=f"process {os.getpid()}"):
+        opened(tmp_path)
+    first.close()
+    opened(tmp_path).close()
+
+
+def test_a_torn_page_of_the_journal_is_said_at_the_start(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    created(service)
+    for i in range(60):
+        service.writer.group([learn(service, str(i), [1.0, 2.0], 3.0)])
+    service.journal.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    service.close()
+    path = tmp_path / "journal.sqlite"
+    data = bytearray(path.read_bytes())
+    data[4096 + 100 : 4096 * 4] = b"\x55" * (4096 * 3 - 100)
+    path.write_bytes(data)
+    with pytest.raises((JournalError, sqlite3.DatabaseError), match=r"damaged|malformed"):
+        opened(tmp_path)
+    path.write_bytes(b"not a database at all" * 400)
+    with pytest.raises(JournalError, match="not a database"):
+        opened(tmp_path)
+
+
+def test_a_torn_tail_of_the_log_is_a_transaction_that_was_not_acknowledged(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    created(service)
+    service.writer.group([learn(service, "1", [1.0, 2.0], 3.0)])
+    expected = bits(service)
+    log = tmp_path / "journal.sqlite-wal"
+    whole = log.stat().st_size
+    service.writer.group([learn(service, "2", [1.0, 2.0], 4.0)])
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
+    service.close()
+    for name, data in files.items():  # what a power cut may leave
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "journal.sqlite-shm").unlink(missing_ok=True)
+    data = bytearray(files["journal.sqlite-wal"])
+    data[whole + 30 :] = b"\x00" * (len(data) - whole - 30)
+    log.write_bytes(data)
+    again = opened(tmp_path)
+    assert bits(again) == expected
+    again.close()
+
+
+def test_the_clock_steps_back(tmp_path: Path, monkeypatch: Any) -> None:
+    service = opened(tmp_path)
+    created(service)
+    service.writer.group([infer(service, "1", [1.0, 2.0])])
+    now = time.time()
+    monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now - 10 * DAY)
+    service.writer.group([infer(service, "2", [1.0, 2.0])])
+    times = [row[0] for row in service.journal.connection.execute("SELECT time FROM journal")]
+    assert times == sorted(times) and times[1] >= times[0]
+    assert expire(service.journal, service.model("m"), 1.0) == 0
+    service.close()
+
+
+def test_labels_that_never_come_are_given_up_and_counted(tmp_path: Path, monkeypatch: Any) -> None:
+    service = opened(tmp_path, label_days=7.0)
+    created(service)
+    service.writer.group([infer(service, str(i), [1.0, 2.0]) for i in range(3)])
+    service.writer.group([label(service, "0", 1.0)])
+    now = time.time()
+    monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 8 * DAY)
+    service.keeper.every = 0.0
+    service._idle()
+    assert service.keeper.expired == 2 and service.model("m").waiting == 0
+    late = label(service, "1", 1.0)
+    service.writer.group([late])
+    assert isinstance(late.outcome, Refused) and late.outcome.status == 404
+    before = bits(service)
+    service.close()
+    again = opened(tmp_path)
+    assert bits(again) == before and again.journal.sequence >= 4
+    again.close()
+
+
+@pytest.mark.parametrize("archive", [False, True])
+def test_old_rows_go_once_a_snapshot_has_passed_them(
+    tmp_path: Path, monkeypatch: Any, archive: bool
+) -> None:
+    service = opened(tmp_path)
+    created(service)
+    for i in range(6):
+        service.writer.group([learn(service, str(i), [float(i), 2.0], 3.0 + i)])
+        if i == 3:
+            service._due_snapshot(service.model("m"))
+    model, folder = service.model("m"), service.folder
+    assert drop(service.journal, model, folder, 30.0, archive) == 0
+    now = time.time()
+    monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 31 * DAY)
+    assert drop(service.journal, model, folder, 30.0, archive) == 4
+    left = [entry.id for block in service.journal.learned(1, 0) for entry in block]
+    assert left == ["4", "5"]
+    files = list((tmp_path / "archive").glob("*.parquet")) if archive else []
+    if archive:
+        import pyarrow.parquet as pq
+
+        table = pq.read_table(files[0])
+        assert table["a"].to_pylist() == [0.0, 1.0, 2.0, 3.0]
+        assert table["label"].to_pylist() == [3.0, 4.0, 5.0, 6.0]
+    before = bits(service)
+    service.close()
+    again = opened(tmp_path)
+    assert bits(again) == before
+    with pytest.raises(Refused, match="cannot be reached"):
+        again.rollback("m", 2)
+    assert again.rollback("m", 5) == 5
+    again.close()
+    recovery.snapshot_path(tmp_path, "m", 4).unlink()
+    broken = opened(tmp_path)
+    assert "no good snapshot" in (broken.model("m").broken or "")
+    broken.close()
+
+
+# -- the process ---------------------------------------------------------------------------------
+
+
+def _pronk(*arguments: str, **more: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pronk", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+def test_sigterm_under_load_answers_keeps_and_restarts_clean(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    process = _pronk("serve", str(folder), "--port", "0")
+    assert process.stdout is not None
+    page, token = (process.stdout.readline().split(maxsplit=1)[1].strip() for _ in range(2))
+    url = page.split("/#")[0]
+    Client(url, token).create("m", 2, algorithm="fogd")
+    done: set[str] = set()
+
+    def feed(number: int) -> None:
+        client = Client(url, token, retries=0)
+        for i in range(10_000):
+            id = f"{number}-{i}"
+            try:
+                client.learn("m", [[1.0, float(i % 7)]], [1.0], id=id)
+            except Exception:
+                return
+            done.add(id)
+
+    threads = [threading.Thread(target=feed, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    while len(done) < 50:
+        time.sleep(0.01)
+    refused = _pronk("serve", str(folder), "--port", "0")
+    assert refused.wait(60) == 1 and refused.stderr is not None
+    assert "in use by process" in refused.stderr.read().splitlines()[-1]
+    process.send_signal(signal.SIGTERM)
+    for thread in threads:
+        thread.join()
+    assert process.wait(60) == 0 and process.stderr is not None
+    assert '"stopped"' in process.stderr.read()
+    service = Service(folder)
+    learned = [entry.id for block in service.journal.learned(1, 0) for entry in block]
+    assert done <= set(learned) and len(learned) == len(set(learned))
+    assert service.model("m").snapshot == service.model("m").version  # nothing to replay
+    service.close()
+
+
+def test_a_folder_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    process = _pronk("serve", str(file), "--port", "0")
+    assert process.wait(60) == 1 and process.stderr is not None
+    lines = process.stderr.read().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("pronk: ") and "cannot be used" in lines[0]
+
+
+@pytest.mark.skipif(
+    hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere"
+)
+def test_a_read_only_folder_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises((OSError, JournalError)):
+            opened(tmp_path)
+    finally:
+        tmp_path.chmod(0o700)
