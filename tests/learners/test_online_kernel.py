@@ -8,9 +8,9 @@ import pytest
 
 import pronk
 from pronk import Gaussian, OnlineKernelClassifier, OnlineKernelRegressor
-from pronk.engines.default.calibration import COVERAGES, Intervals
 from pronk.engines.default.discounted import DiscountedNewton
-from pronk.engines.default.mixture import STACK_ALPHA, Mixture
+from pronk.engines.default.intervals import COVERAGES, Intervals
+from pronk.engines.default.mixture import Mixture
 from pronk.engines.newton.learner import Newton, Squared
 from pronk.parts.scaling import FixedScale
 
@@ -81,55 +81,11 @@ def test_several_coordinates_at_once_are_as_many_single_ones(rows):
 # -- the mixture ------------------------------------------------------------------------------
 
 
-def naive_mixture(P, Y, limits, windows):
-    """The definition, with numpy's solve, for one output."""
-    n, experts, _ = P.shape
-    low, high = limits[:, 0]
-    w, v = np.full(experts, 1 / experts), np.full(1 + len(windows), 1 / (1 + len(windows)))
-    A = [STACK_ALPHA * np.eye(experts) for _ in windows]
-    b = [np.zeros(experts) for _ in windows]
-    worst_w = worst_v = 0.0
-    out = []
-    for t in range(n):
-        p, y = np.clip(P[t, :, 0], low, high), Y[t, 0]
-        m = w @ p
-        stacks = [m + np.linalg.solve(A_s, b_s) @ (p - m) for A_s, b_s in zip(A, b, strict=True)]
-        q = np.clip([m, *stacks], low, high)
-        out.append(v @ q)
-        low, high = min(low, y), max(high, y)
-        half = (high - low) / 2
-        worst_w = max(worst_w, np.abs(p - y).max())
-        worst_v = max(worst_v, np.abs(q - y).max())
-        for s, window in enumerate(windows):
-            keep = 1 - 1 / window if window else 1.0
-            z = (p - m) / half
-            A[s] = keep * A[s] + (1 - keep) * STACK_ALPHA * np.eye(experts) + np.outer(z, z)
-            b[s] = keep * b[s] + z * (y - m) / half
-        w = w * np.exp(-((p - y) ** 2) / (2 * worst_w**2))
-        v = v * np.exp(-((q - y) ** 2) / (2 * worst_v**2))
-        rate = 1 / (t + 2)
-        w = (1 - rate) * w / w.sum() + rate / len(w)
-        v = (1 - rate) * v / v.sum() + rate / len(v)
-    return np.array(out)
-
-
 def some_experts(n=400, seed=4):
     rng = np.random.default_rng(seed)
     y = np.sin(np.arange(n) / 20)[:, None] + 0.1 * rng.normal(size=(n, 1))
     P = y[:, None] * np.array([1.0, 0.5, -0.3, 0.0])[:, None]
     return P + np.array([0.5, 0.2, 0.3, 0.4])[:, None] * rng.normal(size=P.shape), y
-
-
-def test_the_mixture_is_its_definition():
-    P, y = some_experts()
-    limits = np.array([[-0.5], [0.5]])
-    mixture = Mixture(4, limits, signed=False, windows=(0.0, 50.0))
-    got = np.concatenate([mixture.learn(P[:100], y[:100]), mixture.learn(P[100:], y[100:])])
-    np.testing.assert_allclose(
-        got[:, 0], naive_mixture(P, y, limits, (0.0, 50.0)), rtol=0, atol=1e-09
-    )
-    following = mixture.predict(P[:1])
-    np.testing.assert_allclose(mixture.learn(P[:1], y[:1]), following, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -298,7 +254,9 @@ def test_misses_come_at_their_rate_whatever_the_errors_are():
     rng = np.random.default_rng(0)
     sizes = np.repeat([1.0, 20.0, 0.1, 5.0], 5000)
     errors = (sizes * rng.standard_t(2, 20000))[:, None]
-    used = Intervals(1).learn(np.zeros_like(errors), errors)[:, :, 0]
+    intervals = Intervals(1)
+    intervals.start()
+    used = intervals.learn(np.zeros_like(errors), np.ones_like(errors), errors)[:, :, 0]
     missed = (np.abs(errors) > used).mean(axis=0)
     assert np.abs(missed - (1 - COVERAGES))[1:].max() < 0.02
 

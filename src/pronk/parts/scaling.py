@@ -9,6 +9,10 @@ The geometric mean of range and deviation stands between the two usual choices: 
 lets one outlier flatten a column, the deviation alone makes a rare indicator the longest axis. The
 clip keeps a column that wanders off (a date, a counter) from leaving all points behind.
 
+Glitches among those rows do not count: with the few least and largest values of a column left out
+(one in five hundred at each end, at least one), a value farther from the rest than ten times their
+range is taken as the nearest that is not.
+
 A column that was constant is 0. Whatever its unit, all distances so far were 0 along it, so the
 unit may still be chosen when it first changes: that first step counts as 1.
 """
@@ -24,6 +28,8 @@ Array = NDArray[np.float64]
 
 #: A spread below this share of the largest value is rounding.
 _ROUNDING = 1e-12
+#: Values this many ranges of the others away are glitches.
+_GLITCH = 10.0
 #: How far, in first steps, a late column may go to either side.
 _LATE_REACH = 1.5
 
@@ -32,6 +38,7 @@ class FixedScale(Stateful):
     """The scales of some first rows; multiplying a column by a number changes nothing."""
 
     def __init__(self, rows: Array) -> None:
+        rows = without_glitches(rows)
         least, largest = rows.min(axis=0), rows.max(axis=0)
         width = largest - least
         varied = width > _ROUNDING * np.maximum(np.abs(least), np.abs(largest))
@@ -77,3 +84,19 @@ class FixedScale(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         require((self.low <= self.high).all(), "low is above high")
+
+
+def without_glitches(rows: Array) -> Array:
+    """The rows, with values far beyond all but a few drawn to the nearest that are not."""
+    trimmed = 1 + len(rows) // 500
+    if len(rows) < 2 * trimmed + 3:
+        return rows
+    ordered = np.sort(rows, axis=0)
+    low, high = ordered[trimmed], ordered[-1 - trimmed]
+    reach = _GLITCH * (high - low)
+    kept = (ordered >= low - reach) & (ordered <= high + reach)
+    least = np.take_along_axis(ordered, kept.argmax(axis=0)[None], axis=0)[0]
+    last = len(rows) - 1 - kept[::-1].argmax(axis=0)
+    largest = np.take_along_axis(ordered, last[None], axis=0)[0]
+    varied = reach > 0.0  # where all but a few are one number, the few are not glitches
+    return np.asarray(np.where(varied, np.clip(rows, least, largest), rows))

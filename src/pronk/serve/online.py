@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.default.calibration import at_coverage
+from pronk.engines.default.intervals import at_coverage
 from pronk.estimators import storage
 from pronk.serve import answers, spec
 from pronk.serve.answers import Answer

@@ -16,6 +16,7 @@ from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.grid import FORGETFUL_POINTS, WINDOWS, Group, Setting
 from pronk.engines.default.mixture import WINDOWS as STACK_WINDOWS
 from pronk.engines.default.mixture import Mixture
+from pronk.engines.default.spread import Spread
 from pronk.engines.newton.learner import Squared
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows, Workspace
@@ -101,6 +102,7 @@ class Experts(Stateful):
                         Squared(True), setting.alpha, 0, outputs, setting.window
                     )
             self._groups.append(group)
+        self.spread = None if signed else Spread(kernel, unit, outputs, budget)
         self._set_limits()
         windows = STACK_WINDOWS if forgetting else (0.0,)
         self.mixture = Mixture(len(settings), limits, signed, windows)
@@ -116,21 +118,24 @@ class Experts(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, Z: Array, Y: Array, *, fixed: bool = False) -> Array:
-        """Predict then learn; ``fixed`` keeps the points and experts as they are."""
-        out = np.empty(Y.shape)
+    def learn(self, Z: Array, Y: Array, *, fixed: bool = False) -> tuple[Array, Array]:
+        """Predict then learn; ``fixed`` keeps the points and experts as they are.
+
+        Predictions, and the spread of y around each (1 for labels).
+        """
+        out, spread = np.empty(Y.shape), np.ones(Y.shape)
         start = 0
         while start < len(Z):
             stop = min(len(Z), start + EPOCH - self._rows % EPOCH)
             rows = slice(start, stop)
-            out[rows] = self._learn_rows(Z[rows], Y[rows], fixed)
+            self._learn_rows(Z[rows], Y[rows], fixed, out[rows], spread[rows])
             self._rows += stop - start
             if self._rows % EPOCH == 0 and not fixed:
                 self._end_epoch()
             start = stop
-        return out
+        return out, spread
 
-    def _learn_rows(self, Z: Array, Y: Array, fixed: bool) -> Array:
+    def _learn_rows(self, Z: Array, Y: Array, fixed: bool, out: Array, spread: Array) -> None:
         P = np.empty((len(Z), len(self._awake), self.outputs))
         uniforms = self._uniforms.take(len(Z))
         end_of_epoch = self._rows - self._rows % EPOCH + EPOCH
@@ -143,18 +148,24 @@ class Experts(Stateful):
                 rho = group.kernel.diagonal(Z) - np.einsum("ij,ij->i", Phi, Phi)
                 asking = uniforms * (rho + GAMMA) < rho + DOUBT
                 self._waiting.append(np.column_stack((Z[asking], uniforms[asking])))
-        return self.mixture.learn(P, Y)
+        out[:] = self.mixture.learn(P, Y)
+        if self.spread is not None:
+            spread[:] = self.spread.learn(Phi, out, Y)  # its group is the last
+
+    def _all_groups(self) -> list[Group]:
+        """The groups of the experts and, last, that of the spread."""
+        return self._groups if self.spread is None else [*self._groups, self.spread.group]
 
     def _features(self, Z: Array) -> Any:
         """Each group with the features of the rows; distances are computed once."""
-        points = self.points
+        points, groups = self.points, self._all_groups()
         if not hasattr(self.kernel, "bandwidth"):
-            for group in self._groups:
+            for group in groups:
                 yield group, group.features(group.kernel(Z, points))
             return
         shape = (len(Z), len(points))
         distances = self.kernel.distances(Z, points, self._memory.take("distances", *shape))
-        for group in self._groups:
+        for group in groups:
             first = group.nystrom.points
             values = self._memory.take("values", len(Z), first)
             values[:] = distances[:, :first]
@@ -192,10 +203,12 @@ class Experts(Stateful):
         if not entered:
             return
         new = Z[entered]
-        for group in self._groups:
+        for group in self._all_groups():
             if group is not reference:
                 self._extend(group, new)
             group.grow()
+        if self.spread is not None:
+            self.spread.grow()
 
     def _extend(self, group: Group, new: Array) -> None:
         """A group's span takes in the newest points, as far as its limit goes."""
@@ -258,14 +271,18 @@ class Experts(Stateful):
 
     # -- the current model --------------------------------------------------------------------
 
-    def predict(self, Z: Array) -> Array:
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Predictions, and the spread of y around each (1 for labels)."""
         P = np.empty((len(Z), len(self._awake), self.outputs))
         for group, Phi in self._features(Z):
             for number, learner in group.learners.items():
                 P[:, self._awake.index(number)] = learner.predict(
                     np.ascontiguousarray(Phi[:, : learner.size])
                 )
-        return self.mixture.predict(P)
+        out = self.mixture.predict(P)
+        if self.spread is None:
+            return out, np.ones(out.shape)
+        return out, self.spread.predict(Phi, out)
 
     def variance(self, Z: Array) -> Array:
         """The leverage of rows for the expert with the largest weight."""
@@ -311,6 +328,7 @@ class Experts(Stateful):
         Part("uniforms"),
         Rows("waiting", ("waiting", "wide")),
         Count("rows"),
+        Part("spread", "spread", sizes={"points": "spread points"}),
     )
     DERIVED = ("outputs", "_reference")
 
@@ -326,6 +344,9 @@ class Experts(Stateful):
         require(stable, "awake has no expert that does not forget")
         require(sizes["points"] <= self.budget, "points are more than the budget")
         self._set_limits()
+        if self.spread is not None:
+            good = sizes["spread points"] <= min(sizes["points"], self.spread.group.limit)
+            require(good, "spread has more points than there are")
         for group in self._groups:
             largest = max(learner.size for learner in group.learners.values())
             require(largest <= group.nystrom.size, "groups have learners on too many points")

@@ -12,7 +12,8 @@ stream:
     every 256 rows     rows that asked to become points do, as far as cap(t) allows
     row 4096 .. 16384  the worst experts of the rows since the last such row sleep for good
 
-Predictions of the first 8 rows are the mean of the targets before them.
+Predictions of the first 8 rows are the median of the targets before them (the mean of labels).
+Targets are learned as `guard` lets them pass.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.default.calibration import Intervals, Temperature
 from pronk.engines.default.experts import EPOCH, Experts, cap
 from pronk.engines.default.grid import Setting, grid, typical_distance
+from pronk.engines.default.guard import Guard
+from pronk.engines.default.intervals import Intervals
+from pronk.engines.default.temperature import Temperature
 from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.randomness import KORS_COINS, Uniforms, generator
@@ -53,7 +56,7 @@ class OnlineKernel(Stateful):
         self.budget, self.seed, self.signed = budget, seed, signed
         self.forgetting = forgetting
         self._rows = 0
-        self._sums = np.zeros(outputs)
+        self.guard = Guard(outputs)
         self._first_X, self._first_Y = GrowingRows(columns), GrowingRows(outputs)
         self._scale: FixedScale | None = None
         self._level = np.zeros(outputs)
@@ -62,7 +65,7 @@ class OnlineKernel(Stateful):
         self.intervals = Intervals(outputs)
         self.temperature = Temperature(outputs)
         self.last_widths = np.empty((0, 0, outputs))
-        self.last_factors = np.empty(0)
+        self.last_factors = np.empty((0, 2))
 
     @property
     def points(self) -> Array:
@@ -84,11 +87,15 @@ class OnlineKernel(Stateful):
                     stop = min(stop, start + stage - self._rows)
                     break
             rows = slice(start, stop)
-            out[rows] = self._learn_rows(X[rows], Y[rows])
+            if self._rows < STAGES[-1]:
+                self._first_X.append(X[rows])
+                self._first_Y.append(Y[rows])
+            targets = Y[rows] if self.signed else self.guard.learn(Y[rows])
+            out[rows], spread = self._learn_rows(X[rows], targets)
             if self.signed:
-                factors.append(self.temperature.learn(out[rows], Y[rows]))
+                factors.append(self.temperature.learn(out[rows], targets))
             else:
-                widths.append(self.intervals.learn(out[rows], Y[rows]))
+                widths.append(self.intervals.learn(out[rows], spread, targets))
             self._rows += stop - start
             if self._rows in STAGES:
                 self._set_stage()
@@ -97,17 +104,20 @@ class OnlineKernel(Stateful):
         self.last_factors = np.concatenate(factors) if factors else self.last_factors
         return out
 
-    def _learn_rows(self, X: Array, Y: Array) -> Array:
-        if self._rows < STAGES[-1]:
-            self._first_X.append(X)
-            self._first_Y.append(Y)
-        if self.experts is not None:
-            Z = self._scaled(X, learn=True)
-            return self.experts.learn(Z, (Y - self._level) / self._size) * self._size + self._level
-        sums = np.cumsum(np.vstack((self._sums, Y)), axis=0)
-        self._sums = sums[-1]
-        counts = np.arange(self._rows, self._rows + len(Y))
-        return np.asarray(sums[:-1] / np.maximum(counts, 1)[:, None])
+    def _learn_rows(self, X: Array, Y: Array) -> tuple[Array, Array]:
+        """Predictions, and the spread of y around each."""
+        if self.experts is None:
+            P = np.stack([self._middle(self._rows + t) for t in range(len(X))])
+            return P, np.ones(P.shape)
+        P, spread = self.experts.learn(self._scaled(X, learn=True), (Y - self._level) / self._size)
+        return P * self._size + self._level, spread * self._size
+
+    def _middle(self, rows: int) -> Array:
+        """What is predicted before the first stage: the mean label, the median target."""
+        Y = self._first_Y.values[:rows]
+        if not rows:
+            return np.zeros(self.outputs)
+        return np.asarray(Y.mean(axis=0) if self.signed else np.median(Y, axis=0))
 
     def _scaled(self, X: Array, *, learn: bool = False) -> Array:
         """Rows as the kernel sees them; a user's function gets them as they are."""
@@ -120,6 +130,8 @@ class OnlineKernel(Stateful):
         X, Y = self._first_X.values, self._first_Y.values
         n = len(X)
         settings = grid(self.kernel, self.forgetting)
+        if n == STAGES[0]:
+            self.intervals.start()  # from here on errors are measured in spreads
         if n == STAGES[-1] and self.experts is not None:
             chosen = self.experts.best(SURVIVORS)
             settings = [self.experts.settings[i] for i in sorted(chosen)]
@@ -127,6 +139,7 @@ class OnlineKernel(Stateful):
             self._scale = FixedScale(X)
         Z = self._scaled(X)
         if not self.signed:
+            Y = self.guard.start(Y)
             self._level, deviation = Y.mean(axis=0), Y.std(axis=0)
             self._size = np.where(deviation > 1e-12 * np.abs(self._level), deviation, 1.0)
         targets = (Y - self._level) / self._size
@@ -159,26 +172,35 @@ class OnlineKernel(Stateful):
 
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next."""
+        return self._predict_blocks(X)[0]
+
+    def _predict_blocks(self, X: Array) -> tuple[Array, Array]:
+        """Predictions and spreads of rows that might come next."""
         if self.experts is None:
-            return np.tile(self._sums / max(self._rows, 1), (len(X), 1))
-        parts = [
-            self.experts.predict(self._scaled(X[i : i + EPOCH])) for i in range(0, len(X), EPOCH)
-        ]
-        return np.asarray(np.concatenate(parts) * self._size + self._level)
+            P = np.tile(self._middle(self._rows), (len(X), 1))
+            return P, np.ones(P.shape)
+        blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
+        parts = [self.experts.predict(self._scaled(block)) for block in blocks]
+        P, spread = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return P * self._size + self._level, spread * self._size
+
+    def half_widths(self, X: Array, coverage: float) -> tuple[Array, Array]:
+        """Predictions, and the half-widths of their intervals."""
+        P, spread = self._predict_blocks(X)
+        return P, self.intervals.half_widths(P, spread, coverage)
 
     def deviation(self, X: Array) -> Array:
         """Standard deviation of y around each prediction, (n, outputs)."""
-        spread = self.intervals.deviation
+        spread = self._predict_blocks(X)[1] * self.intervals.deviation
         if self.experts is None:
-            return np.tile(spread, (len(X), 1))
-        parts = [
-            self.experts.variance(self._scaled(X[i : i + EPOCH])) for i in range(0, len(X), EPOCH)
-        ]
-        return np.asarray(np.sqrt(1.0 + np.concatenate(parts))[:, None] * spread)
+            return spread
+        blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
+        variance = [self.experts.variance(self._scaled(block)) for block in blocks]
+        return np.asarray(np.sqrt(1.0 + np.concatenate(variance))[:, None] * spread)
 
     def remap(self, matrix: Array) -> None:
         self.outputs = matrix.shape[1]
-        self._sums = self._sums @ matrix
+        self.guard = Guard(self.outputs)
         self._first_Y.remap(matrix)
         self._level, self._size = np.zeros(self.outputs), np.ones(self.outputs)
         if self.experts is not None:
@@ -189,7 +211,7 @@ class OnlineKernel(Stateful):
 
     STATE = (
         Count("rows"),
-        Numbers("sums", ("outputs",), kept=True),
+        Part("guard", "guard", sizes={"outputs": "outputs"}),
         Rows("first_X", ("first", "columns")),
         Rows("first_Y", ("first", "outputs")),
         Numbers("level", ("outputs",), kept=True),

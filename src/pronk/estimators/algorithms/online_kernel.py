@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from pronk.engines.default.calibration import COVERAGES, at_coverage, probabilities_at
+from pronk.engines.default.intervals import COVERAGES, at_coverage
 from pronk.engines.default.learner import OnlineKernel
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
@@ -139,8 +139,8 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The current model's predictions; changes nothing.
 
-        With ``return_std`` also a standard deviation of y around each: the root of the recent mean
-        squared error times sqrt(1 + q), q the row's ridge leverage for the leading expert.
+        With ``return_std`` also a standard deviation of y around each: the size that errors had on
+        rows like it, times sqrt(1 + q), q the row's ridge leverage for the leading expert.
         """
         P = super().predict(X)
         if not return_std:
@@ -154,13 +154,19 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Intervals (n, 2), or (n, outputs, 2), that hold y with the given probability.
 
-        Their half-width follows the errors made so far, so that the share of intervals that held
-        their y comes out right also on streams that change.
+        They are wider where errors were larger on rows like these, and their half-width follows
+        the errors made so far, so that the share of intervals that held their y comes out right
+        also on streams that change.
         """
         _check_coverage(coverage)
-        P = np.asarray(self.predict(X))
-        half = self._model.intervals.half_widths(coverage)
-        return _around(P, half[0] if self._flat else half)
+        check_is_fitted(self)
+        with limited:
+            parts = [
+                self._model.half_widths(block(), coverage)
+                for _, block in dense_blocks(self._rows(X))
+            ]
+        P, half = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return _around(P[:, 0], half[:, 0]) if self._flat else _around(P, half)
 
     def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
         """`predict_then_learn`, with the intervals in the place of the predictions."""
@@ -201,6 +207,6 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
         return self._probabilities(X)
 
     def _link(self, margins: Array, rows: slice | None = None) -> Array:
-        if rows is None:
-            return self._model.temperature.probabilities(margins)
-        return probabilities_at(margins, self._model.last_factors[rows, None])
+        return self._model.temperature.shares(
+            margins, None if rows is None else self._model.last_factors[rows]
+        )

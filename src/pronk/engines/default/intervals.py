@@ -1,0 +1,182 @@
+"""Intervals around predictions, learned from the errors of the predictions before.
+
+Errors are measured in spreads, r = |y - p| / s, s the size that `spread` expects of the row's
+error. For each coverage c the half-width is h s, and h follows the errors (adaptive conformal
+inference, in the form of quantile tracking). Predictions fall into five levels g, between the
+running quintiles of the predictions before:
+
+    h = a + b_g,   a <- a + d,   b_g <- b_g + d / 2
+    d = rate * (size of recent r) * (1{r > h} - (1 - c))
+
+(below 0 the interval is the prediction itself), so over any stretch of T rows, and over the rows
+of each level, the share of misses is 1 - c up to O(1 / (rate T)), whatever the stream does. The
+size of recent r is the larger of the root mean squares over windows of 1000 and 20 rows: after a
+change steps are as large as the errors are now. Before the first stage, while nothing is known, the
+half-width is the largest error so far.
+
+References: Gibbs, Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021;
+Angelopoulos, Candes, Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023;
+Gibbs, Cherian, Candes, "Conformal prediction with conditional guarantees", 2023 (levels).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.parts.state import Numbers, Stateful
+
+Array = NDArray[np.float64]
+
+#: Coverages that are followed; others are interpolated between them.
+COVERAGES = np.array([0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99])
+#: Quantiles of |z| exp(-E log z^2 / 2) at the coverages, z normal (E log z^2 = -1.27).
+NORMAL = np.array(
+    [0.0, 0.601, 1.273, 1.588, 1.956, 2.171, 2.419, 2.717, 3.104, 3.699, 4.391, 4.862]
+)
+#: Rows that the size of recent errors speaks of: the larger of the two counts.
+WINDOWS = (1000.0, 20.0)
+#: Step of the half-widths, as a share of the size of recent errors.
+RATE = 0.03
+#: Shares of the predictions below the edges of the levels, and how fast edges follow, in mean
+#: distances of a prediction from the middle edges.
+EDGES = (0.2, 0.4, 0.6, 0.8)
+EDGE_RATE = 0.05
+LEVELS = len(EDGES) + 1
+
+
+class Followed(NamedTuple):
+    """What is followed: rows; sums of squares and of ones (windows, 2, outputs); half-widths
+
+    (coverages, outputs), theirs by level (levels, coverages, outputs); edges (4, outputs) and the
+    mean distance of predictions from the middle (outputs).
+    """
+
+    counter: Array
+    squares: Array
+    widths: Array
+    levels: Array
+    edges: Array
+    distance: Array
+
+
+@njit(cache=True)
+def level_of(p: float, edges: Array) -> int:
+    """How many edges lie below a prediction."""
+    level = 0
+    for k in range(edges.size):
+        level += p > edges[k]
+    return level
+
+
+@njit(cache=True, fastmath={"contract"})
+def follow_predictions(p: float, rate: float, edges: Array, distance: float) -> float:
+    """The edges of one output's levels follow its predictions; the mean distance after the row."""
+    middle = 0.5 * (edges[1] + edges[2])
+    distance += rate * (abs(p - middle) - distance)
+    for k in range(edges.size):
+        above = 1.0 if p > edges[k] else 0.0
+        edges[k] += max(rate, EDGE_RATE) * distance * (above - (1.0 - EDGES[k]))
+    return distance
+
+
+@njit(cache=True, fastmath={"contract"})
+def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: Array) -> None:
+    """The half-widths (coverages, outputs) that each row met go to ``used``, in spreads."""
+    for t in range(R.shape[0]):
+        state.counter[0] += 1.0
+        rate = max(RATE, 1.0 / np.sqrt(state.counter[0]))
+        for o in range(R.shape[1]):
+            r = R[t, o]
+            size = 0.0
+            for w in range(len(WINDOWS)):
+                keep = 1.0 - 1.0 / WINDOWS[w]
+                sums = state.squares[w, :, o]
+                sums[0] = keep * sums[0] + r * r
+                sums[1] = keep * sums[1] + 1.0
+                size = max(size, np.sqrt(sums[0] / sums[1]))
+            own = state.levels[level_of(P[t, o], state.edges[:, o])]
+            for c in range(coverages.size):
+                width = state.widths[c, o] + own[c, o]
+                used[t, c, o] = max(width, 0.0)
+                missed = 1.0 if r > width else 0.0
+                step = rate * size * (missed - (1.0 - coverages[c]))
+                state.widths[c, o] += step
+                own[c, o] += 0.5 * step
+            edge_rate = 1.0 / min(state.counter[0], WINDOWS[0])
+            state.distance[o] = follow_predictions(
+                P[t, o], edge_rate, state.edges[:, o], state.distance[o]
+            )
+
+
+class Intervals(Stateful):
+    """Half-widths for every coverage, output and level, in spreads."""
+
+    def __init__(self, outputs: int) -> None:
+        self._counter = np.zeros(1)
+        self._squares = np.zeros((len(WINDOWS), 2, outputs))
+        self._widths = np.zeros((len(COVERAGES), outputs))
+        self._levels = np.zeros((LEVELS, len(COVERAGES), outputs))
+        self._edges = np.zeros((len(EDGES), outputs))
+        self._distance = np.zeros(outputs)
+
+    def start(self) -> None:
+        """Begin to follow: errors as of a normal variable whose mean log square is 0."""
+        self._counter[:] = 1.0
+        self._widths[:] = NORMAL[:, None]
+
+    def learn(self, P: Array, spread: Array, Y: Array) -> Array:
+        """Follow the errors; the half-widths each row met, (n, coverages, outputs)."""
+        R = np.abs(Y - P) / spread
+        used = np.empty((len(P), *self._widths.shape))
+        if self._counter[0] == 0.0:
+            largest = np.maximum.accumulate(np.vstack((self._widths[:1], R)))
+            used[:] = largest[:-1, None]
+            self._widths[:] = largest[-1]
+        else:
+            followed = Followed(
+                self._counter, self._squares, self._widths, self._levels, self._edges,
+                self._distance,
+            )  # fmt: skip
+            follow_errors(R, np.ascontiguousarray(P), COVERAGES, followed, used)
+            used *= spread[:, None]
+        return used
+
+    @property
+    def deviation(self) -> Array:
+        """Root mean square of recent errors, in spreads, one an output."""
+        if self._counter[0] == 0.0:
+            return self._widths[0].copy()
+        sums, counts = self._squares[0]
+        return np.asarray(np.sqrt(sums / np.maximum(counts, 1.0)))
+
+    def half_widths(self, P: Array, spread: Array, coverage: float) -> Array:
+        """The present half-widths of rows with these predictions and spreads, (n, outputs)."""
+        out = np.empty(P.shape)
+        for o in range(P.shape[1]):
+            levels = np.searchsorted(np.sort(self._edges[:, o]), P[:, o])
+            widths = self._widths[:, o] + self._levels[levels, :, o]
+            out[:, o] = at_coverage(np.maximum(widths, 0.0)[:, :, None], coverage)[:, 0]
+        return out * spread
+
+    STATE = (
+        Numbers("counter", (1,), low=0.0, whole="float"),
+        Numbers("squares", (len(WINDOWS), 2, "outputs"), low=0.0),
+        Numbers("widths", (len(COVERAGES), "outputs")),
+        Numbers("levels", (LEVELS, len(COVERAGES), "outputs")),
+        Numbers("edges", (len(EDGES), "outputs")),
+        Numbers("distance", ("outputs",), low=0.0),
+    )
+
+
+def at_coverage(widths: Array, coverage: float) -> Array:
+    """Half-widths (n, outputs) for a coverage from those followed, (n, coverages, outputs)."""
+    place = int(np.searchsorted(COVERAGES, coverage))
+    if COVERAGES[place] == coverage:
+        return widths[:, place]
+    low, high = COVERAGES[place - 1], COVERAGES[place]
+    share = (coverage - low) / (high - low)
+    return np.asarray((1.0 - share) * widths[:, place - 1] + share * widths[:, place])

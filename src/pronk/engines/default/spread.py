@@ -1,0 +1,116 @@
+"""How large the next error will be, by what the row looks like: the width of intervals.
+
+Errors e are learned on the logarithmic scale. With v the recent mean of e^2 and c = log max(e^2, v
+/ 10^4),
+
+    level   l <- l + (c - l) / 200, k <- k + (c - k) / 20  (faster while fewer rows were seen)
+            l <- k where they are more than 1.5 apart      (all errors changed)
+    shape   g = an AWV forecaster of c - l on features (1, p, p^2; kernel features of x)
+    spread  s = exp((l + clip(g, -4, 4)) / 2)
+
+p is the prediction itself, so that errors that grow with what is predicted are seen at once; the
+kernel features are those of the first points at the typical bandwidth. 1.5 is four deviations of
+k - l on a steady stream, so that the level is calm there and follows a change of all errors within
+some twenty rows; the shape forgets with a window of 2000. `intervals` turns
+|e| / s into intervals; what s gets wrong by a factor costs nothing there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.engines.default.discounted import DiscountedNewton
+from pronk.engines.default.grid import Group
+from pronk.engines.newton.learner import Squared
+from pronk.parts.kernels import Kernel
+from pronk.parts.state import Numbers, Part, Sizes, Stateful, require
+
+Array = NDArray[np.float64]
+
+#: Points whose kernel features the spread reads, and their bandwidth in typical distances.
+POINTS, FACTOR = 50, 1.0
+#: Regularisation in rows: log e^2 has a variance of about 5 around its mean.
+ALPHA = 5.0
+#: Rows that the shape, and the level, speak of.
+WINDOW, LEVEL_WINDOW, QUICK_WINDOW = 2000, 200.0, 20.0
+#: The level jumps to the quick one where they are this far apart.
+JUMP = 1.5
+#: Squared errors below this share of their mean count as this share.
+SMALLEST = 1e-4
+#: Most that the shape adds to the level: a factor of e^2 to either side.
+STEEPEST = 4.0
+#: With more outputs than this the shape does not read the predictions.
+READ_OUTPUTS = 3
+
+
+@njit(cache=True)
+def log_squares(E: Array, running: Array, levels: Array, out: Array) -> None:
+    """``running`` is (rows, then mean square, level and quick level, one row an output): before
+
+    each row its level goes to ``levels``, and c - level to ``out``.
+    """
+    for t in range(E.shape[0]):
+        running[0, 0] += 1.0
+        for o in range(E.shape[1]):
+            square = E[t, o] * E[t, o]
+            if running[0, 0] == 1.0:
+                running[1, o] = square
+                running[2, o] = running[3, o] = np.log(max(square, 1e-300))
+            rate = 1.0 / min(running[0, 0], LEVEL_WINDOW)
+            running[1, o] += rate * (square - running[1, o])
+            levels[t, o] = running[2, o]
+            c = np.log(max(square, SMALLEST * running[1, o], 1e-300))
+            out[t, o] = c - running[2, o]
+            running[2, o] += rate * out[t, o]
+            running[3, o] += (c - running[3, o]) / min(running[0, 0], QUICK_WINDOW)
+            if abs(running[3, o] - running[2, o]) > JUMP:
+                running[2, o] = running[3, o]
+
+
+class Spread(Stateful):
+    """The spread of each output's error as a function of row and prediction."""
+
+    def __init__(self, kernel: Kernel, unit: float, outputs: int, budget: int) -> None:
+        self.group = Group(kernel, FACTOR, unit)
+        self.group.limit = min(budget, POINTS)
+        self._nystrom = self.group.nystrom
+        self._read = outputs if outputs <= READ_OUTPUTS else 0
+        self._shape = DiscountedNewton(Squared(True), ALPHA, 1 + 2 * self._read, outputs, WINDOW)
+        self._running = np.zeros((4, outputs))
+
+    def grow(self) -> None:
+        """Take in the coordinates that the span has gained."""
+        self._shape.grow_by(1 + 2 * self._read + self.group.nystrom.size - self._shape.size)
+
+    def learn(self, Phi: Array, P: Array, Y: Array) -> Array:
+        """The spread of each row from its features and predictions; then learn its error."""
+        levels, targets = np.empty(Y.shape), np.empty(Y.shape)
+        log_squares(Y - P, self._running, levels, targets)
+        return _spread(levels, self._shape.learn(self._features(Phi, P), targets))
+
+    def predict(self, Phi: Array, P: Array) -> Array:
+        """The spread of rows that might come next."""
+        return _spread(self._running[2], self._shape.predict(self._features(Phi, P)))
+
+    def _features(self, Phi: Array, P: Array) -> Array:
+        read = P[:, : self._read]
+        return np.hstack((np.ones((len(P), 1)), read, np.minimum(read * read, 9.0), Phi))
+
+    STATE = (
+        Part("nystrom", sizes={"points": "points"}),
+        Part("shape"),
+        Numbers("running", (4, "outputs")),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": self._running.shape[1]}
+
+    def _restored(self, sizes: Sizes) -> None:
+        size = 1 + 2 * self._read + self._nystrom.size
+        require(self._shape.size == size, "shape has another size than the points give")
+
+
+def _spread(level: Array, shape: Array) -> Array:
+    return np.asarray(np.exp(0.5 * (level + np.clip(shape, -STEEPEST, STEEPEST))))

@@ -1,0 +1,268 @@
+"""The parts of the default learner against their twins and definitions."""
+
+import numpy as np
+import pytest
+
+from naive import default as naive
+from pronk import Gaussian, OnlineKernelRegressor
+from pronk.engines.default.discounted import DiscountedNewton
+from pronk.engines.default.experts import Experts
+from pronk.engines.default.grid import Setting, grid
+from pronk.engines.default.guard import Guard
+from pronk.engines.default.intervals import COVERAGES, NORMAL, Intervals
+from pronk.engines.default.mixture import Mixture
+from pronk.engines.default.spread import Spread, log_squares
+from pronk.engines.default.temperature import Temperature
+from pronk.engines.newton.learner import Squared
+from pronk.parts.scaling import FixedScale
+
+
+def close(got, expected, atol=1e-9):
+    np.testing.assert_allclose(got, expected, rtol=0, atol=atol)
+
+
+# -- the mixture ------------------------------------------------------------------------------
+
+
+def some_experts(n=400, outputs=2, seed=4):
+    rng = np.random.default_rng(seed)
+    y = np.sin(np.arange(n) / 20)[:, None] * np.arange(1, outputs + 1)
+    y = y + 0.1 * rng.normal(size=y.shape)
+    P = y[:, None] * np.array([1.0, 0.5, -0.3, 0.0])[:, None]
+    return P + np.array([0.5, 0.2, 0.3, 0.4])[:, None] * rng.normal(size=P.shape), y
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_mixture_is_its_twin(outputs, signed):
+    P, y = some_experts(outputs=outputs)
+    limits = np.tile([[-0.5], [0.5]], (1, outputs))
+    if signed:
+        y, limits = np.sign(y), 2 * limits
+        y[:200, -1] = 1.0  # an output that says nothing for a while
+    mixture = Mixture(4, limits, signed, windows=(0.0, 50.0))
+    got = np.concatenate([mixture.learn(P[:100], y[:100]), mixture.learn(P[100:], y[100:])])
+    expected, losses = naive.mixture(P, y, limits, (0.0, 50.0), signed)
+    close(got, expected)
+    close(mixture.losses, losses)
+    following = mixture.predict(P[:1])
+    close(mixture.learn(P[:1], y[:1]), following, 1e-12)
+
+
+# -- the guard --------------------------------------------------------------------------------
+
+
+def test_the_guard_is_its_twin():
+    rng = np.random.default_rng(0)
+    y = np.column_stack((rng.standard_t(1, 900), 100 + rng.exponential(size=900)))
+    guard = Guard(2)
+    guard.start(y[:128])
+    got = np.concatenate([guard.learn(y[128:200]), guard.learn(y[200:])])
+    for o in range(2):
+        centre, size = naive.guard_start(y[:128, o])
+        close(got[:, o], naive.guarded(y[128:, o], centre, size))
+    assert np.any(got != y[128:])
+
+
+def test_one_row_moves_the_guard_by_five_per_cent():
+    y = np.random.default_rng(1).normal(size=(2000, 1))
+    guard = Guard(1)
+    assert np.array_equal(guard.learn(y[:5]), y[:5])  # nothing is known
+    close(guard.start(y), y, 0)  # nothing is clipped
+    before = guard.size.copy()
+    let = guard.learn(np.array([[1e9]]))
+    close(let[0], guard.centre + 3 * before)
+    assert before < guard.size <= 1.06 * before
+    moved = guard.learn(np.full((200, 1), 1e4))
+    assert moved[-1] == 1e4  # a stream that stays there is followed
+
+
+def test_targets_that_are_nearly_all_one_number():
+    y = np.zeros((100, 1))
+    guard = Guard(1)
+    assert np.array_equal(guard.start(y), y)
+    assert guard.learn(np.array([[3.0]])) == 3.0
+    y[50] = 2.0
+    assert guard.start(y)[50] == 2.0
+
+
+# -- spread and intervals -----------------------------------------------------------------------
+
+
+def test_log_squares_are_their_twin():
+    errors = np.random.default_rng(2).normal(size=(300, 2)) * [1, 50]
+    errors[100] = 1e-12
+    errors[200:] *= 30
+    running, levels, targets = np.zeros((4, 2)), np.empty((300, 2)), np.empty((300, 2))
+    log_squares(errors[:70], running, levels[:70], targets[:70])
+    log_squares(errors[70:], running, levels[70:], targets[70:])
+    for o in range(2):
+        for got, expected in zip(
+            (levels[:, o], targets[:, o]), naive.spread_targets(errors[:, o]), strict=True
+        ):
+            close(got, expected)
+
+
+def test_the_spread_is_an_awv_forecaster_of_log_squares():
+    rng = np.random.default_rng(3)
+    Phi, P = rng.normal(size=(150, 4)), rng.normal(size=(150, 1))
+    Y = P + np.exp(Phi[:, :1]) * rng.normal(size=(150, 1))
+    spread = Spread(Gaussian(), 1.0, 1, 50)
+    spread._shape.grow_by(4)
+    got = np.concatenate([spread.learn(Phi[:60], P[:60], Y[:60])])
+    levels, targets = naive.spread_targets((Y - P)[:60, 0])
+    F = np.column_stack((np.ones(150), P, np.minimum(P**2, 9.0), Phi))
+    keep = 1 - 1 / 2000
+    A, b, expected = 5.0 * np.eye(7), np.zeros(7), []
+    for t in range(60):
+        A = keep * A + np.outer(F[t], F[t])
+        g = np.clip(F[t] @ np.linalg.solve(A, keep * b), -4, 4)
+        expected.append(np.exp((levels[t] + g) / 2))
+        b = keep * b + targets[t] * F[t]
+        if t + 1 == spread._shape.rule.block_rows(7):
+            A = A + (1 - keep ** (t + 1)) * 5.0 * np.eye(7)
+    close(got[:, 0], expected)
+    following = spread.predict(Phi[60:61], P[60:61])
+    close(spread.learn(Phi[60:61], P[60:61], Y[60:61]), following, 1e-12)
+
+
+def test_intervals_are_their_twin():
+    rng = np.random.default_rng(4)
+    n = 700
+    P, spread = rng.normal(size=(n, 2)) + np.array([0, 5]), np.exp(rng.normal(size=(n, 2)))
+    Y = P + spread * rng.standard_t(3, size=(n, 2)) * (1 + (np.arange(n)[:, None] > 500) * 9)
+    intervals = Intervals(2)
+    intervals.start()
+    parts = [slice(0, 3), slice(3, 400), slice(400, n)]
+    used = np.concatenate([intervals.learn(P[rows], spread[rows], Y[rows]) for rows in parts])
+    R = np.abs(Y - P) / spread
+    for c, o in ((2, 0), (8, 1), (11, 0)):
+        expected = naive.half_widths(R[:, o], P[:, o], COVERAGES[c], NORMAL[c])
+        close(used[:, c, o], expected * spread[:, o], 1e-8)
+    following = intervals.half_widths(P[:1], spread[:1], 0.9)
+    close(intervals.learn(P[:1], spread[:1], Y[:1])[:, 8], following, 1e-12)
+
+
+def test_before_the_first_stage_the_width_is_the_largest_error():
+    intervals = Intervals(1)
+    P, Y = np.zeros((4, 1)), np.array([[1.0], [-3.0], [2.0], [0.0]])
+    ones = np.ones((4, 1))
+    used = np.concatenate(
+        [intervals.learn(P[:1], ones[:1], Y[:1]), intervals.learn(P[1:], ones[1:], Y[1:])]
+    )
+    assert used[:, 8, 0].tolist() == [0, 1, 3, 3]
+
+
+# -- probabilities ------------------------------------------------------------------------------
+
+
+def labelled(n, classes, seed=5):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(classes, size=n)
+    M = np.clip(-0.8 + 0.3 * rng.normal(size=(n, classes)), -1, 1)
+    M[np.arange(n), labels] += 0.6
+    return np.clip(M, -1, 1), labels
+
+
+def test_the_slopes_are_their_twin():
+    M, labels = labelled(900, 4)
+    labels[:4] = range(4)
+    Y = np.where(labels[:, None] == np.arange(4), 1.0, -1.0)
+    P, targets = np.column_stack((np.ones(900), M)), np.column_stack((np.ones(900), Y))
+    temperature = Temperature(5)
+    temperature.learn(P[:4], targets[:4])  # while classes come
+    start, H = temperature._slopes.copy(), temperature._H.copy()
+    temperature._slopes[:], temperature._H[:] = [1.0, 0.0], np.eye(2)
+    for rows in (slice(4, 5), slice(5, 300), slice(300, 900)):
+        temperature.learn(P[rows], targets[rows])
+    close(temperature._slopes, naive.slopes(M[4:], labels[4:]), 1e-8)
+    assert abs(start[1]) > 1e-6 and H[0, 1] != 0
+
+
+def test_two_classes_have_both_signs_of_one_margin():
+    M, labels = labelled(600, 2)
+    margin = M[:, 1]
+    y = np.column_stack((np.ones(600), 2.0 * labels - 1))
+    temperature = Temperature(2)
+    first = 1 + int(np.flatnonzero(labels != labels[0])[0])
+    temperature.learn(np.column_stack((np.ones(600), margin))[:first], y[:first])
+    temperature._slopes[:], temperature._H[:] = [1.0, 0.0], np.eye(2)
+    temperature.learn(np.column_stack((np.ones(600), margin))[first:], y[first:])
+    pairs = np.column_stack((-margin, margin))
+    close(temperature._slopes, naive.slopes(pairs[first:], labels[first:]), 1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_probabilities_rise_with_the_margin(seed):
+    """Even when what came contradicts the margins."""
+    M, labels = labelled(500, 3, seed)
+    Y = np.where((labels[:, None] + 1) % 3 == np.arange(3), 1.0, -1.0)  # another class came
+    temperature = Temperature(4)
+    temperature.learn(np.column_stack((np.ones(500), M)), np.column_stack((np.ones(500), Y)))
+    grid = np.linspace(-1, 1, 50)
+    shares = temperature.shares(np.column_stack((grid, np.zeros(50))))
+    P = shares[:, 0] / shares.sum(axis=1)
+    assert np.all(np.diff(P) > 0)
+
+
+# -- forgetting, scales, the choice of experts ---------------------------------------------------
+
+
+def test_the_variance_has_the_weight_of_the_next_row():
+    rng = np.random.default_rng(6)
+    Phi, window = rng.normal(size=(50, 4)), 20
+    engine = DiscountedNewton(Squared(), 0.5, 4, 1, window)
+    keep = 1 - 1 / window
+    A = 0.5 * np.eye(4)
+    block = engine.rule.block_rows(4)
+    for t, phi in enumerate(Phi):
+        engine.learn(phi[None], np.ones((1, 1)))
+        A = keep * A + np.outer(phi, phi)
+        if (t + 1) % block == 0:
+            A = A + (1 - keep**block) * 0.5 * np.eye(4)
+    new = rng.normal(size=(3, 4))
+    expected = [phi @ np.linalg.solve(keep * A, phi) for phi in new]
+    close(engine.variance(new), expected)
+
+
+def test_a_glitch_does_not_set_a_scale():
+    X = np.random.default_rng(7).normal(size=(600, 3))
+    glitched = X.copy()
+    glitched[5, 0], glitched[400, 1], glitched[300, 2] = 1e9, -1e6, 6.0  # 6 is no glitch
+    plain, other = FixedScale(X), FixedScale(glitched)
+    ratio = other.unit / plain.unit
+    close(ratio[:2], [1, 1], 0.01)
+    assert ratio[2] > 1.1
+    assert np.abs(other.transform(glitched)).max() < 15
+    rare = np.zeros((600, 1))
+    rare[7] = 1.0
+    assert FixedScale(rare).width[0] == 1.0
+
+
+def make_experts(budget=30):
+    settings = grid(Gaussian())
+    limits = np.array([[-1.0], [1.0]])
+    return Experts(Gaussian(), settings, 1.0, 1, budget, 0, limits, False, 2, True)
+
+
+def test_the_best_experts_and_the_one_of_half_the_leaders_bandwidth():
+    experts = make_experts()
+    losses = np.arange(14.0) + 10
+    leader = experts.settings.index(Setting(1.0, 0.01))
+    losses[leader] = 0.0
+    experts.mixture.losses = losses
+    chosen = [experts.settings[i] for i in experts.best(3)]
+    assert chosen[0] == Setting(1.0, 0.01)
+    assert Setting(0.5, 0.01) in chosen  # though it ranks behind
+    assert [s.window for s in chosen] == [None, None, None, 1000, 100]
+    assert len(experts.best(1)) == 3
+
+
+def test_only_predictions_of_new_rows_count_as_losses():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(600, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=600)
+    learner = OnlineKernelRegressor(budget=20, random_state=0).partial_fit(X[:512], y[:512])
+    assert not learner._model.experts.mixture.losses.any()
+    learner.partial_fit(X[512:], y[512:])
+    assert learner._model.experts.mixture.losses.all()

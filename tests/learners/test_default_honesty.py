@@ -1,0 +1,107 @@
+"""What the default learner promises about itself: glitches, intervals by level, probabilities."""
+
+import numpy as np
+import pytest
+
+from pronk import OnlineKernelClassifier, OnlineKernelRegressor
+
+
+def surface(n=5000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 4))
+    return X, np.sin(2 * X[:, 0] + X[:, 1]) * X[:, 2] + 0.05 * rng.normal(size=n)
+
+
+def error_of(X, y, truth, rows):
+    """Mean absolute error against what y was without glitches, over some rows."""
+    learner = OnlineKernelRegressor(budget=60, random_state=0)
+    return np.abs(learner.predict_then_learn(X, y) - truth)[rows].mean()
+
+
+def test_glitches_in_y_cost_less_than_a_tenth():
+    X, truth = surface()
+    plain = error_of(X, truth, truth, slice(None))
+    one = truth.copy()
+    one[4000] = 1e4
+    after = slice(4001, None)
+    assert error_of(X, one, truth, after) < 1.05 * error_of(X, truth, truth, after)
+    rng = np.random.default_rng(1)
+    rows = rng.choice(len(truth), len(truth) // 1000, replace=False)
+    many = truth.copy()
+    many[rows] = 1e4 * rng.choice([-1, 1], rows.size)
+    kept = np.setdiff1d(np.arange(len(truth)), rows)
+    assert error_of(X, many, truth, kept) < 1.1 * plain
+
+
+@pytest.mark.parametrize("rows", [[3], [3, 100], [700, 3000, 4500]])
+def test_glitches_in_x_cost_less_than_a_tenth(rows):
+    X, truth = surface()
+    spoiled = X.copy()
+    for i, row in enumerate(rows):
+        spoiled[row, i] = (-1e6) ** (i + 1)
+    kept = np.setdiff1d(np.arange(len(truth)), rows)
+    assert error_of(spoiled, truth, truth, kept) < 1.1 * error_of(X, truth, truth, kept)
+
+
+def covered_by(X, y):
+    intervals = OnlineKernelRegressor(budget=60, random_state=0).predict_interval_then_learn(X, y)
+    return (intervals[:, 0] <= y) & (y <= intervals[:, 1]), intervals
+
+
+def test_intervals_hold_at_every_level_of_the_prediction():
+    rng = np.random.default_rng(2)
+    X = rng.uniform(-2, 2, (6000, 3))
+    size = 0.05 + 0.3 * np.exp(X[:, 0]) * (1 + np.sin(2 * X[:, 2]))
+    y = np.exp(X[:, 0]) + X[:, 1] + size * rng.normal(size=6000)
+    covered, intervals = covered_by(X, y)
+    late = slice(500, None)
+    middle = intervals.mean(axis=1)[late]
+    quintile = np.digitize(middle, np.quantile(middle, [0.2, 0.4, 0.6, 0.8]))
+    shares = [covered[late][quintile == k].mean() for k in range(5)]
+    assert np.abs(np.array(shares) - 0.9).max() < 0.04
+    assert np.convolve(covered[late], np.full(200, 1 / 200), "valid").min() > 0.8
+    widths = np.diff(intervals[late])[:, 0]
+    assert np.corrcoef(np.log(widths), np.log(size[late]))[0, 1] > 0.7  # where it is unsure
+
+
+def test_intervals_recover_within_fifty_rows_of_a_change():
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1, 1, (4200, 2))
+    late = np.arange(4200) >= 4000
+    y = np.where(late, 5 * np.cos(3 * X[:, 0]), np.sin(3 * X[:, 0])) + 0.1 * rng.normal(size=4200)
+    covered, _ = covered_by(X, y)
+    assert covered[:4000].mean() > 0.88
+    assert covered[4050:4100].mean() > 0.8 and covered[4050:].mean() > 0.8
+
+
+def calibration_error(P, truth, bins=15):
+    sure, right = P.max(axis=1), P.argmax(axis=1) == truth
+    place = np.minimum((sure * bins).astype(int), bins - 1)
+    return sum(
+        abs(sure[place == k].mean() - right[place == k].mean()) * np.mean(place == k)
+        for k in np.unique(place)
+    )
+
+
+def log_loss(P, truth):
+    return -np.mean(np.log(P[np.arange(len(truth)), truth]))
+
+
+def test_many_classes_are_as_sure_as_they_are_right():
+    rng = np.random.default_rng(4)
+    centres = rng.normal(size=(12, 4))
+    y = rng.integers(12, size=3500)
+    X = centres[y] + 0.45 * rng.normal(size=(3500, 4))
+    learner = OnlineKernelClassifier(budget=100, random_state=0)
+    P = []
+    learner.partial_fit(X[:500], y[:500])
+    for i in range(500, 3500, 100):
+        rows = slice(i, i + 100)
+        P.append(learner.predict_proba(X[rows]))
+        learner.partial_fit(X[rows], y[rows])
+    P, truth = np.concatenate(P), y[500:]
+    assert calibration_error(P, truth) < 0.04
+    margins = learner.decision_function(X[500:])
+    assert np.array_equal(learner.classes_[margins.argmax(axis=1)], learner.predict(X[500:]))
+    guess = (1 + 0.999 * margins) / 2  # margins as probabilities, normalised
+    assert log_loss(P, truth) < log_loss(guess / guess.sum(axis=1, keepdims=True), truth)

@@ -1,0 +1,114 @@
+"""Twins of the default learner's parts, from the definitions in their docstrings, row by row."""
+
+import numpy as np
+
+
+def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
+    """Predictions and the experts' losses; P (n, experts, outputs), Y (n, outputs)."""
+    n, experts, outputs = P.shape
+    low, high = limits[0].copy(), limits[1].copy()
+    w, v = np.full(experts, 1 / experts), np.full(1 + len(windows), 1 / (1 + len(windows)))
+    A = [alpha * np.eye(experts) for _ in windows]
+    b = [np.zeros(experts) for _ in windows]
+    worst_w, worst_v = np.zeros(outputs), np.zeros(outputs)
+    losses, out = np.zeros(experts), []
+    for t in range(n):
+        p, y = np.clip(P[t], low, high), Y[t]
+        m = w @ p
+        stacks = [m + np.linalg.solve(A_s, b_s) @ (p - m) for A_s, b_s in zip(A, b, strict=True)]
+        q = np.clip([m, *stacks], low, high)
+        out.append(v @ q)
+        low, high = np.minimum(low, y), np.maximum(high, y)
+        half = (high - low) / 2
+        counted = [o for o in range(outputs) if not signed or np.unique(Y[: t + 1, o]).size == 2]
+        counted = counted or [0]
+        share = 1 / len(counted)
+        counted = [o for o in counted if half[o] > 0]
+        loss_w, loss_v = np.zeros(experts), np.zeros(len(v))
+        for s, window in enumerate(windows):
+            keep = 1 - 1 / window if window else 1.0
+            A[s] = keep * A[s] + (1 - keep) * alpha * np.eye(experts)
+            b[s] = keep * b[s]
+        for o in counted:
+            worst_w[o] = max(worst_w[o], np.abs(p[:, o] - y[o]).max())
+            worst_v[o] = max(worst_v[o], np.abs(q[:, o] - y[o]).max())
+            loss_w += share * (p[:, o] - y[o]) ** 2 / (2 * worst_w[o] ** 2)
+            loss_v += share * (q[:, o] - y[o]) ** 2 / (2 * worst_v[o] ** 2)
+            losses += share * ((p[:, o] - y[o]) / half[o]) ** 2
+            z = (p[:, o] - m[o]) / half[o]
+            for s in range(len(windows)):
+                A[s] = A[s] + share * np.outer(z, z)
+                b[s] = b[s] + share * z * (y[o] - m[o]) / half[o]
+        rate = 1 / (t + 2)
+        w = w * np.exp(-loss_w)
+        v = v * np.exp(-loss_v)
+        w = (1 - rate) * w / w.sum() + rate / len(w)
+        v = (1 - rate) * v / v.sum() + rate / len(v)
+    return np.array(out), losses
+
+
+def guarded(y, centre, size, beyond=0.005, reach=3.0, step=0.05):
+    """Targets of one output as they may be learned."""
+    out = []
+    for value in y:
+        out.append(min(max(value, centre - reach * size), centre + reach * size))
+        size = np.exp(np.log(size) + step * ((abs(value - centre) > size) - beyond))
+    return np.array(out)
+
+
+def guard_start(y):
+    """Centre and size from first rows."""
+    centre = np.median(y)
+    left_out = int(np.ceil(np.sqrt(len(y)) / 4))
+    kept = sorted(abs(value - centre) for value in y)[: len(y) - left_out]
+    return centre, kept[-1] * (1 + 8 / np.sqrt(len(y)))
+
+
+def spread_targets(errors, window=200, quick_window=20, jump=1.5, smallest=1e-4):
+    """Levels before each row, and log squares around them, one output."""
+    mean, level = errors[0] ** 2, np.log(errors[0] ** 2)
+    quick, levels, targets = level, [], []
+    for t, error in enumerate(errors, start=1):
+        mean += (error**2 - mean) / min(t, window)
+        c = np.log(max(error**2, smallest * mean))
+        levels.append(level)
+        targets.append(c - level)
+        level += (c - level) / min(t, window)
+        quick += (c - quick) / min(t, quick_window)
+        if abs(quick - level) > jump:
+            level = quick
+    return np.array(levels), np.array(targets)
+
+
+def half_widths(r, p, coverage, start, rate=0.03, windows=(1000, 20), edge_rate=0.05):
+    """The half-width each row met, in spreads, for one coverage; one output."""
+    a, b = start, np.zeros(5)
+    edges, distance = np.zeros(4), 0.0
+    used = []
+    for t in range(len(r)):
+        ages = np.arange(t, -1, -1)
+        sizes = [np.sqrt(np.average(r[: t + 1] ** 2, weights=(1 - 1 / w) ** ages)) for w in windows]
+        level = int(np.sum(p[t] > edges))
+        width = a + b[level]
+        used.append(max(width, 0.0))
+        count = t + 2.0  # counted from 1
+        d = max(rate, count**-0.5) * max(sizes) * ((r[t] > width) - (1 - coverage))
+        a, b[level] = a + d, b[level] + d / 2
+        slow = 1 / min(count, windows[0])
+        distance += slow * (abs(p[t] - (edges[1] + edges[2]) / 2) - distance)
+        below = np.array([0.2, 0.4, 0.6, 0.8])
+        edges = edges + max(slow, edge_rate) * distance * ((p[t] > edges) - (1 - below))
+    return np.array(used)
+
+
+def slopes(M, labels, surest=0.99, window=500):
+    """The slopes (a, b) of probabilities after rows of margins M (n, classes)."""
+    theta, H = np.array([1.0, 0.0]), np.eye(2)
+    for m, label in zip(M, labels, strict=True):
+        F = np.column_stack((np.log((1 + surest * m) / 2), m))
+        P = np.exp(F @ theta) / np.exp(F @ theta).sum()
+        H = (1 - 1 / window) * H + np.eye(2) / window + np.cov(F.T, aweights=P, ddof=0)
+        theta = theta + np.linalg.solve(H, F[label] - P @ F)
+        theta[0] = np.clip(theta[0], 0.01, 50)
+        theta[1] = np.clip(theta[1], -0.9 * theta[0] * surest / (1 + surest), 50)
+    return theta
