@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pronk
-from naive import features, regret
+from naive import certificates, features, losses, regret
 from naive.kernels import gaussian
 from pronk import (
     FOGDRegressor,
@@ -135,6 +135,38 @@ def test_online_newton_on_labels(loss):
         w /= np.abs(Phi @ w).max()
         true = value(p, y).sum() - value(Phi @ w, y).sum() - 0.5 * w @ w
         assert true <= certificate.regret + 1e-9
+
+
+@pytest.mark.parametrize("loss", ["squared", "squared_hinge", "logistic"])
+@pytest.mark.parametrize("step", [1, 37, 400])
+def test_online_newton_as_recomputed_from_all_rows(loss, step):
+    """Every number equals its formula; regret <= bound alone would let a doubled bound pass."""
+    X, y = noise()
+    twin, C, alpha = losses.get(loss), 1.5, 0.7
+    sigma = twin.sigma(C)
+    learner = ProsNKONSClassifier(
+        Gaussian(1.5), features="taylor", degree=2, loss=loss, clip=C, alpha=alpha,
+        track_regret=True,
+    )  # fmt: skip
+    blocks = [slice(i, i + step) for i in range(0, 400, step)]
+    p = np.concatenate(
+        [learner.predict_then_learn(X[rows], y[rows], output="decision") for rows in blocks]
+    )
+    Phi = features.taylor(X, 2, 1.5)
+    g = np.array([twin.slope(z, t) for z, t in zip(p, y, strict=True)])
+    values = np.array([twin.value(z, t) for z, t in zip(p, y, strict=True)])
+    if loss == "squared":
+        best, penalty = certificates.best_squared(Phi, y, alpha)
+    else:
+        best, penalty = certificates.best_surrogate(Phi, values, g, p, sigma, alpha)
+    said = learner.certificate()
+    assert said.bound == pytest.approx(
+        certificates.newton_bound(Phi, g, sigma / 2, alpha), rel=1e-9
+    )
+    assert said.loss == pytest.approx(values.sum(), rel=1e-10)
+    assert said.best_loss == pytest.approx(best, rel=1e-8)
+    assert said.penalty == pytest.approx(penalty, rel=1e-8)
+    assert said.regret == pytest.approx(values.sum() - best - penalty, rel=1e-8)
 
 
 def test_certificates_survive_saving_and_classes(tmp_path):

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pronk
+from naive import scaling as naive
 from pronk.parts.quantiles import HELD, NORMAL, stride_after
 from pronk.streams import Robust, Scaled
 from pronk.streams.preparing import Categories, Means, Preparation
@@ -127,6 +128,23 @@ def test_transform_at_the_edges_of_the_sample(n):
     before = robust.transform(x[n:])
     np.testing.assert_array_equal(robust.to_state()["values"], state)
     np.testing.assert_array_equal(before, robust.learn_transform(x[n:]))
+
+
+@pytest.mark.parametrize("kind", ["normal", "drifting", "rare", "ties"])
+def test_robust_is_its_naive_twin_through_two_thinnings(kind):
+    """The sample is thinned at rows 512 and 1024; in uneven blocks, one of them across each."""
+    rng = np.random.default_rng(3)
+    n = 2 * HELD + 90
+    x = {
+        "normal": rng.normal(size=n),
+        "drifting": rng.standard_cauchy(n) + np.arange(n) / 50.0,
+        "rare": (rng.random(n) < 0.1).astype(float),
+        "ties": rng.integers(0, 4, n).astype(float),
+    }[kind]
+    robust, parts = Robust(), []
+    for block in np.split(x, [1, 8, 500, 520, 521, 1000, HELD * 2 + 1]):
+        parts.append(robust.learn_transform(block[:, None])[:, 0])
+    np.testing.assert_allclose(np.concatenate(parts), naive.robust(x, HELD), rtol=1e-11, atol=1e-11)
 
 
 def test_wild_values_do_not_move_it():

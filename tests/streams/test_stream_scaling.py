@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import pronk
 from pronk.estimators import storage
-from pronk.streams import MinMax, Scaled, Standard, make_scaler
+from pronk.streams import MinMax, Robust, Scaled, Standard, make_scaler
 
-SCALERS = [MinMax, Standard]
+SCALERS = [MinMax, Standard, Robust]
 
 
 def rows(n=200, d=3, seed=0):
@@ -100,7 +100,7 @@ def test_scaled_is_the_learner_on_scaled_rows(scaler):
     np.testing.assert_array_equal(model.dictionary_, plain.dictionary_)
 
 
-@pytest.mark.parametrize("scaler", ["minmax", "standard"])
+@pytest.mark.parametrize("scaler", ["minmax", "standard", "robust"])
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_one_file_holds_both_and_goes_on_to_the_last_bit(tmp_path, monkeypatch, scaler, task):
     monkeypatch.setattr(pronk, "Scaled", Scaled, raising=False)

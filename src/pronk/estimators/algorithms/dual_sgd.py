@@ -31,6 +31,7 @@ from pronk.estimators.faces.coded import CodedClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
+from pronk.estimators.families.space import NO_USER_KERNEL
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 
@@ -46,6 +47,10 @@ class _DualSGD(FirstOrder):
         "merge": [Interval(Integral, 1, None, closed="left")],
     }
     _step_parameter: ClassVar[str] = "alpha"
+
+    @property
+    def _law_exceptions(self) -> dict[str, str]:
+        return NO_USER_KERNEL
 
     def __init__(
         self,

@@ -42,6 +42,7 @@ from pronk.estimators.faces.coded import CodedClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
+from pronk.estimators.families.space import NO_USER_KERNEL
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 from pronk.parts.losses import Loss, get_loss
@@ -62,6 +63,10 @@ class _DualSVRG(FirstOrder):
         "period": [Interval(Integral, 1, None, closed="left")],
         "tau": [Interval(Real, 0, None, closed="neither")],
     }
+
+    @property
+    def _law_exceptions(self) -> dict[str, str]:
+        return NO_USER_KERNEL
 
     def __init__(
         self,

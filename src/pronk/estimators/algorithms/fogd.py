@@ -29,6 +29,7 @@ from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
+from pronk.estimators.families.space import NO_USER_KERNEL
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 
@@ -42,6 +43,10 @@ class _FOGD(FirstOrder):
         "eta": [Interval(Real, 0, None, closed="neither")],
         "orthogonal": ["boolean"],
     }
+
+    @property
+    def _law_exceptions(self) -> dict[str, str]:
+        return NO_USER_KERNEL
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from pronk.engines.expansion.learner import Budget, Expansion
 from pronk.engines.expansion.updates import Gradient
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.algorithms.perceptron import check_budget
+from pronk.estimators.algorithms.perceptron import budget_exceptions, check_budget
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
@@ -71,6 +71,10 @@ class _KernelOGD(FirstOrder):
         self.budget = budget
         self.maintenance = maintenance
         self.random_state = random_state
+
+    @property
+    def _law_exceptions(self) -> dict[str, str]:
+        return budget_exceptions(self.maintenance)
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel = get_kernel(self.kernel)

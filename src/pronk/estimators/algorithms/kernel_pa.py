@@ -32,7 +32,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from pronk.engines.expansion.learner import Budget, Expansion
 from pronk.engines.expansion.updates import Passive
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.algorithms.perceptron import check_budget
+from pronk.estimators.algorithms.perceptron import budget_exceptions, check_budget
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
@@ -57,6 +57,10 @@ class _KernelPA(OnlineLearner):
 
     def _loss(self) -> Loss:
         raise NotImplementedError
+
+    @property
+    def _law_exceptions(self) -> dict[str, str]:
+        return budget_exceptions(self.maintenance)
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel = get_kernel(self.kernel)

@@ -38,6 +38,13 @@ from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.parts.kernels import get_kernel
 
 
+def budget_exceptions(maintenance: str | None) -> dict[str, str]:
+    """The laws that a way to keep the budget breaks."""
+    if maintenance != "merge":
+        return {}
+    return {"user kernel": "merging is defined for the Gaussian kernel"}
+
+
 def check_budget(budget: int | None, maintenance: str | None) -> None:
     """Refuse a budget without a strategy and a strategy without its budget."""
     if budget is not None and maintenance is None:
