@@ -22,6 +22,7 @@ from pronk.cli.options import (
     NoProbabilities,
     Task,
     Threads,
+    refuse_choices,
     scale_of,
     with_choices,
 )
@@ -103,7 +104,7 @@ def run(
     reading: dict[str, Any],
     preparing: dict[str, Any],
     algorithm: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--algorithm",
             "-a",
@@ -111,7 +112,7 @@ def run(
             help="A name that `pronk algorithms` lists; by default the learner without parameters.",
             autocompletion=_algorithm_names,
         ),
-    ] = DEFAULT_ALGORITHM,
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(
@@ -128,6 +129,17 @@ def run(
         ),
     ] = None,
     no_scale: Annotated[bool, typer.Option("--no-scale", help="The same as --scale none.")] = False,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Go on with a saved model, its scaling, categories and metrics; it is saved "
+            "again, elsewhere with --save.",
+        ),
+    ] = None,
+    delay: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Labels come so many rows late.")
+    ] = 0,
     save: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="Save the model (with its scaling).")
     ] = None,
@@ -171,13 +183,22 @@ def run(
     from pronk.cli.run import run_job
     from pronk.streams import Preparing, Reading
 
-    scale = "none" if no_scale else preparing["scale"] or scale_of(algorithm)
+    if model is not None:
+        refuse_choices(
+            "--model",
+            reading,
+            {**preparing, "algorithm": algorithm, "param": param, "no_scale": no_scale or None},
+        )
+    name = algorithm or DEFAULT_ALGORITHM
+    scale = "none" if no_scale else preparing["scale"] or scale_of(name)
     run_job(
         Job(
             reading=Reading(file, target, task=task.value, **reading),
             preparing=Preparing(**{**preparing, "scale": scale}),
-            algorithm=algorithm,
+            algorithm=name,
             params=tuple(param or ()),
+            model=model,
+            delay=delay,
             save=save,
             predictions=predictions,
             interval=interval,

@@ -27,6 +27,8 @@ from pronk.streams.sources import files_in_order, reads_once
 _HEAD = 1 << 16
 
 
+#: Endings of files in which a row is a line.
+_LINES = (".csv", ".tsv", ".txt", ".ndjson", ".jsonl", ".libsvm", ".svmlight", ".svm")
 #: What decides a result but is not in snapshots of the versions before it could be chosen.
 _USUAL: dict[str, Any] = {"--keep": []}
 
@@ -72,16 +74,22 @@ class Checkpoint:
         for name, value in self.settings.items():
             before = held.get(name, _USUAL.get(name))
             if name == "input":
-                if not _goes_on(before, value):
+                changed = _changed(before, value)
+                if changed:
                     raise CommandError(
                         f"--checkpoint: {str(self.path)!r} was made with another state of the "
-                        "input file, which was changed since; remove the checkpoint to start anew"
+                        f"input file, {changed}; remove the checkpoint to start anew"
                     )
             elif before != value:
                 raise CommandError(
                     f"--checkpoint: {str(self.path)!r} was made with {name} {before!r}, now it is "
                     f"{value!r}; use the same options, or remove the checkpoint to start anew"
                 )
+
+    def grown(self, tree: dict[str, Any]) -> bool:
+        """Whether the input has more than it had for a snapshot."""
+        before, now = tree["settings"].get("input"), self.settings["input"]
+        return bool(before and now) and any(before[k] != now[k] for k in ("names", "sizes"))
 
     def due(self, rows: int) -> bool:
         """Whether it is time for the next snapshot."""
@@ -117,29 +125,54 @@ def fingerprint(reading: Reading) -> Any:
     files = [path] if path.is_file() else files_in_order(path)
     with files[0].open("rb") as file:
         head = file.read(_HEAD)
+    size = files[-1].stat().st_size
     return {
         "names": [file.name for file in files],
         "sizes": [file.stat().st_size for file in files],
         "head": [len(head), hashlib.sha256(head).hexdigest()],
+        "tail": _tail(files[-1], size),
         "path": str(files[0]),
+        "paths": [str(file) for file in files],
     }
 
 
-def _goes_on(before: Any, now: Any) -> bool:
-    """Whether the input begins as it did: files may have come, and text may have been appended."""
+def _tail(path: Path, size: int) -> list[Any]:
+    """A hash of the last bytes before a place, and whether a line ends there."""
+    with path.open("rb") as file:
+        file.seek(max(0, size - _HEAD))
+        data = file.read(min(size, _HEAD))
+    return [hashlib.sha256(data).hexdigest(), data.endswith(b"\n")]
+
+
+def _changed(before: Any, now: Any) -> str:
+    """How the input is another one; nothing if files came or rows were appended."""
+    changed = "which was changed since"
     if before is None or now is None:
-        return before is now
+        return "" if before is now else changed
     known = len(before["names"])
     if now["names"][:known] != before["names"]:
-        return False
+        return changed
     length, digest = before["head"]
     with Path(now["path"]).open("rb") as file:
         if hashlib.sha256(file.read(length)).hexdigest() != digest:
-            return False
+            return changed
     if before["sizes"][:-1] != now["sizes"][: known - 1]:
-        return False
-    grown = now["sizes"][known - 1] - before["sizes"][-1]
-    return bool(grown == 0 or (grown > 0 and not before["names"][-1].endswith((".parquet", ".pq"))))
+        return changed
+    size, name = before["sizes"][-1], before["names"][-1]
+    grown = now["sizes"][known - 1] - size
+    if grown < 0 or (grown and name.endswith((".parquet", ".pq"))):
+        return changed
+    if "tail" not in before:  # a snapshot of an earlier version
+        return ""
+    path = Path(now["paths"][known - 1])
+    if _tail(path, size)[0] != before["tail"][0]:
+        return changed
+    if grown and not before["tail"][1] and name.endswith(_LINES):
+        with path.open("rb") as file:
+            file.seek(size)
+            if file.read(1) not in b"\r\n":
+                return "whose last line had no end and goes on now"
+    return ""
 
 
 class Interruptions:

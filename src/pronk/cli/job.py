@@ -21,6 +21,8 @@ class Job:
     preparing: Preparing
     algorithm: str
     params: tuple[str, ...] = ()
+    model: Path | None = None
+    delay: int = 0
     save: Path | None = None
     predictions: Path | None = None
     interval: float | None = None
@@ -48,10 +50,12 @@ def check_job(job: Job) -> None:
             "--predictions: a run with --checkpoint needs a file, for what is printed cannot be "
             "taken back"
         )
+    if job.model is not None and not job.model.is_file():
+        raise CommandError(f"--model: {str(job.model)!r} does not exist, or is no file")
     if job.reading.keep and job.predictions is None:
         raise CommandError("--keep: the columns go along with --predictions, which is missing")
     outputs = {
-        "--save": job.save,
+        "--save": job.model if job.save is None else job.save,
         "--predictions": None if printed else job.predictions,
         "--metrics": job.metrics,
         "--checkpoint": job.checkpoint,

@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from pronk.cli.errors import CommandError
+from pronk.cli.job import Job
+from pronk.estimators import storage
 from pronk.evaluate.adapters import predicts_labels
-from pronk.streams import FileStream, Prepared, Reading, StreamError
+from pronk.streams import FileStream, Prepared, Preparing, Reading, StreamError
 from pronk.streams.errors import argument
+from pronk.streams.prepared import around
 from pronk.streams.values import CATEGORY, DATE, NUMBER, TIME
 
 _GAP = f"{argument('missing', 'mean')} fills it in"
@@ -20,6 +23,37 @@ _GAP = f"{argument('missing', 'mean')} fills it in"
 def task_of(model: Any) -> str:
     """Regression or classification."""
     return "classification" if predicts_labels(model, np.zeros(0)) else "regression"
+
+
+def saved_model(path: Path) -> Prepared:
+    """The model of a file, to go on with."""
+    model = storage.load(path)
+    if not hasattr(model, "_fitted_state"):
+        raise CommandError(f"--model: {str(path)!r} holds no single model; give a file of --save")
+    return around(model)
+
+
+def for_model(job: Job, model: Prepared) -> Job:
+    """A job that goes on with a model: what the model knows is not chosen again."""
+    assert job.model is not None
+    if job.save is None:
+        header = storage.read_header(job.model)
+        if header["class"] == storage.CHECKPOINT:
+            raise CommandError(
+                f"--model: {str(job.model)!r} is a checkpoint; give --save, where the model goes"
+            )
+    story = model.__dict__.get("story_") or {}
+    algorithm = story.get("algorithm", type(model.learner).__name__)
+    target = job.reading.target if job.reading.target is not None else story.get("target")
+    if target is None:
+        raise CommandError("--target is missing: which column is to be predicted?")
+    return replace(
+        job,
+        algorithm=algorithm,
+        save=job.model if job.save is None else job.save,
+        reading=replace(job.reading, target=target),
+        preparing=Preparing(model.scaling_, model.encoding, model.slots),
+    )
 
 
 def open_for(model: Any, path: Path, reading: Reading) -> FileStream:

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pronk.cli.errors import CommandError
+
 #: What runs when no algorithm is named. It scales its columns itself.
 DEFAULT_ALGORITHM = "online-kernel"
 
@@ -134,6 +136,16 @@ PREPARING = {
         lambda given: None if given is None else given.value,
     ),
 }
+
+
+def refuse_choices(because: str, reading: Mapping[str, Any], others: Mapping[str, Any]) -> None:
+    """Refuse what a saved model has decided already."""
+    usual = {"encoding": Encoding.hash.value, "slots": 32}
+    chosen = {**others, "categorical": reading["categorical"] or None}
+    for name, value in chosen.items():
+        if value is not None and value != usual.get(name):
+            option = f"--{name.replace('_', '-')}"
+            raise CommandError(f"{option}: with {because} it is the model's, and cannot be chosen")
 
 
 def with_choices(**groups: Mapping[str, Choice]) -> Callable[[Callable[..., Any]], Any]:

@@ -175,6 +175,23 @@ class PredictionsFile(AppendedFile):
             temporary.unlink(missing_ok=True)
             raise self._failed(error) from None
 
+    def reopen(self, rows: int) -> None:
+        """Make the spool of the first rows of a finished file again, to go on after them."""
+        with parquet.ParquetFile(self.path) as file:
+            if file.metadata.num_rows < rows:
+                raise CommandError(
+                    f"{self.option}: {str(self.path)!r} has {file.metadata.num_rows:,} rows, but "
+                    f"the checkpoint says {rows:,}; give the file that belongs to it, or remove "
+                    "the checkpoint"
+                )
+            self.start()
+            schema = file.schema_arrow.remove_metadata()
+            self._append(schema.serialize().to_pybytes())
+            for batch in file.iter_batches():
+                some = batch.slice(0, rows - self.rows).replace_schema_metadata(None)
+                self._append(some.serialize().to_pybytes())
+                self.rows += some.num_rows
+
     @property
     def finished(self) -> bool:
         """Whether the spool of a finished run has become its file."""

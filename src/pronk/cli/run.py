@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import InvalidParameterError
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job, check_job, open_stream
+from pronk.cli.known import for_model, open_for, saved_model
 from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.summary import as_dict, note_guessing, print_summary
 from pronk.cli.walk import Run
@@ -27,16 +28,25 @@ from pronk.streams.prepared import prepared
 def run_job(job: Job, *, as_json: bool) -> None:
     """Check everything, walk the file, print the summary."""
     console = screen.messages()
-    _check_algorithm(job.algorithm)
     check_job(job)
-    stream = open_stream(job.reading)
-    learner = build(job.algorithm, stream.task, job.params, job.seed)
-    model = prepared(learner, stream, job.preparing)
+    path = job.model
+    if path is None:
+        _check_algorithm(job.algorithm)
+        stream = open_stream(job.reading)
+        model = prepared(
+            build(job.algorithm, stream.task, job.params, job.seed), stream, job.preparing
+        )
+    else:
+        model = saved_model(path)
+        job = for_model(job, model)
+        stream = open_for(model, path, job.reading)
     check_interval(job.interval, stream.task, model)
     run = Run(job, stream, model, console, as_json)
+    if "story_" in model.__dict__:
+        run.go_on(model.story_)
     with screen.warnings_as_notes(console):
         _warm(run.model, stream, console)
-        _note_unbounded(job.algorithm, learner, console)
+        _note_unbounded(job.algorithm, model.learner, console)
         last = run.walk()
     if stream.task == "classification" and len(run.model.classes_) < 2:
         label = run.model.classes_[0]
@@ -44,6 +54,7 @@ def run_job(job: Job, *, as_json: bool) -> None:
             f"--target: all {last.rows:,} rows have the label {label!s}; there is nothing to learn"
         )
     if job.save is not None:
+        run.model.story_ = run.story()
         _save(run.model, job.save)
     # Where the predictions are printed, what is said of them goes elsewhere.
     printed = isinstance(run.file, StandardOutput)
@@ -112,7 +123,10 @@ def _warm(model: Any, stream: FileStream, console: Console) -> None:
 
 
 def _note_unbounded(name: str, learner: Any, console: Console) -> None:
-    algorithm = find(name)
+    try:
+        algorithm = find(name)
+    except ValueError:  # a model of Python, by its class
+        return
     if algorithm.bounded or getattr(learner, "history", None) == "projected":
         return
     advice = "; --param history=projected bounds it" if hasattr(learner, "history") else ""

@@ -138,6 +138,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "metrics_file": None if job.metrics is None else str(job.metrics),
         "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
         "resumed_at": run.resumed or None,
+        "rows_before": run.before or None,
         "versions": screen.versions(),
     }
     if stream.task == "classification":

@@ -45,6 +45,7 @@ class Run:
         self.console = console
         self.position = 0  # rows of the stream that are done
         self.resumed = 0
+        self.before = 0  # rows that the model knew before
         self.finished = False
         self.checkpoint: Checkpoint | None = None
         self.file: PredictionsFile | StandardOutput | None = None
@@ -68,7 +69,32 @@ class Run:
             memory=self.job.metrics is not None,
             probabilities=shares,
             interval=self.job.interval,
+            delay=self.job.delay,
         )
+
+    def go_on(self, story: dict[str, Any]) -> None:
+        """Go on with the metrics of the model's earlier rows."""
+        if story["scored_as"] != self.scored_as:
+            screen.note("the metrics begin anew: they are others than the model's", self.console)
+            return
+        self.evaluation.restore(story["evaluation"])
+        self._said = len(self.portrait.alarms)
+        self.before = self.evaluation.rows
+
+    @property
+    def scored_as(self) -> list[Any]:
+        """What must be the same for metrics to go on."""
+        evaluation = self.evaluation
+        return [self.stream.task, self.job.window, evaluation.probabilities, evaluation.interval]
+
+    def story(self) -> dict[str, Any]:
+        """What a saved model keeps of its rows, to go on with others."""
+        return {
+            "target": self.stream.target,
+            "algorithm": self.job.algorithm,
+            "scored_as": self.scored_as,
+            "evaluation": self.evaluation.to_state(),
+        }
 
     @property
     def portrait(self) -> Portrait:
@@ -101,8 +127,14 @@ class Run:
                     said = error.as_options() if isinstance(error, StreamError) else str(error)
                     raise CommandError(f"{said}; {self.checkpoint.advice()}", code) from None
                 self.finished = True
+                # Before the labels that are still out: rows that are appended come before them.
                 self._snapshot()
-        if self.file is not None and not self.file.finished:
+            made = self.file is not None and self.file.finished
+            rest = self.evaluation.finish()
+            self._records = [] if rest is None else [rest]
+            if not made:
+                self._keep()
+        if self.file is not None and not made:
             self.file.finish()
             self._note_late(self.file.layout)
         return self.evaluation.record()
@@ -123,8 +155,6 @@ class Run:
                 whole = self.position % self.stream.rows == 0
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
                     self._snapshot()
-        if not self.evaluation.rows:
-            self.evaluation.finish()  # says why
 
     def _block(self, X: Any, y: Any) -> None:
         self._records = self.evaluation.feed(X, y)
@@ -169,6 +199,8 @@ class Run:
             "--seed": job.seed,
             "the ending of --predictions": job.predictions and job.predictions.suffix.lower(),
             "--interval": job.interval,
+            "--model": None if job.model is None else str(job.model),
+            "--delay": job.delay or None,
             "--window": job.window,
             "--metrics-every": None if job.metrics is None else job.metrics_every,
             "--no-probabilities": None if job.probabilities else True,
@@ -187,7 +219,7 @@ class Run:
                 None if classes is None else classes.tolist(),
                 self.kept.to_state(),
             ]
-        fitted = self.evaluation.rows > 0
+        fitted = self.model.__sklearn_is_fitted__()
         self.checkpoint.save(
             self.position,
             model=storage.learner_tree(self.model) if fitted else None,
@@ -213,8 +245,10 @@ class Run:
         self.evaluation.restore(tree["evaluation"])
         self._said = len(self.portrait.alarms) if self.evaluation.portrait else 0
         self.position = self.resumed = int(tree["rows"])
-        self.finished = tree["finished"]
+        grown = tree["finished"] and self.checkpoint.grown(tree)
+        self.finished = tree["finished"] and not grown
         what = "the run was finished" if self.finished else "the run goes on"
+        what = f"the input has grown: {what}" if grown else what
         screen.note(f"{what} after {self.position:,} rows", self.console)
         return tree
 
@@ -239,7 +273,10 @@ class Run:
             if more:  # snapshots of older versions have no more
                 layout.classes = None if more[0] is None else np.asarray(more[0])
                 self.kept.restore(more[1])
-            file.resume(rows, size)
+            if file.finished:
+                file.reopen(rows)
+            else:
+                file.resume(rows, size)
         return file
 
     def _open_metrics(self, path: Path, resume: dict[str, Any] | None) -> MetricsFile:

@@ -21,6 +21,7 @@ from pronk.streams.frames import Layout, has_names, layout_of
 from pronk.streams.preparing import Preparation
 from pronk.streams.reading import MISSING, Preparing
 from pronk.streams.scaling import make_scaler
+from pronk.streams.values import NUMBER
 
 Array = NDArray[np.float64]
 
@@ -162,7 +163,15 @@ class Prepared(BaseEstimator):
         return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
 
     def _forget(self) -> None:
-        for name in ("_layout", "_preparation", "learner_", "n_features_in_", "feature_names_in_"):
+        held = (
+            "_layout",
+            "_preparation",
+            "learner_",
+            "n_features_in_",
+            "feature_names_in_",
+            "story_",
+        )
+        for name in held:
             self.__dict__.pop(name, None)
 
     def _learn(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
@@ -307,6 +316,18 @@ class Prepared(BaseEstimator):
         self.learner_._restore(state["learner"])
         if state["story"] is not None:
             self.story_ = state["story"]
+
+
+def around(model: Any) -> Prepared:
+    """A model that was loaded, if need be behind a preparation that does nothing."""
+    if isinstance(model, Prepared):
+        return model
+    names = getattr(model, "feature_names_in_", None)
+    whole = Prepared(clone(model), scale="none", categorical=())
+    kinds = [NUMBER] * int(model.n_features_in_)
+    whole.with_columns(None if names is None else [str(name) for name in names], kinds)
+    whole.learner_ = model
+    return whole
 
 
 def prepared(learner: Any, stream: FileStream, how: Preparing) -> Prepared:

@@ -1,0 +1,188 @@
+"""The same model tomorrow: other files, files that grew, labels that come late."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as parquet
+import pytest
+
+import pronk
+from helpers import pronk_run
+from pronk.evaluate import progressive
+
+ROWS = 500
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    a, city = rng.uniform(0, 100, ROWS), rng.choice(["Rome", "Oslo", "Lima"], ROWS)
+    hours = pd.Timestamp("2024-03-01") + pd.to_timedelta(np.arange(ROWS), unit="h")
+    y = np.sin(a / 20) + (city == "Rome") + hours.hour / 24
+    word = np.where(y > np.median(y), "high", "low")
+    return pd.DataFrame({"a": a, "city": city, "time": hours, "y": y, "word": word})
+
+
+def write(frame, path, rows):
+    frame[rows].to_csv(path, index=False)
+    return path
+
+
+def run(capsys, file, *arguments, learner="fogd", target="y"):
+    other = {"y": "word", "word": "y"}[target]
+    chosen = ["-a", learner] if learner else []
+    return pronk_run(capsys, "run", file, "-t", target, "--drop", other, *chosen, *arguments)
+
+
+def good(result):
+    code, out, err = result
+    assert code == 0, err
+    return out, err
+
+
+@pytest.mark.parametrize("target", ["y", "word"])
+def test_a_saved_model_goes_on_with_another_file(capsys, tmp_path, frame, target):
+    first = write(frame, tmp_path / "one.csv", slice(0, 300))
+    second = write(frame[list(reversed(frame.columns))], tmp_path / "two.csv", slice(300, ROWS))
+    whole = write(frame, tmp_path / "all.csv", slice(0, ROWS))
+    model, other, at_once = (tmp_path / name for name in ("m.pronk", "n.pronk", "o.pronk"))
+    choices = ["--categorical", "city", "--json"]
+    good(run(capsys, first, "--save", model, *choices, target=target))
+    before = model.read_bytes()
+    expected = json.loads(good(run(capsys, whole, "--save", at_once, *choices, target=target))[0])
+    call = ["run", second, "--model", model, "--json", "--predictions", tmp_path / "p.csv"]
+    found = json.loads(good(pronk_run(capsys, *call, "--save", other))[0])
+    assert model.read_bytes() == before
+    assert found["rows"] == ROWS and found["rows_before"] == 300
+    assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-9)
+    assert found["baseline"] == pytest.approx(expected["baseline"], rel=1e-9)
+    good(pronk_run(capsys, *call))  # saved again, where it was
+    for path in (model, other):
+        assert pronk.load(path).n_seen_ == ROWS
+    one, two = pronk.load(model), pronk.load(at_once)
+    if target == "y":
+        np.testing.assert_allclose(one.predict(frame), two.predict(frame), rtol=1e-9, atol=1e-9)
+    else:
+        assert (one.predict(frame) == two.predict(frame)).all()
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 200
+
+
+def test_the_model_decides_what_cannot_be_chosen(capsys, tmp_path, frame):
+    file, model = write(frame, tmp_path / "d.csv", slice(0, 100)), tmp_path / "m.pronk"
+    good(run(capsys, file, "--save", model, "--categorical", "city"))
+    for option in (["-a", "ogd"], ["--scale", "none"], ["-p", "eta=1"], ["--slots", "3"]):
+        code, _, err = pronk_run(capsys, "run", file, "--model", model, *option)
+        assert code == 2 and "it is the model's" in err and err.count("\n") == 1
+    narrow = tmp_path / "narrow.csv"
+    frame.drop(columns="city").to_csv(narrow, index=False)
+    text = tmp_path / "text.csv"
+    frame.assign(a="x").to_csv(text, index=False)
+    for name, words in ((narrow, "no column 'city'"), (text, "'a' is not numeric")):
+        code, _, err = pronk_run(capsys, "run", name, "--model", model)
+        assert code == 2 and words in err
+    frame.assign(a=frame["time"]).to_csv(text, index=False)
+    code, _, err = pronk_run(capsys, "run", text, "--model", model)
+    assert code == 2 and "is a time, but the model has learned it as a number" in err
+    code, _, err = pronk_run(capsys, "run", file, "--model", tmp_path / "none.pronk")
+    assert code == 2 and "does not exist" in err
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("delay", [0, 7])
+def test_a_finished_checkpoint_goes_on_when_rows_are_appended(
+    capsys, tmp_path, frame, ending, delay
+):
+    file, predictions = tmp_path / "d.csv", tmp_path / f"p{ending}"
+    choices = ["--drop", "city", "--delay", delay, "--json"]
+    saved = ["--predictions", predictions, "--save", tmp_path / "m.pronk"]
+    call = [*choices, *saved, "--checkpoint", tmp_path / "c"]
+    write(frame, file, slice(0, 320))
+    good(run(capsys, file, *call))
+    once = run(capsys, file, *call)
+    assert "the run was finished after 320" in good(once)[1]
+    with file.open("a") as out:
+        frame[320:].to_csv(out, index=False, header=False)
+    out, err = good(run(capsys, file, *call))
+    assert "the input has grown: the run goes on after 320" in err
+    found = json.loads(out)
+    plain = ["--predictions", tmp_path / f"q{ending}", "--save", tmp_path / "n.pronk"]
+    expected = json.loads(good(run(capsys, file, *choices, *plain))[0])
+    assert found["rows"] == ROWS
+    assert found["metrics"] == pytest.approx(expected["metrics"], rel=1e-9)
+    read = pd.read_csv if ending == ".csv" else lambda path: parquet.read_table(path).to_pandas()
+    one, two = read(predictions), read(tmp_path / f"q{ending}")
+    assert one["row"].tolist() == list(range(ROWS))
+    np.testing.assert_allclose(one["prediction"], two["prediction"], rtol=1e-9, atol=1e-9)
+    a, b = pronk.load(tmp_path / "m.pronk"), pronk.load(tmp_path / "n.pronk")
+    np.testing.assert_allclose(a.predict(frame), b.predict(frame), rtol=1e-9, atol=1e-9)
+
+
+def test_a_file_that_comes_into_the_directory_goes_on(capsys, tmp_path, frame):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write(frame, folder / "1.csv", slice(0, 200))
+    call = ["--drop", "city", "--checkpoint", tmp_path / "c", "--json"]
+    good(run(capsys, folder, *call))
+    write(frame, folder / "2.csv", slice(200, ROWS))
+    assert json.loads(good(run(capsys, folder, *call))[0])["rows"] == ROWS
+
+
+def test_a_line_that_was_not_finished_is_refused(capsys, tmp_path):
+    file, call = tmp_path / "d.csv", ["-t", "y", "--checkpoint", tmp_path / "c", "-a", "fogd"]
+    file.write_text("a,y\n" + "1,2.5\n" * 30 + "1,2.5")
+    good(pronk_run(capsys, "run", file, *call))
+    with file.open("a") as out:
+        out.write("7\n1,2\n")
+    code, _, err = pronk_run(capsys, "run", file, *call)
+    assert code == 2 and "last line had no end" in err
+    file.write_text("a,y\n" + "1,2.5\n" * 29 + "1,9.5\n1,2.5\n1,3\n")
+    code, _, err = pronk_run(capsys, "run", file, *call)
+    assert code == 2 and "changed since" in err
+
+
+@pytest.mark.parametrize("target", ["y", "word"])
+def test_labels_that_come_late_are_learned_late(capsys, tmp_path, frame, target):
+    file, predictions = write(frame, tmp_path / "d.csv", slice(0, 300)), tmp_path / "p.csv"
+    call = ["--drop", "city", "--drop", "time", "--delay", 9, "--predictions", predictions]
+    good(run(capsys, file, *call, "--json", target=target))
+    task = "regression" if target == "y" else "classification"
+    learner = pronk.Prepared(pronk.make("fogd", task, random_state=0))
+    X, y = frame[["a"]].to_numpy()[:300], frame[target].to_numpy()[:300]
+    expected = []
+    for t in range(300):  # from the definition
+        known = t - 9
+        expected.append(learner.predict(X[t : t + 1])[0] if known > 0 else None)
+        if known >= 0:
+            learner.partial_fit(X[known : known + 1], [y[known]])
+    found = pd.read_csv(predictions)
+    assert found["row"].tolist() == list(range(300))
+    if target == "word":
+        assert found["prediction"].tolist()[10:] == [str(word) for word in expected[10:]]
+    else:
+        np.testing.assert_allclose(found["prediction"][10:], expected[10:], rtol=1e-9)
+    *_, last = progressive(
+        pronk.Prepared(pronk.make("fogd", task, random_state=0)), (X, y), delay=9
+    )
+    assert last.rows == 300
+
+
+def test_predict_takes_the_options_of_reading(capsys, tmp_path, frame):
+    file, model = write(frame, tmp_path / "d.csv", slice(0, 100)), tmp_path / "m.pronk"
+    good(run(capsys, file, "--save", model, "--categorical", "city"))
+    renamed = frame.rename(columns={"a": "x"})[:50]
+    renamed.to_csv(tmp_path / "r.csv", index=False, sep=";")
+    written = ["--output", tmp_path / "p.csv"]
+    call = ["predict", model, tmp_path / "r.csv", "--delimiter", ";", *written]
+    code, _, err = pronk_run(capsys, *call)
+    assert code == 2 and "no column 'a'" in err and not (tmp_path / "p.csv").exists()
+    good(pronk_run(capsys, *call, "--columns", "x,city,time"))
+    expected = pronk.load(model).predict(frame[:50])
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "p.csv")["prediction"], expected, rtol=1e-9)
+    (tmp_path / "p.csv").unlink()
+    frame[:50].assign(a=np.nan).to_csv(tmp_path / "gap.csv", index=False)
+    call = ["predict", model, tmp_path / "gap.csv", *written]
+    code, _, err = pronk_run(capsys, *call)
+    assert code == 2 and "cannot fill it in" in err and not (tmp_path / "p.csv").exists()
+    code, _, err = pronk_run(capsys, *call, "--missing", "mean")
+    assert code == 2 and "let it learn with --missing mean" in err
