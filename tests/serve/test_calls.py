@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from datetime import date
+from datetime import time as clock
 
 import numpy as np
+import pandas as pd
 from serving import SMALL, Site
 
 import pronk
@@ -138,3 +141,36 @@ def test_models_are_made_once_listed_kept_and_removed(site: Site) -> None:
     assert site.call("DELETE", path).status == 200
     assert site.call("GET", path).status == 404 and not kept.exists()
     assert site.call("PUT", path, spec).status == 201
+
+
+def test_columns_of_all_kinds_are_prepared_as_in_a_run(site: Site) -> None:
+    columns = [
+        {"name": "size", "kind": "number"},
+        {"name": "city", "kind": "category"},
+        {"name": "when", "kind": "time"},
+        {"name": "day", "kind": "date"},
+        {"name": "at", "kind": "clock"},
+    ]
+    path = site.create("mixed", columns=columns, missing="mean")
+    frame = pd.DataFrame(
+        {
+            "size": [1.0, None, 3.0],
+            "city": ["Rome", "Oslo", "Rome"],
+            "when": pd.to_datetime(["2024-01-01 10:00", "2024-01-02 11:30", "2024-02-01 00:00"]),
+            "day": [date(2024, 1, 1), date(2024, 5, 1), date(2024, 7, 1)],
+            "at": [clock(10, 0), clock(23, 59), clock(0, 0)],
+        }
+    )
+    inner = pronk.make("pkawv-nystrom", history="projected", budget=10, random_state=0)
+    learner = pronk.Prepared(inner, missing="mean")
+    expected = learner.predict_then_learn(frame, [1.0, 2.0, 3.0])
+    rows = [
+        {"size": 1, "city": "Rome", "when": "2024-01-01T10:00", "day": "2024-01-01", "at": "10:00"},
+        {"size": None, "city": "Oslo", "when": "2024-01-02T11:30:00+02:00", "day": "2024-05-01",
+         "at": "23:59"},
+        [3, "Rome", "2024-02-01", "2024-07-01", "00:00:00"],
+    ]  # fmt: skip
+    reply = site.call("POST", f"{path}/learn", {"rows": rows, "labels": [1, 2, 3]})
+    assert reply.status == 200 and reply.prediction == expected.tolist()
+    wrong = site.call("POST", f"{path}/infer", {"rows": [rows[0], {**rows[0], "when": "soon"}]})
+    assert wrong.status == 422 and "row 1, column 'when': not a time" in wrong.error

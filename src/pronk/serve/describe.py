@@ -68,9 +68,8 @@ def _long(online: Online) -> dict[str, Any]:
 
 def _certificate(online: Online) -> dict[str, Any]:
     """Regret so far and its bound, where the learner has a certificate."""
-    learner = getattr(online.learner, "learner", online.learner)
     try:
-        certificate = learner.certificate()
+        certificate = online.inner.certificate()
     except (ValueError, AttributeError, ArithmeticError):
         return {}
     values = {

@@ -95,7 +95,7 @@ def _archive(rows: list[tuple[Any, ...]], online: Online, folder: Path) -> None:
         return
     for place, name in enumerate(online.columns.names):
         columns[f"x_{name}" if name in columns else name] = [
-            _plain(row[place], online.columns.categories[place]) for row in features
+            _plain(row[place], online.columns.kinds[place]) for row in features
         ]
     home = folder / "archive"
     home.mkdir(exist_ok=True)
@@ -105,8 +105,8 @@ def _archive(rows: list[tuple[Any, ...]], online: Online, folder: Path) -> None:
     beside.replace(path)
 
 
-def _plain(value: Any, category: bool) -> Any:
-    return value if not category or value is None or isinstance(value, str) else str(value)
+def _plain(value: Any, kind: str) -> Any:
+    return value if kind == "number" or value is None or isinstance(value, str) else str(value)
 
 
 class Housekeeper:

@@ -53,7 +53,7 @@ class Online:
     @property
     def inner(self) -> Any:
         """The learner behind its preparation."""
-        return getattr(self.learner, "learner", self.learner)
+        return getattr(self.learner, "learner_", self.learner)
 
     @property
     def label_kind(self) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
+from datetime import date, datetime, time
 from typing import Any
 
 import msgspec
@@ -35,8 +36,8 @@ class Columns:
         columns = spec.column_list()
         self.names = [column.name for column in columns]
         self.places = {name: place for place, name in enumerate(self.names)}
-        self.categories = [column.kind == "category" for column in columns]
-        self.plain = not any(self.categories)
+        self.kinds = [column.kind for column in columns]
+        self.plain = set(self.kinds) == {"number"}
         self.fills = spec.missing == "mean"
         number = float | None if self.fills else float
         value: Any = number if self.plain else float | str | bool | None
@@ -103,17 +104,30 @@ class Columns:
     def _pack_mixed(self, rows: list[list[Any]]) -> bytes:
         for number, row in enumerate(rows):
             for place, value in enumerate(row):
-                if self.categories[place]:
-                    if not (value is None or isinstance(value, str | bool | int | float)):
-                        self._wrong_kind(number, place, "text", value)
-                elif value is None:
-                    if not self.fills:
-                        self._complain(number, place, math.nan)
-                elif isinstance(value, bool | str):
-                    self._wrong_kind(number, place, "a number", value)
-                elif not abs(value) <= LARGEST:
-                    self._complain(number, place, value)
+                self._check_value(number, place, value)
         return _packer.encode(rows)
+
+    def _check_value(self, row: int, place: int, value: Any) -> None:
+        """One value against the kind of its column."""
+        kind = self.kinds[place]
+        if value is None:
+            if kind != "category" and not self.fills:
+                self._complain(row, place, math.nan)
+        elif kind == "category":
+            if not isinstance(value, str | bool | int | float):
+                self._wrong_kind(row, place, "text", value)
+        elif kind != "number" and isinstance(value, str):
+            try:
+                seconds(value, kind)
+            except ValueError:
+                name = self.names[place]
+                raise Refused(
+                    422, f"row {row}, column {name!r}: not a {kind} as in ISO 8601"
+                ) from None
+        elif isinstance(value, bool) or not isinstance(value, int | float):
+            self._wrong_kind(row, place, "a number" if kind == "number" else f"a {kind}", value)
+        elif not abs(value) <= LARGEST:
+            self._complain(row, place, value)
 
     def _complain(self, row: int, column: int, value: float) -> None:
         name = self.names[column]
@@ -140,8 +154,10 @@ class Columns:
             for place, value in enumerate(row):
                 if value is None:
                     out[i, place] = np.nan
-                elif self.categories[place]:
+                elif self.kinds[place] == "category":
                     out[i, place] = code(value if isinstance(value, str) else str(value))
+                elif isinstance(value, str):
+                    out[i, place] = seconds(value, self.kinds[place])
                 else:
                     out[i, place] = value
         return out
@@ -159,12 +175,19 @@ class Columns:
             if not isinstance(row, list | dict):
                 raise Refused(422, f"row {number} must be a list of values or an object")
             for place, value in enumerate(self._ordered(row, number)):
-                if value is None and not (self.fills or self.categories[place]):
-                    self._complain(number, place, math.nan)
-                allowed = (str, bool, int, float) if self.categories[place] else (int, float)
-                if value is not None and type(value) not in allowed:
-                    wanted = "text" if self.categories[place] else "a number"
-                    self._wrong_kind(number, place, wanted, value)
+                self._check_value(number, place, value)
+
+
+def seconds(text: str, kind: str) -> float:
+    """A time as `pronk run` has it: seconds since 1970 by the clock on the wall, or of the day."""
+    if kind == "clock":
+        moment = time.fromisoformat(text)
+        day = datetime.combine(date(1970, 1, 1), moment.replace(tzinfo=None))
+    elif kind == "date":
+        day = datetime.combine(date.fromisoformat(text), time())
+    else:
+        day = datetime.fromisoformat(text).replace(tzinfo=None)
+    return (day - datetime(1970, 1, 1)).total_seconds()
 
 
 def check_labels(labels: Sequence[Any], count: int, task: str) -> list[Any]:

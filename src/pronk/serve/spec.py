@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from pronk.estimators.registry import ALIASES, find, make
 from pronk.serve.errors import Refused
-from pronk.streams import Scaled
+from pronk.streams.prepared import Prepared
 
 #: A name is a file name, a label of metrics and a piece of an address: nothing that needs care.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -23,10 +23,10 @@ Positive = Annotated[int, Meta(ge=1, le=MOST_COLUMNS)]
 
 
 class Column(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A column: its name, and whether its values are numbers or categories."""
+    """A column: its name, and what its values are (times as ISO 8601 text)."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
-    kind: Literal["number", "category"] = "number"
+    kind: Literal["number", "category", "time", "date", "clock"] = "number"
 
 
 class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
@@ -70,6 +70,9 @@ def check(spec: Spec) -> Any:
     twin = build(spec)
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (64, len(names)))
+    for place, column in enumerate(spec.column_list()):
+        if column.kind != "number":  # codes of categories, seconds of times
+            X[:, place] = np.floor(86_400 * (X[:, place] + 0.5))
     y = X.sum(axis=1) if spec.task == "regression" else np.where(X[:, 0] > 0, 1, 0)
     try:
         twin.predict_then_learn(X, y)
@@ -87,20 +90,17 @@ def build(spec: Spec) -> Any:
 
 
 def prepared(learner: Any, spec: Spec) -> Any:
-    """A learner behind scaling, missing values and categories; itself where nothing is needed."""
+    """A learner behind the preparation of its columns; itself where nothing is needed."""
+    columns = spec.column_list()
+    kinds = [column.kind for column in columns]
     own = find(spec.algorithm).name == DEFAULT_ALGORITHM
     scale = spec.scale or ("none" if own else "minmax")
-    categorical = [i for i, c in enumerate(spec.column_list()) if c.kind == "category"]
-    if scale == "none" and spec.missing == "error" and not categorical:
+    if scale == "none" and spec.missing == "error" and set(kinds) == {"number"}:
         return learner
-    return Scaled(
-        learner,
-        scale,
-        missing=spec.missing,
-        categorical=categorical,
-        slots=spec.slots,
-        encoding=spec.encoding,
+    found = Prepared(
+        learner, scale=scale, missing=spec.missing, encoding=spec.encoding, slots=spec.slots
     )
+    return found.with_columns([column.name for column in columns], kinds)
 
 
 def _learner(spec: Spec) -> Any:
