@@ -96,15 +96,28 @@ class Client:
         ``lower`` and ``upper``; and the ``version`` that predicted. With an ``id`` the server keeps
         the rows until `label` brings their labels.
         """
-        body: dict[str, Any] = {"rows": _listed(rows)}
-        if id is not None:
-            body["id"] = id
-        return _outputs(self._call("POST", self._path(model, "infer"), body))
+        return self._rows("infer", model, {} if id is None else {"id": id}, rows)
 
     def learn(self, model: str, rows: Any, labels: Any, id: str | None = None) -> dict[str, Any]:
         """Predict rows, then learn their labels, once, however often the call is tried."""
-        body = {"id": id or uuid.uuid4().hex, "rows": _listed(rows), "labels": _listed(labels)}
-        return _outputs(self._call("POST", self._path(model, "learn"), body))
+        body = {"id": id or uuid.uuid4().hex, "labels": _listed(labels)}
+        return self._rows("learn", model, body, rows)
+
+    def _rows(self, call: str, model: str, body: dict[str, Any], rows: Any) -> dict[str, Any]:
+        """Arrays of numbers go in binary, everything else as JSON."""
+        headers = {}
+        if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "biuf":
+            values = np.ascontiguousarray(rows, dtype="<f8").tobytes()
+            tensor = {
+                "name": "rows", "shape": list(rows.shape), "datatype": "FP64",
+                "parameters": {"binary_data_size": len(values)},
+            }  # fmt: skip
+            text = json.dumps({**body, "inputs": [tensor]}).encode()
+            headers["Inference-Header-Content-Length"] = str(len(text))
+            data = text + values
+        else:
+            data = json.dumps({**body, "rows": _listed(rows)}).encode()
+        return _outputs(self._call("POST", self._path(model, call), data, headers))
 
     def label(self, model: str, id: str, labels: Any) -> dict[str, Any]:
         """The labels of rows that `infer` had with this id: a list, or one for one row."""
@@ -154,12 +167,14 @@ class Client:
     def _path(self, model: str, call: str = "") -> str:
         return f"/v2/models/{quote(model, safe='')}" + (f"/{call}" if call else "")
 
-    def _call(self, method: str, path: str, body: Any = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
+    def _call(
+        self, method: str, path: str, body: Any = None, more: dict[str, str] | None = None
+    ) -> Any:
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
-                status, headers, text = self._once(method, path, data)
+                status, headers, text = self._once(method, path, data, more)
             except (OSError, http.client.HTTPException):
                 if last:
                     raise
@@ -175,13 +190,14 @@ class Client:
         raise AssertionError("not reached")
 
     def _once(
-        self, method: str, path: str, data: bytes | None
+        self, method: str, path: str, data: bytes | None, more: dict[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
         connection = getattr(self._local, "connection", None)
         if connection is None:
             connection = self._connect()
             self._local.connection = connection
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        headers |= more or {}
         try:
             connection.request(method, self._base + path, data, headers)
             response = connection.getresponse()

@@ -46,6 +46,8 @@ class Columns:
 
     def pack(self, rows: Sequence[Any]) -> bytes:
         """Rows as the journal keeps them; what cannot be learned is refused with row and column."""
+        if isinstance(rows, np.ndarray):
+            return self.pack_array(rows)
         if len(rows) == 1 and self.plain:
             packed = self._pack_one(rows[0])
             if packed is not None:

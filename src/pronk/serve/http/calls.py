@@ -22,7 +22,7 @@ from pronk.serve.http.exchange import (
     send_json,
     send_lines,
 )
-from pronk.serve.http.requests import works
+from pronk.serve.http.requests import binary_work, works
 from pronk.serve.service import Service
 from pronk.serve.worker import Work
 
@@ -65,7 +65,11 @@ class Calls:
         online = self.service.model(name)
         body = await self._body(scope, receive)
         lines = header(scope, b"content-type").startswith(NDJSON)
-        asked = works(online, body, lines, learn)
+        length = header(scope, b"inference-header-content-length")
+        if length:
+            asked, lines = [binary_work(online, body, length, learn)], False
+        else:
+            asked = works(online, body, lines, learn)
         coverage = online.spec.coverage
         if not lines:
             work = asked[0]

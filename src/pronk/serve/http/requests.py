@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from pronk.serve.errors import Refused
-from pronk.serve.http.tensors import InputTensor, rows_of
+from pronk.serve.http.tensors import InputTensor, binary_rows, rows_of
 from pronk.serve.online import Online
 from pronk.serve.rows import Columns, check_labels
 from pronk.serve.worker import Work
@@ -56,6 +56,28 @@ def decoders(online: Online) -> Decoders:
     return found
 
 
+def binary_work(online: Online, body: bytes, length: bytes, learn: bool) -> Work:
+    """A body whose first ``length`` bytes are JSON and whose tensors follow in binary."""
+    if not length.isdigit() or int(length) > len(body):
+        raise Refused(422, "Inference-Header-Content-Length must be the length of the JSON")
+    size = int(length)
+    try:
+        given: Any = decoders(online).body.decode(body[:size])
+    except msgspec.ValidationError as error:
+        raise Refused(422, str(error)[:300]) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise Refused(400, f"the body is not JSON: {error}"[:300]) from None
+    if given.inputs is UNSET or given.row is not UNSET or given.rows is not UNSET:
+        raise Refused(422, "inputs must be given, and nothing else with rows")
+    rows, labels = binary_rows(given.inputs, memoryview(body)[size:], online.columns)
+    if labels is not None:
+        if given.labels is not UNSET or given.label is not UNSET:
+            raise Refused(422, "labels are given twice, as a tensor and beside it")
+    elif given.labels is not UNSET:
+        labels = given.labels
+    return _made(online, given.id, rows if len(rows) else None, labels, learn)
+
+
 def works(online: Online, body: bytes, lines: bool, learn: bool) -> list[Work]:
     """What a body asks for; with ``lines`` each line is a request of its own."""
     decoder = decoders(online).body
@@ -80,25 +102,27 @@ def works(online: Online, body: bytes, lines: bool, learn: bool) -> list[Work]:
 
 def _work(online: Online, given: Any, learn: bool) -> Work:
     rows, labels = _content(online.columns, given)
+    return _made(online, given.id, rows, labels, learn)
+
+
+def _made(online: Online, id: str | None, rows: Any, labels: Any, learn: bool) -> Work:
     if not learn:
         if labels is not None:
             raise Refused(422, "labels: infer takes none; POST them to learn")
         if rows is None:
             raise Refused(422, "rows, row or inputs must be given")
-        return Work(online, given.id, online.columns.pack(rows), None, len(rows))
+        return Work(online, id, online.columns.pack(rows), None, len(rows))
     if labels is None:
         raise Refused(422, "label or labels must be given")
     if rows is None:
-        if given.id is None:
+        if id is None:
             raise Refused(422, "labels without rows need the id of an earlier prediction")
         if not labels:
             raise Refused(422, "labels: there must be at least one")
         labels = check_labels(labels, len(labels), online.spec.task)
-        return Work(online, given.id, None, labels, len(labels))
+        return Work(online, id, None, labels, len(labels))
     packed = online.columns.pack(rows)
-    return Work(
-        online, given.id, packed, check_labels(labels, len(rows), online.spec.task), len(rows)
-    )
+    return Work(online, id, packed, check_labels(labels, len(rows), online.spec.task), len(rows))
 
 
 def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from pronk.serve.errors import Refused
 from pronk.serve.rows import Columns
@@ -24,8 +26,58 @@ class InputTensor(msgspec.Struct):
     name: str
     shape: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1, max_length=2)]
     datatype: str
-    data: list[Any]
+    data: list[Any] = []
     parameters: dict[str, Any] | None = None
+
+
+_BINARY = {
+    "FP64": "<f8", "FP32": "<f4", "FP16": "<f2", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2",
+    "INT8": "<i1", "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def take_binary(tensors: list[InputTensor], data: memoryview) -> dict[int, NDArray[Any]]:
+    """Tensors whose values stand behind the JSON (the protocol's binary extension), by place."""
+    found, start = {}, 0
+    for place, tensor in enumerate(tensors):
+        size = (tensor.parameters or {}).get("binary_data_size")
+        if size is None:
+            continue
+        kind = _BINARY.get(tensor.datatype)
+        count = int(np.prod(tensor.shape, dtype=object))
+        name = tensor.name[:100]
+        if kind is None:
+            raise Refused(422, f"inputs: {name!r} cannot be binary with its datatype")
+        if type(size) is not int or size != count * np.dtype(kind).itemsize:
+            raise Refused(422, f"inputs: {name!r} has {size!r} bytes for its shape and datatype")
+        if start + size > len(data):
+            raise Refused(422, f"inputs: {name!r} ends behind the end of the body")
+        values = np.frombuffer(data[start : start + size], dtype=kind)
+        found[place] = values.reshape(tensor.shape)
+        start += size
+    if start != len(data):
+        raise Refused(422, f"the body has {len(data) - start} bytes that no tensor claims")
+    return found
+
+
+def binary_rows(
+    tensors: list[InputTensor], data: memoryview, columns: Columns
+) -> tuple[Any, list[Any] | None]:
+    """As `rows_of`; rows of numbers in one tensor stay an array."""
+    arrays = take_binary(tensors, data)
+    features = [place for place, tensor in enumerate(tensors) if tensor.name not in LABELS]
+    if columns.plain and len(features) == 1 and features[0] in arrays:
+        values = arrays.pop(features[0])
+        if values.ndim == 2 and values.shape[1] == len(columns.names):
+            rest = [tensor for place, tensor in enumerate(tensors) if place != features[0]]
+            for place, array in arrays.items():
+                tensors[place].data = array.ravel().tolist()
+            labels = rows_of(rest, columns)[1]
+            return np.ascontiguousarray(values, dtype=np.float64), labels
+        arrays[features[0]] = values
+    for place, array in arrays.items():
+        tensors[place].data = array.ravel().tolist()
+    return rows_of(tensors, columns)
 
 
 def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[list[Any], list[Any] | None]:
