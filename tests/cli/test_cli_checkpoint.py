@@ -239,7 +239,7 @@ def test_a_full_disk_leaves_the_last_snapshot(
     with monkeypatch.context() as patch:
         if what == "checkpoint":
             saved = []
-            write = storage._write
+            write = storage.write_whole
 
             def short(path, data):
                 saved.append(path)
@@ -247,7 +247,7 @@ def test_a_full_disk_leaves_the_last_snapshot(
                     raise full
                 write(path, data)
 
-            patch.setattr(storage, "_write", short)
+            patch.setattr(storage, "write_whole", short)
         else:
             from pronk.cli.predictions import PredictionsFile
 

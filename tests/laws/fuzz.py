@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import pronk
 from laws.cases import SETTINGS
-from pronk.estimators import storage
+from pronk.estimators import encoding
 
 LEARNERS = [
     (name, task) for name, known in pronk.algorithms().items() for task in known.tasks
@@ -133,8 +133,8 @@ def state_of(learner: Any) -> str | None:
     if not learner.__sklearn_is_fitted__():
         return None
     arrays: dict[str, Any] = {}
-    text = json.dumps(storage._pack(learner._fitted_state(), "", arrays), sort_keys=True)
-    return storage._digest(text, arrays)
+    text = json.dumps(encoding.pack(learner._fitted_state(), "", arrays), sort_keys=True)
+    return encoding.digest(text, arrays)
 
 
 def attempt(trial: Trial, counts: Counter[str]) -> str | None:

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors.numpy import save_file
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 import pronk
 from pronk import Gaussian, PKAWVClassifier, PKAWVRegressor
-from pronk.estimators import storage
+from pronk.estimators import encoding, storage
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +74,11 @@ def test_foreign_files_are_refused(tmp_path):
 
 
 def rewrite(path, target, **changes):
-    header, arrays = storage._read(path)
+    arrays = load_file(path)
+    with safe_open(path, "numpy") as file:
+        header = json.loads(file.metadata()["pronk"])
     text = json.dumps({**header, **changes}, sort_keys=True)
-    metadata = {"pronk": text, "sha256": storage._digest(text, arrays)}
+    metadata = {"pronk": text, "sha256": encoding.digest(text, arrays)}
     save_file(arrays, target, metadata=metadata)
     return target
 

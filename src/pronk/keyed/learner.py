@@ -337,7 +337,9 @@ class _Undo:
             if data is None:
                 self.store.discard(decoded(text))
             else:
-                self.store.put_text(text, storage.from_bytes(data, f"key {text}"), notes)
+                self.store.put_text(
+                    text, storage.from_bytes(data, f"key {text}", tried=False), notes
+                )
 
 
 def _in_order(parts: list[NDArray[Any]], numbers: list[NDArray[np.int64]]) -> NDArray[Any]:

@@ -179,7 +179,8 @@ class ModelStore:
             if found is None:
                 return None
             data, notes = found
-            model = storage.from_bytes(data, f"the model of key {text} in {self.folder}")
+            name = f"the model of key {text} in {self.folder}"
+            model = storage.from_bytes(data, name, tried=False)
             entry = self._models[text] = _Held(model, notes, False)
             self._push_out(text)
         self._models.move_to_end(text)

@@ -69,10 +69,13 @@ class Taylor:
     """
 
     def __init__(self, columns: int, bandwidth: float, degree: int) -> None:
-        self.size = comb(degree + columns, columns)
+        # Either alone makes as many features; their binomial could take for ever.
+        large = max(degree, columns) > MOST_TAYLOR_FEATURES
+        self.size = MOST_TAYLOR_FEATURES + 1 if large else comb(degree + columns, columns)
         if self.size > MOST_TAYLOR_FEATURES:
+            how_many = f"more than {MOST_TAYLOR_FEATURES}" if large else self.size
             raise ValueError(
-                f"degree={degree} on {columns} columns makes {self.size} Taylor features; lower "
+                f"degree={degree} on {columns} columns makes {how_many} Taylor features; lower "
                 "the degree or use features='nystrom'"
             )
         self.bandwidth = bandwidth

@@ -391,7 +391,7 @@ class Stateful:
             require(name in known, f"{name} is unknown")
         taken: dict[str, Any] = {}
         for field in self.STATE:
-            held = field.name in state
+            held = state.get(field.name) is not None
             expected = field.expected(self, held)
             require(held == expected, f"{field.name} is {'unknown' if held else 'missing'}")
             taken[field.name] = field.take(self, state[field.name], sizes) if held else None

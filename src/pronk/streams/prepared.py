@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -16,12 +17,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.estimators import storage
 from pronk.estimators.faces.inputs import check_finite
+from pronk.parts.state import require
 from pronk.streams.files import FileStream
 from pronk.streams.frames import Layout, has_names, layout_of
 from pronk.streams.preparing import Preparation
 from pronk.streams.reading import MISSING, Preparing
 from pronk.streams.scaling import make_scaler
-from pronk.streams.values import NUMBER
+from pronk.streams.values import KINDS, NUMBER
 
 Array = NDArray[np.float64]
 
@@ -310,12 +312,31 @@ class Prepared(BaseEstimator):
             "story": self.__dict__.get("story_"),
         }
 
-    def _restore(self, state: dict[str, Any]) -> None:
-        self.with_columns(state["names"], state["kinds"])
+    def _restore(self, state: Any) -> None:
+        """Take over a state that anybody may have written; a StateError if it does not fit."""
+        require(isinstance(state, dict), "the state is not a table")
+        entries = {"names", "kinds", "preparation", "learner", "story"}
+        require(set(state) == entries, "the state has other entries than it should")
+        names, kinds = state["names"], state["kinds"]
+        text = isinstance(kinds, list) and all(kind in KINDS for kind in kinds)
+        require(text and kinds, "kinds are not those of columns")
+        if names is not None:
+            named = isinstance(names, list) and all(type(name) is str for name in names)
+            require(named and len(names) == len(kinds), "names do not fit the columns")
+        self.with_columns(names, kinds)
         self._preparation.restore(state["preparation"])
         self.learner_._restore(state["learner"])
         if state["story"] is not None:
             self.story_ = state["story"]
+
+    def _try_out(self) -> None:
+        """Predict a row, and try the learner out: the answers must be numbers."""
+        row = self._preparation.transform(np.zeros((1, self.n_features_in_)))
+        require(row.shape[1] == self.learner_.n_features_in_, "the learner has other columns")
+        self.learner_._try_out()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.learner_.predict(row)
 
 
 def around(model: Any) -> Prepared:

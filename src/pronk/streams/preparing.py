@@ -26,12 +26,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.parts.state import Numbers, Sizes, require, take_part
 from pronk.streams.scaling import Scaler
 from pronk.streams.values import CATEGORY, CLOCK, DATE, NUMBER
 
 Array = NDArray[np.float64]
 
 ENCODINGS = ("hash", "onehot")
+#: Seconds since 1970 that no calendar reaches.
+_FARTHEST = 1e15
 _HEIGHT = np.sqrt(0.5)
 _DAY = 86400.0
 
@@ -258,11 +261,34 @@ class Preparation:
             "first_times": None if self.times is None else self.times.first,
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.scaler.restore(state["scaler"])
-        if self.means is not None:
-            self.means.sums = state["means"]
-        for encoder, known in zip(self.encoders, state["categories"], strict=True):
-            encoder.known = {value: i for i, value in enumerate(known.tolist())}
-        if self.times is not None:
-            self.times.first = state["first_times"]
+    def restore(self, state: Any) -> None:
+        """Go on from what `to_state` gave, from a file; a StateError if it is something else."""
+        require(isinstance(state, dict), "the preparation is not a table")
+        entries = {"scaler", "means", "categories", "first_times"}
+        require(set(state) == entries, "the preparation has other entries than it should")
+        dated = 0 if self.times is None else len(self.times.dated)
+        columns = len(self.numbers) + dated
+        sizes = take_part(self.scaler, state["scaler"], "scaler")  # type: ignore[arg-type]
+        require(sizes.get("columns", columns) == columns, "scaler does not fit the columns")
+        means = state["means"]
+        require(means is None or self.means is not None, "means are unknown")
+        if self.means is not None and means is not None:
+            self.means.sums = Numbers("means", (2, columns)).checked(means, Sizes())
+            require((self.means.sums[1] >= 0.0).all(), "means have a negative count")
+        self._restore_categories(state["categories"])
+        first = state["first_times"]
+        require(first is None or self.times is not None, "first_times are unknown")
+        if self.times is not None and first is not None:
+            fit = isinstance(first, np.ndarray) and first.shape == (len(self.timed),)
+            require(fit and first.dtype == np.float64, "first_times do not fit the columns")
+            require(not (np.abs(first) > _FARTHEST).any(), "first_times are out of range")
+            self.times.first = np.array(first)
+
+    def _restore_categories(self, listed: Any) -> None:
+        fit = isinstance(listed, list) and len(listed) == len(self.encoders)
+        require(fit, "categories do not fit the columns")
+        for encoder, known in zip(self.encoders, listed, strict=True):
+            values = Numbers("categories", ("known",)).checked(known, Sizes()).tolist()
+            good = len(set(values)) == len(values) < encoder.slots
+            require(good, "categories are more than their slots, or twice")
+            encoder.known = {value: i for i, value in enumerate(values)}

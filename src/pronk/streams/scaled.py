@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from pronk.estimators import storage
-from pronk.streams.frames import Layout
+from pronk.parts.state import checked_count, require
 from pronk.streams.prepared import Prepared
+
+#: More columns than this no file of that time had.
+MOST_COLUMNS = 2**24
 
 
 class Scaled(Prepared):
@@ -68,7 +71,8 @@ class Scaled(Prepared):
         known["categorical"] = tuple(known.get("categorical", ()))
         return cls(storage._learner_class(name, "the file")(**settings), **known)
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: Any) -> None:
+        require(isinstance(state, dict), "the state is not a table")
         if "kinds" not in state:
             state = self._upgraded(state)
         super()._restore(state)
@@ -77,12 +81,13 @@ class Scaled(Prepared):
         """The state of a file that knew columns by their numbers, or only the learner's."""
         learner, scaler = state["learner"], state["scaler"]
         columns = state.get("columns") or learner["n_features_in_"]
+        checked_count(columns, "columns", 1, MOST_COLUMNS)
         names = state.get("names") or learner.get("feature_names_in_")
         if self.missing == "error" and not self.categorical:
             scaler = {"scaler": scaler, "means": None, "categories": []}
         kinds = ["category" if j in self.categorical else "number" for j in range(columns)]
         return {
-            "names": Layout(None if names is None else tuple(names), tuple(kinds)).names,
+            "names": names,
             "kinds": kinds,
             "preparation": {**scaler, "first_times": None},
             "learner": learner,

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.parts.quantiles import HELD, learn_scaled, scaled_as_next, stride_after, thin
+from pronk.parts.state import Count, Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -33,10 +34,11 @@ class Scaler(Protocol):
     def learn_transform(self, X: Array) -> Array: ...
     def transform(self, X: Array) -> Array: ...
     def to_state(self) -> dict[str, Any]: ...
-    def restore(self, state: dict[str, Any]) -> None: ...
+    def restore(self, state: Any) -> None: ...
+    def _take(self, state: Any) -> Sizes: ...
 
 
-class MinMax:
+class MinMax(Stateful):
     """Each column to [-1/2, 1/2], by its least and largest value so far.
 
     >>> import numpy as np
@@ -66,11 +68,19 @@ class MinMax:
             return np.zeros_like(X)
         return _between(X, np.minimum(X, self.least), np.maximum(X, self.largest))
 
+    STATE = (
+        Numbers("least", ("columns",), "least", optional=True, kept=True),
+        Numbers("largest", ("columns",), "largest", optional=True, kept=True),
+    )
+
     def to_state(self) -> dict[str, Any]:
         return {"least": self.least, "largest": self.largest}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.least, self.largest = state["least"], state["largest"]
+    def _restored(self, sizes: Sizes) -> None:
+        started = self.least is not None
+        require(started == (self.largest is not None), "largest is not there as least is")
+        if self.least is not None and self.largest is not None:
+            require((self.least <= self.largest).all(), "least is above largest")
 
 
 def _between(X: Array, least: Array, largest: Array) -> Array:
@@ -78,7 +88,7 @@ def _between(X: Array, least: Array, largest: Array) -> Array:
     return np.divide(X - least, width, out=np.full_like(X, 0.5), where=width > 0) - 0.5
 
 
-class Standard:
+class Standard(Stateful):
     """Each column to mean 0 and deviation 1, by the rows so far.
 
     Sums are taken of x minus the first row, so that a large common offset does not cancel.
@@ -116,11 +126,19 @@ class Standard:
         D = X - self.origin
         return _standardised(D, self.sums[0] + D, self.sums[1] + D * D, self.rows + 1.0)
 
+    STATE = (
+        Count("rows", "rows"),
+        Numbers("origin", ("columns",), "origin", optional=True, kept=True),
+        Numbers("sums", (2, "columns"), "sums", optional=True, kept=True),
+    )
+
     def to_state(self) -> dict[str, Any]:
         return {"rows": self.rows, "origin": self.origin, "sums": self.sums}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.rows, self.origin, self.sums = state["rows"], state["origin"], state["sums"]
+    def _restored(self, sizes: Sizes) -> None:
+        for name in ("origin", "sums"):
+            there = getattr(self, name) is not None
+            require(there == (self.rows > 0), f"{name} is not there as rows says")
 
 
 def _standardised(D: Array, first: Array, second: Array, counts: Any) -> Array:
@@ -132,7 +150,7 @@ def _standardised(D: Array, first: Array, second: Array, counts: Any) -> Array:
     return np.where(spread, (D - mean) / deviation, 0.0)
 
 
-class Robust:
+class Robust(Stateful):
     """Each column by its median and quartiles so far, which single wild values do not move.
 
     The quartiles are those of at most 512 values a column, spread evenly over all rows so far:
@@ -193,18 +211,26 @@ class Robust:
             return {"rows": 0, "values": None}
         return {"rows": self.rows, "values": self.values[:, : self._size].copy()}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.rows = state["rows"]
-        if state["values"] is None:
-            self.values = self.ordered = None
+    STATE = (
+        Count("rows", "rows"),
+        Numbers("values", ("columns", "held"), "values", optional=True, kept=True),
+    )
+    DERIVED = ("ordered",)
+
+    def _restored(self, sizes: Sizes) -> None:
+        self.ordered = None
+        held = self.values
+        require((held is not None) == (self.rows > 0), "values are not there as rows says")
+        if held is None:
             return
-        columns, size = state["values"].shape
+        columns, size = held.shape
+        require(size == self._size <= HELD, "values are not as many as rows says")
         self.values, self.ordered = np.zeros((columns, HELD)), np.zeros((columns, HELD))
-        self.values[:, :size] = state["values"]
-        self.ordered[:, :size] = np.sort(state["values"], axis=1)
+        self.values[:, :size] = held
+        self.ordered[:, :size] = np.sort(held, axis=1)
 
 
-class Unscaled:
+class Unscaled(Stateful):
     """Columns as they are."""
 
     name: ClassVar[str] = "none"
@@ -216,12 +242,6 @@ class Unscaled:
     def transform(self, X: Array) -> Array:
         """The rows."""
         return X
-
-    def to_state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        pass
 
 
 SCALERS: dict[str, type[Any]] = {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
+import threading
 import warnings
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -22,6 +22,7 @@ from pronk.estimators.faces.inputs import LARGEST, check_rows, dense_blocks
 from pronk.estimators.faces.threads import check_splits, learn_on_threads
 from pronk.parts.kernels import KERNELS, Kernel, Linear, Polynomial, UserKernel, get_kernel
 from pronk.parts.randomness import make_seed
+from pronk.parts.state import checked_count, require
 from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
@@ -30,6 +31,10 @@ Array = NDArray[np.float64]
 LONG_CALL = 512
 #: From here on a row costs milliseconds, which a user should know of.
 MANY_POINTS = 2000
+#: A model from a file may be made of at most so many numbers before its arrays are looked at.
+MOST_NUMBERS = 2**30
+#: States of fewer numbers are tried out in full when they are loaded.
+SMALL_STATE = 2**20
 
 
 class Model(Protocol):
@@ -42,29 +47,58 @@ class Model(Protocol):
     def remap(self, matrix: Array) -> None: ...
     def to_state(self) -> dict[str, Any]: ...
     def restore(self, state: dict[str, Any]) -> None: ...
+    def mark(self) -> Any: ...
+    def undo(self, mark: Any) -> None: ...
 
 
 class _Call:
-    """A call that learns: BLAS is limited, and if it raises the learner's attributes are put back.
+    """A call that learns: alone with the learner, BLAS limited, undone if it raises.
 
-    All checks come before learning, so the engine itself needs no copy, except where learning
-    itself may fail. (A plain class: calls are short.)
+    Whatever stops it (an error, Ctrl-C, no memory), the learner is then what it was before the
+    call, or, if the last row was learned already, what it is after it; ``n_seen_`` tells. All
+    checks of the input come first; for the rest the engine is marked. (A plain class: calls are
+    short.)
     """
 
     def __init__(self, learner: OnlineLearner) -> None:
         self._learner = learner
 
     def __enter__(self) -> None:
-        self._before = dict(self._learner.__dict__)
-        if "_model" in self._before and self._learner._may_fail_midway():
-            self._before["_model"] = copy.deepcopy(self._before["_model"])
-        limited.__enter__()
+        held = self._learner.__dict__
+        self._lock = self._learner._own_lock()
+        self._lock.acquire()
+        try:
+            self._nested = "_learning" in held  # `fit` learns by `partial_fit`: one mark for both
+            if not self._nested:
+                self._before = dict(held)
+                model = held.get("_model")
+                self._mark = None if model is None else model.mark()
+                held["_learning"] = True
+            limited.__enter__()
+        except BaseException:
+            if not self._nested:
+                held.pop("_learning", None)
+            self._lock.release()
+            raise
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        limited.__exit__()
-        if kind is not None:
-            self._learner.__dict__.clear()
-            self._learner.__dict__.update(self._before)
+        held = self._learner.__dict__
+        try:
+            limited.__exit__()
+            if kind is None or self._nested:
+                return
+            if self._mark is not None:
+                self._before["_model"].undo(self._mark)
+            held.clear()
+            held.update(self._before)
+        finally:
+            if not self._nested:
+                held.pop("_learning", None)
+            self._lock.release()
+
+
+#: Held while a learner gets its lock.
+_MAKING_LOCKS = threading.Lock()
 
 
 class OnlineLearner(BaseEstimator):
@@ -125,12 +159,23 @@ class OnlineLearner(BaseEstimator):
         return "_model" in self.__dict__
 
     def _all_or_nothing(self) -> AbstractContextManager[None]:
-        """A call that raises leaves every attribute as it was."""
+        """A call that raises leaves everything as it was."""
         return _Call(self)
 
-    def _may_fail_midway(self) -> bool:
-        """Whether a call may raise after it has begun to learn, as a user's kernel function may."""
-        return self._user_kernel
+    def _own_lock(self) -> Any:
+        """The lock of this learner: calls from several threads wait for each other.
+
+        Made at the first call, because a constructor only stores; not copied, not pickled.
+        """
+        lock = self.__dict__.get("_lock")
+        if lock is None:
+            with _MAKING_LOCKS:
+                lock = self.__dict__.setdefault("_lock", threading.RLock())
+        return lock
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: state[name] for name in state if name not in ("_lock", "_learning")}
 
     def _rows(self, X: Any) -> Any:
         """Checked rows; the first call also checks the parameters and sets the columns."""
@@ -173,12 +218,16 @@ class OnlineLearner(BaseEstimator):
 
     def _pass(self, X: Any, Y: Array) -> Array:
         """Predict then learn all rows."""
-        if isinstance(X, np.ndarray):
-            P = self._learn(X, Y)
-        else:
-            P = np.concatenate(
-                [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
-            )
+        try:
+            if isinstance(X, np.ndarray):
+                P = self._learn(X, Y)
+            else:
+                P = np.concatenate(
+                    [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
+                )
+        except FloatingPointError as error:
+            raise ValueError(f"{error}; rescale X and y, or choose a larger alpha") from None
+        self._check_result(P)
         self.n_seen_ += len(Y)
         if self._dictionary_grows:
             self._warn_of_size()
@@ -190,6 +239,18 @@ class OnlineLearner(BaseEstimator):
         if jobs is None or len(X) < LONG_CALL:
             return self._model.learn(X, Y)
         return learn_on_threads(self._model, X, Y, jobs)
+
+    def _check_result(self, P: Array) -> None:
+        """Refuse numbers that are none: only a state far out of range makes them."""
+        total = P.sum()
+        if total - total == 0.0:  # finite, in one quick look
+            return
+        finite = np.isfinite(P).all(axis=1)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise ValueError(
+                f"the prediction of row {row} (counting from 0) overflows; rescale X and y"
+            )
 
     def _warn_of_size(self) -> None:
         """Say once that a dictionary grows so large that rows become slow."""
@@ -208,11 +269,23 @@ class OnlineLearner(BaseEstimator):
     def _predict(self, X: Any) -> Array:
         check_is_fitted(self)
         X = self._rows(X)
-        with limited:
+        with self._own_lock(), limited:
             parts = [self._model.predict(block()) for _, block in dense_blocks(X)]
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
+        P = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        self._check_result(P)
+        return P
 
     # -- what is held --------------------------------------------------------------------------
+
+    @property
+    def rows_seen_(self) -> int:
+        """Rows learned so far, the same as ``n_seen_``.
+
+        After a call that was stopped it says whether its rows were learned: none were, except where
+        the call had ended and only its answer was lost.
+        """
+        check_is_fitted(self)
+        return int(self.n_seen_)
 
     @property
     def size_(self) -> int:
@@ -230,9 +303,10 @@ class OnlineLearner(BaseEstimator):
 
     def _held_points(self) -> Array | None:
         check_is_fitted(self)
-        if isinstance(self._model, OneVsRest):
-            return self._model.points_from(self._first_output())
-        return self._model.points
+        with self._own_lock():
+            if isinstance(self._model, OneVsRest):
+                return self._model.points_from(self._first_output())
+            return self._model.points
 
     def certificate(self) -> Certificate:
         """Regret so far against the best function in hindsight, and its bound, from the state.
@@ -243,7 +317,7 @@ class OnlineLearner(BaseEstimator):
         check_is_fitted(self)
         if not hasattr(self._model, "certificate"):
             raise ValueError(f"{type(self).__name__} has no certificate: its regret is not tracked")
-        with limited:
+        with self._own_lock(), limited:
             certificate: Certificate = self._model.certificate(self._first_output())
         return certificate
 
@@ -259,6 +333,11 @@ class OnlineLearner(BaseEstimator):
 
     def _fitted_state(self) -> dict[str, Any]:
         check_is_fitted(self)
+        with self._own_lock():
+            return self._gather_state()
+
+    def _gather_state(self) -> dict[str, Any]:
+        """The state; the learner is still meanwhile."""
         state: dict[str, Any] = {
             "n_features_in_": self.n_features_in_,
             "n_seen_": self.n_seen_,
@@ -270,18 +349,79 @@ class OnlineLearner(BaseEstimator):
             state["feature_names_in_"] = list(self.feature_names_in_)
         return state
 
-    def _restore(self, state: dict[str, Any], outputs: int) -> None:
-        self.n_features_in_ = state["n_features_in_"]
+    #: The entries of a fitted state; ``feature_names_in_`` may be there too.
+    _FIELDS: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_seen_", "seed", "keys", "model")
+
+    def _restore(self, state: Any) -> None:
+        """Take over a fitted state that anybody may have written; a StateError if it does not fit.
+
+        The parameters are checked first, as at the first row.
+        """
+        self._validate_params()
+        get_kernel(self.kernel)
+        require(isinstance(state, dict), "the state is not a table")
+        unknown = set(state) ^ set(self._FIELDS) - {"feature_names_in_"}
+        unknown.discard("feature_names_in_")
+        require(not unknown, f"{min(unknown, default='')} is unknown or missing")
+        columns = checked_count(state["n_features_in_"], "n_features_in_", 1)
+        self.n_features_in_ = columns
+        self.n_seen_ = checked_count(state["n_seen_"], "n_seen_")
         if "feature_names_in_" in state:
-            self.feature_names_in_ = np.array(state["feature_names_in_"], dtype=object)
+            names = _checked_names(state["feature_names_in_"], "feature_names_in_", columns)
+            require(all(type(name) is str for name in names), "feature_names_in_ are not text")
+            self.feature_names_in_ = np.array(names, dtype=object)
         if state["keys"] is not None:
-            self._keys = state["keys"]
-        self._seed = state["seed"]
+            self._keys = _checked_names(state["keys"], "keys", columns)
+        seed = state["seed"]
+        whole = isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0
+        require(whole, "seed is not a whole number from 0 on")
+        self._seed = seed
+        outputs = self._restore_face(state)
+        self._check_sizes(columns, outputs, state["model"])
         with limited:
-            self._model = self._make_model(self.n_features_in_, outputs)
+            self._model = self._make_model(columns, outputs)
             self._model.restore(state["model"])
         self._note_kernel()
-        self.n_seen_ = state["n_seen_"]
+
+    def _restore_face(self, state: dict[str, Any]) -> int:
+        """What a face holds beside the engine; the number of outputs."""
+        raise NotImplementedError
+
+    def _check_sizes(self, columns: int, outputs: int, model: Any) -> None:
+        """Bound what is made before the state is looked at: a file may name any sizes."""
+        require(outputs <= _entries(model), "outputs are more than the model has entries")
+        frequencies = getattr(self, "n_features", None)
+        wide = frequencies if isinstance(frequencies, int) else 16
+        points = getattr(self, "dictionary", None)
+        given = 0 if points is None or isinstance(points, str) else np.size(points)
+        large = columns * wide > MOST_NUMBERS or given > MOST_NUMBERS**0.5 / 4
+        require(not large, "the model would take too much memory")
+
+    def _try_out(self) -> None:
+        """Predict and learn a few rows, and undo it: the answers must be numbers.
+
+        Rows are only predicted where the state is large, and not even that with a user's kernel,
+        which need not take any rows.
+        """
+        if self._user_kernel:
+            return
+        X = np.zeros((3, self.n_features_in_))
+        X[1], X[2] = 0.5, np.linspace(-1.0, 1.0, self.n_features_in_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            held = self._held_points()
+            if held is not None and len(held):
+                X[2] = held[-1]
+            self._predict(X)
+            if _entries(self._model.to_state()) < SMALL_STATE:
+                with suppress(_TriedOut), self._all_or_nothing():
+                    self.partial_fit(X, self._trial_targets(len(X)))
+                    self._predict(X)
+                    raise _TriedOut
+
+    def _trial_targets(self, rows: int) -> Any:
+        """Targets that the learner takes."""
+        raise NotImplementedError
 
     # -- scikit-learn ----------------------------------------------------------------------------
 
@@ -289,3 +429,23 @@ class OnlineLearner(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+class _TriedOut(Exception):
+    """Ends a trial, so that it is undone."""
+
+
+def _checked_names(value: Any, field: str, columns: int) -> list[Any]:
+    """A list of as many names (text or numbers) as there are columns."""
+    require(isinstance(value, list) and len(value) == columns, f"{field} do not fit the columns")
+    require(all(isinstance(name, str | int | float) for name in value), f"{field} are no names")
+    return list(value)
+
+
+def _entries(tree: Any) -> int:
+    """The numbers, texts and array entries of a tree."""
+    if isinstance(tree, dict):
+        return len(tree) + sum(_entries(value) for value in tree.values())
+    if isinstance(tree, list):
+        return len(tree) + sum(_entries(value) for value in tree)
+    return tree.size if isinstance(tree, np.ndarray) else 1

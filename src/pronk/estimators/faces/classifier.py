@@ -100,18 +100,19 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Forget everything, then learn the rows in order: one pass."""
-        self._reset()
-        return self.partial_fit(X, y)
+        with self._all_or_nothing():
+            self._reset()
+            return self.partial_fit(X, y)
 
     def decision_function(self, X: Any) -> Array:
         """Margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
-        P = self._predict(X)
-        return self._labels.decisions(P)
+        with self._own_lock():  # the classes must be those of the scores
+            return self._labels.decisions(self._predict(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels by the current model; changes nothing."""
-        P = self._predict(X)
-        with limited:
+        with self._own_lock(), limited:
+            P = self._predict(X)
             return self._labels._name_rows(P, self._labels.classes)
 
     @available_if(lambda self: getattr(self, "loss", None) == "logistic")
@@ -120,8 +121,10 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         return self._probabilities(X)
 
     def _probabilities(self, X: Any) -> Array:
-        positive = self._link(np.atleast_2d(self.decision_function(X).T).T)
-        if len(self.classes_) == 1:
+        with self._own_lock():
+            positive = self._link(np.atleast_2d(self.decision_function(X).T).T)
+            known = len(self.classes_)
+        if known == 1:
             return np.ones((len(positive), 1))
         if positive.shape[1] == 1:
             positive = np.hstack((1.0 - positive, positive))
@@ -142,9 +145,17 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             return None
         return self.predict(one_row(self, x))[0]
 
-    def _fitted_state(self) -> dict[str, Any]:
-        return {**super()._fitted_state(), "labels": self._labels.to_state()}
+    def _gather_state(self) -> dict[str, Any]:
+        return {**super()._gather_state(), "labels": self._labels.to_state()}
 
-    def _restore(self, state: dict[str, Any], outputs: int = 1) -> None:
-        self._labels = Labels.from_state(state["labels"])
-        super()._restore(state, self._labels.outputs)
+    _FIELDS = (*OnlineLearner._FIELDS, "labels")
+
+    def _saved_labels(self, state: Any) -> Labels:
+        return Labels.from_state(state, linear=self._linear_in_targets)
+
+    def _restore_face(self, state: dict[str, Any]) -> int:
+        self._labels = self._saved_labels(state["labels"])
+        return self._labels.outputs
+
+    def _trial_targets(self, rows: int) -> Any:
+        return np.resize(self._labels.classes, rows)

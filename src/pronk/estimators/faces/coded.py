@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.labels import Labels, Stage
 
@@ -109,6 +108,5 @@ class CodedClassifier(OnlineClassifier):
             return CodedLabels(classes)
         return super()._known_labels(classes)
 
-    def _restore(self, state: dict[str, Any], outputs: int = 1) -> None:
-        self._labels = CodedLabels.from_state(state["labels"])
-        OnlineLearner._restore(self, state, self._labels.outputs)
+    def _saved_labels(self, state: Any) -> Labels:
+        return CodedLabels.from_state(state)

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from pronk.estimators.faces.inputs import check_given, check_length
+from pronk.parts.state import require
 
 Array = NDArray[np.float64]
 
@@ -238,13 +239,38 @@ class Labels:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Labels:
-        labels = cls(linear=state["linear"])
-        labels.classes = np.asarray(state["classes"])
+    def from_state(cls, state: Any, *, linear: bool = False) -> Labels:
+        """What `to_state` gave, from a file; a StateError if it is something else."""
+        require(isinstance(state, dict), "labels are not a table")
+        names = {"classes", "fixed", "linear", "phantom"}
+        require(set(state) == names, "labels have other entries than they should")
+        require(state["linear"] is linear, "labels/linear is not what the learner is")
+        require(type(state["fixed"]) is bool, "labels/fixed is not true or false")
+        labels = cls(linear=linear)
+        labels.classes = _saved_classes(state["classes"])
         labels.fixed = state["fixed"]
-        if state["phantom"] is not None:
-            labels.phantom = labels.classes.dtype.type(state["phantom"])
+        require(len(labels.classes) > 1 or not labels.fixed, "labels/classes are too few")
+        phantom = state["phantom"]
+        if phantom is not None:
+            known = np.flatnonzero(labels.classes == phantom)
+            pair = len(labels.classes) == 2 and len(known) == 1
+            require(pair and not labels.fixed, "labels/phantom is none of the pair")
+            labels.phantom = labels.classes[known[0]]
         return labels
+
+
+def _saved_classes(value: Any) -> NDArray[Any]:
+    """Classes from a file: numbers, or a list of text; at least one, sorted, each once."""
+    if isinstance(value, list):
+        require(all(type(name) is str for name in value), "labels/classes are not all text")
+    else:
+        good = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
+        require(good, "labels/classes are neither numbers nor text")
+    classes = np.array(value)
+    ordered = bool((classes[1:] > classes[:-1]).all())  # also false where one is NaN
+    finite = classes.dtype.kind != "f" or bool(np.isfinite(classes).all())
+    require(len(classes) and ordered and finite, "labels/classes are not sorted, each once")
+    return classes
 
 
 def _class_outputs(classes: int) -> int:

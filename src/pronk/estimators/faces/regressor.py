@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.inputs import check_targets, keep_keys, one_row
+from pronk.parts.state import MOST, checked_count, require
 
 Array = NDArray[np.float64]
 
@@ -47,8 +48,9 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
 
     def fit(self, X: Any, y: Any) -> Self:
         """Forget everything, then learn the rows in order: one pass."""
-        self._reset()
-        return self.partial_fit(X, y)
+        with self._all_or_nothing():
+            self._reset()
+            return self.partial_fit(X, y)
 
     def predict(self, X: Any) -> Array:
         """The current model's predictions; changes nothing."""
@@ -72,12 +74,20 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         for name in ("_flat", "_outputs"):
             self.__dict__.pop(name, None)
 
-    def _fitted_state(self) -> dict[str, Any]:
-        return {**super()._fitted_state(), "flat": self._flat, "outputs": self._outputs}
+    def _gather_state(self) -> dict[str, Any]:
+        return {**super()._gather_state(), "flat": self._flat, "outputs": self._outputs}
 
-    def _restore(self, state: dict[str, Any], outputs: int = 1) -> None:
-        self._flat, self._outputs = state["flat"], state["outputs"]
-        super()._restore(state, self._outputs)
+    _FIELDS = (*OnlineLearner._FIELDS, "flat", "outputs")
+
+    def _restore_face(self, state: dict[str, Any]) -> int:
+        require(type(state["flat"]) is bool, "flat is not true or false")
+        self._flat = state["flat"]
+        most = MOST if self._several_outputs else 1
+        self._outputs = checked_count(state["outputs"], "outputs", 1, 1 if self._flat else most)
+        return self._outputs
+
+    def _trial_targets(self, rows: int) -> Any:
+        return np.zeros(rows if self._flat else (rows, self._outputs))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

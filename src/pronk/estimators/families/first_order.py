@@ -25,7 +25,7 @@ class FirstOrder(OnlineLearner):
 
     With an unbounded slope (squared and squared hinge loss) steps above a limit overshoot more and
     more, until the weights overflow. Such a call is refused: it raises and leaves the learner as it
-    was. Where the steps are known to be below the limit nothing is copied for that.
+    was. Where the steps are known to be below the limit nothing is looked at for that.
     """
 
     _step_parameter: ClassVar[str] = "eta"
@@ -47,9 +47,6 @@ class FirstOrder(OnlineLearner):
 
     def _may_overflow(self) -> bool:
         return self._get_loss().code in (SQUARED, SQUARED_HINGE) and not self._steps_are_safe()
-
-    def _may_fail_midway(self) -> bool:
-        return super()._may_fail_midway() or self._may_overflow()
 
     def _pass(self, X: Any, Y: Array) -> Array:
         if not self._may_overflow():

@@ -1,0 +1,83 @@
+"""Files that are written whole or not at all.
+
+A file is written beside its place, synced and renamed, so a crash leaves the old file or the new
+one. What a killed writer left beside the place is removed by the next writer of the same file. The
+name beside tells whose it is: its process, and a lock on it while that process lives.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import tempfile
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where an open file cannot be removed anyway
+    fcntl = None  # type: ignore[assignment]
+
+#: Rights of a new file before the process's umask: a model tells of the data it learned from, and
+#: the umask says who may read.
+_NEW_FILE = 0o666
+
+
+def write_whole(path: str | Path, data: bytes) -> None:
+    """Write a file, whole or not at all. A symbolic link stays one: what it names is written."""
+    place = Path(os.path.realpath(path))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(place)
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            _lock(file.fileno())
+            file.write(data)
+            file.flush()
+            os.chmod(name, place.stat().st_mode & 0o7777 if place.exists() else _rights())
+            os.fsync(file.fileno())
+            os.replace(name, place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    sync_folder(place.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let a rename in the folder reach the disk too."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove_leftovers(path: str | Path) -> None:
+    """Remove the files that killed writers of ``path`` left beside it; live ones hold a lock."""
+    place = Path(os.path.realpath(path))
+    for other in place.parent.glob(f".{glob.escape(place.name)}.????????"):
+        try:
+            with open(other, "rb") as file:
+                if _lock(file.fileno()):
+                    other.unlink(missing_ok=True)
+        except OSError:
+            continue  # somebody else's, or gone already
+
+
+def _lock(handle: int) -> bool:
+    """Take the lock of a file for as long as it is open; False if another process has it."""
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _rights() -> int:
+    """What a newly created file gets: mkstemp's would be the owner's alone."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return _NEW_FILE & ~mask

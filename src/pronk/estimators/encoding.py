@@ -1,0 +1,166 @@
+"""The bytes of a model file: arrays plus a JSON header in one safetensors container, no pickle.
+
+Whoever can write a file can also make its checksum, so reading trusts nothing: whatever the bytes
+are, `decoded` gives a header of the right kinds with its arrays, or raises a `ModelFileError`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import numpy as safetensors_numpy
+
+from pronk._version import __version__
+from pronk.parts.kernels import KERNELS, Kernel
+from pronk.parts.randomness import FirstSeed
+from pronk.parts.rules import RULES, Rule
+
+#: Version of the file format. Older versions keep loading; newer ones are refused. Format 1 has
+#: seeds of the first rule (`FirstSeed`) that do not say so.
+FORMAT = 2
+
+_ARRAY = "__array__"
+_KERNEL = "__kernel__"
+_RULE = "__rule__"
+_FIRST_SEED = "__first_seed__"
+#: What a user's kernel function is in a file.
+USER_KERNEL = {_KERNEL: "user"}
+
+#: The header's entries and what they are.
+_HEADER = {"format": int, "pronk": str, "class": str, "params": dict, "state": dict}
+
+
+class ModelFileError(ValueError):
+    """The file is not a pronk model, is damaged, or needs something that was not given."""
+
+
+def encoded(kind: str, params: Any, state: Any) -> bytes:
+    """The file of a learner or checkpoint."""
+    arrays: dict[str, NDArray[Any]] = {}
+    header = {
+        "format": FORMAT,
+        "pronk": __version__,
+        "class": kind,
+        "params": pack(params, "params", arrays),
+        "state": pack(state, "state", arrays),
+    }
+    text = json.dumps(header, sort_keys=True)
+    metadata = {"pronk": text, "sha256": digest(text, arrays)}
+    return _ordered(safetensors_numpy.save(arrays, metadata=metadata))
+
+
+def _ordered(data: bytes) -> bytes:
+    """The file with its header's keys in order: safetensors writes the metadata in any order."""
+    end = 8 + int.from_bytes(data[:8], "little")
+    text = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return b"".join([len(text).to_bytes(8, "little"), text, memoryview(data)[end:]])
+
+
+def decoded(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays of a file's bytes; ``path`` is for messages."""
+    try:
+        arrays = safetensors_numpy.load(data)
+        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        text, said = metadata["pronk"], metadata["sha256"]
+        found = digest(text, arrays)
+    except Exception:  # the container's own errors are of many kinds
+        raise ModelFileError(f"{path} is not a pronk model file, or it is truncated") from None
+    if said != found:
+        raise ModelFileError(f"{path} is damaged: its checksum does not match its contents")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError, MemoryError):
+        raise ModelFileError(f"{path} has a header that cannot be read") from None
+    kinds = header if isinstance(header, dict) else {}
+    for name, kind in _HEADER.items():
+        if type(kinds.get(name)) is not kind:
+            raise ModelFileError(f"{path} has a header without {name}, or of a wrong kind")
+    if header["format"] > FORMAT:
+        raise ModelFileError(
+            f"{path} has format {header['format']}, written by pronk {header['pronk']}; this is "
+            f"pronk {__version__}, which reads formats up to {FORMAT}: upgrade pronk"
+        )
+    try:
+        if header["format"] == 1:
+            header["state"] = _mark_seeds(header["state"])
+        header["params"] = unpack(header["params"], arrays)
+        header["state"] = unpack(header["state"], arrays)
+    except Exception:  # a kernel's constructor may raise anything for what stands in the file
+        raise ModelFileError(f"{path} has a header whose entries do not fit together") from None
+    return header, arrays
+
+
+def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
+    """SHA-256 over the header's text and the arrays, in hexadecimal."""
+    total = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    """A tree as JSON: arrays move to ``arrays`` under their path."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        arrays[path] = np.ascontiguousarray(value)
+        return {_ARRAY: path}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: pack(item, f"{path}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [pack(item, f"{path}/{i}", arrays) for i, item in enumerate(value)]
+    if isinstance(value, Kernel):
+        return {_KERNEL: value.name, "params": pack(value.get_params(), path, arrays)}
+    if isinstance(value, Rule):
+        if RULES.get(value.name) is not type(value):
+            raise ValueError(
+                f"dictionary is a {type(value).__name__}, a rule of your own, which a file cannot "
+                "hold; pickle the learner instead"
+            )
+        return {_RULE: value.name, "params": dict(vars(value))}
+    if isinstance(value, FirstSeed):
+        return {_FIRST_SEED: int(value)}
+    if isinstance(value, np.random.Generator):
+        return None  # the seed drawn from it is part of the state
+    if isinstance(value, np.generic):
+        return value.item()
+    if callable(value):
+        return {_KERNEL: "user"}
+    return value
+
+
+def _mark_seeds(value: Any) -> Any:
+    """A packed state of format 1 whose seeds say that they follow the rule of their time."""
+    if isinstance(value, list):
+        return [_mark_seeds(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {_FIRST_SEED: item} if key == "seed" else _mark_seeds(item)
+        for key, item in value.items()
+    }
+
+
+def unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """A tree from its JSON and its arrays."""
+    if isinstance(value, list):
+        return [unpack(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _ARRAY in value:
+        return arrays[value[_ARRAY]]
+    if _FIRST_SEED in value:
+        return FirstSeed(value[_FIRST_SEED])
+    if value.get(_RULE) in RULES:
+        return RULES[value[_RULE]](**value["params"])
+    if value.get(_KERNEL) in KERNELS:
+        return KERNELS[value[_KERNEL]](**unpack(value["params"], arrays))
+    return {key: unpack(item, arrays) for key, item in value.items()}
