@@ -98,7 +98,22 @@ READING = {
     "limit": Choice(
         Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many rows.")]
     ),
-    "delimiter": _text("CHARACTER", "Of a CSV file, if it is not a comma."),
+    "delimiter": _text("CHARACTER", "Of a CSV file, if it is not a comma; \\t for a tab."),
+    "decimal": Choice(
+        Annotated[
+            str, typer.Option(metavar="CHARACTER", help="Of numbers in a CSV file: . or a comma.")
+        ],
+        ".",
+    ),
+    "na": Choice(
+        Annotated[
+            list[str] | None,
+            typer.Option(metavar="TEXT", help="Means missing in a CSV file, beside NA, null, .."),
+        ],
+        None,
+        _several,
+    ),
+    "charset": _text("NAME", "Encoding of text, as latin-1; else UTF-8, or UTF-16 by its mark."),
     "header": Choice(
         Annotated[
             bool, typer.Option("--no-header", help="A CSV file has no names; they are x0, x1, ..")

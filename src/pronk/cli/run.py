@@ -40,6 +40,8 @@ def run_job(job: Job, *, as_json: bool) -> None:
         model = saved_model(path)
         job = for_model(job, model)
         stream = open_for(model, path, job.reading)
+    for text in stream.notes(options=True) if path is None else ():
+        screen.note(text, console)
     check_interval(job.interval, stream.task, model)
     run = Run(job, stream, model, console, as_json)
     if "story_" in model.__dict__:

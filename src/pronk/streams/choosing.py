@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -16,6 +18,13 @@ from pronk.streams.values import in_words, is_number, is_text, is_time, reads_as
 FEW = 20
 #: Text with more distinct values than this is taken for a name, not for a class.
 MANY = 100
+
+
+#: 1,234,567 or 1.234.567 or 1 234 567.8, and 3,25
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:(?:,\d{3})+(?:\.\d+)?|(?:\.\d{3}){2,}|(?:[ '_]\d{3})+.*)")
+_COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
+#: Rows after which a column that never repeats is pointed out.
+LEAST_ROWS = 50
 
 
 class Columns(NamedTuple):
@@ -117,6 +126,7 @@ class Chooser:
         drops = " ".join(argument("drop", name) for name in bad)
         drops += f", or take it as categories with {argument('categorical')}"
         what = in_words(kinds[bad[0]])
+        self._explain_numbers(bad[0], start)
         values = [v for v in start.column(bad[0]).to_pylist() if not reads_as_number(v)]
         such = f", such as {str(values[0])[:40]!r}" if values else ""
         if len(bad) == 1:
@@ -124,6 +134,45 @@ class Chooser:
         else:
             text = f"columns {names} are not numeric; leave them out with {drops}"
         raise StreamError(f"{self._name}: {text}")
+
+    def _explain_numbers(self, name: str, start: pa.RecordBatch) -> None:
+        """Text that is numbers in another spelling, or numbers with a word for missing."""
+        if not (self._untyped and is_text(self._schema.field(name).type)):
+            return
+        words = [word for word in start.column(name).to_pylist() if word is not None]
+        odd = [word for word in words if not reads_as_number(word)]
+        column = f"{self._name}: column {name!r}"
+        if all(map(_THOUSANDS.fullmatch, odd)):
+            raise StreamError(
+                f"{column} has thousands separators, such as {odd[0]!r}; write its numbers without"
+            )
+        if all(map(_COMMA.fullmatch, odd)):
+            give = argument("decimal", ",")
+            raise StreamError(f"{column} has decimal commas, such as {odd[0]!r}; give {give}")
+        if len(set(odd)) == 1 and len(odd) < len(words):
+            give = argument("na", odd[0])
+            raise StreamError(
+                f"{column} is numbers but for {odd[0][:40]!r}; if that means missing, give {give}, "
+                f"or leave the column out with {argument('drop', name)}"
+            )
+
+    def notes(self, columns: Columns, start: pa.RecordBatch) -> list[str]:
+        """What is odd but no error: columns that name each row."""
+        said = []
+        for name in columns.used if len(start) >= LEAST_ROWS else ():
+            values = start.column(name)
+            kind = values.type
+            whole = pa.types.is_integer(kind) or is_text(kind)
+            if not whole or len(values.unique()) < len(values):
+                continue
+            named = re.search(r"(^|[_\W])(id|uuid|guid|key|index|no|nr)$", name, re.I)
+            numbered = pa.types.is_integer(kind) and _counts_up(values)
+            if named or numbered or is_text(kind) or name.endswith(("Id", "ID")):
+                said.append(
+                    f"column {name!r} has another value in each of the first {len(values):,} rows; "
+                    f"if it names the row, leave it out with {argument('drop', name)}"
+                )
+        return said
 
     def task(self, task: str, start: pa.RecordBatch) -> tuple[str, str]:
         """The task, "auto" by the first rows, and why."""
@@ -158,3 +207,9 @@ class Chooser:
         if distinct == 2 and set(values.drop_null().unique().to_pylist()) in ({0, 1}, {-1, 1}):
             return "classification", "two distinct values"
         return "regression", f"{distinct} distinct numbers"
+
+
+def _counts_up(values: pa.Array) -> bool:
+    """Whether whole numbers rise by one."""
+    numbers = [value for value in values.to_pylist() if value is not None]
+    return all(after - before == 1 for before, after in pairwise(numbers))

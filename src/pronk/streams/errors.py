@@ -33,14 +33,24 @@ def _as_python(name: str, value: str) -> str:
     return f"{name}={value}" if value in ("True", "False") else f"{name}={value!r}"
 
 
+def as_arguments(text: str) -> str:
+    """A text that names arguments, in the words of Python."""
+    return _MARKED.sub(lambda found: _as_python(found[1], found[2]), text)
+
+
+def as_options(text: str) -> str:
+    """A text that names arguments, in the words of the command line."""
+    return _MARKED.sub(lambda found: option(found[1], found[2]), text)
+
+
 class StreamError(ValueError):
     """A file, a column or a row cannot be used; the message says which and what to do."""
 
     def __init__(self, message: str, column: str | None = None) -> None:
         self.text = message
         self.column = column
-        super().__init__(_MARKED.sub(lambda found: _as_python(found[1], found[2]), message))
+        super().__init__(as_arguments(message))
 
     def as_options(self) -> str:
         """The message in the words of the command line."""
-        return _MARKED.sub(lambda found: option(found[1], found[2]), self.text)
+        return as_options(self.text)

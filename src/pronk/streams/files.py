@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from pronk.estimators.faces.inputs import LARGEST
 from pronk.streams.choosing import Chooser
-from pronk.streams.errors import StreamError, argument, option
+from pronk.streams.errors import StreamError, argument, as_arguments, as_options, option
 from pronk.streams.reading import Reading
 from pronk.streams.sources import open_source, reads_once
 from pronk.streams.values import (
@@ -103,7 +103,8 @@ class FileStream:
             self._schema = self._source.schema()
         self.target = target if target is not None else self._source.label
         chooser = Chooser(self._name, self._schema, self._source.untyped, self.target)
-        self.columns, self.categorical, self.keep = chooser.columns(reading)
+        chosen = chooser.columns(reading)
+        self.columns, self.categorical, self.keep = chosen
         if not self.columns:
             raise StreamError(f"{self._name} has no column left beside the target {target!r}")
         self._head = self._start()
@@ -112,6 +113,7 @@ class FileStream:
             CATEGORY if name in self.categorical else kind_of(self._schema.field(name).type)
             for name in self.columns
         ]
+        self._notes = chooser.notes(chosen, self._head)
         self.task, self.reason = chooser.task(reading.task, self._head)
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
@@ -190,11 +192,19 @@ class FileStream:
         """The Arrow types of the columns that are kept."""
         return {name: self._read_as(name) for name in self.keep}
 
+    def notes(self, *, options: bool = False) -> list[str]:
+        """What is odd but no error, as a column that names each row; in the words of Python."""
+        return list(map(as_options if options else as_arguments, self._notes))
+
     def decides(self) -> dict[str, Any]:
         """What decides the rows, by the name of its option: the key of a checkpoint."""
         chosen = {**asdict(self.reading), "target": self.target, "task": self.task}
         for name in ("file", "columns", "drop"):
             del chosen[name]
+        chosen |= {
+            "decimal": None if self.reading.decimal == "." else self.reading.decimal,
+            "na": list(self.reading.na) or None,
+        }  # older snapshots do not have them
         chosen |= {"keep": self.keep, "categorical": self.categorical}
         header = None if chosen.pop("header") else True
         said = {option(name): value for name, value in chosen.items()}

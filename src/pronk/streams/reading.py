@@ -6,6 +6,7 @@ What is as usual is left out, so that a choice which a later version adds leaves
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
@@ -52,7 +53,14 @@ class Reading:
     limit : int, optional
         Stop after so many rows.
     delimiter : str, optional
-        Of a CSV file; a comma, or a tab for ``.tsv``.
+        Of a CSV file; a comma, or a tab for ``.tsv``. "\\t" in two characters is a tab too.
+    decimal : "." or ","
+        What stands before the fraction of a number in a CSV file; with "," the delimiter is ";"
+        unless given.
+    na : sequence of str
+        Values of a CSV file that mean missing, as "?", beside the empty one, NA, NaN, null, ..
+    charset : str, optional
+        How text is encoded, as "latin-1"; UTF-8, or UTF-16 where a file begins with its mark.
     header : bool, default True
         Whether the first line of a CSV file has the columns' names; else they are x0, x1, ..
     query : str, optional
@@ -69,6 +77,9 @@ class Reading:
     task: str = "auto"
     limit: int | None = None
     delimiter: str | None = None
+    decimal: str = "."
+    na: tuple[str, ...] = ()
+    charset: str | None = None
     header: bool = True
     query: str | None = None
 
@@ -79,7 +90,17 @@ class Reading:
                 got = getattr(self, name)
                 raise StreamError(f"{argument(name)} must be one of {words}; got {got!r}")
         object.__setattr__(self, "file", str(self.file))
-        for name in ("columns", "drop", "keep", "categorical"):
+        if self.decimal not in (".", ","):
+            raise StreamError(f"{argument('decimal')} must be . or a comma; got {self.decimal!r}")
+        if self.charset is not None:
+            try:
+                codecs.lookup(self.charset)
+            except LookupError:
+                raise StreamError(
+                    f"{argument('charset')}: {self.charset!r} is no known encoding; latin-1, "
+                    "cp1252 and utf-16 are some"
+                ) from None
+        for name in ("columns", "drop", "keep", "categorical", "na"):
             object.__setattr__(self, name, _names(getattr(self, name)))
 
     @property

@@ -7,7 +7,7 @@ where they must be closed; anywhere else they are characters as others, as Arrow
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.csv as arrow_csv
 
 from pronk.streams.errors import StreamError, argument
 from pronk.streams.sources.base import without
-from pronk.streams.sources.text import Text, TextSource
+from pronk.streams.sources.text import Text, TextSource, not_text
 
 
 class CSVSource(TextSource):
@@ -23,14 +23,28 @@ class CSVSource(TextSource):
 
     untyped = True
 
-    def __init__(self, file: Text, delimiter: str = ",", header: bool = True) -> None:
+    def __init__(
+        self,
+        file: Text,
+        delimiter: str = ",",
+        header: bool = True,
+        decimal: str = ".",
+        na: Sequence[str] = (),
+    ) -> None:
         super().__init__(file)
+        if delimiter == decimal:
+            raise StreamError(
+                f"{argument('decimal')} and {argument('delimiter')} are both {decimal!r}; values "
+                "must be separated by something else"
+            )
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
             raise StreamError(
                 f"{argument('delimiter')} must be one ASCII character, not a quote; "
                 f"got {delimiter!r}"
             )
         self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
+        self._decimal = decimal
+        self._missing = [*arrow_csv.ConvertOptions().null_values, *na]
         self._grammar = _Grammar(delimiter)
         self._header = header
         self._names: list[str] = []
@@ -95,7 +109,10 @@ class CSVSource(TextSource):
         if self._names:
             return
         if self._header:
-            self._names = self._read(row).column_names
+            try:
+                self._names = self._read(row).column_names
+            except UnicodeDecodeError:
+                raise not_text(str(self.file)) from None
         else:
             self._names = [f"x{i}" for i in range(self._read(row, generate=True).num_columns)]
         for name in types:
@@ -128,7 +145,11 @@ class CSVSource(TextSource):
             ),
             parse_options=self._parse,
             convert_options=arrow_csv.ConvertOptions(
-                include_columns=list(types or ()), column_types=types, strings_can_be_null=True
+                include_columns=list(types or ()),
+                column_types=types,
+                strings_can_be_null=True,
+                null_values=self._missing,
+                decimal_point=self._decimal,
             ),
         )
 
@@ -149,6 +170,8 @@ class CSVSource(TextSource):
             line = self._lines + self._grammar.line_of(piece, int(found[1]))
             what = f"{found[3]} values instead of {found[2]} in line {line}"
             return StreamError(f"{self.file} has {what}")
+        if "invalid UTF8" in text:
+            return not_text(str(self.file))
         return StreamError(f"{self.file} cannot be read: {text.splitlines()[0]}")
 
 

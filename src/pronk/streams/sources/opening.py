@@ -23,6 +23,8 @@ _NDJSON = (".ndjson", ".jsonl")
 _LIBSVM = (".libsvm", ".svmlight", ".svm")
 _ARROW = (".arrow", ".feather", ".ipc")
 _PARQUET = (".parquet", ".pq")
+#: How a tab can be written where it cannot be typed.
+_TABS = {"\\t": "\t", "tab": "\t"}
 _KNOWN = (*_CSV, *_NDJSON, *_LIBSVM, *_ARROW, *_PARQUET)
 
 
@@ -33,6 +35,9 @@ def open_source(reading: Reading) -> Source:
         raise StreamError(
             f"{argument('header', 'False')}: {reading.file} is no CSV file; its columns have names"
         )
+    for name, usual in (("decimal", "."), ("na", ())):
+        if getattr(reading, name) != usual and not source.untyped:
+            raise StreamError(f"{argument(name)}: {reading.file} is no CSV file")
     return source
 
 
@@ -40,12 +45,12 @@ def _open(reading: Reading) -> Source:
     if reading.query is not None:
         return SQLSource(reading.file, reading.query)
     if reading.file == "-":
-        return _open_pipe(Pipe(), reading)
+        return _open_pipe(Pipe(None, reading.charset), reading)
     path = Path(reading.file)
     if path.is_fifo():
         if path.name.lower().endswith((*_LIBSVM, *_ARROW, *_PARQUET, *COMPRESSED)):
             raise StreamError(f"{path} is a pipe, which can bring only plain CSV or NDJSON")
-        return _open_pipe(Pipe(path), reading)
+        return _open_pipe(Pipe(path, reading.charset), reading)
     if path.is_dir() or (not path.exists() and glob.has_magic(str(path))):
         return FilesSource([_open_file(file, reading) for file in files_in_order(path)])
     if not path.exists():
@@ -94,8 +99,9 @@ def _ending(path: Path) -> str:
 
 
 def _csv(file: Text, name: str, reading: Reading) -> Source:
-    delimiter = reading.delimiter or ("\t" if name.endswith(".tsv") else ",")
-    return CSVSource(file, delimiter, reading.header)
+    usual = "\t" if name.endswith(".tsv") else ";" if reading.decimal == "," else ","
+    delimiter = _TABS.get(reading.delimiter or usual, reading.delimiter or usual)
+    return CSVSource(file, delimiter, reading.header, reading.decimal, reading.na)
 
 
 def _open_pipe(pipe: Pipe, reading: Reading) -> Source:
@@ -108,11 +114,11 @@ def _open_pipe(pipe: Pipe, reading: Reading) -> Source:
 def _open_file(path: Path, reading: Reading) -> Source:
     name = _ending(path)
     if name.endswith(_CSV):
-        return _csv(TextFile(path), name, reading)
+        return _csv(TextFile(path, reading.charset), name, reading)
     if name.endswith(_NDJSON):
-        return NDJSONSource(TextFile(path))
+        return NDJSONSource(TextFile(path, reading.charset))
     if name.endswith(_LIBSVM):
-        return LIBSVMSource(TextFile(path))
+        return LIBSVMSource(TextFile(path, reading.charset))
     if path.suffix.lower() in _PARQUET:
         return ParquetSource(path)
     if path.suffix.lower() in _ARROW:

@@ -5,6 +5,7 @@ Each piece is parsed by itself: a streaming reader would run far ahead of the ro
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pronk.streams.errors import StreamError
+from pronk.streams.errors import StreamError, argument
 from pronk.streams.sources.base import Dense
 
 #: Read at once from a text, whose types are inferred from the first piece; longest row.
@@ -20,6 +21,9 @@ _TEXT_BYTES = 1 << 20
 _ROW_BYTES = 1 << 26
 #: Bytes of a pipe that are kept, so that its start can be looked at before it is read.
 _KEPT_BYTES = 1 << 26
+
+#: What UTF-16 begins with.
+_UTF16, _MARKS = "utf-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
@@ -35,8 +39,9 @@ def line_ending(text: bytes, last: bool) -> int:
 class TextFile:
     """A text file, plain or compressed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, charset: str | None = None) -> None:
         self.path = path
+        self._charset = charset
         self.share: float | None = None  # of the file's bytes that the pieces so far take
 
     def __str__(self) -> str:
@@ -44,11 +49,18 @@ class TextFile:
 
     def pieces(self, ending: Ending = line_ending) -> Iterator[bytes]:
         """Some whole rows at a time."""
+        charset = self._charset or self._marked()
         with pa.OSFile(str(self.path)) as file, self._decompressed(file) as stream:
             size = file.size()
-            for piece, ahead in _cut(stream, str(self), ending):
-                self.share = max(1, file.tell() - ahead * (file is stream)) / max(1, size)
+            read = stream if charset is None else _Decoded(stream, charset, str(self))
+            for piece, ahead in _cut(read, str(self), ending):
+                self.share = max(1, file.tell() - ahead * (file is read)) / max(1, size)
                 yield piece
+
+    def _marked(self) -> str | None:
+        """UTF-16, if the text begins with its mark."""
+        with pa.OSFile(str(self.path)) as file, self._decompressed(file) as stream:
+            return _UTF16 if stream.read(2) in _MARKS else None
 
     def _decompressed(self, file: Any) -> Any:
         codec = COMPRESSED.get(self.path.suffix.lower())
@@ -58,7 +70,8 @@ class TextFile:
 class Pipe:
     """Standard input, or a named pipe. Its start is kept, to be looked at and then read."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, charset: str | None = None) -> None:
+        self._charset = charset
         self.share: float | None = None
         self._path = path
         self._stream: Any = None
@@ -72,12 +85,17 @@ class Pipe:
         """Some whole rows at a time, from the start."""
         if self._dropped:
             raise StreamError(f"{self} can be read only once; write it to a file first")
-        for piece, _ in _cut(_Replayed(self), str(self), ending):
+        for piece, _ in _cut(self._reader(), str(self), ending):
             yield piece
+
+    def _reader(self) -> Any:
+        charset = self._charset or (_UTF16 if _Replayed(self).read(2) in _MARKS else None)
+        reader = _Replayed(self)
+        return reader if charset is None else _Decoded(reader, charset, str(self))
 
     def first_byte(self) -> bytes:
         """The first byte that is no space."""
-        reader = _Replayed(self)
+        reader = self._reader()
         while data := reader.read(1):
             if not data.isspace():
                 return data
@@ -117,6 +135,36 @@ class _Replayed:
         data = self._pipe.fetch(self._place, size)
         self._place += len(data)
         return data
+
+
+class _Decoded:
+    """A reader of text in some encoding, as UTF-8."""
+
+    def __init__(self, stream: Any, charset: str, name: str) -> None:
+        self._stream = stream
+        self._name = name
+        self._charset = charset
+        self._decoder = codecs.getincrementaldecoder(charset)()
+
+    def read(self, size: int) -> bytes:
+        while True:
+            data = self._stream.read(size)
+            try:
+                text = self._decoder.decode(data, final=not data)
+            except UnicodeError as error:
+                reason = getattr(error, "reason", str(error))
+                raise StreamError(
+                    f"{self._name} is no {self._charset} text: {reason}; give another "
+                    f"{argument('charset')}"
+                ) from None
+            if text or not data:
+                return text.encode()
+
+
+def not_text(name: str) -> StreamError:
+    """Bytes that are no UTF-8."""
+    give = argument("charset", "latin-1")
+    return StreamError(f"{name} is no UTF-8 text; give its encoding, as in {give}")
 
 
 def _cut(stream: Any, name: str, ending: Ending) -> Iterator[tuple[bytes, int]]:
