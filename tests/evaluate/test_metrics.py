@@ -12,7 +12,7 @@ from pronk.estimators import storage
 from pronk.evaluate import Evaluation, RunningMajority, progressive
 from pronk.evaluate.counts import Counts
 from pronk.evaluate.course import SAMPLE, SEGMENTS, Course, Sample
-from pronk.evaluate.drift import BoundedErrors, DriftAlarm
+from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
 from pronk.evaluate.forecasts import Forecast
 from pronk.evaluate.metrics import ALL, get_scores
 from pronk.evaluate.scores import Scores
@@ -210,13 +210,21 @@ def test_no_alarm_without_a_rise():
 def test_errors_of_any_size_make_alarms():
     rng = np.random.default_rng(0)
     errors = np.abs(rng.standard_t(2, 8000)) * np.where(np.arange(8000) < 4000, 1e-6, 3e-6)
-    alarm, bounded = DriftAlarm(), BoundedErrors()
-    for piece in np.array_split(errors, 17):
-        alarm.add(bounded.add(piece))
+    alarm, whole = ErrorAlarm(), ErrorAlarm()
+    whole.add(errors)
+    for piece in np.array_split(errors, 57):
+        alarm.add(piece)
+        state = json.loads(json.dumps(alarm.to_state(), default=np.ndarray.tolist))
+        alarm = ErrorAlarm()
+        alarm.restore(state)
+    assert alarm.alarms == whole.alarms
     assert len(alarm.alarms) == 1 and 4000 <= alarm.alarms[0].row < 4400
-    still = DriftAlarm()
-    still.add(BoundedErrors().add(np.abs(rng.standard_t(2, 20_000))))
-    assert not still.alarms
+    # Errors that fall as a learner learns, then stay, are no alarm.
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        still = ErrorAlarm()
+        still.add(np.abs(rng.standard_t(2, 20_000)) * (1 + 100 / (1 + np.arange(20_000) / 50)))
+        assert not still.alarms
 
 
 # -- what a run looked like ------------------------------------------------------------------------

@@ -15,11 +15,11 @@ pytest.importorskip("matplotlib")
 from pronk.evaluate.comparison import Comparison, Contender
 from pronk.evaluate.study import Store
 from pronk.evaluate.summaries import results
+from pronk.evaluate.wording import mean_and_deviation, microseconds
 from pronk.report import html, write_figures, write_report
 from pronk.report.charts import dash, line_chart, trade_off
 from pronk.report.series import charts
 from pronk.report.settings import command
-from pronk.report.text import mean_and_deviation, microseconds
 from pronk.streams import Preparing, Reading
 
 NASTY = "</script><script>alert(1)</script>&\"'<b>"
@@ -144,7 +144,7 @@ def test_the_command_says_how_rows_were_prepared(found):
     ):  # fmt: skip
         assert text in said
     assert "--scale" not in said and "--scale minmax" in command(found.comparison)
-    settings = "".join(settings(replace(found, comparison=chosen)))
+    settings = " ".join(settings(replace(found, comparison=chosen)).values())
     for text in ("7 without a label", "5 slots each", "the mean", "minmax; none for online-kernel"):
         assert text in settings
 

@@ -12,7 +12,7 @@ import typer
 from pronk._version import __version__
 from pronk.cli.compare import compare
 from pronk.cli.data import data
-from pronk.cli.errors import report
+from pronk.cli.errors import end_with
 from pronk.cli.options import (
     DEFAULT_ALGORITHM,
     KEEPING,
@@ -164,6 +164,9 @@ def run(
     window: Annotated[
         int, typer.Option(min=1, metavar="N", help="Rows that the recent metrics speak of.")
     ] = 1000,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page with pictures (.html).")
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep a snapshot here; a killed run goes on from it."),
@@ -206,6 +209,7 @@ def run(
             metrics=metrics,
             metrics_every=metrics_every,
             window=window,
+            report=report,
             checkpoint=checkpoint,
             every=every,
             seed=seed,
@@ -291,5 +295,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if code == 130:  # Typer turns an interrupt into this
             raise KeyboardInterrupt
     except BaseException as error:
-        code = report(error)
+        code = end_with(error)
     sys.exit(code if isinstance(code, int) else 0)

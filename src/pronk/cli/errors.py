@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from pronk.cli.screen import visible
-
 
 class CommandError(Exception):
     """Something the user can put right, or a run that failed: a line and an exit code."""
@@ -16,7 +14,12 @@ class CommandError(Exception):
         self.code = code
 
 
-def report(error: BaseException) -> int:
+def visible(text: str) -> str:
+    """Text of a file or a user with its control characters shown, which a terminal would obey."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def end_with(error: BaseException) -> int:
     """Print an error, return the exit code; PRONK_TRACEBACK=1 in the environment shows all."""
     if os.environ.get("PRONK_TRACEBACK"):
         raise error

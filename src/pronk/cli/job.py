@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pronk.cli.errors import CommandError
 from pronk.cli.metrics_file import check_metrics_ending
+from pronk.cli.outputs import check_report_tools
 from pronk.cli.places import check_outputs
 from pronk.cli.predictions import STANDARD_OUTPUT, check_ending
 from pronk.streams import FileStream, Preparing, Reading
@@ -30,6 +31,7 @@ class Job:
     metrics: Path | None = None
     metrics_every: int = 1000
     window: int = 1000
+    report: Path | None = None
     checkpoint: Path | None = None
     every: int = 100_000
     seed: int = 0
@@ -58,8 +60,10 @@ def check_job(job: Job) -> None:
         "--save": job.model if job.save is None else job.save,
         "--predictions": None if printed else job.predictions,
         "--metrics": job.metrics,
+        "--report": job.report,
         "--checkpoint": job.checkpoint,
     }
+    check_report_tools(job.report, None)
     check_outputs(outputs, job.reading.file, job.reading.query)
     if job.metrics is not None:
         check_metrics_ending(job.metrics)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from pronk.cli.errors import CommandError
@@ -19,6 +20,15 @@ def check_file(option: str, path: Path) -> None:
     if not path.parent.is_dir():
         raise CommandError(f"{where}: there is no directory {str(path.parent)!r}; make it first")
     check_place(path, where)
+
+
+def check_report_tools(report: Path | None, figures: Path | None) -> None:
+    """Refuse a page or figures that nothing here can draw."""
+    needed = ["altair", "jinja2", "vl_convert"] if report is not None else []
+    needed += ["matplotlib"] if figures is not None else []
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        raise CommandError(f"a report needs {missing[0]}: pip install 'pronk[plot]'")
 
 
 def check_directory(option: str, path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +10,12 @@ from rich.table import Table
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.outputs import check_directory, check_file
+from pronk.cli.outputs import check_directory, check_file, check_report_tools
 from pronk.cli.places import refuse_input
 from pronk.evaluate.comparison import RECORDS
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.summaries import Results, Spread, Summary
-from pronk.report.text import mean_and_deviation, microseconds
+from pronk.evaluate.wording import mean_and_deviation, microseconds
 from pronk.streams.sources import Origins
 
 
@@ -24,11 +23,7 @@ def check_report(
     option: str, path: Path | None, figures: Path | None, read: Origins | None = None
 ) -> None:
     """Better now than after an hour: can the report be made and written?"""
-    needed = ["altair", "vl_convert"] if path is not None else []
-    needed += ["matplotlib"] if figures is not None else []
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise CommandError(f"a report needs {missing[0]}: pip install 'pronk[plot]'")
+    check_report_tools(path, figures)
     if path is not None:
         if read is not None:
             refuse_input(option, path, read)

@@ -17,7 +17,7 @@ from pronk.cli.errors import CommandError
 from pronk.cli.job import Job, check_job, open_stream
 from pronk.cli.known import for_model, open_for, saved_model
 from pronk.cli.predictions import StandardOutput, check_interval
-from pronk.cli.summary import as_dict, note_guessing, print_summary
+from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.estimators.registry import find, make
 from pronk.parts.spelling import did_you_mean
@@ -58,6 +58,8 @@ def run_job(job: Job, *, as_json: bool) -> None:
     if job.save is not None:
         run.model.story_ = run.story()
         _save(run.model, job.save)
+    if job.report is not None:
+        write_page(run, last, job.report)
     # Where the predictions are printed, what is said of them goes elsewhere.
     printed = isinstance(run.file, StandardOutput)
     if as_json:

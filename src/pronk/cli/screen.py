@@ -13,6 +13,9 @@ from typing import Any
 from rich.console import Console
 
 from pronk._version import __version__
+from pronk.cli.errors import visible as visible
+from pronk.evaluate.wording import number as number
+from pronk.evaluate.wording import size as size
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -31,11 +34,6 @@ def note(text: str, console: Console | None = None) -> None:
     """One line that is no result."""
     line = f"note: {' '.join(text.split())}"
     (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)
-
-
-def visible(text: str) -> str:
-    """Text of a file or a user with its control characters shown, which a terminal would obey."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def bars(console: Console, *columns: Any) -> Any:
@@ -74,23 +72,6 @@ def versions() -> dict[str, str]:
     import numpy
 
     return {"pronk": __version__, "numpy": numpy.__version__, "python": platform.python_version()}
-
-
-def number(value: float) -> str:
-    """Four digits that matter."""
-    if not math.isfinite(value):
-        return str(value)
-    if value == 0 or 1e-3 <= abs(value) < 1e6:
-        digits = 4 if value == 0 else max(0, min(6, 3 - math.floor(math.log10(abs(value)))))
-        return f"{value:,.{digits}f}"
-    return f"{value:.2e}"
-
-
-def size(bytes_held: int) -> str:
-    """Bytes in kB or MB."""
-    if bytes_held < 999_500:
-        return f"{bytes_held / 1e3:,.0f} kB" if bytes_held >= 9950 else f"{bytes_held / 1e3:.1f} kB"
-    return f"{bytes_held / 1e6:,.1f} MB"
 
 
 def course(values: Sequence[float], low: float, high: float) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pronk.cli import screen
+from pronk.cli.errors import CommandError
 from pronk.cli.predictions import StandardOutput
 from pronk.cli.walk import Run
 from pronk.evaluate import Record, held_bytes
@@ -16,7 +20,7 @@ from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.portrait import Portrait
 
 #: Characters of the course, and drift alarms that are named.
-WIDTH, NAMED = 40, 5
+WIDTH, NAMED = 32, 5
 
 
 def print_summary(run: Run, last: Record, console: Console) -> None:
@@ -67,6 +71,7 @@ def _facts(run: Run, last: Record) -> Table:
         "model": job.save,
         "predictions": None if printed else job.predictions,
         "metrics": job.metrics,
+        "report": job.report,
         "checkpoint": job.checkpoint,
     }
     for name, path in files.items():
@@ -84,7 +89,7 @@ def _course(portrait: Portrait) -> str:
         return "-"
     low, high = min(known), max(known)
     bars = screen.course(losses, 0.99 * low, 1.01 * high)
-    return f"{bars} {WORDS[portrait.metric.name]} {screen.number(low)} to {screen.number(high)}"
+    return f"{bars} {portrait.metric.name} {screen.number(low)} to {screen.number(high)}"
 
 
 def _drift(portrait: Portrait) -> str:
@@ -113,6 +118,42 @@ def note_guessing(run: Run, console: Console) -> None:
     )
 
 
+def write_page(run: Run, last: Record, path: Path) -> None:
+    """The run as a page."""
+    from pronk.report.run_page import RunReport, write_run_report
+
+    job, stream, model = run.job, run.stream, run.model
+    learner = model.learner if isinstance(model, Scaled) else model
+    params = {k: v for k, v in learner.get_params(deep=False).items() if v is not None}
+    settings = {
+        "file": Path(str(job.file)).name,
+        "target": str(stream.target),
+        "columns": ", ".join(stream.columns),
+        "task": stream.task + (f", guessed from {stream.reason}" if job.task == "auto" else ""),
+        "scaling": job.scale,
+        "points held": f"{last.size:,}" if last.size else "none: fixed features",
+        "memory": screen.size(held_bytes(model)),
+        "parameters": ", ".join(f"{name}={value}" for name, value in params.items()),
+        "versions": ", ".join(f"{name} {text}" for name, text in screen.versions().items()),
+    }
+    report = RunReport(
+        str(job.file),
+        str(stream.target),
+        job.algorithm,
+        len(stream.columns),
+        job.window,
+        last,
+        run.portrait,
+        settings,
+        shlex.join(["pronk", *sys.argv[1:]]),
+    )
+    try:
+        write_run_report(report, path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise CommandError(f"--report: {str(path)!r} cannot be written: {reason}", 1) from None
+
+
 def as_dict(run: Run, last: Record) -> dict[str, Any]:
     """The same for JSON."""
     job, stream, model, portrait = run.job, run.stream, run.model, run.portrait
@@ -135,6 +176,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "drift": [alarm.to_dict() for alarm in portrait.alarms],
         "saved": None if job.save is None else str(job.save),
         "predictions": None if job.predictions is None else str(job.predictions),
+        "report": None if job.report is None else str(job.report),
         "metrics_file": None if job.metrics is None else str(job.metrics),
         "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
         "resumed_at": run.resumed or None,

@@ -11,7 +11,7 @@ every cut between buckets is tried,
 
 and where one holds the older part is dropped and an alarm is raised. A fall of the loss drops the
 older part too, silently: a learner that learns is no news. Losses must lie in [0, 1]: mistakes do;
-of an absolute error e the alarm sees e / (e + s), s the mean of all errors so far.
+of an absolute error e the alarm sees e / (e + s), s the usual error (`ErrorAlarm`).
 
 river has this detector too (`river.drift.ADWIN`), and is an extra: its buckets begin at single rows
 in a Python loop a row, which would cost more than the fast learners themselves.
@@ -134,16 +134,43 @@ class DriftAlarm:
         self.alarms = [Alarm(**alarm) for alarm in state["alarms"]]
 
 
-class BoundedErrors:
-    """Absolute errors as losses in [0, 1): e / (e + s), s the mean of the errors up to e."""
+class ErrorAlarm(DriftAlarm):
+    """Absolute errors of any size come, as e / (e + s) with a scale s that is set anew.
 
-    def __init__(self) -> None:
-        self.sums = np.zeros(2)
+    At row 64, 128, 256, .. the mean error of the rows since the last such row is taken; if it is
+    not within a factor 2 of s it becomes s, and the window starts anew. A scale that followed all
+    errors would fall while a learner learns, and constant errors would seem to rise.
+    """
 
-    def add(self, errors: Array) -> Array:
-        """The losses of the next rows."""
-        totals = np.cumsum(np.concatenate((self.sums[:1], errors)))
-        counts = self.sums[1] + np.arange(1, len(errors) + 1)
-        self.sums = np.array([totals[-1], self.sums[1] + len(errors)])
-        scale = totals[1:] / counts
-        return np.asarray(errors / np.where(scale > 0, errors + scale, 1.0))
+    def __init__(self, delta: float = 1e-4) -> None:
+        super().__init__(delta)
+        self._sums = np.zeros(2)  # of the errors since the last setting, and how many
+        self._scale = 0.0
+        self._next = 2 * BUCKET
+
+    def add(self, losses: Array, before: int = 0) -> None:
+        """Errors of the next rows; ``before`` rows of the stream were not scored."""
+        while len(losses):
+            done = self._rows + len(self._open)
+            part, losses = losses[: self._next - done], losses[self._next - done :]
+            # Row by row, so that any cut gives the same sum.
+            total = np.cumsum(np.concatenate((self._sums[:1], part)))[-1]
+            self._sums = np.array([total, self._sums[1] + len(part)])
+            scaled = part / np.where(part > 0, part + self._scale, 1.0)
+            super().add(scaled, before)
+            if self._rows + len(self._open) == self._next:
+                mean = float(self._sums[0] / self._sums[1])
+                if not 0.5 * self._scale <= mean <= 2.0 * self._scale:
+                    self._scale, self._buckets = mean, []
+                self._sums, self._next = np.zeros(2), 2 * self._next
+
+    def to_state(self) -> dict[str, Any]:
+        """Everything it knows."""
+        own = {"sums": self._sums, "scale": self._scale, "next": self._next}
+        return {**super().to_state(), **own}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what `to_state` gave."""
+        super().restore(state)
+        self._sums, self._scale = np.array(state["sums"]), state["scale"]
+        self._next = state["next"]

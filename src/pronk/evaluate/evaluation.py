@@ -205,7 +205,7 @@ class Evaluation:
                 )
         self._scores = Scores(self._metrics, self.window)
         if self._paint:
-            self.portrait = Portrait(labels, shares, coverage is not None)
+            self.portrait = Portrait(labels, shares, coverage)
         return self._adapter
 
     def _delayed(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[tuple[Any, Forecast]]:
@@ -258,6 +258,36 @@ class Evaluation:
     def recent(self) -> dict[str, float]:
         """The same over the last ``window`` rows."""
         return {} if self._scores is None else self._scores.recent()
+
+    def plot(self) -> Any:
+        """Pictures of the run so far, as a Matplotlib figure, which a notebook shows.
+
+        Loss along the stream against guessing, drift alarms, points and experts' weights; residuals
+        and coverage for numbers, calibration and confusion for labels.
+        """
+        if self.portrait is None or not self.rows:
+            raise ValueError("there is nothing to plot: no row was scored, or portrait=False")
+        from pronk.evaluate.pictures import draw, pictures
+
+        return draw(pictures(self.portrait))
+
+    def _repr_html_(self) -> str:
+        """The metrics as a table, for a notebook."""
+        if self.portrait is None or not self.rows:
+            return f"<code>{type(self).__name__}: no row was scored yet</code>"
+        from pronk.evaluate.wording import number
+
+        guessed, recent = self.portrait.guessed.values(), self.recent
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{number(value)}</td><td>{number(recent[name])}</td>"
+            f"<td>{number(guessed[name]) if name in guessed else ''}</td></tr>"
+            for name, value in self.metrics.items()
+        )
+        head = "<tr><th></th><th>all rows</th><th>recent</th><th>guessing</th></tr>"
+        alarms = ", ".join(f"{alarm.row:,}" for alarm in self.portrait.alarms) or "none"
+        return (
+            f"<table>{head}{rows}</table><p>{self.rows:,} rows, drift alarms at rows: {alarms}</p>"
+        )
 
     def record(self) -> Record:
         """The state now, with the predictions since the last record."""

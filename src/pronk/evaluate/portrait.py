@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.counts import Counts
 from pronk.evaluate.course import Course, Marks, Sample
-from pronk.evaluate.drift import Alarm, BoundedErrors, DriftAlarm
+from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
 from pronk.evaluate.forecasts import Forecast
 from pronk.evaluate.metrics import ALL, DEFAULTS, METRICS, get_scores
 from pronk.evaluate.scores import Scores
@@ -31,17 +31,18 @@ class Portrait:
     Guessing is the mean of the targets, or the most frequent label, of the rows before.
     """
 
-    def __init__(self, labels: bool, probabilities: bool, interval: bool) -> None:
+    def __init__(self, labels: bool, probabilities: bool, coverage: float | None) -> None:
         self.task = "classification" if labels else "regression"
         self.metric = METRICS[DEFAULTS[self.task][0]]
         names = [n for n in ALL[self.task] if probabilities or n not in ("log_loss", "auc")]
+        interval = coverage is not None
         self.probabilities, self.interval = probabilities, interval
+        self.wanted = coverage or 0.0
         self.guess: Any = RunningMajority() if labels else RunningMean()
         self.guessed = Scores(get_scores(names), None)
         #: The loss, that of guessing; whether y lay in the interval, and the interval's width.
         self.course = Course(4 if interval else 2)
-        self.drift = DriftAlarm()
-        self._bounded = BoundedErrors()
+        self.drift = DriftAlarm() if labels else ErrorAlarm()
         #: y, prediction and, where there are some, the ends of the interval.
         self.sample = Sample(4 if interval else 2)
         self.counts = Counts()
@@ -72,7 +73,7 @@ class Portrait:
             if forecast.probabilities is not None:
                 self._calibrate(y, forecast)
             return
-        self.drift.add(self._bounded.add(absolute_errors(y, forecast)), unscored)
+        self.drift.add(absolute_errors(y, forecast), unscored)
         if y.ndim == 1:
             shown = [y, forecast.values]
             if forecast.intervals is not None:
@@ -129,7 +130,6 @@ class Portrait:
             "guessed": self.guessed.to_state(),
             "course": self.course.to_state(),
             "drift": self.drift.to_state(),
-            "bounded": self._bounded.sums,
             "sample": self.sample.to_state(),
             "counts": self.counts.to_state(),
             "calibration": self.calibration,
@@ -140,7 +140,6 @@ class Portrait:
         """Go on from what `to_state` gave."""
         for name in ("guess", "guessed", "course", "drift", "sample", "counts", "marks"):
             getattr(self, name).restore(state[name])
-        self._bounded.sums = np.array(state["bounded"])
         self.calibration = np.array(state["calibration"])
 
 

@@ -1,4 +1,4 @@
-"""Reports of comparisons: one HTML file that needs no network, and figures for papers."""
+"""Reports of comparisons and runs: HTML files that need no network, and figures for papers."""
 
 from pronk.report.figures import write_figures
 from pronk.report.page import html, write_report

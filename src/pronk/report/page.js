@@ -5,16 +5,22 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   let views = [];
 
+  const colours = ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7"];
   const shown = () => boxes.filter((box) => box.checked).map((box) => box.value);
 
   function config() {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    const palette = labels.map((label, i) => colour(label === baseline ? "--grey" : `--c${i % 8}`));
+    const palette = labels.length
+      ? labels.map((label, i) => colour(label === baseline ? "--grey" : `--c${i % 8}`))
+      : colours.map(colour);
     return {
       background: "transparent",
       font: getComputedStyle(document.body).fontFamily,
-      range: { category: palette },
+      range: { category: palette, heatmap: [colour("--tint"), colour("--c0")] },
+      rule: { color: colour("--c7") },
+      text: { color: colour("--text") },
+      point: { color: palette[0] },
       view: { stroke: "transparent" },
       axis: {
         labelColor: colour("--dim"), titleColor: colour("--dim"), titleFontWeight: "normal",
@@ -34,7 +40,8 @@
     views = await Promise.all(
       Object.entries(charts).map(async ([name, spec]) => {
         const { view } = await vegaEmbed(document.getElementById(`chart-${name}`), spec, options);
-        return view.signal("shown", shown()).runAsync();
+        // The pictures of one run have nothing to choose from.
+        return boxes.length ? view.signal("shown", shown()).runAsync() : view;
       }),
     );
     document.body.dataset.drawn = "yes";
@@ -42,7 +49,7 @@
 
   const update = () => views.forEach((view) => view.signal("shown", shown()).runAsync());
   boxes.forEach((box) => box.addEventListener("change", update));
-  document.getElementById("all").addEventListener("click", () => {
+  document.getElementById("all")?.addEventListener("click", () => {
     const wanted = boxes.some((box) => !box.checked);
     boxes.forEach((box) => { box.checked = wanted; });
     update();

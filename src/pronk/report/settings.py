@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from html import escape
 from pathlib import Path
 
 from pronk.evaluate.comparison import Comparison
@@ -11,11 +10,12 @@ from pronk.evaluate.summaries import Results, Summary
 from pronk.streams.reading import as_options
 
 
-def settings(results: Results) -> list[str]:
+def settings(results: Results) -> dict[str, str]:
+    """What was compared on what, by name."""
     comparison, made = results.comparison, results.made
     last = comparison.seed + comparison.runs - 1
     versions = sorted(made.items(), key=lambda item: item[0] != "pronk")
-    pairs = {
+    return {
         "file": f"{Path(comparison.file).name}, SHA-256 {comparison.digest[:16]}..",
         "target": comparison.target,
         "task": comparison.task
@@ -32,25 +32,11 @@ def settings(results: Results) -> list[str]:
         "machine": made.get("machine", "not known"),
         "versions": ", ".join(f"{name} {v}" for name, v in versions if name != "machine"),
     }
-    items = [f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in pairs.items()]
-    # Long texts: a list, which a narrow screen stacks, and no table.
-    chosen = [
-        f"<dt>{escape(_named(one))}</dt><dd>{escape(_params(one))}</dd>"
-        for one in results.summaries
-    ]
-    return [
-        "<h2>Settings</h2>",
-        "<dl>",
-        *items,
-        "</dl>",
-        "<details><summary>Parameters of the learners</summary>",
-        "<dl>",
-        *chosen,
-        "</dl>",
-        "</details>",
-        "<p>Made by</p>",
-        f"<pre>{escape(command(comparison))}</pre>",
-    ]
+
+
+def parameters(results: Results) -> dict[str, str]:
+    """The parameters of each learner."""
+    return {_named(one): _params(one) for one in results.summaries}
 
 
 def _categories(comparison: Comparison) -> dict[str, str]:

@@ -3,16 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
+from dataclasses import dataclass
 from typing import Any
 
-from pronk.cli.screen import size
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.summaries import Results, Spread
-from pronk.report.text import mean_and_deviation, microseconds
+from pronk.evaluate.wording import mean_and_deviation, microseconds, size
 
 
-def main_table(results: Results) -> list[str]:
+@dataclass(frozen=True)
+class Line:
+    """The colour and the dashes of a learner."""
+
+    colour: str
+    dashes: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text, perhaps the best of its column."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A name and its cells."""
+
+    name: str
+    cells: list[Cell]
+    line: Line | None = None
+    baseline: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A header, rows and what is said below them."""
+
+    header: list[str]
+    rows: list[Row]
+    note: str = ""
+
+
+def main_table(results: Results) -> Table:
+    """The figures of all learners."""
     metrics = list(results.everyone[0].metrics)
     header = [
         "learner",
@@ -38,27 +73,26 @@ def main_table(results: Results) -> list[str]:
             (time, microseconds(time.mean, time.deviation)),
         ]
         cells = [
-            _cell(text, not is_baseline and spread.mean <= least)
+            Cell(text, not is_baseline and spread.mean <= least)
             for (spread, text), least in zip(told, best, strict=True)
         ]
         cells += [
-            _cell(f"{one.size.mean:,.0f}" if one.size else "–"),
-            _cell(size(round(one.memory.mean))),
-            _cell(str(one.runs)),
+            Cell(f"{one.size.mean:,.0f}" if one.size else "–"),
+            Cell(size(round(one.memory.mean))),
+            Cell(str(one.runs)),
         ]
-        kind = ' class="baseline"' if is_baseline else ""
-        head = f'<th scope="row">{swatch(i, is_baseline)}{escape(one.label)}</th>'
-        rows.append(f"<tr{kind}>{head}{''.join(cells)}</tr>")
+        rows.append(Row(one.label, cells, line(i, is_baseline), is_baseline))
     several = any(one.runs > 1 for one in results.everyone)
     caption = (
         f"Mean{' ± standard deviation over the runs' if several else ''}; each row is predicted "
         "before its label is learned. Time: in the learner, on one core. Points and memory: at the "
         "end."
     )
-    return _table(header, rows, caption)
+    return Table(header, rows, caption)
 
 
-def regret_table(results: Results, labels: Sequence[str]) -> list[str]:
+def regret_table(results: Results, labels: Sequence[str]) -> Table | None:
+    """Regret and bound of the learners that know them."""
     rows = []
     for one in results.summaries:
         ends = [_ends(record["result"]["curve"]) for record in one.records]
@@ -67,52 +101,28 @@ def regret_table(results: Results, labels: Sequence[str]) -> list[str]:
         if not regrets:
             continue
         known = pm(Spread.of(bounds)) if bounds else "not known"
-        head = f'<th scope="row">{swatch(labels.index(one.label), False)}{escape(one.label)}</th>'
-        rows.append(f"<tr>{head}{_cell(pm(Spread.of(regrets)))}{_cell(known)}</tr>")
+        cells = [Cell(pm(Spread.of(regrets))), Cell(known)]
+        rows.append(Row(one.label, cells, line(labels.index(one.label), False)))
     if not rows:
-        return []
+        return None
     caption = (
         "The cumulative loss that the learner works with (squared, of its real-valued predictions) "
         "minus that of the best function in hindsight with its norm paid for, after all rows; and "
         "what the theory says it cannot exceed."
     )
-    return [
-        "<h2>Regret</h2>",
-        *_table(["learner", "regret", "at most"], rows, caption),
-    ]
+    return Table(["learner", "regret", "at most"], rows, caption)
 
 
 def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
     return (curve.get("regret") or [None])[-1], (curve.get("bound") or [None])[-1]
 
 
-def _table(header: Sequence[str], rows: Sequence[str], caption: str) -> list[str]:
-    heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in header)
-    # Beside the table, not its caption, which would be as wide as a table that scrolls.
-    told = [f'<p class="note">{escape(caption)}</p>'] if caption else []
-    return [
-        '<div class="scroll" tabindex="0"><table>',
-        f"<thead><tr>{heads}</tr></thead>",
-        "<tbody>",
-        *rows,
-        "</tbody></table></div>",
-        *told,
-    ]
-
-
-def _cell(text: str, best: bool = False) -> str:
-    return f"<td{' class=best' if best else ''}>{escape(text)}</td>"
-
-
-def swatch(i: int, is_baseline: bool) -> str:
+def line(i: int, is_baseline: bool) -> Line:
+    """How the i-th learner is drawn."""
     from pronk.report.charts import dash
 
     colour = "--grey" if is_baseline else f"--c{i % 8}"
-    dashes = " ".join(map(str, dash(i)))
-    return (
-        '<svg class="swatch" viewBox="0 0 28 12" aria-hidden="true"><line x1="0" x2="28" y1="6" '
-        f'y2="6" stroke="var({colour})" stroke-dasharray="{dashes}"/></svg>'
-    )
+    return Line(colour, " ".join(map(str, dash(i))))
 
 
 def _means(spreads: Iterable[Spread]) -> list[float]:

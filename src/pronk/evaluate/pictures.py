@@ -1,0 +1,272 @@
+"""What is drawn of a run: the same pictures on its page and in a notebook.
+
+A picture is data: lines over rows, points, or a table of counts. `pronk.report` draws them for a
+browser, `draw` with Matplotlib.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.portrait import Portrait
+
+Array = NDArray[np.float64]
+
+#: Told apart also by those who do not see all colours, on white; the page has the same.
+COLOURS = (
+    "#0072b2", "#c44e00", "#007a5a", "#a83279", "#7a6200", "#5a4fcf", "#008ba3", "#b0171f",
+)  # fmt: skip
+#: Experts that are drawn, and labels of a table before only the most frequent are shown.
+EXPERTS, LABELS = 6, 20
+#: Segments of a curve along the stream, and marks before they are worth a picture.
+SEGMENTS, MARKS = 64, 3
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line, or points, with its name."""
+
+    name: str
+    x: Array
+    y: Array
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What stands in one frame."""
+
+    name: str
+    title: str
+    caption: str
+    x: str
+    y: str
+    curves: list[Curve] = field(default_factory=list)
+    points: bool = False
+    log_y: bool = False
+    percent: bool = False
+    alarms: list[int] = field(default_factory=list)
+    counts: tuple[list[str], NDArray[np.int64]] | None = None
+    along: bool = True
+    """Whether it goes along the stream."""
+
+
+def pictures(portrait: Portrait) -> list[Picture]:
+    """The pictures of a run, those along the stream first."""
+    drawn = [*_losses(portrait), *_coverage(portrait), *_marks(portrait)]
+    if portrait.task == "classification":
+        drawn += [*_calibration(portrait), *_confusion(portrait)]
+    elif len(portrait.sample.held):
+        drawn += _residuals(portrait)
+    return drawn
+
+
+def _segments(portrait: Portrait) -> tuple[Array, Array, int]:
+    """Ends of the segments that are drawn, means over them, and their length."""
+    course = portrait.course
+    several = -(-len(course.sums) // SEGMENTS)
+    starts = np.arange(0, len(course.sums), several)
+    sums = np.add.reduceat(course.sums, starts, axis=0)
+    ends = course.ends[np.minimum(starts + several, len(course.sums)) - 1].astype(np.float64)
+    return ends, sums[:, :-1] / sums[:, -1:], several * course.length
+
+
+def _losses(portrait: Portrait) -> list[Picture]:
+    word = WORDS[portrait.metric.name]
+    ends, means, length = _segments(portrait)
+    rows = portrait.course.ends.astype(np.float64)
+    sums = portrait.course.sums.cumsum(axis=0)
+    naive = "most frequent label" if portrait.task == "classification" else "running mean"
+    alarms = [alarm.row for alarm in portrait.alarms]
+    share = portrait.task == "classification"
+    shown = means[:, :2][means[:, :2] > 0]
+    log = not share and len(shown) > 1 and shown.max() > 20 * shown.min()
+    told = "; a vertical line is a drift alarm" if alarms else ""
+    return [
+        Picture(
+            "loss",
+            f"{word.capitalize()} along the stream",
+            f"Mean over {length:,} rows at a time, each predicted before its label "
+            f"was learned{told}.",
+            "rows",
+            word,
+            [Curve("learner", ends, means[:, 0]), Curve(naive, ends, means[:, 1], True)],
+            log_y=log,
+            percent=share,
+            alarms=alarms,
+        ),
+        Picture(
+            "so-far",
+            f"{word.capitalize()} so far",
+            "Mean over all rows up to here.",
+            "rows",
+            word,
+            [
+                Curve("learner", rows, sums[:, 0] / sums[:, -1]),
+                Curve(naive, rows, sums[:, 1] / sums[:, -1], True),
+            ],
+            log_y=log,
+            percent=share,
+        ),
+    ]
+
+
+def _coverage(portrait: Portrait) -> list[Picture]:
+    if not portrait.interval:
+        return []
+    rows, means, _ = _segments(portrait)
+    covered = f"{portrait.coverage:.1%} of all intervals held y."
+    wanted = np.full(len(rows), portrait.wanted)
+    return [
+        Picture(
+            "coverage", "Coverage of the intervals", covered, "rows", "share that held y",
+            [Curve("held y", rows, means[:, 2]), Curve("wanted", rows, wanted, True)], percent=True,
+        ),
+        Picture(
+            "width", "Width of the intervals", "Mean over the same rows.", "rows", "width",
+            [Curve("width", rows, means[:, 3])],
+        ),
+    ]  # fmt: skip
+
+
+def _marks(portrait: Portrait) -> list[Picture]:
+    marks, drawn = portrait.marks.marks, []
+    sizes = [(rows, values["points"]) for rows, values in marks if "points" in values]
+    if len(sizes) >= MARKS:
+        x, y = np.array(sizes, dtype=np.float64).T
+        drawn.append(
+            Picture(
+                "points", "Points held", "Support vectors or dictionary points.", "rows", "points",
+                [Curve("points", x, y)],
+            )
+        )  # fmt: skip
+    totals: dict[str, float] = {}
+    for _, values in marks:
+        for name, weight in values.items():
+            if name != "points":
+                totals[name] = totals.get(name, 0.0) + weight
+    heavy = sorted(totals, key=lambda name: -totals[name])[:EXPERTS]
+    known = [(rows, values) for rows, values in marks if set(values) - {"points"}]
+    if heavy and len(known) >= MARKS:
+        x = np.array([rows for rows, _ in known], dtype=np.float64)
+        curves = [Curve(n, x, np.array([v.get(n, 0.0) for _, v in known])) for n in heavy]
+        drawn.append(
+            Picture(
+                "experts",
+                "Weights of the experts",
+                f"The {len(heavy)} heaviest of the learner's experts; bandwidths in medians of the "
+                "distances between first rows.",
+                "rows", "weight", curves, percent=True,
+            )
+        )  # fmt: skip
+    return drawn
+
+
+def _calibration(portrait: Portrait) -> list[Picture]:
+    shares, hits, rows = portrait.calibration[portrait.calibration[:, 2] > 0].T
+    if not portrait.probabilities or not len(rows):
+        return []
+    ideal = np.array([0.0, 1.0])
+    return [
+        Picture(
+            "calibration",
+            "Calibration of the probabilities",
+            "How often a class came that was given this probability, over all rows and classes; on "
+            "the dashed line it is what was said.",
+            "probability that was given",
+            "share of rows of the class",
+            [Curve("learner", shares / rows, hits / rows), Curve("ideal", ideal, ideal, True)],
+            percent=True,
+            along=False,
+        )
+    ]
+
+
+def _confusion(portrait: Portrait) -> list[Picture]:
+    labels, matrix = portrait.counts.labels, portrait.counts.matrix
+    if not len(labels):
+        return []
+    caption = "Rows of the file by label and prediction; a shade is the share of the label's rows."
+    if len(labels) > LABELS:
+        most = np.sort(np.argsort(-matrix.sum(axis=1), kind="stable")[:LABELS])
+        labels, matrix = [labels[i] for i in most], matrix[np.ix_(most, most)]
+        caption += f" The {LABELS} most frequent labels."
+    counts = ([str(label) for label in labels], matrix)
+    return [
+        Picture(
+            "confusion", "Labels and predictions", caption, "prediction", "label", counts=counts,
+            along=False,
+        )
+    ]  # fmt: skip
+
+
+def _residuals(portrait: Portrait) -> list[Picture]:
+    rows, y, p = portrait.sample.held.T[:3]
+    ends = np.array([min(y.min(), p.min()), max(y.max(), p.max())])
+    every = f"Every {portrait.sample.stride:,}th row" if portrait.sample.stride > 1 else "Every row"
+    return [
+        Picture(
+            "residuals", "Residuals", f"y minus its prediction. {every}.", "rows", "residual",
+            [Curve("residual", rows, y - p)], points=True, along=False,
+        ),
+        Picture(
+            "against", "Predictions against y", f"On the dashed line they are equal. {every}.",
+            "prediction", "y", [Curve("row", p, y), Curve("equal", ends, ends, True)], points=True,
+            along=False,
+        ),
+    ]  # fmt: skip
+
+
+# -- with Matplotlib ---------------------------------------------------------------------------
+
+
+def draw(drawn: Sequence[Picture], width: float = 11.0) -> Any:
+    """A Matplotlib figure of the pictures, two to a row."""
+    from matplotlib.figure import Figure
+
+    lines = -(-len(drawn) // 2)
+    figure = Figure(figsize=(width, 3.1 * lines), layout="constrained")
+    for i, picture in enumerate(drawn):
+        axes = figure.add_subplot(lines, 2, i + 1)
+        axes.set_title(picture.title, fontsize=10, loc="left")
+        axes.set_xlabel(picture.x, fontsize=9)
+        axes.set_ylabel(picture.y, fontsize=9)
+        axes.tick_params(labelsize=8)
+        if picture.counts is not None:
+            _draw_counts(axes, *picture.counts)
+            continue
+        for j, curve in enumerate(picture.curves):
+            _draw_curve(axes, picture, curve, COLOURS[j % len(COLOURS)])
+        for row in picture.alarms:
+            axes.axvline(row, color=COLOURS[-1], linewidth=0.8, alpha=0.7)
+        if picture.log_y:
+            axes.set_yscale("log")
+        axes.grid(alpha=0.25, linewidth=0.5)
+        axes.spines[["top", "right"]].set_visible(False)
+        if len(picture.curves) > 1:
+            axes.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _draw_curve(axes: Any, picture: Picture, curve: Curve, colour: str) -> None:
+    if picture.points and not curve.dashed:
+        axes.plot(curve.x, curve.y, ".", color=colour, markersize=3, alpha=0.6, label=curve.name)
+        return
+    style = "--" if curve.dashed else "-"
+    axes.plot(curve.x, curve.y, style, color=colour, linewidth=1.3, label=curve.name)
+
+
+def _draw_counts(axes: Any, labels: list[str], matrix: NDArray[np.int64]) -> None:
+    shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    axes.set_xticks(range(len(labels)), labels, rotation=45 if len(labels) > 4 else 0)
+    axes.set_yticks(range(len(labels)), labels)
+    for (i, j), count in np.ndenumerate(matrix):
+        colour = "white" if shares[i, j] > 0.6 else "black"
+        axes.text(j, i, f"{count:,}", ha="center", va="center", fontsize=7, color=colour)

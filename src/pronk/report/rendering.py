@@ -1,0 +1,80 @@
+"""Templates become pages: one file each, which asks the network for nothing.
+
+Every text is escaped by the template engine; what is embedded as code is not, and is made here.
+The page says to the browser (Content-Security-Policy) that it needs nothing from elsewhere.
+Without JavaScript the tables and settings are there, the charts are not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    return Environment(
+        loader=PackageLoader("pronk.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render(template: str, data: dict[str, Any], **values: Any) -> str:
+    """A page as text; ``data`` is what its script reads."""
+    from markupsafe import Markup
+
+    embedded = {
+        "style": _file("page.css"),
+        "script": _script(_file("page.js")),
+        "libraries": _script(_libraries()),
+        "data": _json(data),
+    }
+    marked = {name: Markup(text) for name, text in embedded.items()}
+    text: str = _environment().get_template(template).render(**values, **marked)
+    return text
+
+
+def write(text: str, path: Path) -> None:
+    """A file of that name is replaced when the new one is complete."""
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _file(name: str) -> str:
+    return files("pronk.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _libraries() -> str:
+    """Vega, Vega-Lite and Vega-Embed, as vl-convert has them for Altair's version."""
+    import altair
+    import vl_convert
+
+    wanted = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    known = vl_convert.get_vegalite_versions()
+    version = wanted if wanted in known else known[-1]
+    bundle: str = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]
+    return bundle
+
+
+def _script(text: str) -> str:
+    """A text that cannot end the script it stands in."""
+    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -1,0 +1,258 @@
+"""The report of one run: one HTML file, in the style of a comparison's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pronk.evaluate import Record
+from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.pictures import Picture, pictures
+from pronk.evaluate.portrait import Portrait
+from pronk.evaluate.wording import count, number
+from pronk.report.charts import HEIGHT, NUMBER
+from pronk.report.rendering import render, write
+from pronk.report.tables import Cell, Row, Table
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What a page tells of a run."""
+
+    file: str
+    target: str
+    algorithm: str
+    columns: int
+    window: int
+    record: Record
+    portrait: Portrait = field(repr=False)
+    settings: dict[str, str] = field(default_factory=dict)
+    command: str = ""
+
+
+def write_run_report(report: RunReport, path: Path) -> None:
+    """Write the page; a file of that name is replaced when the new one is complete."""
+    write(run_html(report), path)
+
+
+def run_html(report: RunReport) -> str:
+    """The page as text."""
+    portrait, record = report.portrait, report.record
+    drawn = pictures(portrait)
+    data: dict[str, Any] = {
+        "charts": {one.name: chart(one) for one in drawn},
+        "labels": [],
+        "baseline": None,
+    }
+    return render(
+        "run.html",
+        data,
+        title=f"{Path(report.file).name}: {report.algorithm}",
+        task=portrait.task.capitalize(),
+        target=report.target,
+        what=f"{count(report.columns, 'column')}; {record.rows:,} rows"
+        + (f", {record.unlabelled:,} more without a label" if record.unlabelled else ""),
+        answer=_answer(report),
+        metrics=_metrics(report),
+        along=[one for one in drawn if one.along],
+        inside=[one for one in drawn if not one.along],
+        labels=portrait.task == "classification",
+        alarms=_alarms(portrait),
+        settings=report.settings,
+        command=report.command,
+    )
+
+
+def _answer(report: RunReport) -> str:
+    portrait = report.portrait
+    name = portrait.metric.name
+    own, guess = report.record.metrics[name], portrait.guessed.values()[name]
+    naive = "the most frequent label" if portrait.task == "classification" else "the running mean"
+    verdict = "worse than guessing: " if portrait.worse_than_guessing else ""
+    alarms = count(len(portrait.alarms), "drift alarm") if portrait.alarms else "no drift alarm"
+    text = f"{verdict}{WORDS[name]} {number(own)}, {naive} has {number(guess)}; {alarms}."
+    return text[0].upper() + text[1:]
+
+
+def _metrics(report: RunReport) -> Table:
+    record, guessed = report.record, report.portrait.guessed.values()
+    header = ["metric", "all rows", f"last {min(report.window, record.rows):,} rows", "guessing"]
+    rows = [
+        Row(WORDS[name], [Cell(number(v), True), Cell(number(record.windowed[name])),
+                          Cell(number(guessed[name]))])
+        for name, v in record.metrics.items()
+    ]  # fmt: skip
+    note = (
+        "Each row is predicted before its label is learned. Guessing: the "
+        + ("most frequent label" if report.portrait.task == "classification" else "mean")
+        + " of the rows before. "
+        f"{record.microseconds_a_row:.1f} µs a row in the learner."
+    )
+    return Table(header, rows, note)
+
+
+def _alarms(portrait: Portrait) -> Table | None:
+    rows = [
+        Row(
+            f"row {alarm.row:,}",
+            [Cell(f"{alarm.since:,}"), Cell(number(alarm.before)), Cell(number(alarm.after))],
+        )
+        for alarm in portrait.alarms
+    ]
+    if not rows:
+        return None
+    seen = "the error rate" if portrait.task == "classification" else (
+        "e / (e + s), e the absolute error and s its usual size"
+    )  # fmt: skip
+    note = f"ADWIN on the losses; it sees {seen}, and says since which row it is higher."
+    return Table(["noticed at", "since row", "before", "after"], rows, note)
+
+
+# -- pictures as Vega-Lite ---------------------------------------------------------------------
+
+
+def chart(picture: Picture) -> dict[str, Any]:
+    """A picture as Vega-Lite; its colours are the page's."""
+    spec: dict[str, Any] = {
+        "$schema": SCHEMA,
+        "width": "container",
+        "height": HEIGHT,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "description": picture.caption,
+    }
+    if picture.counts is not None:
+        return spec | _counts(picture)
+    return spec | {"layer": _layers(picture)}
+
+
+def _layers(picture: Picture) -> list[dict[str, Any]]:
+    names = [curve.name for curve in picture.curves]
+    values = [
+        {"x": _short(x), "y": _short(y), "name": curve.name, "row": i}
+        for curve in picture.curves
+        for i, (x, y) in enumerate(zip(curve.x, curve.y, strict=True))
+        if np.isfinite(x) and np.isfinite(y) and (y > 0 or not picture.log_y)
+    ]
+    along = picture.x == "rows"
+    share = ".3~%"
+    across = {"labelExpr": "format(datum.value, '~s')"} if along else {"labelExpr": NUMBER}
+    up = {"format": share} if picture.percent else {"labelExpr": NUMBER}
+    if picture.percent and not along:
+        across = {"format": share}
+    x = {
+        "field": "x", "type": "quantitative", "title": picture.x,
+        "scale": {"zero": False, "nice": False},
+        "axis": {**across, "tickCount": 6, "labelOverlap": True},
+    }  # fmt: skip
+    scale = {"type": "log", "nice": False} if picture.log_y else {"zero": picture.name == "points"}
+    y = {
+        "field": "y", "type": "quantitative", "title": picture.y,
+        "scale": scale,
+        "axis": {**up, "tickCount": 6, "labelOverlap": True},
+    }  # fmt: skip
+    legend = {
+        "orient": "top",
+        "title": None,
+        "labelLimit": 300,
+        "columns": 3 if len(names) < 3 else 1,
+    }
+    colour = {
+        "field": "name", "type": "nominal", "scale": {"domain": names},
+        "legend": legend if len(names) > 1 else None,
+    }  # fmt: skip
+    dashes = {
+        "field": "name", "type": "nominal", "legend": None,
+        "scale": {"domain": names,
+                  "range": [[6, 3] if curve.dashed else [1, 0] for curve in picture.curves]},
+    }  # fmt: skip
+    tooltip = [
+        {"field": "name", "type": "nominal", "title": " "},
+        {"field": "x", "type": "quantitative", "title": picture.x, "format": ",.5~g"},
+        {"field": "y", "type": "quantitative", "title": picture.y,
+         "format": share if picture.percent else ".4~g"},
+    ]  # fmt: skip
+    both = {"x": x, "y": y, "color": colour}
+    lines = [curve.name for curve in picture.curves if curve.dashed or not picture.points]
+    dots = [curve.name for curve in picture.curves if not curve.dashed and picture.points]
+    layers: list[dict[str, Any]] = [
+        {
+            "data": {"values": [v for v in values if v["name"] in lines]},
+            "mark": {"type": "line", "strokeWidth": 2},
+            "encoding": {**both, "strokeDash": dashes, "order": {"field": "row"}},
+        },
+        {
+            "data": {"values": values},
+            # Large and invisible: what a finger or a mouse finds.
+            "mark": {"type": "point", "size": 120, "opacity": 0},
+            "encoding": {**both, "tooltip": tooltip},
+        },
+    ]
+    if dots:
+        layers.insert(0, {
+            "data": {"values": [v for v in values if v["name"] in dots]},
+            "mark": {"type": "point", "filled": True, "size": 18, "opacity": 0.6},
+            "encoding": both,
+        })  # fmt: skip
+    if picture.alarms:
+        layers.append({
+            "data": {"values": [{"x": row} for row in picture.alarms]},
+            "mark": {"type": "rule", "strokeDash": [3, 3], "strokeWidth": 1.5},
+            "encoding": {
+                "x": {"field": "x", "type": "quantitative"},
+                "tooltip": [{"field": "x", "type": "quantitative", "title": "drift at row",
+                             "format": ","}],
+            },
+        })  # fmt: skip
+    return layers
+
+
+def _counts(picture: Picture) -> dict[str, Any]:
+    """A table of counts, shaded by the share of its row."""
+    assert picture.counts is not None
+    labels, matrix = picture.counts
+    totals = np.maximum(matrix.sum(axis=1), 1)
+    values = [
+        {"label": labels[i], "prediction": labels[j], "rows": int(n), "share": _short(n / total)}
+        for i, total in enumerate(totals)
+        for j, n in enumerate(matrix[i])
+    ]
+    axis = {"labelAngle": 0 if _narrow(labels) else -45, "orient": "top", "labelLimit": 90}
+    layers: list[dict[str, Any]] = [
+        {
+            "mark": "rect",
+            "encoding": {
+                "color": {"field": "share", "type": "quantitative", "legend": None,
+                          "scale": {"domain": [0, 1]}},
+                "tooltip": [{"field": "label"}, {"field": "prediction"},
+                            {"field": "rows", "type": "quantitative", "format": ","},
+                            {"field": "share", "type": "quantitative", "format": ".1%"}],
+            },
+        }
+    ]  # fmt: skip
+    if len(labels) <= 8:
+        layers.append({"mark": {"type": "text", "fontSize": 13},
+                       "encoding": {"text": {"field": "rows", "format": ","}}})  # fmt: skip
+    return {
+        "data": {"values": values},
+        "encoding": {
+            "x": {"field": "prediction", "type": "nominal", "sort": labels, "axis": axis},
+            "y": {"field": "label", "type": "nominal", "sort": labels,
+                  "axis": {"labelLimit": 110}},
+        },
+        "layer": layers,
+    }  # fmt: skip
+
+
+def _narrow(labels: Sequence[str]) -> bool:
+    return sum(map(len, labels)) <= 30 and len(labels) <= 8
+
+
+def _short(value: float) -> float:
+    """Five digits: a chart shows no more."""
+    return float(f"{value:.5g}")
