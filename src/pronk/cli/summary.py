@@ -123,21 +123,22 @@ def write_page(run: Run, last: Record, path: Path) -> None:
     from pronk.report.run_page import RunReport, write_run_report
 
     job, stream, model = run.job, run.stream, run.model
-    learner = model.learner if isinstance(model, Scaled) else model
+    learner = model.learner
     params = {k: v for k, v in learner.get_params(deep=False).items() if v is not None}
     settings = {
-        "file": Path(str(job.file)).name,
+        "file": Path(job.reading.file).name,
         "target": str(stream.target),
         "columns": ", ".join(stream.columns),
-        "task": stream.task + (f", guessed from {stream.reason}" if job.task == "auto" else ""),
-        "scaling": job.scale,
+        "task": stream.task
+        + (f", guessed from {stream.reason}" if job.reading.task == "auto" else ""),
+        "scaling": job.preparing.scale,
         "points held": f"{last.size:,}" if last.size else "none: fixed features",
         "memory": screen.size(held_bytes(model)),
         "parameters": ", ".join(f"{name}={value}" for name, value in params.items()),
         "versions": ", ".join(f"{name} {text}" for name, text in screen.versions().items()),
     }
     report = RunReport(
-        str(job.file),
+        job.reading.file,
         str(stream.target),
         job.algorithm,
         len(stream.columns),
