@@ -25,3 +25,23 @@ def pronk_run(capsys, *arguments):
         main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return exit_.value.code, out, err
+
+
+def unweighted_checks(learner):
+    """scikit-learn's checks of sample_weight that cannot hold for a learner, with the reason."""
+    if not learner._takes_weights():
+        why = "a weighted row has no meaning here: the call says so"
+        names = (
+            "check_sample_weights_list",
+            "check_all_zero_sample_weights_error",
+            "check_sample_weights_not_overwritten",
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+            "check_classifiers_one_label_sample_weights",
+        )
+        return dict.fromkeys(names, why)
+    if type(learner).__name__.startswith(("KernelAWV", "KRLS")):
+        return {}  # the fit is that of the rows repeated, in any order
+    why = "a row of weight 2 is not the row twice, and the check changes the order of the rows"
+    names = ("dense", "sparse")
+    return {f"check_sample_weight_equivalence_on_{name}_data": why for name in names}

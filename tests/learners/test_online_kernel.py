@@ -242,12 +242,15 @@ def test_a_stream_that_turns_is_followed():
 @pytest.mark.parametrize("coverage", [0.5, 0.65, 0.9, 0.99])
 def test_intervals_cover_what_they_say(coverage):
     X, y = regression(4000)
-    learner = OnlineKernelRegressor(budget=40, random_state=0)
-    low, high = learner.predict_interval_then_learn(X, y, coverage=coverage).T
-    assert abs(np.mean((low <= y) & (y <= high)) - coverage) < 0.02
     fresh, answers = regression(1000, seed=9)
-    low, high = learner.predict_interval(fresh, coverage=coverage).T
-    assert abs(np.mean((low <= answers) & (answers <= high)) - coverage) < 0.05
+    found = []
+    for seed in range(3):  # the width of the moment scatters: a coverage of 0.5 by 0.035
+        learner = OnlineKernelRegressor(budget=40, random_state=seed)
+        low, high = learner.predict_interval_then_learn(X, y, coverage=coverage).T
+        assert abs(np.mean((low <= y) & (y <= high)) - coverage) < 0.02
+        low, high = learner.predict_interval(fresh, coverage=coverage).T
+        found.append(np.mean((low <= answers) & (answers <= high)))
+    assert abs(np.mean(found) - coverage) < 0.05
 
 
 def test_misses_come_at_their_rate_whatever_the_errors_are():

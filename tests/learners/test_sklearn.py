@@ -8,6 +8,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pronk
+from helpers import unweighted_checks
 from pronk import Gaussian, PKAWVClassifier, PKAWVRegressor
 
 
@@ -33,7 +34,8 @@ EXPECTED: dict[str, dict[str, str]] = {
 
 def expected(estimator):
     name = type(estimator).__name__
-    return EXPECTED.get(f"{name}(restart={getattr(estimator, 'restart', None)})", {})
+    known = EXPECTED.get(f"{name}(restart={getattr(estimator, 'restart', None)})", {})
+    return {**known, **unweighted_checks(estimator)}
 
 
 @parametrize_with_checks(

@@ -234,19 +234,25 @@ def _maintain(S, kernel, maintenance, size):
     S[:] = [term for term in S if term is not i]
 
 
-def ogd(X, y, kernel, eta, alpha, loss, budget=None, maintenance=None, uniforms=None):
+def ogd(X, y, kernel, eta, alpha, loss, budget=None, maintenance=None, uniforms=None, weights=None):
     """f <- (1 - eta alpha) f - eta l'(f(x), y) k(x, .); eta="pegasos" is 1/(alpha t).
 
     Over the budget: "random" removes before the addition and multiplies what is left by
     B/(B-1) (BOGD); "smallest" and "merge" act after it (BSGD). Sizes are compared un-shrunk
-    under Pegasos, where raw = alpha t a = -l' ties exactly, and as they are otherwise.
+    under Pegasos, where raw = alpha t a = -l' ties exactly, and as they are otherwise. A weight
+    multiplies the step; a row of weight 0 does not count as a row.
     """
     loss = losses.get(loss)
     pegasos = eta == "pegasos"
     S, predictions = [], []
-    for t, (x, target) in enumerate(zip(X, y, strict=True), start=1):
+    weights = np.ones(len(X)) if weights is None else weights
+    t = 0
+    for x, target, weight in zip(X, y, weights, strict=True):
         predictions.append(_f(kernel, S, x))
-        slope = float(loss.slope(predictions[-1], target))
+        if weight == 0:
+            continue
+        t += 1
+        slope = weight * float(loss.slope(predictions[-1], target))
         step, shrink = (1 / (alpha * t), 1 - 1 / t) if pegasos else (eta, 1 - eta * alpha)
         if slope != 0 and maintenance == "random" and len(S) == budget:
             del S[int(np.floor(uniforms[t - 1] * budget))]
@@ -336,14 +342,18 @@ def passive_aggressive(
     """
     S, predictions = [], []
     weights = np.ones(len(X)) if weights is None else weights
-    for t, (x, target) in enumerate(zip(X, y, strict=True)):
+    t = -1
+    for x, target, weight in zip(X, y, weights, strict=True):
         f = _f(kernel, S, x)
         predictions.append(f)
+        if weight == 0:  # the row does not count
+            continue
+        t += 1
         loss = 1 - target * f if epsilon is None else abs(f - target) - epsilon
-        if loss <= 0 or weights[t] == 0:
+        if loss <= 0:
             continue
         sign = target if epsilon is None else np.sign(target - f)
-        tau = passive_step(loss, _self(kernel, x), C * weights[t], squared)
+        tau = passive_step(loss, _self(kernel, x), C * weight, squared)
         if maintenance == "random" and len(S) == budget:
             del S[int(np.floor(uniforms[t] * budget))]
         S.append(Term(x, sign * tau))

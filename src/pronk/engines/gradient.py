@@ -66,9 +66,12 @@ def add_multiple(a: Array, factor: float, b: Array) -> None:
 
 @njit(cache=True, fastmath={"contract"})
 def gradient_rows(
-    Z: Array, Y: Array, code: int, parameter: float, eta: float, W: Array, out: Array
+    Z: Array, Y: Array, steps: Array, code: int, parameter: float, W: Array, out: Array
 ) -> None:
-    """f = w'z, w -= eta l'(f, y) z for every output of every row; the f go to ``out``."""
+    """f = w'z, w -= eta l'(f, y) z for every output of every row; the f go to ``out``.
+
+    ``steps`` has eta for every row, times its weight.
+    """
     for t in range(Z.shape[0]):
         z = Z[t]
         for o in range(W.shape[0]):
@@ -77,12 +80,12 @@ def gradient_rows(
             out[t, o] = f
             g = slope(code, parameter, f, Y[t, o])
             if g != 0.0:
-                add_multiple(w, -eta * g, z)
+                add_multiple(w, -steps[t] * g, z)
 
 
 @njit(cache=True, fastmath={"contract"})
 def expansion_rows(
-    F: Array, G: Array, y: Array, code: int, parameter: float, eta: float, room: int, a: Array
+    F: Array, G: Array, y: Array, steps: Array, code: int, parameter: float, room: int, a: Array
 ) -> int:
     """Kernel gradient descent, f <- f - eta l'(f(x), y) k(x, .), until ``room`` points are added.
 
@@ -94,7 +97,7 @@ def expansion_rows(
         F[t] += dot(G[t], a[:t])
         g = slope(code, parameter, F[t], y[t])
         if g != 0.0:
-            a[t] = -eta * g
+            a[t] = -steps[t] * g
             room -= 1
         t += 1
     return t
@@ -109,13 +112,14 @@ class Gradient(Stateful):
         self.embedding, self.loss, self.eta = embedding, loss, eta
         self._W = np.zeros((outputs, embedding.size))
 
-    def learn(self, X: Array, Y: Array) -> Array:
-        """Predict then learn each row."""
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row; the step of a row of weight w is w times as long."""
         out = np.empty(Y.shape)
+        steps = self.eta * (np.ones(len(X)) if weights is None else weights)
         for rows in chunks(len(X)):
             gradient_rows(
-                self.embedding.transform(X[rows]), Y[rows], self.loss.code, self.loss.parameter,
-                self.eta, self._W, out[rows],
+                self.embedding.transform(X[rows]), Y[rows], steps[rows], self.loss.code,
+                self.loss.parameter, self._W, out[rows],
             )  # fmt: skip
         return out
 
@@ -166,29 +170,30 @@ class NystromGradient(Stateful):
         """The coefficients of the points, or the weights in their span."""
         return self._a if self._T is None else self._w
 
-    def learn(self, X: Array, Y: Array) -> Array:
-        """Predict then learn each row."""
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row; the step of a row of weight w is w times as long."""
         out = np.empty(Y.shape)
+        steps = self.eta * (np.ones(len(X)) if weights is None else weights)
         start = 0
         while start < len(X):
             rows = slice(start, min(start + CHUNK, len(X)))
             if self._T is None:
-                start += self._expand(X[rows], Y[rows, 0], out[rows, 0])
+                start += self._expand(X[rows], Y[rows, 0], steps[rows], out[rows, 0])
             else:
                 gradient_rows(
-                    self.kernel(X[rows], self.points) @ self._T, Y[rows], self.loss.code,
-                    self.loss.parameter, self.eta, self._w, out[rows],
+                    self.kernel(X[rows], self.points) @ self._T, Y[rows], steps[rows],
+                    self.loss.code, self.loss.parameter, self._w, out[rows],
                 )  # fmt: skip
                 start = rows.stop
         return out
 
-    def _expand(self, X: Array, y: Array, out: Array) -> int:
+    def _expand(self, X: Array, y: Array, steps: Array, out: Array) -> int:
         """Walk rows until the budget is full; the number of rows walked."""
         F = self.kernel(X, self.points) @ self._a
         a = np.zeros(len(X))
         walked = expansion_rows(
-            F, self.kernel(X, X), np.ascontiguousarray(y), self.loss.code, self.loss.parameter,
-            self.eta, self.budget - self._points.size, a,
+            F, self.kernel(X, X), np.ascontiguousarray(y), steps, self.loss.code,
+            self.loss.parameter, self.budget - self._points.size, a,
         )  # fmt: skip
         out[:walked] = F[:walked]
         added = np.flatnonzero(a)

@@ -23,7 +23,10 @@ class Signed(Protocol):
 
     @property
     def points(self) -> Array | None: ...
-    def learn(self, X: Array, Y: Array) -> Array: ...
+
+    @property
+    def learn(self) -> Callable[..., Array]: ...  # weights third, where they have a meaning
+
     def predict(self, X: Array) -> Array: ...
     def negate(self) -> None: ...
     def to_state(self) -> dict[str, Any]: ...
@@ -55,8 +58,9 @@ class OneVsRest(Stateful):
         held = [points for model in models if (points := model.points) is not None]
         return np.concatenate(held) if held else None
 
-    def learn(self, X: Array, Y: Array) -> Array:
-        return np.hstack([model.learn(X, Y[:, [o]]) for o, model in enumerate(self.models)])
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        given = () if weights is None else (weights,)
+        return np.hstack([m.learn(X, Y[:, [o]], *given) for o, m in enumerate(self.models)])
 
     def predict(self, X: Array) -> Array:
         return np.hstack([model.predict(X) for model in self.models])

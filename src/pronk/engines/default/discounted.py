@@ -31,9 +31,9 @@ class DiscountedNewton(Newton):
         """Square roots of the weights of the open block's rows first .. last - 1."""
         return np.asarray(self.discount ** (-0.5 * np.arange(first + 1, last + 1)))
 
-    def _append(self, Phi: Array, Y: Array, out: Array) -> None:
+    def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
         if self.discount == 1.0:
-            super()._append(Phi, Y, out)
+            super()._append(Phi, Y, out, weights)
             return
         roots = self._roots(self._open, self._open + len(Phi))[:, None]
         super()._append(Phi * roots, Y * roots, out)

@@ -35,14 +35,14 @@ class NewtonBank(Stateful):
     def outputs(self) -> int:
         return len(self.learners)
 
-    def learn(self, Phi: Array, Y: Array) -> Array:
+    def learn(self, Phi: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
         out = np.empty((len(Phi), self.outputs))
         for o, learner in enumerate(self.learners):
             y = np.ascontiguousarray(Y[:, o : o + 1])
-            out[:, o : o + 1] = learner.learn(Phi, y)
+            out[:, o : o + 1] = learner.learn(Phi, y, weights)
             if self.sums:
-                self.sums[o].add(Phi, y[:, 0], out[:, o], learner.running_clip)
+                self.sums[o].add(Phi, y[:, 0], out[:, o], learner.running_clip, weights)
         return out
 
     def predict(self, Phi: Array) -> Array:
@@ -120,20 +120,25 @@ class RegretSums(Stateful):
         self._h = np.zeros(size)
         self._scalars = np.zeros(3)  # rows, cumulative loss, constant
 
-    def add(self, Phi: Array, y: Array, p: Array, clip: float) -> None:
-        """Rows with their features, targets and predictions."""
+    def add(
+        self, Phi: Array, y: Array, p: Array, clip: float, weights: Array | None = None
+    ) -> None:
+        """Rows with their features, targets and predictions; w times the loss for a weight w."""
         loss = self.loss
-        self._scalars += [len(y), loss.value(p, y).sum(), 0.0]
+        w = np.ones(len(y)) if weights is None else weights
+        self._scalars += [len(y), w @ loss.value(p, y), 0.0]
+        if weights is not None and self.exact:
+            Phi, y = Phi * np.sqrt(w)[:, None], y * np.sqrt(w)
         if self.exact:
             self._H = add_products(self._H, np.ascontiguousarray(Phi))
             self._h += y @ Phi
             self._scalars[2] += y @ y
             return
-        g = loss.slope(p, y)
-        sigma = loss.curvature(clip) if clip > 0 else 0.0
-        self._H = add_products(self._H, np.sqrt(sigma) * np.abs(g)[:, None] * Phi)
+        g = w * loss.slope(p, y)
+        sigma = (loss.curvature(clip) if clip > 0 else 0.0) / w
+        self._H = add_products(self._H, (np.sqrt(sigma) * np.abs(g))[:, None] * Phi)
         self._h += (sigma * g * g * p - g) @ Phi
-        self._scalars[2] += g @ p - 0.5 * sigma * (g * g) @ (p * p)
+        self._scalars[2] += g @ p - 0.5 * (sigma * g * g) @ (p * p)
 
     def grow(self) -> None:
         self._H = bordered(self._H, 0.0)

@@ -15,7 +15,7 @@ from pronk.parts.dictionaries import Dictionary
 from pronk.parts.embeddings import Nystrom, extend
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows, Workspace
-from pronk.parts.state import Count, Part, Rows, Sizes, Stateful, require
+from pronk.parts.state import Count, Numbers, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -37,6 +37,11 @@ def chunks(n: int) -> Iterator[slice]:
     return (slice(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK))
 
 
+def _of(weights: Array | None, rows: slice) -> Array | None:
+    """The weights of some rows, where there are weights."""
+    return None if weights is None else weights[rows]
+
+
 class FixedFeatures(Stateful):
     """A learner in R^r behind a fixed map x -> phi(x)."""
 
@@ -48,12 +53,12 @@ class FixedFeatures(Stateful):
         """Points given beforehand; features without points have none."""
         return getattr(self.embedding, "points", None)
 
-    def learn(self, X: Array, Y: Array) -> Array:
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
         if len(X) <= CHUNK:
-            return self.learner.learn(self.embedding.transform(X), Y)
+            return self.learner.learn(self.embedding.transform(X), Y, weights)
         parts = [
-            self.learner.learn(self.embedding.transform(X[rows]), Y[rows])
+            self.learner.learn(self.embedding.transform(X[rows]), Y[rows], _of(weights, rows))
             for rows in chunks(len(X))
         ]
         return np.concatenate(parts)
@@ -119,14 +124,14 @@ class GrowingFeatures(Stateful):
     def points(self) -> Array:
         return self.dictionary.points
 
-    def learn(self, X: Array, Y: Array) -> Array:
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
         if self.growth == "exact" and self._history is None:
             self._history = self._new_history()
-        parts = [self._learn_chunk(X[rows], Y[rows]) for rows in chunks(len(X))]
+        parts = [self._learn_chunk(X[rows], Y[rows], _of(weights, rows)) for rows in chunks(len(X))]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
-    def _learn_chunk(self, X: Array, Y: Array) -> Array:
+    def _learn_chunk(self, X: Array, Y: Array, weights: Array | None) -> Array:
         K = self._kernel_values(X)
         known = K.shape[1]
         accepted, K = self.dictionary.scan(X, K)
@@ -135,20 +140,22 @@ class GrowingFeatures(Stateful):
         start = 0
         for i, row in enumerate(accepted):
             stop = row + self.lag
-            out[start:stop] = self._run(X[start:stop], Phi[start:stop], Y[start:stop])
+            rows = slice(start, stop)
+            out[rows] = self._run(X[rows], Phi[rows], Y[rows], _of(weights, rows))
             Phi = self._grow(Phi, K[:, known + i], row, X[row : row + 1])
             start = stop
-        out[start:] = self._run(X[start:], Phi[start:], Y[start:])
+        rows = slice(start, len(X))
+        out[rows] = self._run(X[rows], Phi[rows], Y[rows], _of(weights, rows))
         return out
 
     def _kernel_values(self, X: Array) -> Array:
         out = self._memory.take("kernel values", len(X), len(self.points))
         return self.kernel(X, self.points, out)
 
-    def _run(self, X: Array, Phi: Array, Y: Array) -> Array:
+    def _run(self, X: Array, Phi: Array, Y: Array, weights: Array | None) -> Array:
         if self._history is not None:
-            self._history.append(X, Phi, Y)
-        return self.learner.learn(Phi, Y)
+            self._history.append(X, Phi, Y, weights)
+        return self.learner.learn(Phi, Y, weights)
 
     def _grow(self, Phi: Array, column: Array, row: int, x: Array) -> Array:
         """Take row ``row`` of the chunk into the span; the chunk's features in the new span."""
@@ -162,7 +169,7 @@ class GrowingFeatures(Stateful):
             self.learner.restart(self.nystrom.size)
         elif pivot is not None and self._history is not None:
             past = self._history
-            values = extend(past.Phi, self.kernel(past.X, x)[:, 0], phi, pivot)
+            values = extend(past.Phi, past.scaled(self.kernel(past.X, x)[:, 0]), phi, pivot)
             self.learner.grow_with_history(past.Phi, values, past.Y)
             past.extend(values)
         elif pivot is not None:
@@ -210,11 +217,15 @@ class GrowingFeatures(Stateful):
 
 
 class History(Stateful):
-    """All past rows, their features in the present span and their targets."""
+    """All past rows, their features in the present span and their targets.
+
+    Features and targets of weighted rows are kept times the roots of the weights.
+    """
 
     def __init__(self, columns: int, outputs: int) -> None:
         self._X, self._Y = GrowingRows(columns), GrowingRows(outputs)
         self._Phi = GrowingRows(8)
+        self._roots: Array | None = None  # until the first weight comes, all are 1
         self._size = 0
 
     @property
@@ -229,12 +240,21 @@ class History(Stateful):
     def Phi(self) -> Array:
         return self._Phi.values[:, : self._size]
 
-    def append(self, X: Array, Phi: Array, Y: Array) -> None:
+    def append(self, X: Array, Phi: Array, Y: Array, weights: Array | None = None) -> None:
+        if weights is not None or self._roots is not None:
+            old = np.ones(self._X.size) if self._roots is None else self._roots
+            roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
+            self._roots = np.concatenate((old, roots))
+            Phi, Y = Phi * roots[:, None], Y * roots[:, None]
         self._X.append(X)
         self._Y.append(Y)
         padded = np.zeros((len(Phi), self._Phi.columns))
         padded[:, : self._size] = Phi
         self._Phi.append(padded)
+
+    def scaled(self, values: Array) -> Array:
+        """One value a row, times the root of its weight."""
+        return values if self._roots is None else values * self._roots
 
     def extend(self, values: Array) -> None:
         """The rows' values in one more coordinate."""
@@ -250,6 +270,7 @@ class History(Stateful):
         Rows("X", ("rows", "columns")),
         Rows("Y", ("rows", "outputs")),
         Rows("Phi", ("rows", "room")),
+        Numbers("roots", ("rows",), low=0.0, kept=True, optional=True),
         Count("size"),
     )
 

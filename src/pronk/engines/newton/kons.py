@@ -54,10 +54,11 @@ class KONS(Stateful):
         """The numbers of the rows whose curvature is in A."""
         return self._members.values[:, 0].astype(np.intp)
 
-    def learn(self, X: Array, Y: Array) -> Array:
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
+        w = np.ones(len(X)) if weights is None else weights
         blocks = [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
-        return np.concatenate([self._learn_block(X[rows], Y[rows]) for rows in blocks])
+        return np.concatenate([self._learn_block(X[rows], Y[rows], w[rows]) for rows in blocks])
 
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""
@@ -72,11 +73,10 @@ class KONS(Stateful):
         u = self._factor.solve(d * values)
         return V, (K @ self._coefficients.values[:, 0] - u @ V) / self.alpha
 
-    def _learn_block(self, X: Array, Y: Array) -> Array:
-        m = len(X)
+    def _learn_block(self, X: Array, Y: Array, weights: Array) -> Array:
         K, own = self.kernel(X, self.points), self.kernel(X, X)
         V, F = self._raw(K)
-        block = Block(m)
+        block = Block(weights)
         block.G = (own - V.T @ V) / self.alpha
         block.F = F[:, None].copy()
         out = self._walk(X, Y, K, own, block)
@@ -89,10 +89,8 @@ class KONS(Stateful):
     def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: Block) -> Array:
         """The recurrence over the block; every row's curvature enters."""
         out = np.empty((len(X), 1))
-        recurrence.newton_rows(
-            block.G, block.F, Y, 0, self._rule, self._running, block.upper, block.kappa,
-            block.step, block.curvature, block.target, out,
-        )  # fmt: skip
+        batch = recurrence.Batch(Y, block.weights, out)
+        recurrence.newton_rows(block.G, block.F, batch, 0, self._rule, self._running, block.open)
         return out
 
     def _take_in(self, K: Array, own: Array, V: Array, c: Array, d: Array) -> None:
@@ -137,10 +135,13 @@ class Block:
     G: Array
     F: Array
 
-    def __init__(self, m: int) -> None:
-        self.upper = np.zeros((m, m))
-        self.kappa, self.curvature = np.zeros(m), np.zeros(m)
-        self.step, self.target = np.zeros((m, 1)), np.zeros((m, 1))
+    def __init__(self, weights: Array) -> None:
+        m = len(weights)
+        self.weights = weights
+        self.curvature, self.target = np.zeros(m), np.zeros((m, 1))
+        self.open = recurrence.Open(
+            np.zeros((m, m)), np.zeros(m), np.zeros((m, 1)), self.curvature, self.target
+        )
 
 
 class SketchedKONS(KONS):
@@ -169,13 +170,13 @@ class SketchedKONS(KONS):
     def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: Block) -> Array:
         """As far as KORS keeps no point; then its scores of the later rows change."""
         out = np.empty((len(X), 1))
+        batch = recurrence.Batch(Y, block.weights, out)
         reading = self.kors.read(X, self.kernel(X, self.kors.points))
         row = 0
         while row < len(X):
             row, p = recurrence.sketched_rows(
-                block.G, block.F, Y, row, self._rule, self._running, self._coins, reading.rho,
-                reading.uniforms, block.upper, block.kappa, block.step, block.curvature,
-                block.target, out,
+                block.G, block.F, batch, row, self._rule, self._running, self._coins,
+                reading.rho, reading.uniforms, block.open,
             )  # fmt: skip
             if p > 0.0:  # KORS keeps the row before this one
                 kept = row - 1

@@ -36,11 +36,11 @@ class LeastSquares(Newton):
     def __init__(self, outputs: int) -> None:
         super().__init__(Squared(anticipate=False), 1.0, 0, outputs)
 
-    def grow_with_row(self, targets: Array) -> None:
+    def grow_with_row(self, targets: Array, weight: float = 1.0) -> None:
         """One more coordinate, and the row that is 1 in it and 0 elsewhere."""
-        self.grow()  # puts alpha = 1 on the diagonal of A and of its factor
-        self._b[-1] = targets
-        self._beta[-1] = targets
+        self.grow(weight)
+        self._b[-1] = weight * targets
+        self._beta[-1] = np.sqrt(weight) * targets
 
 
 class KRLS(Stateful):
@@ -56,27 +56,30 @@ class KRLS(Stateful):
         """The dictionary, oldest first."""
         return self.dictionary.points
 
-    def learn(self, X: Array, Y: Array) -> Array:
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
         out = np.empty(Y.shape)
         for start in range(0, len(X), CHUNK):
             rows = slice(start, start + CHUNK)
-            self._learn_chunk(X[rows], Y[rows], out[rows])
+            self._learn_chunk(
+                X[rows], Y[rows], None if weights is None else weights[rows], out[rows]
+            )
         return out
 
-    def _learn_chunk(self, X: Array, Y: Array, out: Array) -> None:
+    def _learn_chunk(self, X: Array, Y: Array, weights: Array | None, out: Array) -> None:
         reading = self.dictionary.read(X, self.kernel(X, self.points))
         while True:
             start, new = reading.start, reading.next_row()
             stop = len(X) if new is None else new
             A = self.dictionary.solve_transposed(reading.coordinates(start, stop))
-            out[start:stop] = self.learner.learn(A, Y[start:stop])
+            given = None if weights is None else weights[start:stop]
+            out[start:stop] = self.learner.learn(A, Y[start:stop], given)
             if new is None:
                 break
             own = self.dictionary.solve_transposed(reading.coordinates(new, new + 1))
             out[new] = self.learner.predict(own)[0]
             reading.take(new)
-            self.learner.grow_with_row(Y[new])
+            self.learner.grow_with_row(Y[new], 1.0 if weights is None else float(weights[new]))
 
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""

@@ -137,46 +137,58 @@ class Newton(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, Phi: Array, Y: Array) -> Array:
-        """Predict then learn each row of features Phi (n, r), targets Y (n, outputs)."""
+    def learn(self, Phi: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row of features Phi (n, r), targets Y (n, outputs).
+
+        A row of weight w counts w times in A and b. Under squared loss that is the row times
+        sqrt(w), with the target and the prediction times sqrt(w) too.
+        """
+        if weights is not None and isinstance(self.rule, Squared):
+            roots = np.sqrt(weights)[:, None]
+            return np.asarray(self.learn(Phi * roots, Y * roots) / roots)
         out = np.empty((len(Phi), self.outputs))
         start = 0
         while start < len(Phi):
             stop = min(len(Phi), start + len(self._kappa) - self._open)
             rows = slice(start, stop)
-            self._append(Phi[rows], Y[rows], out[rows])
+            given = () if weights is None else (weights[rows],)
+            self._append(Phi[rows], Y[rows], out[rows], *given)
             start = stop
         account(out, Y, self._ledger)
         return out
 
-    def _append(self, Phi: Array, Y: Array, out: Array) -> None:
+    def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
         t, m = self._open, len(Phi)
         self._Phi[t : t + m] = Phi
         Phi = self._Phi[t : t + m]
         if m <= SHORT_CALL or self.size <= SMALL:
-            self._append_rows(Phi, Y, out)
+            self._append_rows(Phi, Y, out, weights)
         else:
-            self._append_block(Phi, Y, out)
+            self._append_block(Phi, Y, out, weights)
         self._weights = None
         self._open = t + m
         if self._open == len(self._kappa):
             self._close_block()
 
-    def _append_rows(self, Phi: Array, Y: Array, out: Array) -> None:
+    def _append_rows(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
         t, rule = self._open, self.rule
+        batch, block = recurrence.Batch(Y, _ones_or(weights, Y), out), self._block
         if isinstance(rule, Squared):
             self._target[t : t + len(Phi)] = Y
             recurrence.squared_rows_from_features(
-                Phi, Y, t, rule.anticipate, self._L.T, self._beta, self._Z,
-                self._upper, self._kappa, self._step, out,
-            )  # fmt: skip
+                Phi, batch, t, rule.anticipate, self._L.T, self._beta, self._Z, block
+            )
         else:
             recurrence.newton_rows_from_features(
-                Phi, Y, t, self._rule, self._running, self._L.T, self._beta, self._Z,
-                self._upper, self._kappa, self._step, self._curvature, self._target, out,
-            )  # fmt: skip
+                Phi, batch, t, self._rule, self._running, self._L.T, self._beta, self._Z, block
+            )
 
-    def _append_block(self, Phi: Array, Y: Array, out: Array) -> None:
+    @property
+    def _block(self) -> recurrence.Open:
+        """The open block for the compiled rows."""
+        return recurrence.Open(self._upper, self._kappa, self._step, self._curvature, self._target)
+
+    def _append_block(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
         t, m, rule = self._open, len(Phi), self.rule
         Z = self._Z[t : t + m]
         Z[:] = Phi
@@ -187,10 +199,8 @@ class Newton(Stateful):
             self._target[t : t + m] = Y
             self._squared_block(G, F, Y, out)
         else:
-            recurrence.newton_rows(
-                G, F, Y, t, self._rule, self._running, self._upper, self._kappa,
-                self._step, self._curvature, self._target, out,
-            )  # fmt: skip
+            batch = recurrence.Batch(Y, _ones_or(weights, Y), out)
+            recurrence.newton_rows(G, F, batch, t, self._rule, self._running, self._block)
 
     def _squared_block(self, G: Array, F: Array, Y: Array, out: Array) -> None:
         """c = 1 throughout, so R comes out of LAPACK: with C C' = I + G - R_old kappa R_old',
@@ -364,10 +374,14 @@ class Newton(Stateful):
 
     # -- changes of the space and of the outputs ------------------------------------------------
 
-    def grow(self) -> None:
-        """One more coordinate, in which all rows so far are 0. The open block stays open."""
-        self._A = bordered(self._A, self.alpha)
-        self._L = bordered(self._L, np.sqrt(self.alpha))
+    def grow(self, diagonal: float | None = None) -> None:
+        """One more coordinate, in which all rows so far are 0. The open block stays open.
+
+        Its diagonal in A is alpha, if no other is given.
+        """
+        diagonal = self.alpha if diagonal is None else diagonal
+        self._A = bordered(self._A, diagonal)
+        self._L = bordered(self._L, np.sqrt(diagonal))
         self._b, self._beta = _with_zero_row(self._b), _with_zero_row(self._beta)
         self._Phi, self._Z = _with_zero_row(self._Phi.T).T, _with_zero_row(self._Z.T).T
         self._Phi, self._Z = np.ascontiguousarray(self._Phi), np.ascontiguousarray(self._Z)
@@ -440,6 +454,10 @@ class Newton(Stateful):
     def mark(self) -> Any:
         self._marked = True
         return super().mark()
+
+
+def _ones_or(weights: Array | None, Y: Array) -> Array:
+    return np.ones(len(Y)) if weights is None else weights
 
 
 def _with_zero_row(rows: Array) -> Array:

@@ -11,6 +11,8 @@ start. ``upper`` keeps T' with T[t, s] = kappa_s R[t, s], so that both sums run 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -21,6 +23,24 @@ Array = NDArray[np.float64]
 
 #: How eta is chosen: a given number, sigma/2 of the loss, or 1 / (L C sqrt t).
 ETA_GIVEN, ETA_CURVATURE, ETA_CONVEX = 0, 1, 2
+
+
+class Open(NamedTuple):
+    """The open block, a row a row of it."""
+
+    upper: Array  # T'
+    kappa: Array
+    step: Array
+    curvature: Array  # c
+    target: Array  # e, the row's coefficient in b
+
+
+class Batch(NamedTuple):
+    """Rows that come: their targets and weights, and where their predictions go."""
+
+    Y: Array
+    weights: Array
+    out: Array
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -85,21 +105,21 @@ def squared_row(
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def squared_rows_from_features(
-    Phi: Array, Y: Array, t: int, anticipate: bool, factor: Array, beta: Array, Z: Array,
-    upper: Array, kappa: Array, step: Array, out: Array,
+    Phi: Array, batch: Batch, t: int, anticipate: bool, factor: Array, beta: Array, Z: Array,
+    block: Open,
 ) -> None:  # fmt: skip
     """Rows t, t+1, .. of the block by the ridge or AWV forecaster, from their features.
 
     Row by row, with no BLAS call, for short calls; longer ones go through LAPACK.
     """
-    g = np.empty(upper.shape[0])
-    f = np.empty(Y.shape[1])
+    g = np.empty(block.upper.shape[0])
+    f = np.empty(batch.Y.shape[1])
     for i in range(len(Phi)):
         Z[t + i] = Phi[i]
         solve_row(factor, Z[t + i])
         border_row(Z[t + i], Z, t + i, beta, g, f)
-        q = eliminate(g, t + i, upper, kappa, step, f)
-        squared_row(q, f, Y[i], t + i, anticipate, kappa, step, out[i])
+        q = eliminate(g, t + i, block.upper, block.kappa, block.step, f)
+        squared_row(q, f, batch.Y[i], t + i, anticipate, block.kappa, block.step, batch.out[i])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -116,13 +136,14 @@ def choose_eta(
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def newton_row(
-    q: float, f: float, y: float, t: int, rule: Array, running: Array,
-    kappa: Array, step: Array, curvature: Array, target: Array,
-) -> float:  # fmt: skip
+    q: float, f: float, y: float, weight: float, t: int, rule: Array, running: Array, block: Open
+) -> float:
     """Online Newton: p = clip(f), c = eta slope^2, step = (f - p)/q + slope/(1 + c q).
 
+    A row of weight w has w times the slope, and w times the curvature.
+
     ``rule`` is (loss code, loss parameter, eta mode, given eta, clip grows with |y|); ``running``
-    is (clip, rows seen, sum of g'A^-1 g). ``target`` is the row's coefficient in b,
+    is (clip, rows seen, sum of g'A^-1 g). ``block.target`` is the row's coefficient in b,
     c p - slope - (f - p)/q.
     Where there is no clipping there is no projection, and q may be 0.
     """
@@ -131,61 +152,58 @@ def newton_row(
     p = min(max(f, -running[0]), running[0])
     if rule[4] != 0.0:
         running[0] = max(running[0], abs(y))
-    kappa[t] = 0.0
-    step[t, 0] = 0.0
-    curvature[t] = 0.0
-    target[t, 0] = 0.0
+    block.kappa[t] = 0.0
+    block.step[t, 0] = 0.0
+    block.curvature[t] = 0.0
+    block.target[t, 0] = 0.0
     if running[0] == 0.0:  # only labels 0 so far: there is no scale to learn on
         return p
-    slope = losses.slope(code, parameter, p, y)
+    slope = weight * losses.slope(code, parameter, p, y)
     eta = choose_eta(int(rule[2]), rule[3], code, parameter, running[0], running[1])
-    c = eta * slope * slope
+    c = eta * slope * slope / weight
     projection = (f - p) / q if f != p and q > 0.0 else 0.0
-    kappa[t] = c / (1.0 + c * q)
-    step[t, 0] = projection + slope / (1.0 + c * q)
-    curvature[t] = c
-    target[t, 0] = c * p - slope - projection
+    block.kappa[t] = c / (1.0 + c * q)
+    block.step[t, 0] = projection + slope / (1.0 + c * q)
+    block.curvature[t] = c
+    block.target[t, 0] = c * p - slope - projection
     running[2] += slope * slope * q / (1.0 + c * q)
     return p
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def newton_rows(
-    G: Array, F: Array, Y: Array, t: int, rule: Array, running: Array,
-    upper: Array, kappa: Array, step: Array, curvature: Array, target: Array, out: Array,
-) -> None:  # fmt: skip
+    G: Array, F: Array, batch: Batch, t: int, rule: Array, running: Array, block: Open
+) -> None:
     """Rows t, t+1, .. of the block by the online Newton forecaster, given their G and f0."""
     for i in range(len(F)):
-        q = eliminate(G[i], t + i, upper, kappa, step, F[i])
-        out[i, 0] = newton_row(
-            q, F[i, 0], Y[i, 0], t + i, rule, running, kappa, step, curvature, target
+        q = eliminate(G[i], t + i, block.upper, block.kappa, block.step, F[i])
+        batch.out[i, 0] = newton_row(
+            q, F[i, 0], batch.Y[i, 0], batch.weights[i], t + i, rule, running, block
         )
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def newton_rows_from_features(
-    Phi: Array, Y: Array, t: int, rule: Array, running: Array,
-    factor: Array, beta: Array, Z: Array,
-    upper: Array, kappa: Array, step: Array, curvature: Array, target: Array, out: Array,
+    Phi: Array, batch: Batch, t: int, rule: Array, running: Array, factor: Array, beta: Array,
+    Z: Array, block: Open,
 ) -> None:  # fmt: skip
     """The same from the features themselves, row by row, for short calls."""
-    g = np.empty(upper.shape[0])
+    g = np.empty(block.upper.shape[0])
     f = np.empty(1)
     for i in range(len(Phi)):
         Z[t + i] = Phi[i]
         solve_row(factor, Z[t + i])
         border_row(Z[t + i], Z, t + i, beta, g, f)
-        q = eliminate(g, t + i, upper, kappa, step, f)
-        out[i, 0] = newton_row(
-            q, f[0], Y[i, 0], t + i, rule, running, kappa, step, curvature, target
+        q = eliminate(g, t + i, block.upper, block.kappa, block.step, f)
+        batch.out[i, 0] = newton_row(
+            q, f[0], batch.Y[i, 0], batch.weights[i], t + i, rule, running, block
         )
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def sketched_rows(
-    G: Array, F: Array, Y: Array, start: int, rule: Array, running: Array, coins: Array,
-    rho: Array, uniforms: Array, upper: Array, kappa: Array, step: Array, curvature: Array,
-    target: Array, out: Array,
+    G: Array, F: Array, batch: Batch, start: int, rule: Array, running: Array, coins: Array,
+    rho: Array, uniforms: Array, block: Open,
 ) -> tuple[int, float]:  # fmt: skip
     """Rows of the block from ``start`` on, until KORS keeps one or the block ends.
 
@@ -199,19 +217,19 @@ def sketched_rows(
     """
     floor, epsilon, beta, alpha = coins[0], coins[1], coins[2], coins[3]
     for t in range(start, len(F)):
-        q = eliminate(G[t], t, upper, kappa, step, F[t])
+        q = eliminate(G[t], t, block.upper, block.kappa, block.step, F[t])
         prediction = newton_row(
-            q, F[t, 0], Y[t, 0], t, rule, running, kappa, step, curvature, target
+            q, F[t, 0], batch.Y[t, 0], batch.weights[t], t, rule, running, block
         )
-        out[t, 0] = prediction
-        fresh = curvature[t] * max(rho[t], 0.0)
+        batch.out[t, 0] = prediction
+        fresh = block.curvature[t] * max(rho[t], 0.0)
         p = min(beta * (1.0 + epsilon) * fresh / (fresh + alpha), 1.0)
         if uniforms[t] < p:
             return t + 1, p
-        if uniforms[t] >= floor and curvature[t] > 0.0:
+        if uniforms[t] >= floor and block.curvature[t] > 0.0:
             # Without its curvature the row is a plain gradient step, slope + projection.
-            step[t, 0] = curvature[t] * prediction - target[t, 0]
-            target[t, 0] = -step[t, 0]
-            curvature[t] = 0.0
-            kappa[t] = 0.0
+            block.step[t, 0] = block.curvature[t] * prediction - block.target[t, 0]
+            block.target[t, 0] = -block.step[t, 0]
+            block.curvature[t] = 0.0
+            block.kappa[t] = 0.0
     return len(F), 0.0

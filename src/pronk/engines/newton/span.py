@@ -5,7 +5,8 @@ l = L^-1 k(x) and pivot d^2 = k(x, x) + alpha - |l|^2,
 
     ridge   f = l'U            AWV   f / (1 + q),   1 + q = d^2 / alpha
 
-and the row appends (l, d) to L and (y - f) / d to U. A block of m rows is one triangular solve and
+and the row appends (l, d) to L and (y - f) / d to U. For weighted rows K is S K S, S the roots of
+the weights. A block of m rows is one triangular solve and
 one Cholesky factor of m x m. Time O(t^2) a row, memory O(t^2).
 """
 
@@ -37,20 +38,37 @@ class Span(Stateful):
         self._U = GrowingRows(outputs)
         self._ledger = new_ledger(outputs)
         self._coefficients: Array | None = None
+        self._roots: Array | None = None  # of the rows' weights; all 1 until the first one comes
 
     @property
     def points(self) -> Array:
         return self._points.values
 
-    def learn(self, X: Array, Y: Array) -> Array:
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
         blocks = [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
-        return np.concatenate([self._learn_block(X[rows], Y[rows]) for rows in blocks])
+        if weights is None and self._roots is None:
+            return np.concatenate([self._learn_block(X[rows], Y[rows]) for rows in blocks])
+        if self._roots is None:
+            self._roots = np.ones(self._points.size)
+        roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
+        parts = [self._learn_block(X[rows], Y[rows], roots[rows]) for rows in blocks]
+        return np.asarray(np.concatenate(parts))
 
-    def _learn_block(self, X: Array, Y: Array) -> Array:
-        V = self._factor.solve(self.kernel(self.points, X))
+    def _learn_block(self, X: Array, Y: Array, roots: Array | None = None) -> Array:
+        """A row of weight w is sqrt(w) k(x, .) with sqrt(w) times the target and prediction."""
+        if roots is None:
+            return self._learn_values(X, self.kernel(self.points, X), self.kernel(X, X), Y)
+        K = self._roots[:, None] * self.kernel(self.points, X) * roots  # type: ignore[index]
+        own = roots[:, None] * self.kernel(X, X) * roots
+        P = self._learn_values(X, K, own, Y * roots[:, None])
+        self._roots = np.concatenate((self._roots, roots))  # type: ignore[arg-type]
+        return np.asarray(P / roots[:, None])
+
+    def _learn_values(self, X: Array, K: Array, own: Array, Y: Array) -> Array:
+        V = self._factor.solve(K)
         F = V.T @ self._U.values
-        corner = self.kernel(X, X) + self.alpha * np.eye(len(X))
+        corner = own + self.alpha * np.eye(len(X))
         block = self._factor.append(V, corner)
         pivots = np.diag(block)[:, None]
         U = solve_lower(block, Y - F)
@@ -76,6 +94,8 @@ class Span(Stateful):
 
     def _predict_block(self, X: Array) -> Array:
         K = self.kernel(X, self.points)
+        if self._roots is not None:
+            K = K * self._roots
         F = K @ self.coefficients
         if not self.anticipate:
             return F
@@ -107,6 +127,7 @@ class Span(Stateful):
         Part("factor", sizes={"size": "points"}),
         Rows("U", ("points", "outputs")),
         Numbers("ledger", (5, "outputs"), low=0.0),
+        Numbers("roots", ("points",), low=0.0, kept=True, optional=True),
     )
     DERIVED = ("_coefficients",)
 

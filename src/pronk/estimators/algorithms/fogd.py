@@ -65,6 +65,9 @@ class _FOGD(FirstOrder):
         self.orthogonal = orthogonal
         self.random_state = random_state
 
+    def _takes_weights(self) -> bool:
+        return True
+
     def _make_model(self, columns: int, outputs: int) -> Gradient:
         embedding = Fourier(
             get_kernel(self.kernel), columns, self.n_features, self._seed,

@@ -50,6 +50,9 @@ class _KernelAWV(OnlineLearner):
         self.anticipate = anticipate
         self.random_state = random_state
 
+    def _takes_weights(self) -> bool:
+        return True
+
     def _make_model(self, columns: int, outputs: int) -> Span:
         kernel = get_kernel(self.kernel)
         return Span(kernel, self.alpha, self.anticipate, columns, outputs)

@@ -76,6 +76,9 @@ class _KernelOGD(FirstOrder):
     def _law_exceptions(self) -> dict[str, str]:
         return budget_exceptions(self.maintenance)
 
+    def _takes_weights(self) -> bool:
+        return True
+
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel = get_kernel(self.kernel)
         check_budget(self.budget, self.maintenance)

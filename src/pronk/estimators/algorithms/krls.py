@@ -64,5 +64,8 @@ class KRLSRegressor(OnlineRegressor):
         self.nu = nu
         self.random_state = random_state
 
+    def _takes_weights(self) -> bool:
+        return True
+
     def _make_model(self, columns: int, outputs: int) -> KRLS:
         return KRLS(get_kernel(self.kernel), float(self.nu), columns, outputs)

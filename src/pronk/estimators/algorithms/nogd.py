@@ -62,6 +62,9 @@ class _NOGD(FirstOrder):
         self.loss = loss
         self.random_state = random_state
 
+    def _takes_weights(self) -> bool:
+        return True
+
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         make = partial(
             NystromGradient, get_kernel(self.kernel), self._get_loss(), float(self.eta), columns,

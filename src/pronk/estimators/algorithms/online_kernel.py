@@ -67,7 +67,7 @@ class _OnlineKernel(OnlineLearner):
             kernel, columns, outputs, self.budget, self._seed, self._signed, self._forgetting
         )
 
-    def _pass(self, X: Any, Y: Array) -> Array:
+    def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         """Also for a sparse matrix, learned in blocks: what each row met is that of all rows."""
         if isinstance(X, np.ndarray):
             return super()._pass(X, Y)
@@ -122,7 +122,9 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
 
     _signed = False
 
-    def predict_then_learn(self, X: Any, y: Any, interval: float | None = None) -> Any:
+    def predict_then_learn(
+        self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None
+    ) -> Any:
         """Walk the rows in order; return the predictions made before each row's y was used.
 
         With ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
@@ -130,7 +132,7 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         """
         if interval is not None:
             _check_coverage(interval)
-        P = super().predict_then_learn(X, y)
+        P = super().predict_then_learn(X, y, sample_weight=sample_weight)
         if interval is None:
             return P
         half = at_coverage(self._model.last_widths, interval)

@@ -110,6 +110,10 @@ class KernelPerceptron(OnlineClassifier):
         self.aggressive = aggressive
         self.random_state = random_state
 
+    def _takes_weights(self) -> bool:
+        # The Forgetron's and the Projectron's accounts are of steps of length 1.
+        return self.maintenance in (None, "random")
+
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         check_budget(self.budget, self.maintenance)
         if self.aggressive and self.maintenance != "project":

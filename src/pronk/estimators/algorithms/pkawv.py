@@ -95,6 +95,9 @@ class _PKAWV(OnlineLearner):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    def _takes_weights(self) -> bool:
+        return True
+
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel = get_kernel(self.kernel)
         rule = Squared(self.anticipate)

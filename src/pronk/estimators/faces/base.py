@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from contextlib import AbstractContextManager, suppress
+from itertools import pairwise
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
@@ -18,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from pronk.engines.newton.certificate import Certificate
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators import storage
-from pronk.estimators.faces.inputs import LARGEST, check_rows, dense_blocks
+from pronk.estimators.faces.inputs import LARGEST, check_rows, check_weights, dense_blocks
 from pronk.estimators.faces.threads import check_splits, learn_on_threads
 from pronk.parts.kernels import KERNELS, Kernel, Linear, Polynomial, UserKernel, get_kernel
 from pronk.parts.randomness import make_seed
@@ -105,7 +106,9 @@ class OnlineLearner(BaseEstimator):
     """One state-changing operation, `predict_then_learn`; everything else is built on it.
 
     A subclass stores its parameters and builds its engine in ``_make_model(columns, outputs)``.
-    ``sample_weight`` is not supported: a row is learned once, or twice if it comes twice.
+    ``sample_weight`` says how much each row counts, where that has a meaning (`_takes_weights`): a
+    second-order learner has the row that often in its sums, a first-order one takes the step that
+    many times as long. A row of weight 0 is predicted and not learned.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -216,10 +219,51 @@ class OnlineLearner(BaseEstimator):
                         f"X makes k(x, x) overflow at row {row} (counting from 0); rescale it"
                     )
 
-    def _pass(self, X: Any, Y: Array) -> Array:
+    def _takes_weights(self) -> bool:
+        """Whether a weighted row has a meaning for the learner."""
+        return False
+
+    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
+        """Checked weights; none where all are 1."""
+        weights = check_weights(sample_weight, rows)
+        if weights is None or (weights == 1.0).all():
+            return None
+        if not self._takes_weights():
+            raise ValueError(
+                f"sample_weight has no meaning for {self!r}; leave it out, or take a learner "
+                "that has one (docs: rows that count more)"
+            )
+        return weights
+
+    def _learned_something(self) -> Self:
+        """Refuse a fit in which every row had the weight 0."""
+        if not self.n_seen_:
+            raise ValueError("sample_weight is zero for all rows: there is nothing to learn")
+        return self
+
+    def _pass_weighted(self, X: Any, Y: Array, weights: Array) -> Array:
+        """Predict then learn rows of positive weight, predict the others, in order."""
+        P = np.empty((len(Y), Y.shape[1]))
+        for rows, block in dense_blocks(X):
+            values, own = block(), weights[rows]
+            ends = np.flatnonzero(np.diff(own > 0.0)) + 1
+            for start, stop in pairwise([0, *ends.tolist(), len(own)]):
+                part = slice(start, stop)
+                whole = slice(rows.start + start, rows.start + stop)
+                if own[start] > 0.0:
+                    P[whole] = self._model.learn(  # type: ignore[call-arg]
+                        np.ascontiguousarray(values[part]), Y[whole], own[part]
+                    )
+                else:
+                    P[whole] = self._model.predict(np.ascontiguousarray(values[part]))
+        return P
+
+    def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn all rows."""
         try:
-            if isinstance(X, np.ndarray):
+            if weights is not None:
+                P = self._pass_weighted(X, Y, weights)
+            elif isinstance(X, np.ndarray):
                 P = self._learn(X, Y)
             else:
                 P = np.concatenate(
@@ -228,7 +272,7 @@ class OnlineLearner(BaseEstimator):
         except FloatingPointError as error:
             raise ValueError(f"{error}; rescale X and y, or choose a larger alpha") from None
         self._check_result(P)
-        self.n_seen_ += len(Y)
+        self.n_seen_ += len(Y) if weights is None else int(np.count_nonzero(weights))
         if self._dictionary_grows:
             self._warn_of_size()
         return P

@@ -37,7 +37,9 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         check_is_fitted(self)
         return self._labels.classes
 
-    def predict_then_learn(self, X: Any, y: Any, output: str = "label") -> Any:
+    def predict_then_learn(
+        self, X: Any, y: Any, output: str = "label", *, sample_weight: Any = None
+    ) -> Any:
         """Walk the rows in order; return what was predicted before each row's label was used.
 
         ``output="decision"`` gives the margins (n,), or (n, classes) for three classes or more;
@@ -52,16 +54,20 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                 f"output={output!r}: {type(self).__name__} has no probabilities here; the default "
                 "learner has them, and learners with loss='logistic'"
             )
-        return self._walk(X, y, None, output)
+        return self._walk(X, y, None, output, sample_weight)
 
-    def _walk(self, X: Any, y: Any, classes: Sequence[Any] | None, output: str) -> Any:
+    def _walk(
+        self, X: Any, y: Any, classes: Sequence[Any] | None, output: str, sample_weight: Any = None
+    ) -> Any:
         with self._all_or_nothing():
             rows = self._rows(X)
             labels = self._known_labels(classes)
             values, stages, after = labels.receive(y, rows.shape[0])
             if not self.__sklearn_is_fitted__():
                 self._start(rows.shape[1], labels.outputs)
-            P = self._learn_labels(rows, values, labels, after)
+            weights = self._check_weights(sample_weight, rows.shape[0])
+            given = () if weights is None else (weights,)
+            P = self._learn_labels(rows, values, labels, after, *given)
             self._labels = after
             if output == "decision":
                 return after.decisions(P)
@@ -76,12 +82,12 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         return np.asarray(expit(margins))
 
     def _learn_labels(
-        self, rows: Any, values: NDArray[Any], labels: Labels, after: Labels
+        self, rows: Any, values: NDArray[Any], labels: Labels, after: Labels, *weights: Array
     ) -> Array:
         """Predict then learn rows whose labels turn the known ``labels`` into ``after``."""
         if after.classes is not labels.classes:
             self._model.remap(labels.matrix(after))
-        return self._pass(rows, after.targets(values))
+        return self._pass(rows, after.targets(values), *weights)
 
     def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
         if not self.__sklearn_is_fitted__():
@@ -93,16 +99,19 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             )
         return self._labels
 
-    def partial_fit(self, X: Any, y: Any, classes: Sequence[Any] | None = None) -> Self:
+    def partial_fit(
+        self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None
+    ) -> Self:
         """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
-        self._walk(X, y, classes, "label")
+        self._walk(X, y, classes, "label", sample_weight)
         return self
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then learn the rows in order: one pass."""
         with self._all_or_nothing():
             self._reset()
-            return self.partial_fit(X, y)
+            self.partial_fit(X, y, sample_weight=sample_weight)
+            return self._learned_something()
 
     def decision_function(self, X: Any) -> Array:
         """Margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""

@@ -86,7 +86,9 @@ class CodedLabels(Labels):
 class CodedClassifier(OnlineClassifier):
     """An `OnlineClassifier` whose engine takes class numbers."""
 
-    def _learn_labels(self, rows: Any, values: NDArray[Any], labels: Any, after: Any) -> Array:
+    def _learn_labels(
+        self, rows: Any, values: NDArray[Any], labels: Any, after: Any, *weights: Array
+    ) -> Array:
         """The rows between two new classes at a time; all scores as those of the last classes."""
         if after is labels:
             return self._pass(rows, labels.targets(values))

@@ -82,6 +82,28 @@ def check_finite(values: Array, name: str, whole: Any = None) -> None:
     raise ValueError(f"{name} has {what} at {where} (counting from 0); {advice}")
 
 
+def check_weights(weights: Any, n: int) -> Array | None:
+    """One finite number that is not negative for each row; None stands for 1 everywhere."""
+    if weights is None:
+        return None
+    try:
+        values = np.ascontiguousarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers ({error})") from None
+    if values.ndim != 1:
+        raise ValueError(f"sample_weight must have one dimension, got shape {values.shape}")
+    if len(values) != n:
+        raise ValueError(f"sample_weight has {len(values)} entries, X has {n} rows")
+    check_finite(values, "sample_weight")
+    if values.size and values.min() < 0.0:
+        row = int(np.argmin(values))
+        raise ValueError(
+            f"sample_weight is {values[row]:.3g} at row {row} (counting from 0); it must be at "
+            "least 0, which means predicted but not learned"
+        )
+    return values
+
+
 def check_targets(y: Any, n: int) -> Array:
     """y of a regression as (n,) or (n, outputs), finite."""
     if type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == n:

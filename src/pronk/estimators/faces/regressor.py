@@ -20,17 +20,19 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
 
     _several_outputs: ClassVar[bool] = True
 
-    def predict_then_learn(self, X: Any, y: Any) -> Array:
+    def predict_then_learn(self, X: Any, y: Any, *, sample_weight: Any = None) -> Array:
         """Walk the rows in order; return the predictions made before each row's y was used."""
         with self._all_or_nothing():
             rows = self._rows(X)
             Y = check_targets(y, rows.shape[0])
             outputs = 1 if Y.ndim == 1 else Y.shape[1]
             self._check_outputs(Y.ndim, outputs)
+            weights = self._check_weights(sample_weight, len(Y))
             if not self.__sklearn_is_fitted__():
                 self._start(rows.shape[1], outputs)
                 self._flat, self._outputs = Y.ndim == 1, outputs
-            P = self._pass(rows, Y.reshape(len(Y), outputs))
+            given = () if weights is None else (weights,)
+            P = self._pass(rows, Y.reshape(len(Y), outputs), *given)
         return P[:, 0] if self._flat else P
 
     def _check_outputs(self, dimensions: int, outputs: int) -> None:
@@ -41,16 +43,17 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
                 f"y has {outputs} columns; the learner was started with {self._outputs}"
             )
 
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
         """Learn the rows in order."""
-        self.predict_then_learn(X, y)
+        self.predict_then_learn(X, y, sample_weight=sample_weight)
         return self
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, then learn the rows in order: one pass."""
         with self._all_or_nothing():
             self._reset()
-            return self.partial_fit(X, y)
+            self.partial_fit(X, y, sample_weight=sample_weight)
+            return self._learned_something()
 
     def predict(self, X: Any) -> Array:
         """The current model's predictions; changes nothing."""

@@ -48,11 +48,11 @@ class FirstOrder(OnlineLearner):
     def _may_overflow(self) -> bool:
         return self._get_loss().code in (SQUARED, SQUARED_HINGE) and not self._steps_are_safe()
 
-    def _pass(self, X: Any, Y: Array) -> Array:
+    def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         if not self._may_overflow():
-            return super()._pass(X, Y)
+            return super()._pass(X, Y, weights)
         with np.errstate(over="ignore", invalid="ignore"):
-            P = super()._pass(X, Y)
+            P = super()._pass(X, Y, weights)
             finite = np.isfinite(P).all(axis=1)
             models = getattr(self._model, "models", [self._model])
             if finite.all() and all(np.isfinite(model.weights).all() for model in models):

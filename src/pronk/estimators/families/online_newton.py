@@ -28,6 +28,9 @@ class OnlineNewtonLearner(OnlineLearner):
     clip: Any
     loss: str
 
+    def _takes_weights(self) -> bool:
+        return True
+
     def _rule(self) -> OnlineNewton:
         """The step; an automatic clip is 1 for labels and the largest |y| so far for numbers."""
         labels = isinstance(self, OnlineClassifier)
