@@ -137,6 +137,12 @@ def run(
             "again, elsewhere with --save.",
         ),
     ] = None,
+    skip_bad: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Leave bad rows out and write them here with the reason."
+        ),
+    ] = None,
     delay: Annotated[
         int, typer.Option(min=0, metavar="N", help="Labels come so many rows late.")
     ] = 0,
@@ -196,12 +202,15 @@ def run(
     scale = "none" if no_scale else preparing["scale"] or scale_of(name)
     run_job(
         Job(
-            reading=Reading(file, target, task=task.value, **reading),
+            reading=Reading(
+                file, target, task=task.value, skip_bad=skip_bad is not None, **reading
+            ),
             preparing=Preparing(**{**preparing, "scale": scale}),
             algorithm=name,
             params=tuple(param or ()),
             model=model,
             delay=delay,
+            skip_bad=skip_bad,
             save=save,
             predictions=predictions,
             interval=interval,

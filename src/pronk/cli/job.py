@@ -34,6 +34,7 @@ class Job:
     report: Path | None = None
     checkpoint: Path | None = None
     every: int = 100_000
+    skip_bad: Path | None = None
     seed: int = 0
 
 
@@ -62,6 +63,7 @@ def check_job(job: Job) -> None:
         "--metrics": job.metrics,
         "--report": job.report,
         "--checkpoint": job.checkpoint,
+        "--skip-bad": job.skip_bad,
     }
     check_report_tools(job.report, None)
     check_outputs(outputs, job.reading.file, job.reading.query)

@@ -63,6 +63,10 @@ def _facts(run: Run, last: Record) -> Table:
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns")
     if last.unlabelled:
         table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
+    if run.bad is not None:
+        table.add_row(
+            "bad rows", f"{run.bad.rows:,}, left out: {screen.visible(str(job.skip_bad))}"
+        )
     table.add_row("time", f"{last.microseconds_a_row:.2f} us a row, {last.seconds:.2f} s in all")
     table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
     table.add_row("memory", screen.size(held_bytes(run.model)))
@@ -182,6 +186,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
         "resumed_at": run.resumed or None,
         "rows_before": run.before or None,
+        "bad_rows": None if run.bad is None else run.bad.rows,
         "versions": screen.versions(),
     }
     if stream.task == "classification":

@@ -11,6 +11,8 @@ import numpy as np
 from rich.console import Console
 
 from pronk.cli import screen
+from pronk.cli.appending import AppendedFile
+from pronk.cli.bad_rows import BadRowsFile
 from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job
@@ -51,6 +53,7 @@ class Run:
         self.file: PredictionsFile | StandardOutput | None = None
         self.kept = Kept()
         self.metrics_file: MetricsFile | None = None
+        self.bad: BadRowsFile | None = None
         self.evaluation = self._evaluation()
         self._records: list[Record] = []
         self._said = 0  # alarms that were told
@@ -115,6 +118,10 @@ class Run:
             if job.metrics is not None:
                 self.metrics_file = self._open_metrics(job.metrics, resume)
                 stack.enter_context(self.metrics_file)
+            if job.skip_bad is not None:
+                self.bad = BadRowsFile(job.skip_bad)
+                self._begin_or_resume(self.bad, None if resume is None else resume["bad"])
+                stack.enter_context(self.bad)
             if not self.finished:
                 try:
                     self._rows(stack)
@@ -149,6 +156,7 @@ class Run:
             with signals.block():
                 self.kept.add(kept)
                 self._block(X, y)
+                self._tell_bad()
                 self._keep()
                 bar.show(self.evaluation)
                 # A shorter block comes before a bad row, or at the end.
@@ -156,9 +164,18 @@ class Run:
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
                     self._snapshot()
 
+        self.position = self.stream.position
+        self._tell_bad()
+
+    def _tell_bad(self) -> None:
+        """The rows that were left out go to their file."""
+        if self.bad is not None and self.stream.bad:
+            self.bad.write(self.stream.bad)
+            self.stream.bad = []
+
     def _block(self, X: Any, y: Any) -> None:
         self._records = self.evaluation.feed(X, y)
-        self.position += len(y)
+        self.position = self.stream.position
 
     def _keep(self) -> None:
         """The predictions and records of a block go to their files, its alarms to the screen."""
@@ -225,7 +242,8 @@ class Run:
             model=storage.learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
             predictions=place,
-            metrics=self._place_of_metrics(),
+            metrics=self._place(self.metrics_file),
+            bad=self._place(self.bad),
             finished=self.finished,
         )
 
@@ -281,17 +299,22 @@ class Run:
 
     def _open_metrics(self, path: Path, resume: dict[str, Any] | None) -> MetricsFile:
         file = MetricsFile(path)
-        if resume is None:
-            file.start()
-        else:
-            file.resume(*resume["metrics"])
+        self._begin_or_resume(file, None if resume is None else resume["metrics"])
         return file
 
-    def _place_of_metrics(self) -> list[int] | None:
-        if self.metrics_file is None:
+    @staticmethod
+    def _begin_or_resume(file: AppendedFile, place: list[int] | None) -> None:
+        if place is None:
+            file.start()
+        else:
+            file.resume(*place)
+
+    @staticmethod
+    def _place(file: AppendedFile | None) -> list[int] | None:
+        if file is None:
             return None
-        self.metrics_file.sync()
-        return [self.metrics_file.rows, self.metrics_file.bytes]
+        file.sync()
+        return [file.rows, file.bytes]
 
     def _stop(self, stopped: Stopped) -> CommandError:
         """Between two blocks: a last snapshot."""

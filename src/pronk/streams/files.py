@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from pronk.streams.choosing import Chooser
 from pronk.streams.errors import StreamError, argument, as_arguments, as_options, option
 from pronk.streams.reading import Reading
 from pronk.streams.sources import open_source, reads_once
+from pronk.streams.sources.base import BAD
 from pronk.streams.values import (
     CATEGORY,
     Array,
@@ -45,6 +46,14 @@ Block = tuple[Array, NDArray[Any]]
 #: Rows of a block, unless it would be larger than `_BLOCK_BYTES`.
 BLOCK_ROWS = 4096
 _BLOCK_BYTES = 1 << 25
+
+
+class BadRow(NamedTuple):
+    """A row that was left out: its place, counted from 0, why, and its values."""
+
+    row: int
+    reason: str
+    values: dict[str, Any]
 
 
 class FileStream:
@@ -115,13 +124,15 @@ class FileStream:
         ]
         self._notes = chooser.notes(chosen, self._head)
         self.task, self.reason = chooser.task(reading.task, self._head)
+        self.position = 0
+        self.bad: list[BadRow] = []
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
     def _start(self) -> pa.RecordBatch:
         """The first rows, in the file's own types."""
         types = {name: self._schema.field(name).type for name in self._needed()}
         with self._reading():
-            for batch in self._source.batches(types):
+            for batch in self._source.batches(self._with_reasons(types)):
                 if batch.num_rows:
                     return batch.slice(0, BLOCK_ROWS)
         raise StreamError(f"{self._name} has no rows of data")
@@ -129,6 +140,10 @@ class FileStream:
     def _needed(self) -> list[str]:
         used = [*self.columns, *([self.target] if self.target is not None else [])]
         return [*used, *(name for name in self.keep if name not in used)]
+
+    def _with_reasons(self, types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
+        """The same, and the column that says what is wrong with a row, where bad rows are left."""
+        return {**types, BAD: pa.string()} if self.reading.skip_bad else types
 
     def expected_rows(self) -> int | None:
         """How many rows the stream has, for a progress bar; an estimate while a CSV is read."""
@@ -151,22 +166,42 @@ class FileStream:
             yield X, y
 
     def blocks_with_kept(self, skip: int = 0) -> Iterator[tuple[Array, NDArray[Any], Any]]:
-        """As `blocks`, each with an Arrow batch of the columns that are kept."""
-        read = skip
+        """As `blocks`, each with an Arrow batch of the columns that are kept.
+
+        `position` is the place in the file after each block, `bad` the rows that were left out.
+        """
+        self.position = skip
         for batch in self._batches(skip):
             X, y = self._features(batch), self._targets(batch)
-            good, problem = self._check(X, y, read)
-            if good:
-                yield X[:good], y[:good], batch.select(self.keep).slice(0, good)
-            if problem:
-                raise StreamError(problem)
-            read += batch.num_rows
+            problems, start = self._problems(X, y, batch), self.position
+            kept = batch.select(self.keep)
+            if problems and not self.reading.skip_bad:
+                row = min(problems)
+                self.position += row
+                if row:
+                    yield X[:row], y[:row], kept.slice(0, row)
+                raise StreamError(self._told(problems[row], start + row))
+            self.position += batch.num_rows
+            if problems:
+                good = np.ones(batch.num_rows, dtype=bool)
+                good[list(problems)] = False
+                self.bad += [self._bad_row(batch, row, start, problems) for row in sorted(problems)]
+                X, y, kept = X[good], y[good], kept.filter(pa.array(good))
+            if len(y):
+                yield X, y, kept
+
+    def _bad_row(
+        self, batch: pa.RecordBatch, row: int, start: int, problems: dict[int, str]
+    ) -> BadRow:
+        values = batch.slice(row, 1).select([n for n in self._needed() if n != BAD]).to_pylist()[0]
+        return BadRow(start + row, as_arguments(problems[row]), values)
 
     def head(self, rows: int = 64) -> Block:
         """The first rows as far as they are good, without reading again; perhaps none."""
         batch = as_types(self._head.slice(0, rows), self._types())
         X, y = self._features(batch), self._targets(batch)
-        good, _ = self._check(X, y, 0)
+        problems = self._problems(X, y, batch)
+        good = min(problems, default=len(y))
         return X[:good], y[:good]
 
     def known_labels(self) -> NDArray[Any] | None:
@@ -178,7 +213,7 @@ class FileStream:
             return None
         found: set[Any] = set()
         left = float("inf") if self.limit is None else self.limit
-        types = {self.target: self._read_as(self.target)}
+        types = self._with_reasons({self.target: self._read_as(self.target)})
         with self._reading():
             for batch in self._source.batches(types):
                 batch = as_types(batch.slice(0, int(min(left, batch.num_rows))), types)
@@ -204,6 +239,7 @@ class FileStream:
         chosen |= {
             "decimal": None if self.reading.decimal == "." else self.reading.decimal,
             "na": list(self.reading.na) or None,
+            "skip_bad": self.reading.skip_bad or None,
         }  # older snapshots do not have them
         chosen |= {"keep": self.keep, "categorical": self.categorical}
         header = None if chosen.pop("header") else True
@@ -223,7 +259,7 @@ class FileStream:
         return pa.int64() if pa.types.is_integer(kind) else kind
 
     def _types(self) -> dict[str, pa.DataType]:
-        return {name: self._read_as(name) for name in self._needed()}
+        return self._with_reasons({name: self._read_as(name) for name in self._needed()})
 
     def _batches(self, skip: int) -> Iterator[pa.RecordBatch]:
         """The needed columns in pieces of ``rows`` rows counted from the start, up to the limit."""
@@ -278,40 +314,47 @@ class FileStream:
             return numbers(values)
         return labels(values)
 
-    def _check(self, X: Array, y: NDArray[Any], read: int) -> tuple[int, str]:
-        """How many rows of a batch may be used, and what is wrong with the next one."""
+    def _problems(self, X: Array, y: NDArray[Any], batch: pa.RecordBatch) -> dict[int, str]:
+        """Rows of a batch that cannot be used, and why; the first of each kind, or all to skip."""
+        every = self.reading.skip_bad
         problems: list[tuple[int, str]] = []
+        if every and batch.column(BAD).null_count < batch.num_rows:
+            reasons = batch.column(BAD).to_pylist()
+            problems += [(row, why) for row, why in enumerate(reasons) if why is not None]
         if not np.abs(X).max(initial=0.0) <= LARGEST:
             wrong = ~(np.abs(X) <= LARGEST)
             if self.missing == "mean":
                 wrong &= ~np.isnan(X)
-            if wrong.any():
-                row, column = (int(i) for i in np.argwhere(wrong)[0])
-                what = _wrong(X[row, column])
-                problems.append((row, f"column {self.columns[column]!r} {what}"))
+            for row in np.flatnonzero(wrong.any(axis=1))[: None if every else 1].tolist():
+                column = int(wrong[row].argmax())
+                problems.append((row, f"column {self.columns[column]!r} {_wrong(X[row, column])}"))
         known = ~np.isnan(y) if y.dtype.kind == "f" else None
         if known is not None and (bad := known & ~(np.abs(y) <= LARGEST)).any():
-            row = int(bad.argmax())
-            problems.append((row, f"the target {self.target!r} {_wrong(y[row])}"))
+            for row in np.flatnonzero(bad)[: None if every else 1].tolist():
+                problems.append((row, f"the target {self.target!r} {_wrong(y[row])}"))
         elif self.task == "classification" and y.dtype.kind in "fO":
-            problems += self._fractions(y)
+            problems += self._fractions(y)[: None if every else 1]
         if not self.unlabelled and (without := is_missing(y)).any():
-            problems.append((int(without.argmax()), f"the target {self.target!r} is missing"))
-        if not problems:
-            return len(y), ""
-        row, what = min(problems)
+            what = f"the target {self.target!r} is missing"
+            problems += [(row, what) for row in np.flatnonzero(without).tolist()]
+        found: dict[int, str] = {}
+        for row, what in problems:
+            found.setdefault(row, what)
+        return found
+
+    def _told(self, what: str, row: int) -> str:
         fills = what.endswith("NaN")
         advice = f"; {argument('missing', 'mean')} fills it in" if fills else ""
-        return row, f"{self._name}: {what} at row {read + row} (counting from 0){advice}"
+        return f"{self._name}: {what} at row {row} (counting from 0){advice}"
 
     def _fractions(self, y: NDArray[Any]) -> list[tuple[int, str]]:
-        """The first label that is a number with a fraction."""
-        for row, value in enumerate(y.tolist()):
-            if isinstance(value, float) and value == value and value != round(value):
-                use = argument("task", "regression")
-                what = f"is {value:g}, which is no label: use {use}"
-                return [(row, f"the target {self.target!r} {what}")]
-        return []
+        """Labels that are numbers with a fraction."""
+        use = argument("task", "regression")
+        return [
+            (row, f"the target {self.target!r} is {value:g}, which is no label: use {use}")
+            for row, value in enumerate(y.tolist())
+            if isinstance(value, float) and value == value and value != round(value)
+        ]
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

@@ -63,6 +63,8 @@ class Reading:
         How text is encoded, as "latin-1"; UTF-8, or UTF-16 where a file begins with its mark.
     header : bool, default True
         Whether the first line of a CSV file has the columns' names; else they are x0, x1, ..
+    skip_bad : bool, default False
+        Leave bad rows out and tell of them in `FileStream.bad`, in place of an error at the first.
     query : str, optional
         SQL; ``file`` is then a DuckDB file, ":memory:" or "adbc:DRIVER:URI".
     """
@@ -81,6 +83,7 @@ class Reading:
     na: tuple[str, ...] = ()
     charset: str | None = None
     header: bool = True
+    skip_bad: bool = False
     query: str | None = None
 
     def __post_init__(self) -> None:

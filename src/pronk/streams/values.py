@@ -16,6 +16,7 @@ import pyarrow.compute as compute
 from numpy.typing import NDArray
 
 from pronk.streams.errors import StreamError
+from pronk.streams.sources.base import BAD
 
 Array = NDArray[np.float64]
 
@@ -109,6 +110,9 @@ def as_types(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordB
         return batch
     columns = []
     for name, kind in types.items():
+        if name == BAD and batch.schema.get_field_index(name) < 0:
+            columns.append(pa.nulls(batch.num_rows, kind))
+            continue
         if batch.schema.get_field_index(name) < 0:
             raise StreamError(f"a file has no column {name!r}, as the files before it")
         column = batch.column(name)

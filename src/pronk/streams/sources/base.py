@@ -11,6 +11,15 @@ import pyarrow as pa
 BATCH_ROWS = 4096
 
 
+#: The column that says why a row is bad; null for a good one. No file has a column of this name.
+BAD = "\x00why"
+
+
+def own_types(types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
+    """The columns that a file has, of those that are asked for."""
+    return {name: kind for name, kind in types.items() if name != BAD}
+
+
 class Source(Protocol):
     """One kind of file."""
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
-from pronk.streams.sources.base import BATCH_ROWS, Dense, without
+from pronk.streams.sources.base import BATCH_ROWS, Dense, own_types, without
 
 
 class ParquetSource(Dense):
@@ -34,7 +34,10 @@ class ParquetSource(Dense):
             if not groups:
                 return
             batches = file.iter_batches(
-                batch_size=BATCH_ROWS, row_groups=groups, columns=list(types), use_threads=False
+                batch_size=BATCH_ROWS,
+                row_groups=groups,
+                columns=list(own_types(types)),
+                use_threads=False,
             )
             yield from without(batches, skip)
 
@@ -58,7 +61,7 @@ class ArrowSource(Dense):
                 whole = (reader.get_batch(i) for i in range(reader.num_record_batches))
             else:
                 whole = iter(reader)
-            yield from without((batch.select(list(types)) for batch in whole), skip)
+            yield from without((batch.select(list(own_types(types))) for batch in whole), skip)
 
     def total(self) -> float | None:
         return None

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from pronk.streams.errors import StreamError, argument
-from pronk.streams.sources.base import without
+from pronk.streams.sources.base import BAD, without
+from pronk.streams.sources.lenient import lenient_rows, mostly, with_reasons
 from pronk.streams.sources.text import Text, TextSource, not_text
 
 
@@ -30,8 +31,10 @@ class CSVSource(TextSource):
         header: bool = True,
         decimal: str = ".",
         na: Sequence[str] = (),
+        lenient: bool = False,
     ) -> None:
         super().__init__(file)
+        self._lenient = lenient
         if delimiter == decimal:
             raise StreamError(
                 f"{argument('decimal')} and {argument('delimiter')} are both {decimal!r}; values "
@@ -42,7 +45,9 @@ class CSVSource(TextSource):
                 f"{argument('delimiter')} must be one ASCII character, not a quote; "
                 f"got {delimiter!r}"
             )
+        skips = (lambda _: "skip") if lenient else None
         self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
+        self._parse_some = arrow_csv.ParseOptions(delimiter=delimiter, invalid_row_handler=skips)
         self._decimal = decimal
         self._missing = [*arrow_csv.ConvertOptions().null_values, *na]
         self._grammar = _Grammar(delimiter)
@@ -53,6 +58,8 @@ class CSVSource(TextSource):
 
     def schema(self) -> pa.Schema:
         for piece in self._pieces():
+            if self._lenient:
+                return self._lenient_schema(piece)
             self._first = self._table(piece, None)
             return self._first.schema
         return pa.schema([(name, pa.null()) for name in self._names])
@@ -116,17 +123,39 @@ class CSVSource(TextSource):
         else:
             self._names = [f"x{i}" for i in range(self._read(row, generate=True).num_columns)]
         for name in types:
-            if name not in self._names:
+            if name not in (*self._names, BAD):
                 raise StreamError(f"{self.file} has no column {name!r}, as the files before it")
 
     def _table(self, piece: bytes, types: dict[str, pa.DataType] | None) -> pa.Table:
         """Some rows as a table; an error names the row, or the line of the file."""
+        wanted = None if types is None else {n: t for n, t in types.items() if n != BAD}
         try:
-            table = self._read(piece, self._names, types)
+            table = self._read(piece, self._names, wanted)
+            table = with_reasons(table) if types and BAD in types else table
         except pa.ArrowInvalid as error:
-            raise self._explain(error, piece) from None
+            if wanted is None or BAD not in (types or {}):
+                raise self._explain(error, piece) from None
+            table = lenient_rows(
+                piece,
+                self._names,
+                wanted,
+                delimiter=self._parse.delimiter,
+                decimal=self._decimal,
+                missing=self._missing,
+            )
         self._rows += len(table)
         return table
+
+    def _lenient_schema(self, piece: bytes) -> pa.Schema:
+        """Types of the good rows: a column that is mostly numbers or times is that."""
+        start = self._read(piece, self._names, parse=self._parse_some)
+        fields = []
+        for column, field in zip(start.columns, start.schema, strict=True):
+            if pa.types.is_string(field.type):
+                kind = mostly(column.combine_chunks(), self._decimal)
+                field = field if kind is None else field.with_type(kind)
+            fields.append(field)
+        return pa.schema(fields)
 
     def _read(
         self,
@@ -134,6 +163,7 @@ class CSVSource(TextSource):
         names: list[str] | None = None,
         types: dict[str, pa.DataType] | None = None,
         generate: bool = False,
+        parse: arrow_csv.ParseOptions | None = None,
     ) -> pa.Table:
         return arrow_csv.read_csv(
             pa.py_buffer(piece),
@@ -143,7 +173,7 @@ class CSVSource(TextSource):
                 column_names=names,
                 autogenerate_column_names=generate,
             ),
-            parse_options=self._parse,
+            parse_options=parse or self._parse,
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=list(types or ()),
                 column_types=types,

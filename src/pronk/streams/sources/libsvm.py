@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pronk.streams.errors import StreamError
-from pronk.streams.sources.base import BATCH_ROWS, without
+from pronk.streams.sources.base import BAD, BATCH_ROWS, own_types, without
 from pronk.streams.sources.text import TextFile, TextSource
 
 #: Bytes of a dense piece.
@@ -50,18 +50,38 @@ class LIBSVMSource(TextSource):
 
     def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         names = self.schema().names
-        places = [names.index(name) for name in types]
+        own = own_types(types)
+        places = [names.index(name) for name in own]
         rows = max(1, min(BATCH_ROWS, _DENSE_BYTES // (8 * len(names))))
         self._rows = 0
         for piece in self.file.pieces():
             lines = [line for line in piece.split(b"\n") if line.strip()]
             for start in range(0, len(lines), rows):
                 some = lines[start : start + rows]
-                dense = self._dense(some, len(names))
+                dense, reasons = self._all_or_some(some, len(names), BAD in types)
                 self._rows += len(some)
-                yield pa.record_batch(
-                    [pa.array(dense[:, place].copy()) for place in places], names=list(types)
-                )
+                columns = [pa.array(dense[:, place].copy()) for place in places]
+                batch = pa.record_batch(columns, names=list(own))
+                yield batch if reasons is None else batch.append_column(BAD, reasons)
+
+    def _all_or_some(self, lines: list[bytes], width: int, lenient: bool) -> tuple[Any, Any]:
+        """Dense rows; where some are bad and that is allowed, zeros in their places and reasons."""
+        rows = self._rows
+        try:
+            return self._dense(lines, width), None
+        except StreamError:
+            if not lenient:
+                raise
+        dense = np.zeros((len(lines), width))
+        reasons: list[str | None] = []
+        for i, line in enumerate(lines):
+            try:
+                dense[i] = self._dense([line], width)[0]
+                reasons.append(None)
+            except StreamError:
+                reasons.append(f"cannot be read: {line[:200].decode('utf-8', 'replace')}")
+        self._rows = rows
+        return dense, pa.array(reasons, pa.string())
 
     def _dense(self, lines: list[bytes], width: int) -> Any:
         try:
@@ -74,6 +94,8 @@ class LIBSVMSource(TextSource):
             starts = ends - (2 * entries + 1)
             dense[:, 0] = tokens[starts]
             pairs = np.delete(tokens, starts).reshape(-1, 2)
+            if not np.isfinite(pairs[:, 0]).all():
+                raise ValueError
             columns = pairs[:, 0].astype(np.int64)
             if len(pairs) and not (columns.min() >= 1 and columns.max() < width):
                 raise ValueError

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.json as arrow_json
 
 from pronk.streams.errors import StreamError
-from pronk.streams.sources.base import without
+from pronk.streams.sources.base import BAD, own_types, without
 from pronk.streams.sources.text import TextSource, not_text
 
 
@@ -19,19 +19,56 @@ class NDJSONSource(TextSource):
     def schema(self) -> pa.Schema:
         for piece in self.file.pieces():
             if piece.strip():
-                return self._read(piece, None).schema
+                return self._schema_of(piece)
         raise StreamError(f"{self.file} is empty")
+
+    def _schema_of(self, piece: bytes) -> pa.Schema:
+        """Of the rows of a piece; of those before the first bad one, if one is bad."""
+        try:
+            return self._read(piece, None).schema
+        except StreamError:
+            good = b""
+            for line in piece.splitlines(keepends=True):
+                try:
+                    self._read(line, None) if line.strip() else None
+                except StreamError:
+                    break
+                good += line
+            if not good.strip():
+                raise
+            return self._read(good, None).schema
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         return without(self._all(types), skip)
 
     def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         self._rows = 0
+        own = own_types(types)
+        schema = pa.schema(list(own.items()))
         for piece in self.file.pieces():
             if piece.strip():
-                table = self._read(piece, pa.schema(list(types.items())))
+                try:
+                    table = self._read(piece, schema).select(list(own))
+                except StreamError:
+                    if BAD not in types:
+                        raise
+                    table = self._line_by_line(piece, schema)
                 self._rows += len(table)
-                yield from table.select(list(types)).to_batches()
+                yield from table.to_batches()
+
+    def _line_by_line(self, piece: bytes, schema: pa.Schema) -> pa.Table:
+        """The rows of a piece that holds bad ones; those have no values but a reason."""
+        tables = []
+        for line in piece.splitlines():
+            if not line.strip():
+                continue
+            try:
+                row, reason = self._read(line, schema).select(schema.names), None
+            except StreamError:
+                row = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
+                reason = f"cannot be read: {line[:200].decode('utf-8', 'replace')}"
+            tables.append(row.append_column(BAD, pa.array([reason], pa.string())))
+        return pa.concat_tables(tables)
 
     def _read(self, piece: bytes, schema: pa.Schema | None) -> pa.Table:
         try:

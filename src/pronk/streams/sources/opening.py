@@ -101,7 +101,7 @@ def _ending(path: Path) -> str:
 def _csv(file: Text, name: str, reading: Reading) -> Source:
     usual = "\t" if name.endswith(".tsv") else ";" if reading.decimal == "," else ","
     delimiter = _TABS.get(reading.delimiter or usual, reading.delimiter or usual)
-    return CSVSource(file, delimiter, reading.header, reading.decimal, reading.na)
+    return CSVSource(file, delimiter, reading.header, reading.decimal, reading.na, reading.skip_bad)
 
 
 def _open_pipe(pipe: Pipe, reading: Reading) -> Source:

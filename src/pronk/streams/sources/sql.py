@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from pronk.streams.errors import StreamError, argument
-from pronk.streams.sources.base import BATCH_ROWS, Dense, without
+from pronk.streams.sources.base import BATCH_ROWS, Dense, own_types, without
 
 _NO_ROWS = f"{argument('query')}: the statement gives no rows"
 
@@ -36,7 +36,7 @@ class SQLSource(Dense):
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         with self._reader() as reader:
-            yield from without((batch.select(list(types)) for batch in reader), skip)
+            yield from without((batch.select(list(own_types(types))) for batch in reader), skip)
 
     def total(self) -> float | None:
         return None
