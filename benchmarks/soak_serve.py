@@ -55,7 +55,7 @@ class Served:
             [*command, *self.options], stdout=subprocess.DEVNULL, stderr=self.log
         )
 
-    def client(self, retries: int = 60) -> Any:
+    def client(self, retries: int = 100_000) -> Any:
         from pronk.serve import Client
 
         return Client(f"http://127.0.0.1:{self.port}", self.token, retries=retries, timeout=20.0)

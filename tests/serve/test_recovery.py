@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from driving import Crash, bits, crashed, created, infer, label, learn, opened
 from hypothesis import given, settings
@@ -170,3 +171,28 @@ def test_a_rollback_takes_back_what_came_after_also_after_a_restart(tmp_path: Pa
     with pytest.raises(Exception, match="taken back"):
         again.rollback("m", 5)
     again.close()
+
+
+def test_snapshots_and_restarts_anywhere_change_no_bit(tmp_path: Path) -> None:
+    """Blocks long and short, so that all walks of an engine leave their traces in its buffers."""
+    rng = np.random.default_rng(0)
+    service = opened(tmp_path)
+    created(service, columns=4, parameters={"history": "projected", "budget": 30})
+    number = 0
+    for _ in range(8):
+        for _ in range(rng.integers(1, 12)):
+            works = []
+            for _ in range(rng.integers(1, 9)):
+                rows = rng.normal(size=(rng.integers(1, 4), 4))
+                number += 1
+                model = service.model("m")
+                packed = model.columns.pack(rows.tolist())
+                works.append(Work(model, str(number), packed, rows[:, 0].tolist(), len(rows)))
+            service.writer.group(works)
+        if rng.random() < 0.6:
+            service.snapshot("m")
+        crashed(service)
+        service = opened(tmp_path)
+    found = bits(service)
+    service.close()
+    assert _replayed(tmp_path) == found

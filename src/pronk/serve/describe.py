@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from pronk.evaluate import held_bytes
+from pronk.serve.keyed import KeyedOnline
 from pronk.serve.online import Online
 from pronk.serve.service import Service
 
@@ -57,8 +58,10 @@ def _long(online: Online) -> dict[str, Any]:
         "points": 0,
         "bytes": 0,
     }
-    if online.fitted:
-        found["points"] = int(online.learner.size_)
+    if isinstance(online, KeyedOnline):
+        found["keys"] = online.keys
+    elif online.fitted:
+        found["points"] = online.points
         found["bytes"] = held_bytes(online.learner)
         found |= _certificate(online)
         if online.spec.task == "classification":

@@ -87,6 +87,8 @@ def _archive(rows: list[tuple[Any, ...]], online: Online, folder: Path) -> None:
         if kind not in (LEARN, LABEL) or packed is None:
             continue
         values = online.columns.values(packed)
+        if online.columns.key is not None:
+            columns.setdefault("key", []).extend(map(str, online.columns.keys(packed)))
         features += values
         columns["label"] += unpack_labels(labels)
         for name, value in (("sequence", sequence), ("id", id), ("time", moment)):

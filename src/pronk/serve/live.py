@@ -80,7 +80,7 @@ def _close(online: Online) -> dict[str, Any]:
     scores, spec = online.scores, online.spec
     with online.lock:
         ends, means = scores.curve.points()
-        points = int(online.learner.size_) if online.fitted else 0
+        points = online.points
         experts = _experts(online)
     regression = spec.task == "regression"
     return {

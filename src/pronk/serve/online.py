@@ -58,9 +58,13 @@ class Online:
     @property
     def label_kind(self) -> str | None:
         """Of a classifier that has learned: text, number or boolean."""
-        if self.spec.task == "regression" or not self.fitted:
-            return None
-        return label_kind(self.learner.classes_[0].item())
+        seen = getattr(self.scores.baseline, "counts", None)
+        return label_kind(next(iter(seen))) if seen else None
+
+    @property
+    def points(self) -> int:
+        """Points held now."""
+        return int(self.learner.size_) if self.fitted else 0
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -101,11 +105,26 @@ class Online:
         self.version = entries[-1].sequence
         return found
 
+    def relearn(self, entries: Sequence[Entry], stored: list[Answer] | None) -> list[Answer]:
+        """A block of the journal again; ``stored`` are its answers, if they were kept."""
+        return self.learn(entries)
+
     def _learn_together(self, entries: Sequence[Entry]) -> list[Answer]:
         parts = [self.columns.matrix(entry.rows or b"") for entry in entries]
         X = np.concatenate(parts) if len(parts) > 1 else parts[0]
         labels = [label for entry in entries for label in unpack_labels(entry.labels or b"")]
-        y = np.array(labels, dtype=np.float64 if self.spec.task == "regression" else None)
+        y = self._targets(labels)
+        P, ends = self._pass(entries, X, y)
+        self.rows_since_snapshot += len(X)
+        return self._answers(entries, y, P, ends)
+
+    def _targets(self, labels: list[Any]) -> NDArray[Any]:
+        return np.array(labels, dtype=np.float64 if self.spec.task == "regression" else None)
+
+    def _pass(
+        self, entries: Sequence[Entry], X: Array, y: NDArray[Any]
+    ) -> tuple[NDArray[Any], Array | None]:
+        """Predict then learn all rows, piece by piece; the lock is free between pieces."""
         before = copy.deepcopy(self.learner) if len(X) > PIECE else None
         pieces = []
         try:
@@ -118,10 +137,9 @@ class Online:
                 with self.lock:
                     self.learner = before
             raise
-        self.rows_since_snapshot += len(X)
         P = np.concatenate([piece[0] for piece in pieces])
         ends = None if pieces[0][1] is None else np.concatenate([piece[1] for piece in pieces])
-        return self._answers(entries, y, P, ends)
+        return P, ends
 
     def _walk(self, X: Array, y: NDArray[Any]) -> tuple[NDArray[Any], Any]:
         """Predictions, and the intervals around them where the learner has intervals."""
@@ -161,10 +179,17 @@ class Online:
 
     # -- keeping ---------------------------------------------------------------------------------
 
+    def flush(self) -> None:
+        """Let what is not in the snapshot's file reach the disk; here nothing."""
+
+    def close(self) -> None:
+        """Leave the files, if there are any."""
+
     def tree(self) -> dict[str, Any]:
         """Everything, for a snapshot."""
+        known = self.fitted and self.spec.key is None
         return {
-            "model": storage.learner_tree(self.learner) if self.fitted else None,
+            "model": storage.learner_tree(self.learner) if known else None,
             "scores": self.scores.to_state(),
             "sequence": self.version,
             "name": self.name,

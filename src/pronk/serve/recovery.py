@@ -12,7 +12,8 @@ from pathlib import Path
 
 from pronk.estimators import storage
 from pronk.serve import answers
-from pronk.serve.journal import Journal, ModelRow
+from pronk.serve.answers import Answer
+from pronk.serve.journal import Entry, Journal, ModelRow
 from pronk.serve.online import Online
 
 #: Snapshots kept beside those made by hand: one may be damaged.
@@ -38,6 +39,7 @@ def snapshots(folder: Path, name: str) -> dict[int, Path]:
 
 def save(online: Online, folder: Path) -> Path:
     """Write a snapshot of the model as it is."""
+    online.flush()
     path = snapshot_path(folder, online.name, online.version)
     storage.save_checkpoint(online.tree(), path)
     online.snapshot = online.version
@@ -89,12 +91,20 @@ def replay(journal: Journal, online: Online, up_to: int | None = None) -> None:
     """Learn what the journal has after the model's version; answers that were not kept are now."""
     missing = []
     for block in journal.learned(online.number, online.version, up_to):
-        found = online.learn(block)
         number = block[0].block or 0
-        if journal.answers(number, online.number) is None:
+        kept = journal.answers(number, online.number)
+        found = online.relearn(block, None if kept is None else _of(block, kept))
+        if kept is None:
             missing.append((number, online.number, answers.pack(found)))
         if len(missing) >= 1000:
             journal.write(answers=missing)
             missing = []
     if missing:
         journal.write(answers=missing)
+
+
+def _of(block: list[Entry], kept: bytes) -> list[Answer] | None:
+    """The stored answers of a block's entries, some of which a rollback may have taken back."""
+    by_version = {answer.version: answer for answer in answers.unpack_block(kept)}
+    found = [by_version.get(entry.sequence) for entry in block]
+    return None if None in found else [answer for answer in found if answer is not None]

@@ -40,12 +40,16 @@ class Columns:
         self.plain = set(self.kinds) == {"number"}
         self.fills = spec.missing == "mean"
         number = float | None if self.fills else float
-        value: Any = number if self.plain else float | str | bool | None
+        self.key = spec.key
+        mixed = self.key is not None or not self.plain
+        value: Any = float | str | bool | None if mixed else number
         #: What msgspec checks a row against.
         self.row_type: Any = list[value] | dict[str, value]
 
     def pack(self, rows: Sequence[Any]) -> bytes:
         """Rows as the journal keeps them; what cannot be learned is refused with row and column."""
+        if self.key is not None:
+            return self._pack_keyed(rows)
         if isinstance(rows, np.ndarray):
             return self.pack_array(rows)
         if len(rows) == 1 and self.plain:
@@ -57,6 +61,37 @@ class Columns:
         if not self.plain:
             return self._pack_mixed([self._ordered(row, i) for i, row in enumerate(rows)])
         return self.pack_array(self._array(rows))
+
+    def _pack_keyed(self, rows: Sequence[Any]) -> bytes:
+        """The keys, and the rows without them."""
+        if not len(rows) or isinstance(rows, np.ndarray):
+            raise Refused(422, f"rows: there must be at least one, with its {self.key!r}")
+        parts = [self._split(row, number) for number, row in enumerate(rows)]
+        rest = [self._ordered(row, number) for number, (_, row) in enumerate(parts)]
+        packed = self._pack_mixed(rest)
+        if self.plain:
+            packed = self.pack_array(np.array(rest, dtype=np.float64))
+        return _packer.encode([[key for key, _ in parts], packed])
+
+    def _split(self, row: Any, number: int) -> tuple[Any, Any]:
+        """The key of a row, and the rest."""
+        if isinstance(row, dict):
+            if self.key not in row:
+                raise Refused(422, f"row {number} has no {self.key!r}, which is its key")
+            key = row[self.key]
+            rest: Any = {name: value for name, value in row.items() if name != self.key}
+        else:
+            key, rest = (row[0] if row else None), list(row[1:])
+        if isinstance(key, float) and key.is_integer() and abs(key) < 2**53:
+            key = int(key)
+        if isinstance(key, bool) or not isinstance(key, str | int) or len(str(key)) > 200:
+            raise Refused(422, f"row {number}, {self.key!r}: a key is short text or a whole number")
+        return key, rest
+
+    def keys(self, packed: bytes) -> list[Any]:
+        """The keys of packed rows of a keyed model."""
+        found: list[Any] = _unpack(packed)[0]
+        return found
 
     def _pack_one(self, row: Any) -> bytes | None:
         """One row of numbers without a detour through NumPy; None if it must take it."""
@@ -147,7 +182,9 @@ class Columns:
         raise Refused(422, f"row {row}, column {name!r}: expected {wanted}, got {got}")
 
     def matrix(self, packed: bytes) -> Array:
-        """Packed rows as the learner takes them."""
+        """Packed rows as the learner takes them, without their keys."""
+        if self.key is not None:
+            packed = _unpack(packed)[1]
         if self.plain:
             return np.frombuffer(packed).reshape(-1, len(self.names)).copy()
         rows = _unpack(packed)
@@ -165,7 +202,9 @@ class Columns:
         return out
 
     def values(self, packed: bytes) -> list[list[Any]]:
-        """Packed rows as they came."""
+        """Packed rows as they came, without their keys."""
+        if self.key is not None and not self.plain:
+            packed = _unpack(packed)[1]
         found: list[list[Any]] = self.matrix(packed).tolist() if self.plain else _unpack(packed)
         return found
 
@@ -176,6 +215,8 @@ class Columns:
         for number, row in enumerate(rows):
             if not isinstance(row, list | dict):
                 raise Refused(422, f"row {number} must be a list of values or an object")
+            if self.key is not None:
+                row = self._split(row, number)[1]
             for place, value in enumerate(self._ordered(row, number)):
                 self._check_value(number, place, value)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pronk.serve import answers, recovery, spec
+from pronk.serve import answers, keyed, recovery, spec
 from pronk.serve.errors import Refused, unknown_model
 from pronk.serve.housekeeping import Housekeeper
 from pronk.serve.journal import ROLLBACK, Entry, Journal, ModelRow
@@ -56,7 +56,7 @@ class Service:
         self.rows: dict[str, ModelRow] = {}
         for row in self.journal.models():
             self.rows[row.name] = row
-            self.models[row.name] = recovery.recover(self.journal, row, folder, note)
+            self.models[row.name] = self._recover(row)
         self.figures = Figures()
         self.keeper = Housekeeper()
         self.deliver: Deliver = resolve
@@ -67,6 +67,11 @@ class Service:
         )
         self.reader = Reader(self.reads, self._deliver, self.figures)
         self._threads: list[threading.Thread] = []
+
+    def _recover(self, row: ModelRow) -> Online:
+        if spec.read(row.spec).key is not None:
+            return keyed.recover(self.journal, row, self.folder, self.note)
+        return recovery.recover(self.journal, row, self.folder, self.note)
 
     def _deliver(self, done: list[Any]) -> None:
         self.deliver(done)
@@ -95,6 +100,8 @@ class Service:
 
     def close(self) -> None:
         """Let go of the files, as they are."""
+        for online in self.models.values():
+            online.close()
         self.journal.close()
         self.lock.release()
 
@@ -132,7 +139,12 @@ class Service:
             raise Refused(409, f"there are {len(self.models)} models already, the most allowed")
         row = self.journal.add_model(name, text)
         self.rows[name] = row
-        online = Online(row)
+        if given.key is None:
+            online = Online(row)
+        else:
+            keyed.remove_stores(self.folder, name)
+            place = keyed.store_folder(self.folder, name, row.start)
+            online = keyed.KeyedOnline(row, place)
         self.models = {**self.models, name: online}
         self.note("created", model=name, algorithm=given.algorithm, task=given.task)
         return online, True
@@ -153,6 +165,9 @@ class Service:
         self.models = {key: value for key, value in self.models.items() if key != name}
         for path in recovery.snapshots(self.folder, name).values():
             path.unlink(missing_ok=True)
+        online.close()
+        if online.spec.key is not None:
+            keyed.remove_stores(self.folder, name)
         self._forget_answers(number)
         self.note("removed", model=name)
 
@@ -174,10 +189,17 @@ class Service:
         if any(after < version < before for after, before in self.journal.voided(online.number)):
             raise Refused(422, f"version {version} was itself taken back by an earlier rollback")
         self._write_answers()
-        past = recovery.recover(self.journal, row, self.folder, self.note, version)
+        past: Online
+        if online.spec.key is not None:
+            past = keyed.rolled_back(self.journal, row, self.folder, version)
+        else:
+            past = recovery.recover(self.journal, row, self.folder, self.note, version)
         if past.broken:
             raise Refused(422, f"version {version} cannot be reached: {past.broken}")
         self._record_rollback(online, version)
+        online.close()
+        if isinstance(past, keyed.KeyedOnline):
+            keyed.remove_stores(self.folder, name, keep=past.place)
         past.waiting = self.journal.waiting(online.number)
         self.models = {**self.models, name: past}
         self.note("rolled back", model=name, version=past.version)

@@ -42,6 +42,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_default
     slots: Annotated[int, Meta(ge=2, le=4096)] = 32
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     coverage: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.9
+    key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
 
     def column_list(self) -> list[Column]:
         """The columns with names: x0, x1, .. where only their number was given."""
@@ -67,6 +68,8 @@ def check(spec: Spec) -> Any:
     twice = {name for name in names if names.count(name) > 1} if len(names) < 1000 else set()
     if twice or len(set(names)) < len(names):
         raise Refused(422, f"columns: {min(twice or names)!r} is there twice")
+    if spec.key in names:
+        raise Refused(422, f"key: {spec.key!r} is one of the columns; leave it out of them")
     twin = build(spec)
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (64, len(names)))
@@ -97,9 +100,18 @@ def prepared(learner: Any, spec: Spec) -> Any:
     scale = spec.scale or ("none" if own else "minmax")
     if scale == "none" and spec.missing == "error" and set(kinds) == {"number"}:
         return learner
+    if spec.key is not None and not set(kinds) <= {"number", "category"}:
+        raise Refused(422, "columns: keyed models take numbers and categories")
     found = Prepared(
-        learner, scale=scale, missing=spec.missing, encoding=spec.encoding, slots=spec.slots
+        learner,
+        scale=scale,
+        missing=spec.missing,
+        categorical=[place for place, kind in enumerate(kinds) if kind == "category"],
+        encoding=spec.encoding,
+        slots=spec.slots,
     )
+    if spec.key is not None:  # the template of every key's model, which is copied unlearned
+        return found
     return found.with_columns([column.name for column in columns], kinds)
 
 

@@ -449,6 +449,7 @@ class Newton(Stateful):
         for name in ("Phi", "Z", "upper", "kappa", "step", "curvature", "target"):
             state[name][self._open :] = 0.0
         state["upper"][:, self._open :] = 0.0
+        np.fill_diagonal(state["upper"], 0.0)  # ones that only some walks write, and none reads
         return state
 
     def mark(self) -> Any:

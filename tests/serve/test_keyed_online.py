@@ -1,0 +1,146 @@
+"""Keyed models online: the models of the keys survive crashes, whatever state files are in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from driving import crashed, created, opened
+from serving import Site
+
+from pronk.serve import recovery
+from pronk.serve.errors import Refused
+from pronk.serve.service import Service
+from pronk.serve.worker import Work
+
+TEMPLATE: dict[str, Any] = {"columns": ["x"], "key": "k", "scale": "none"}
+
+
+def _work(service: Service, id: str, rows: list[Any], labels: list[float]) -> Work:
+    model = service.model("m")
+    return Work(model, id, model.columns.pack(rows), labels, len(rows))
+
+
+def _groups(service: Service, first: int, count: int) -> None:
+    """Some groups of three requests over seven keys."""
+    for group in range(first, first + count):
+        rng = np.random.default_rng(group)
+        works = []
+        for i in range(3):
+            keys = rng.integers(0, 7, 4)
+            rows = [{"k": f"key{key}", "x": float(rng.normal())} for key in keys]
+            works.append(_work(service, f"{group}-{i}", rows, [row["x"] ** 2 for row in rows]))
+        service.writer.group(works)
+        assert not any(isinstance(work.outcome, Exception) for work in works)
+
+
+def _bits(service: Service) -> dict[str, bytes]:
+    from pronk.estimators import storage
+
+    keyed = service.model("m").learner
+    return {str(key): storage.to_bytes(keyed[key]) for key in keyed}
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_crash_leaves_every_key_as_if_there_had_been_none(
+    tmp_path: Path, monkeypatch: Any, torn: bool
+) -> None:
+    whole = opened(tmp_path / "whole")
+    created(whole, **TEMPLATE)
+    _groups(whole, 0, 9)
+    expected, scores = _bits(whole), whole.model("m").scores.metrics()
+    whole.close()
+    service = opened(tmp_path / "torn")
+    created(service, **TEMPLATE)
+    _groups(service, 0, 3)
+    service.snapshot("m")
+    _groups(service, 3, 3)
+    if torn:  # killed while the shards are written: some have it, some not, and no snapshot
+        shards = []
+
+        def gone(self: Any, mark: Any = None) -> None:
+            if len(shards) == 7:
+                raise KeyboardInterrupt
+            shards.append(self)
+            commit(self, mark)
+
+        from pronk.keyed.shard import Shard
+
+        commit = Shard.commit
+        monkeypatch.setattr(Shard, "commit", gone)
+        with pytest.raises(KeyboardInterrupt):
+            service.snapshot("m")
+        monkeypatch.undo()
+    crashed(service)
+    again = opened(tmp_path / "torn")
+    _groups(again, 6, 3)
+    assert _bits(again) == expected
+    assert again.model("m").scores.metrics() == scores
+    assert again.model("m").keys == 7  # type: ignore[attr-defined]
+    again.stop()
+    last = opened(tmp_path / "torn")
+    assert _bits(last) == expected and last.model("m").scores.metrics() == scores
+    last.close()
+
+
+def test_a_rollback_learns_the_journal_again(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    created(service, **TEMPLATE)
+    _groups(service, 0, 3)
+    expected, version = _bits(service), service.model("m").version
+    _groups(service, 3, 2)
+    service.snapshot("m")
+    assert service.rollback("m", version) == version
+    assert _bits(service) == expected
+    _groups(service, 3, 1)
+    after = _bits(service)
+    crashed(service)
+    again = opened(tmp_path)
+    assert _bits(again) == after
+    assert len(list(tmp_path.glob("*.keys"))) == 1
+    again.remove("m")
+    assert not list(tmp_path.glob("m-*"))
+    again.close()
+
+
+def test_a_store_that_is_lost_is_made_anew_from_the_journal(tmp_path: Path) -> None:
+    service = opened(tmp_path)
+    created(service, **TEMPLATE)
+    _groups(service, 0, 3)
+    service.snapshot("m")
+    expected = _bits(service)
+    crashed(service)
+    for path in tmp_path.glob("*.keys/shard-*"):
+        path.write_bytes(b"damaged" * 1000)
+    again = opened(tmp_path)
+    assert again.model("m").broken is None and _bits(again) == expected
+    assert again.model("m").scores.rows == 36
+    assert recovery.snapshots(tmp_path, "m")
+    again.close()
+
+
+def test_keys_over_http(site: Site) -> None:
+    path = site.create("keys", columns=["x"], key="sensor", scale="none")
+    rows = [{"sensor": "a", "x": 1.0}, {"sensor": 7, "x": 2.0}, ["a", 0.5]]
+    reply = site.call("POST", f"{path}/learn", {"rows": rows, "labels": [1, 2, 3]})
+    assert reply.status == 200, reply.body
+    assert reply.prediction[:2] == [0.0, 0.0]
+    told = site.call("GET", path).json
+    assert told["keys"] == 2 and told["rows"] == 3
+    asked = site.call("POST", f"{path}/infer", {"rows": [["a", 1.0], ["new", 0.5]]})
+    assert asked.prediction[0] != 0.0 and asked.prediction[1] == 0.0
+    for row, words in (
+        ({"x": 1.0}, "row 0 has no 'sensor'"),
+        ({"sensor": None, "x": 1.0}, "a key is"),
+        ({"sensor": "a", "x": "y"}, "row 0, column 'x'"),
+        ({"sensor": "a"}, "no column 'x'"),
+        ([], "a key is"),
+    ):
+        wrong = site.call("POST", f"{path}/learn", {"row": row, "label": 1})
+        assert wrong.status == 422 and words in wrong.error, wrong.body
+    clash = {"columns": ["x"], "key": "x"}
+    assert site.call("PUT", "/v2/models/clash", clash).status == 422
+    with pytest.raises(Refused):
+        site.service.model("clash")
