@@ -3,7 +3,7 @@
     python benchmarks/soak.py                 everything: about an hour of one core
     python benchmarks/soak.py --quick         the same with small numbers: some minutes
     python benchmarks/soak.py --only kills    one part: kills, files, fuzz, rows, serve-kills,
-                                              serve-hour
+                                              serve-cases, serve-hour
 
 Every part prints its figures and what must hold; the exit code is 1 if something does not. What is
 random comes from --seed, except the moments of the kills, which the clock decides.
@@ -30,7 +30,7 @@ from pronk.engines.newton.learner import Newton
 from pronk.parts.randomness import FREQUENCIES, generator
 
 FAILED: list[str] = []
-PARTS = ("kills", "files", "fuzz", "rows", "serve-kills", "serve-hour")
+PARTS = ("kills", "files", "fuzz", "rows", "serve-kills", "serve-cases", "serve-hour")
 
 
 def check(name: str, good: bool, figures: str) -> None:
@@ -314,6 +314,7 @@ def main() -> int:
         "fuzz": lambda: fuzz(given.calls or (2_000 if quick else 100_000), given.seed),
         "rows": lambda: rows(given.rows or (200_000 if quick else 10_000_000), given.seed),
         "serve-kills": lambda: soak_serve.kills(5 if quick else 50, given.seed, check),
+        "serve-cases": lambda: soak_serve.cases(300 if quick else 10_000, given.seed, check),
         "serve-hour": lambda: soak_serve.hour(60.0 if quick else 3600.0, given.seed, check),
     }
     for name, part in parts.items():

@@ -5,6 +5,7 @@ Servers run in processes of their own on the loopback; clients are threads of th
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -221,3 +222,44 @@ class _Paced(Feeder):
 def _resident(pid: int) -> int:
     with Path(f"/proc/{pid}/statm").open() as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def cases(count: int, seed: int, check: Check) -> None:
+    """Requests made from the OpenAPI description (schemathesis, if it is there): no 5xx."""
+    program = Path(sys.executable).with_name("schemathesis")
+    if not program.exists():
+        print("skip serve-cases: pip install schemathesis", flush=True)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        served = Served(folder / "served")
+        served.wait()
+        client = served.client()
+        client.create("m", 2, algorithm="fogd")
+        described = client._call("GET", "/openapi.json")
+        # One model that is there, so that bodies are looked at and not only names.
+        for path, calls in described["paths"].items():
+            if "{model}" in path:
+                calls["parameters"][0]["schema"] = {"enum": ["m"]}
+            calls.pop("delete", None)
+        (folder / "openapi.json").write_text(json.dumps(described))
+        calls = sum(len(calls.keys() - {"parameters"}) for calls in described["paths"].values())
+        done = subprocess.run(
+            [
+                str(program), "run", str(folder / "openapi.json"), "--phases", "coverage,fuzzing",
+                "--url", f"http://127.0.0.1:{served.port}", "--checks", "not_a_server_error",
+                "-H", f"Authorization: Bearer {served.token}", "-n", str(count // calls + 1),
+                "--seed", str(seed),
+            ],
+            capture_output=True, text=True,
+        )  # fmt: skip
+        told = next((line for line in done.stdout.splitlines() if "generated" in line), "")
+        learned = client.model("m")["rows"]
+        code = served.stop()
+        check(
+            "serve-cases",
+            done.returncode == 0 and code == 0,
+            f"schemathesis: {told.strip()}; no 5xx; {learned} rows learned on the way",
+        )
+        if done.returncode:
+            print(done.stdout[-3000:])
