@@ -4,15 +4,17 @@ import numpy as np
 import pytest
 
 from naive import default as naive
-from pronk import Gaussian, OnlineKernelRegressor
+from pronk import Gaussian, Laplacian, OnlineKernelRegressor
 from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.experts import Experts
 from pronk.engines.default.grid import Setting, grid
 from pronk.engines.default.guard import Guard
 from pronk.engines.default.intervals import COVERAGES, NORMAL, Intervals
 from pronk.engines.default.mixture import Mixture
+from pronk.engines.default.past import Past
 from pronk.engines.default.spread import Spread, log_squares
 from pronk.engines.default.temperature import Temperature
+from pronk.engines.default.views import PLAIN, View
 from pronk.engines.newton.learner import Squared
 from pronk.parts.scaling import FixedScale
 
@@ -107,7 +109,7 @@ def test_the_spread_is_an_awv_forecaster_of_log_squares():
     rng = np.random.default_rng(3)
     Phi, P = rng.normal(size=(150, 4)), rng.normal(size=(150, 1))
     Y = P + np.exp(Phi[:, :1]) * rng.normal(size=(150, 1))
-    spread = Spread(Gaussian(), 1.0, 1, 50)
+    spread = Spread(View(PLAIN, Gaussian(), np.ones(2), 1.0), 1, 50)
     spread._shape.grow_by(4)
     got = np.concatenate([spread.learn(Phi[:60], P[:60], Y[:60])])
     levels, targets = naive.spread_targets((Y - P)[:60, 0])
@@ -242,12 +244,14 @@ def test_a_glitch_does_not_set_a_scale():
 def make_experts(budget=30):
     settings = grid(Gaussian())
     limits = np.array([[-1.0], [1.0]])
-    return Experts(Gaussian(), settings, 1.0, 1, budget, 0, limits, False, 2, True)
+    views = [View(PLAIN, Gaussian(), np.ones(2), 1.0), View(1, Laplacian(), np.ones(2), 1.0)]
+    past = Past(1, [0], [])
+    return Experts(settings, views, past, 1, budget, 0, limits, False, 2, True)
 
 
 def test_the_best_experts_and_the_one_of_half_the_leaders_bandwidth():
     experts = make_experts()
-    losses = np.arange(14.0) + 10
+    losses = np.arange(len(experts.settings) + 3.0) + 10
     leader = experts.settings.index(Setting(1.0, 0.01))
     losses[leader] = 0.0
     experts.mixture.losses = losses

@@ -25,6 +25,8 @@ def stream(kind, n):
     columns = 2 if kind == "long" else 6
     X = rng.uniform(-1.5, 1.5, size=(n, columns))
     score = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=n)
+    if kind == "long":
+        score += 1.5 * np.sin(np.arange(n) / 8)  # targets hang together in time
     late = np.where(np.arange(n) < 700, 1.0, 1.0 + (X[:, 0] > 1.0))  # changes at last
     return np.column_stack((X, late)), score
 
@@ -127,7 +129,10 @@ def test_the_streams_reach_what_they_are_for():
     """A law that cannot reach a branch is no law."""
     *_, whole, _ = in_one_call("long", "regression", LONG)
     assert LONG > 20_000 > max(AWAKE)
-    assert sum(expert["awake"] for expert in whole.experts_) == min(AWAKE.values()) + 2
+    assert sum(expert["awake"] for expert in whole.experts_) == min(AWAKE.values()) + 2 + 3
+    assert whole._model.experts.past.columns  # lags are read
+    *_, labels, _ = in_one_call("long", "classification", LONG)
+    assert labels._model.experts.past.columns
     *_, whole, _ = in_one_call("wide", "regression", WIDE)
     assert whole.size_ > cap(STAGES[-2], whole.budget)  # rows asked and entered after the stage
     assert cap(WIDE - EPOCH, whole.budget) < whole.budget  # the cap still grew

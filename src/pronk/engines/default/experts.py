@@ -1,7 +1,9 @@
 """The experts of the default learner on one dictionary, and the one prediction made of theirs.
 
-All groups share the points and, for kernels of distances, the matrix of distances; `Mixture` makes
-one prediction of the experts'. Rows that ask to become points wait for the end of their epoch.
+All groups share the points and, for kernels of distances, the groups of a view its matrix of
+distances; `Mixture` makes one prediction of the experts' and of the guesses. Rows that ask to
+become points wait for the end of their epoch. The past of a row, where it is read, is held behind
+its columns.
 """
 
 from __future__ import annotations
@@ -14,17 +16,22 @@ from numpy.typing import NDArray
 
 from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.grid import FORGETFUL_POINTS, WINDOWS, Group, Setting
+from pronk.engines.default.guesses import NAMES as GUESSES
+from pronk.engines.default.guesses import Guesses
 from pronk.engines.default.mixture import WINDOWS as STACK_WINDOWS
 from pronk.engines.default.mixture import Mixture
+from pronk.engines.default.past import Past
 from pronk.engines.default.spread import Spread
+from pronk.engines.default.views import NAMES as VIEWS
+from pronk.engines.default.views import PAST, PLAIN, View
 from pronk.engines.newton.learner import Squared
-from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
 from pronk.parts.state import (
     Count,
     Field,
     Part,
+    Parts,
     Places,
     Rows,
     Sizes,
@@ -53,7 +60,7 @@ def cap(rows: int, budget: int) -> int:
 
 
 class Groups(Field):
-    """The groups that are left, in their order; a group is known by its factor."""
+    """The groups that are left, in their order; a group is known by view and factor."""
 
     def give(self, owner: Any) -> Any:
         return [group.to_state() for group in getattr(owner, self.attribute)]
@@ -63,8 +70,9 @@ class Groups(Field):
         fresh, taken = list(getattr(owner, self.attribute)), []
         for i, saved in enumerate(value):
             require(isinstance(saved, dict), f"{self.name}/{i} is not a table")
-            found = [group for group in fresh if group.factor == saved.get("factor")]
-            require(found, f"{self.name}/{i} has a factor that no setting has")
+            key = saved.get("view"), saved.get("factor")
+            found = [group for group in fresh if (group.number, group.factor) == key]
+            require(found, f"{self.name}/{i} has a view and factor that no setting has")
             group = found[0]
             fresh.remove(group)
             points = take_part(group, saved, f"{self.name}/{i}")["points"]
@@ -87,34 +95,38 @@ class Experts(Stateful):
     """All awake experts on one dictionary, from calibrated scales on."""
 
     def __init__(
-        self, kernel: Kernel, settings: list[Setting], unit: float, outputs: int, budget: int,
+        self, settings: list[Setting], views: list[View], past: Past, outputs: int, budget: int,
         seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
     ) -> None:  # fmt: skip
-        self.kernel, self.settings, self.unit = kernel, settings, unit
-        self.budget, self.outputs = budget, outputs
+        self.settings, self.views, self.past = settings, views, past
+        self.budget, self.outputs, self.columns = budget, outputs, columns
         self._awake = list(range(len(settings)))
         self._groups: list[Group] = []
-        for factor in sorted({setting.factor for setting in settings}, reverse=True):
-            group = Group(kernel, factor, unit)
+        by_number = {view.number: view for view in views}
+        for number, factor in sorted({(s.view, -s.factor) for s in settings}):
+            group = Group(by_number[number], -factor)
             for i, setting in enumerate(settings):
-                if setting.factor == factor:
+                if (setting.view, setting.factor) == (number, -factor):
                     group.learners[i] = DiscountedNewton(
                         Squared(True), setting.alpha, 0, outputs, setting.window
                     )
             self._groups.append(group)
-        self.spread = None if signed else Spread(kernel, unit, outputs, budget)
+        self.spread = None if signed else Spread(by_number[PLAIN], outputs, budget)
+        self.guesses = Guesses(outputs)
         self._set_limits()
         windows = STACK_WINDOWS if forgetting else (0.0,)
-        self.mixture = Mixture(len(settings), limits, signed, windows)
-        self._points = GrowingRows(columns)
+        self.mixture = Mixture(len(settings) + self.guesses.count, limits, signed, windows)
+        wide = columns + past.columns
+        self._points = GrowingRows(wide)  # with their past
         self._uniforms = Uniforms(seed, KORS_COINS)
-        self._waiting = GrowingRows(columns + 1)  # candidates and their uniforms
+        self._waiting = GrowingRows(wide + 1)  # candidates and their uniforms
         self._rows = 0
         self._memory = Workspace()
 
     @property
     def points(self) -> Array:
-        return self._points.values
+        """The dictionary, without the past of its rows."""
+        return self._points.values[:, : self.columns]
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -136,7 +148,10 @@ class Experts(Stateful):
         return out, spread
 
     def _learn_rows(self, Z: Array, Y: Array, fixed: bool, out: Array, spread: Array) -> None:
-        P = np.empty((len(Z), len(self._awake), self.outputs))
+        P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
+        P[:, len(self._awake) :] = self.guesses.learn(Y)
+        if self.past.columns:
+            Z = np.hstack((Z, self.past.learn(Y)))
         uniforms = self._uniforms.take(len(Z))
         end_of_epoch = self._rows - self._rows % EPOCH + EPOCH
         open_to_points = not fixed and self._room(end_of_epoch) > 0
@@ -144,8 +159,8 @@ class Experts(Stateful):
         for group, Phi in self._features(Z):
             for number, learner in group.learners.items():
                 P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y)
-            if open_to_points and group.factor == self._reference:
-                rho = group.kernel.diagonal(Z) - np.einsum("ij,ij->i", Phi, Phi)
+            if open_to_points and group is self._reference:
+                rho = group.diagonal(Z) - np.einsum("ij,ij->i", Phi, Phi)
                 asking = uniforms * (rho + GAMMA) < rho + DOUBT
                 self._waiting.append(np.column_stack((Z[asking], uniforms[asking])))
         out[:] = self.mixture.learn(P, Y)
@@ -157,16 +172,18 @@ class Experts(Stateful):
         return self._groups if self.spread is None else [*self._groups, self.spread.group]
 
     def _features(self, Z: Array) -> Any:
-        """Each group with the features of the rows; distances are computed once."""
-        points, groups = self.points, self._all_groups()
-        if not hasattr(self.kernel, "bandwidth"):
-            for group in groups:
-                yield group, group.features(group.kernel(Z, points))
-            return
-        shape = (len(Z), len(points))
-        distances = self.kernel.distances(Z, points, self._memory.take("distances", *shape))
+        """Each group with the features of the rows; distances are computed once a view."""
+        points, groups, seen = self._points.values, self._all_groups(), None
         for group in groups:
-            first = group.nystrom.points
+            view, first = group.view, group.nystrom.points
+            if not hasattr(view.kernel, "bandwidth"):
+                yield group, group.features(group.kernel(view.rows(Z), view.rows(points)))
+                continue
+            if view is not seen:
+                seen = view
+                count = max(g.nystrom.points for g in groups if g.view is view)
+                out = self._memory.take("distances", len(Z), count)
+                distances = view.kernel.distances(view.rows(Z), view.rows(points[:count]), out)
             values = self._memory.take("values", len(Z), first)
             values[:] = distances[:, :first]
             yield group, group.features(group.kernel.from_distances(values))
@@ -187,14 +204,13 @@ class Experts(Stateful):
         A row enters when its uniform is below rho / (rho + GAMMA), rho its squared distance to the
         span of the points before it.
         """
-        reference = next(g for g in self._groups if g.factor == self._reference)
+        reference = self._reference
         entered: list[int] = []
-        diagonal = reference.kernel.diagonal(Z)
+        diagonal = reference.diagonal(Z)
         for row in range(len(Z)):
             if len(entered) >= room:
                 break
-            values = reference.kernel(Z[row : row + 1], self.points)
-            phi = reference.features(values)[0].copy()
+            phi = reference.features_of(Z[row : row + 1], self._points.values)
             rho = diagonal[row] - phi @ phi
             if uniforms[row] * (rho + GAMMA) < rho:
                 self._points.append(Z[row : row + 1])
@@ -219,8 +235,8 @@ class Experts(Stateful):
             known = count - len(new) + i
             if group.nystrom.points < known:
                 return  # it was full before
-            phi = group.features(group.kernel(z, self.points[:known]))[0].copy()
-            group.nystrom.grow(phi, group.kernel.diagonal(z)[0])
+            phi = group.features_of(z, self._points.values[:known])
+            group.nystrom.grow(phi, group.diagonal(z)[0])
 
     def _end_epoch(self) -> None:
         waiting = self._waiting.values
@@ -238,13 +254,13 @@ class Experts(Stateful):
 
         The one of half the leader's bandwidth is among them: it gains most by more points.
         """
-        losses = self.mixture.losses
+        losses = self.mixture.losses[: len(self._awake)]
         digits = np.round(losses / max(losses.max(), 1e-300), 9)  # rounding decides no tie
         order = [self._awake[i] for i in np.argsort(digits, kind="stable")]
         ranked = [i for i in order if self.settings[i].window is None]
         chosen = ranked[:stable]
         leader = self.settings[chosen[0]]
-        narrower = Setting(leader.factor / 2.0, leader.alpha)
+        narrower = Setting(leader.factor / 2.0, leader.alpha, None, leader.view)
         if stable > 1 and narrower in [self.settings[i] for i in ranked[stable:]]:
             chosen[-1] = next(i for i in ranked if self.settings[i] == narrower)
         for window in WINDOWS:
@@ -254,27 +270,32 @@ class Experts(Stateful):
     def _sleep(self, kept: list[int]) -> None:
         """Only these go on; the losses start again."""
         places = [i for i, number in enumerate(self._awake) if number in kept]
+        guesses = range(len(self._awake), len(self._awake) + self.guesses.count)
         self._awake = [self._awake[i] for i in places]
-        self.mixture.keep(places)
+        self.mixture.keep([*places, *guesses])
         for group in self._groups:
             group.learners = {i: m for i, m in group.learners.items() if i in kept}
         self._groups = [group for group in self._groups if group.learners]
         self._set_limits()
 
     def _set_limits(self) -> None:
-        """How many points each group uses, and the group that chooses them: the narrowest."""
+        """How many points each group uses, and the group that chooses them: of the first view
+
+        whose experts remember all rows the narrowest."""
         for group in self._groups:
             stable = any(self.settings[i].window is None for i in group.learners)
             group.limit = self.budget if stable else min(self.budget, FORGETFUL_POINTS)
             group.shrink()
-        self._reference = min(g.factor for g in self._groups if g.limit == self.budget)
+        choosing = [g for g in self._groups if g.limit == self.budget]
+        self._reference = min(choosing, key=lambda group: (group.number, group.factor))
 
     # -- the current model --------------------------------------------------------------------
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Predictions, and the spread of y around each (1 for labels)."""
-        P = np.empty((len(Z), len(self._awake), self.outputs))
-        for group, Phi in self._features(Z):
+        P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
+        P[:, len(self._awake) :] = self.guesses.predict()
+        for group, Phi in self._features(self._with_last(Z)):
             for number, learner in group.learners.items():
                 P[:, self._awake.index(number)] = learner.predict(
                     np.ascontiguousarray(Phi[:, : learner.size])
@@ -284,10 +305,14 @@ class Experts(Stateful):
             return out, np.ones(out.shape)
         return out, self.spread.predict(Phi, out)
 
+    def _with_last(self, Z: Array) -> Array:
+        """Rows that might come next, with the last known targets where those are read."""
+        return np.hstack((Z, self.past.predict(len(Z)))) if self.past.columns else Z
+
     def variance(self, Z: Array) -> Array:
-        """The leverage of rows for the expert with the largest weight."""
-        leader = self._awake[int(np.argmax(self.mixture.weights))]
-        for group, Phi in self._features(Z):
+        """The leverage of rows for the expert with the largest weight, guesses apart."""
+        leader = self._awake[int(np.argmax(self.mixture.weights[: len(self._awake)]))]
+        for group, Phi in self._features(self._with_last(Z)):
             if leader in group.learners:
                 learner = group.learners[leader]
                 return learner.variance(np.ascontiguousarray(Phi[:, : learner.size]))
@@ -295,21 +320,27 @@ class Experts(Stateful):
 
     def table(self) -> list[dict[str, Any]]:
         """The experts, the heaviest first; those that sleep last."""
-        weights = dict(zip(self._awake, self.mixture.weights, strict=True))
-        coefficients = dict(zip(self._awake, self.mixture.coefficients, strict=True))
+        weights, coefficients = self.mixture.weights, self.mixture.coefficients
         sizes = {i: m.size for group in self._groups for i, m in group.learners.items()}
-        rows = [
+        units = {view.number: view.unit for view in self.views}
+        rows = []
+        for i, setting in enumerate(self.settings):
+            entry = {**asdict(setting), "view": VIEWS[setting.view], "points": sizes.get(i, 0)}
+            entry["bandwidth"] = setting.factor * units[setting.view]
+            rows.append((entry, self._awake.index(i) if i in self._awake else None))
+        for g, name in enumerate(GUESSES):
+            guess = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
+            rows.append(({**guess, "view": name, "points": 0}, len(self._awake) + g))
+        listed = [
             {
-                **asdict(setting),
-                "bandwidth": setting.factor * self.unit,
-                "points": sizes.get(i, 0),
-                "awake": i in weights,
-                "weight": float(weights.get(i, 0.0)),
-                "coefficient": float(coefficients.get(i, 0.0)),
+                **entry,
+                "awake": place is not None,
+                "weight": 0.0 if place is None else float(weights[place]),
+                "coefficient": 0.0 if place is None else float(coefficients[place]),
             }
-            for i, setting in enumerate(self.settings)
+            for entry, place in rows
         ]
-        return sorted(rows, key=lambda row: (-row["weight"], -row["awake"]))
+        return sorted(listed, key=lambda row: (-row["weight"], -row["awake"]))
 
     def remap(self, matrix: Array) -> None:
         self.outputs = matrix.shape[1]
@@ -317,29 +348,41 @@ class Experts(Stateful):
             for learner in group.learners.values():
                 learner.remap(matrix)
         self.mixture.remap(matrix)
+        self.guesses.remap(matrix)
+        self.past.remap(matrix)
 
     # -- state ------------------------------------------------------------------------------
 
     STATE = (
         Places("awake", high="settings"),
-        Rows("points", ("points", "columns")),
+        Parts("views", "views"),
+        Part("past", "past", sizes={"outputs": "outputs"}),
+        Part("guesses", "guesses", sizes={"outputs": "outputs"}),
+        Rows("points", ("points", "wide")),
         Groups("groups"),
         Part("mixture", "mixture", sizes={"experts": "experts"}),
         Part("uniforms"),
-        Rows("waiting", ("waiting", "wide")),
+        Rows("waiting", ("waiting", "wider")),
         Count("rows"),
         Part("spread", "spread", sizes={"points": "spread points"}),
     )
     DERIVED = ("outputs", "_reference")
 
     def _sizes(self) -> dict[str, int]:
-        columns = self._points.columns
-        return {"settings": len(self.settings), "columns": columns, "wide": columns + 1}
+        return {"settings": len(self.settings), "outputs": self.outputs}
 
     def _restored(self, sizes: Sizes) -> None:
+        wide = self.columns + self.past.columns
+        require((sizes["wide"], sizes["wider"]) == (wide, wide + 1), "points have another width")
+        for view in self.views:
+            read = wide if view.number == PAST else self.columns
+            require(len(view.weights) == read, "views have other columns")
         numbers = sorted(i for group in self._groups for i in group.learners)
         require(numbers == self._awake, "awake is not what the groups hold")
-        require(sizes["experts"] == len(numbers), "mixture has another number of experts")
+        require(
+            sizes["experts"] == len(numbers) + self.guesses.count,
+            "mixture has another number of experts",
+        )
         stable = any(self.settings[i].window is None for i in numbers)
         require(stable, "awake has no expert that does not forget")
         require(sizes["points"] <= self.budget, "points are more than the budget")

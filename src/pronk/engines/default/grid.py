@@ -1,8 +1,8 @@
 """The grid of the default learner: its settings, and the experts of one bandwidth as a group.
 
-Experts differ in bandwidth, alpha and window (`Setting`). Those of one bandwidth form a `Group`:
-they share the kernel values and the Nystrom features. Coordinates are nested, so an expert on fewer
-points reads the first columns of its group's features.
+Experts differ in view, bandwidth, alpha and window (`Setting`). Those of one view and bandwidth
+form a `Group`: they share the kernel values and the Nystrom features. Coordinates are nested, so an
+expert on fewer points reads the first columns of its group's features.
 """
 
 from __future__ import annotations
@@ -14,50 +14,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.default.discounted import DiscountedNewton
+from pronk.engines.default.views import PAST, PLAIN, View, offered
 from pronk.parts.embeddings import Nystrom
-from pronk.parts.kernels import Kernel, Laplacian
-from pronk.parts.state import Field, Part, Real, Sizes, Stateful, require, take_part
+from pronk.parts.kernels import Kernel
+from pronk.parts.state import Count, Field, Part, Real, Sizes, Stateful, require, take_part
 
 Array = NDArray[np.float64]
 
-#: Bandwidths, in medians of the distances between first rows.
-FACTORS = (4.0, 2.0, 1.0, 0.5, 0.25)
-ALPHAS = (1.0, 0.01)
-#: Rows that a forgetting expert speaks of; such experts have two of the bandwidths.
+#: Bandwidths, in medians of the distances between first rows; those with the larger alpha too.
+FACTORS, ALPHA = (4.0, 2.0, 1.0, 0.5, 0.25), 0.01
+SMOOTH_FACTORS, SMOOTH_ALPHA = (4.0, 1.0, 0.25), 1.0
+#: The same of the other views: their kernel is not smooth and asks for less choice.
+VIEW_FACTORS, SMOOTH_VIEW_FACTORS = (4.0, 1.0), (1.0,)
+#: Rows that a forgetting expert speaks of; such experts have one or two of the bandwidths.
 WINDOWS = (1000, 100)
-FORGETFUL_FACTORS = (4.0, 1.0)
-FORGETFUL_ALPHA = 0.01
+FORGETFUL_FACTORS, FORGETFUL_VIEW_FACTORS = (4.0, 1.0), (4.0,)
 #: Most points of an expert that forgets: a window of rows cannot tell more of them apart.
 FORGETFUL_POINTS = 100
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One expert: bandwidth in medians, regularisation, window in rows (None: all rows)."""
+    """One expert: bandwidth in medians, regularisation, window in rows (None: all rows), view."""
 
     factor: float
     alpha: float
     window: int | None = None
+    view: int = PLAIN
 
 
-def grid(kernel: Kernel, forgetting: bool = True) -> list[Setting]:
+def grid(kernel: Kernel, forgetting: bool = True, past: bool = False) -> list[Setting]:
     """All experts; a kernel without a bandwidth has the alphas and windows alone."""
-    scaled = hasattr(kernel, "bandwidth")
-    stable = [Setting(f, alpha) for f in (FACTORS if scaled else (1.0,)) for alpha in ALPHAS]
-    if not forgetting:
-        return stable
-    factors = FORGETFUL_FACTORS if scaled else (1.0,)
-    return stable + [Setting(f, FORGETFUL_ALPHA, window) for f in factors for window in WINDOWS]
-
-
-def typical_distance(kernel: Kernel, Z: Array) -> float:
-    """The median distance between first rows, in the unit of the kernel's bandwidth."""
-    rows = np.unique(Z[:: max(1, len(Z) // 256)], axis=0)
-    if len(rows) < 2:
-        return 1.0
-    values = kernel.distances(rows, rows)[np.triu_indices(len(rows), 1)]
-    median = float(np.median(values))
-    return median if isinstance(kernel, Laplacian) else float(np.sqrt(median))
+    settings = []
+    for view in offered(kernel):
+        if view == PAST and not past:
+            continue
+        factors: tuple[float, ...] = FACTORS
+        smooth: tuple[float, ...] = SMOOTH_FACTORS
+        forgetful: tuple[float, ...] = FORGETFUL_FACTORS
+        if view != PLAIN:
+            factors, smooth, forgetful = VIEW_FACTORS, SMOOTH_VIEW_FACTORS, FORGETFUL_VIEW_FACTORS
+        if not hasattr(kernel, "bandwidth"):
+            factors = smooth = forgetful = (1.0,)
+        settings += [Setting(f, ALPHA, None, view) for f in factors]
+        settings += [Setting(f, SMOOTH_ALPHA, None, view) for f in smooth]
+        if forgetting:
+            settings += [Setting(f, ALPHA, w, view) for f in forgetful for w in WINDOWS]
+    return settings
 
 
 class Learners(Field):
@@ -87,19 +90,21 @@ class Learners(Field):
 
 
 class Group(Stateful):
-    """The experts of one bandwidth: their kernel, their features and their learners."""
+    """The experts of one view and bandwidth: their kernel, features and learners."""
 
     limit: int  # most points
 
-    def __init__(self, kernel: Kernel, factor: float, unit: float) -> None:
-        self.factor = factor
-        self.kernel = kernel
+    def __init__(self, view: View, factor: float) -> None:
+        self.view, self.factor = view, factor
+        self.number = view.number
+        self.kernel = kernel = view.kernel
         if hasattr(kernel, "bandwidth"):
-            self.kernel = type(kernel)(**{**kernel.get_params(), "bandwidth": factor * unit})
+            self.kernel = type(kernel)(**{**kernel.get_params(), "bandwidth": factor * view.unit})
         self.nystrom = Nystrom()
         self.learners: dict[int, DiscountedNewton] = {}  # by number of the setting
 
     STATE = (
+        Count("view", "number", fixed=True),
         Real("factor", "factor", fixed=True),
         Part("nystrom", "nystrom", sizes={"points": "points"}),
         Learners("learners", "learners"),
@@ -109,6 +114,15 @@ class Group(Stateful):
     def features(self, values: Array) -> Array:
         """Features from kernel values with all points; valid until the next call."""
         return self.nystrom.transform(values)
+
+    def features_of(self, row: Array, points: Array) -> Array:
+        """Features of one row, from the row and the points alone."""
+        values = self.kernel(self.view.rows(row), self.view.rows(points))
+        return self.features(values)[0].copy()
+
+    def diagonal(self, Z: Array) -> Array:
+        """k(z, z) of each row."""
+        return self.kernel.diagonal(self.view.rows(Z))
 
     def grow(self) -> None:
         """Give the learners the coordinates that the span has gained."""

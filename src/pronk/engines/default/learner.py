@@ -25,10 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.default.experts import EPOCH, Experts, cap
-from pronk.engines.default.grid import Setting, grid, typical_distance
+from pronk.engines.default.grid import Setting, grid
 from pronk.engines.default.guard import Guard
 from pronk.engines.default.intervals import Intervals
+from pronk.engines.default.past import MOST_TARGETS, Past, find_lags, informative_outputs
 from pronk.engines.default.temperature import Temperature
+from pronk.engines.default.views import PAST, PLAIN, View, empty_views, make_views, offered
 from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.randomness import KORS_COINS, Uniforms, generator
@@ -129,12 +131,8 @@ class OnlineKernel(Stateful):
         """Scales, bandwidths, points and experts anew from the rows so far, which they learn."""
         X, Y = self._first_X.values, self._first_Y.values
         n = len(X)
-        settings = grid(self.kernel, self.forgetting)
         if n == STAGES[0]:
             self.intervals.start()  # from here on errors are measured in spreads
-        if n == STAGES[-1] and self.experts is not None:
-            chosen = self.experts.best(SURVIVORS)
-            settings = [self.experts.settings[i] for i in sorted(chosen)]
         if not isinstance(self.kernel, UserKernel):
             self._scale = FixedScale(X)
         Z = self._scaled(X)
@@ -143,16 +141,26 @@ class OnlineKernel(Stateful):
             self._level, deviation = Y.mean(axis=0), Y.std(axis=0)
             self._size = np.where(deviation > 1e-12 * np.abs(self._level), deviation, 1.0)
         targets = (Y - self._level) / self._size
-        unit = 1.0
-        if hasattr(self.kernel, "bandwidth"):
-            unit = float(self.kernel.bandwidth) * typical_distance(self.kernel, Z)
-        self.experts = self._make_experts(settings, unit, self._limits(targets))
+        sources = informative_outputs(targets, self.signed)
+        lags = find_lags(targets, sources) if PAST in offered(self.kernel) else []
+        settings = grid(self.kernel, self.forgetting, bool(lags))
+        if n == STAGES[-1] and self.experts is not None:
+            settings = [self.experts.settings[i] for i in sorted(self.experts.best(SURVIVORS))]
+        numbers = sorted({PLAIN, *(s.view for s in settings)})
+        if PAST not in numbers:
+            lags = []
+        elif not lags:  # experts that read the past came through, though now it says little
+            sources, lags = sources[:MOST_TARGETS], [1, 2]
+        past = Past(self.outputs, sources, lags)
+        views = make_views(self.kernel, numbers, Z, targets, past)
+        self.experts = self._make_experts(settings, views, past, self._limits(targets))
+        Z = np.hstack((Z, past.columns_of(targets)))
         order = generator(self.seed, ORDER).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).take(n)
         self.experts.take_points(
             np.ascontiguousarray(Z[order]), uniforms[order], cap(n, self.budget)
         )
-        self.experts.learn(np.ascontiguousarray(Z), targets, fixed=True)
+        self.experts.learn(np.ascontiguousarray(Z[:, : self.columns]), targets, fixed=True)
         self.experts.mixture.losses[:] = 0.0  # only predictions of new rows count
         if n == STAGES[-1]:
             self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
@@ -162,9 +170,11 @@ class OnlineKernel(Stateful):
             return np.tile([[-1.0], [1.0]], (1, self.outputs))
         return np.stack((targets.min(axis=0), targets.max(axis=0)))
 
-    def _make_experts(self, settings: list[Setting], unit: float, limits: Array) -> Experts:
+    def _make_experts(
+        self, settings: list[Setting], views: list[View], past: Past, limits: Array
+    ) -> Experts:
         return Experts(
-            self.kernel, settings, unit, self.outputs, self.budget, self.seed, limits, self.signed,
+            settings, views, past, self.outputs, self.budget, self.seed, limits, self.signed,
             self.columns, self.forgetting,
         )  # fmt: skip
 
@@ -231,26 +241,29 @@ class OnlineKernel(Stateful):
         state = super().to_state()
         if self.experts is not None:
             state["settings"] = [asdict(setting) for setting in self.experts.settings]
-            state["unit"] = self.experts.unit
+            state["units"] = [float(view.unit) for view in self.experts.views]
         return state
 
     def _take(self, state: Any) -> Sizes:
         require(isinstance(state, dict), "the state is not a table")
-        made = {name: state[name] for name in ("settings", "unit") if name in state}
+        made = {name: state[name] for name in ("settings", "units") if name in state}
         held = "experts" in state
-        require(len(made) == 2 * held, "settings and unit are not there as experts are")
+        require(len(made) == 2 * held, "settings and units are not there as experts are")
         if held:
-            unit, possible = made["unit"], grid(self.kernel, self.forgetting)
-            good = type(unit) in (int, float) and 0.0 < unit < LARGEST
-            require(good, "unit is not a positive number")
+            units, possible = made["units"], grid(self.kernel, self.forgetting, past=True)
             listed = made["settings"] if isinstance(made["settings"], list) else []
             settings = [s for s in possible if asdict(s) in listed]
             require(listed == [asdict(s) for s in settings], "settings are not of the grid")
-            self._made = settings, unit
+            numbers = sorted({PLAIN, *(s.view for s in settings)})
+            good = isinstance(units, list) and len(units) == len(numbers)
+            good = good and all(type(u) in (int, float) and 0.0 < u < LARGEST for u in units)
+            require(good, "units are not positive numbers, one a view")
+            self._made = settings, empty_views(self.kernel, numbers, units)
         return super()._take({name: v for name, v in state.items() if name not in made})
 
     def _new_experts(self) -> Experts:
-        return self._make_experts(*self._made, np.zeros((2, self.outputs)))
+        past = Past(self.outputs, [], [])
+        return self._make_experts(*self._made, past, np.zeros((2, self.outputs)))
 
     def _new_scale(self) -> FixedScale:
         return FixedScale(np.zeros((1, self.columns)))

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.grid import Group
+from pronk.engines.default.views import View
 from pronk.engines.newton.learner import Squared
-from pronk.parts.kernels import Kernel
 from pronk.parts.state import Numbers, Part, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -72,8 +72,8 @@ def log_squares(E: Array, running: Array, levels: Array, out: Array) -> None:
 class Spread(Stateful):
     """The spread of each output's error as a function of row and prediction."""
 
-    def __init__(self, kernel: Kernel, unit: float, outputs: int, budget: int) -> None:
-        self.group = Group(kernel, FACTOR, unit)
+    def __init__(self, view: View, outputs: int, budget: int) -> None:
+        self.group = Group(view, FACTOR)
         self.group.limit = min(budget, POINTS)
         self._nystrom = self.group.nystrom
         self._read = outputs if outputs <= READ_OUTPUTS else 0
