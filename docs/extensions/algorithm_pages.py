@@ -1,7 +1,7 @@
 """One page an algorithm file: what its docstrings, the registry and a small run say.
 
-Nothing is written twice: idea, update, cost and reference are the module's docstring, the table is
-the registry, the guarantee is the docstring of the bound, and the example is run by this build.
+Nothing is written twice: idea, update, cost and reference are the module's docstring, the table and
+the guarantee are its ENTRY, with the docstring of the bound, and the example is run by this build.
 """
 
 from __future__ import annotations
@@ -18,63 +18,7 @@ from docstrings import paragraphs, to_markdown
 
 import pronk
 from pronk import regret
-
-#: The theorems that speak of the learners of a module; their text is the function's docstring.
-GUARANTEES = {
-    "kernel_awv": ["kernel_awv_bound"],
-    "pkawv": ["pkawv_bound", "pkawv_taylor_bound", "pkawv_kors_bound"],
-    "kons": ["newton_bound", "kons_bound", "kons_convex_bound"],
-    "sketched_kons": ["sketched_kons_bound"],
-    "kernel_pa": ["pa_mistake_bound", "pa_squared_loss_bound"],
-    "pros_n_kons": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound"],
-}
-
-#: Or the module whose docstring states what is guaranteed.
-GUARANTEED_BY = {"online_kernel": "pronk.engines.default.mixture"}
-
-#: What is known of the others, which `pronk.regret` does not compute; tests/docs measures it.
-KNOWN = {
-    "kernel_ogd": """\
-Plain OGD (no budget, alpha = 0, a constant step), any convex loss, every f of the RKHS:
-
-    R(f) <= |f|^2/(2 eta) + (eta/2) sum_t l'_t^2 k(x_t, x_t),
-
-of the order of sqrt(T) for a step of the order of 1/sqrt(T). The step "pegasos", without a budget:
-the sum of alpha/2 |f_t|^2 + l(f_t(x_t), y_t) exceeds that of any fixed f by at most
-
-    G^2 (1 + log T)/(2 alpha),    G the largest |alpha f_t + l'_t k(x_t, .)|.
-
-Dropping and merging add their errors, which the references bound.""",
-    "fogd": """\
-In the space of its random features, where |z(x)| = 1, any convex loss, every w:
-
-    R(w) <= |w|^2/(2 eta) + (eta/2) sum_t l'_t^2,
-
-of the order of sqrt(T) for a step of the order of 1/sqrt(T). Inner products of features differ from
-the kernel by O(1/sqrt(L)), with high probability on a bounded region.""",
-    "nogd": """\
-Until the budget is full it is plain OGD. From then on, in the space of its points, which it enters
-with the weights w_0, any convex loss, every w of that space:
-
-    R(w) <= |w - w_0|^2/(2 eta) + (eta/2) sum_t l'_t^2 |z(x_t)|^2,    |z(x)|^2 <= k(x, x).
-
-What the space itself misses depends on the first points; the reference bounds it.""",
-    "perceptron": """\
-The Perceptron, without a budget, k(x, x) <= 1: where some f of the RKHS separates the rows with a
-margin, y_t f(x_t) >= 1 for all t, it makes at most |f|^2 mistakes. With a budget there are bounds
-against f of small enough norm; the references have them.""",
-    "dual_sgd": """\
-No regret bound for a given stream. The reference proves convergence in expectation, for rows drawn
-independently, up to a gap that the random features leave and that shrinks with their number.""",
-    "dual_svrg": """\
-No regret bound for a given stream. For rows drawn independently the reference proves (Thm 2)
-that the objective at the snapshots approaches its optimum at a linear rate, down to a gap of the
-order of 1/m, for steps below 1/(38 M) and periods n >= max(13, 1/(eta alpha (1-b)(1-12 M eta))),
-b = 1/2. Its own eta and n = 100 then ask for alpha >= 3.6, more than its experiments have.""",
-    "krls": """\
-No regret bound: nothing regularises the least squares. For nu > 0 and rows of a bounded region the
-dictionary stays finite (reference), and every row is within sqrt(nu) of its span.""",
-}
+from pronk.estimators.entries import entries
 
 #: The stream of the examples, and how a run on it is told, by task.
 STREAM = {
@@ -112,25 +56,13 @@ print(f"regret {certificate.regret:.2f}, bound {certificate.bound:.2f}")
 
 
 def modules() -> dict[str, list[str]]:
-    """The modules of the learners, with their public classes."""
-    homes: dict[str, list[str]] = {}
-    for name in pronk.__all__:
-        value = getattr(pronk, name)
-        if isinstance(value, type) and hasattr(value, "predict_then_learn"):
-            module = value.__module__
-            if module.startswith("pronk.estimators.algorithms."):
-                homes.setdefault(module.rsplit(".", 1)[1], []).append(name)
-    # The classifier's docstring refers to the regressor's.
-    return {module: sorted(names, reverse=True) for module, names in homes.items()}
+    """The files of the learners, with their public classes."""
+    return {module: list(entry["classes"]) for module, entry in entries().items()}
 
 
-def names_of(classes: list[str]) -> list[Any]:
-    """The registry's algorithms that are made of these classes."""
-    return [
-        algorithm
-        for algorithm in pronk.algorithms().values()
-        if algorithm.learner_class(algorithm.tasks[0]).__name__ in classes
-    ]
+def names_of(module: str) -> list[Any]:
+    """The registry's algorithms of a file."""
+    return [algorithm for algorithm in pronk.algorithms().values() if algorithm.module == module]
 
 
 def slug(name: str) -> str:
@@ -188,7 +120,7 @@ def lead(documentation: str) -> str:
 
 def page(module: str, classes: list[str]) -> str:
     documentation = importlib.import_module(f"pronk.estimators.algorithms.{module}").__doc__ or ""
-    algorithms = names_of(classes)
+    algorithms = names_of(module)
     parts = paragraphs(documentation)
     cost = [part for part in parts if part.startswith("Cost ")]
     references = [part for part in parts if re.match("References?:", part)]
@@ -211,17 +143,17 @@ def page(module: str, classes: list[str]) -> str:
 
 
 def guarantee(module: str) -> str:
-    if module in GUARANTEED_BY:
-        return to_markdown(importlib.import_module(GUARANTEED_BY[module]).__doc__ or "")
-    if module in KNOWN:
-        return to_markdown(KNOWN[module])
-    functions = GUARANTEES[module]
+    entry = entries()[module]
+    if "guaranteed_by" in entry:
+        return to_markdown(importlib.import_module(entry["guaranteed_by"]).__doc__ or "")
+    if "guarantee" in entry:
+        return to_markdown(entry["guarantee"])
     out = [
         "The bounds that [`pronk.regret`](/api/regret.md) computes; symbols are explained there."
     ]
-    for name in functions:
+    for name in entry.get("bounds", []):
         out += [f"**`{name}`.**", to_markdown(getattr(regret, name).__doc__)]
-    return "\n\n".join(out)
+    return "\n\n".join(out) if len(out) > 1 else "None is known."
 
 
 def table(algorithms: list[Any], linked: bool) -> str:

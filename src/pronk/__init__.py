@@ -13,33 +13,14 @@ mean squared error 0.0088
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from pronk._version import __version__
+from pronk._version import __version__ as __version__
 
-# Where each public name lives. Nothing is imported until it is asked for, so that a bare
+# Where each public name lives; the learners' classes are named by their own files
+# (`pronk.estimators.entries`). Nothing is imported until it is asked for, so that a bare
 # `import pronk` loads neither scikit-learn nor a compiler.
-_ALGORITHMS = "pronk.estimators.algorithms."
 _HOMES = {
     "pronk.parts.kernels": ("Gaussian", "Laplacian", "Linear", "Matern", "Polynomial"),
-    _ALGORITHMS + "dual_sgd": ("DualSGDClassifier", "DualSGDRegressor"),
-    _ALGORITHMS + "dual_svrg": ("DualSVRGClassifier", "DualSVRGRegressor"),
-    _ALGORITHMS + "fogd": ("FOGDClassifier", "FOGDRegressor"),
-    _ALGORITHMS + "kernel_awv": ("KernelAWVClassifier", "KernelAWVRegressor"),
-    _ALGORITHMS + "kernel_ogd": ("KernelOGDClassifier", "KernelOGDRegressor"),
-    _ALGORITHMS + "kernel_pa": ("KernelPAClassifier", "KernelPARegressor"),
-    _ALGORITHMS + "krls": ("KRLSRegressor",),
-    _ALGORITHMS + "nogd": ("NOGDClassifier", "NOGDRegressor"),
-    _ALGORITHMS + "perceptron": ("KernelPerceptron",),
-    _ALGORITHMS + "kons": ("KONSClassifier", "KONSRegressor"),
-    _ALGORITHMS + "sketched_kons": (
-        "SketchedKONSClassifier",
-        "SketchedKONSRegressor",
-    ),
-    _ALGORITHMS + "pros_n_kons": ("ProsNKONSClassifier", "ProsNKONSRegressor"),
-    _ALGORITHMS + "online_kernel": (
-        "OnlineKernelClassifier",
-        "OnlineKernelRegressor",
-    ),
-    _ALGORITHMS + "pkawv": ("PKAWVClassifier", "PKAWVRegressor"),
+    "pronk.parts.rules": ("ALD", "KORS", "FirstRows", "Rule", "UniformRows"),
     "pronk.parts.threads": ("set_threads",),
     "pronk.estimators.registry": ("algorithms", "make"),
     "pronk.estimators.storage": ("ModelFileError", "load"),
@@ -50,16 +31,22 @@ _HOMES = {
 }
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}
 
-__all__ = ["__version__", *sorted(_NAMES)]
+
+def _names() -> dict[str, str]:
+    """The module of every public name."""
+    return {**_NAMES, **_import_module("pronk.estimators.entries").homes()}
 
 
 def __getattr__(name: str) -> _Any:
-    if name not in _NAMES:
+    if name == "__all__":
+        return ["__version__", *sorted(_names())]
+    home = None if name.startswith("_") else _NAMES.get(name) or _names().get(name)
+    if home is None:
         raise AttributeError(f"module 'pronk' has no attribute {name!r}")
-    value = getattr(_import_module(_NAMES[name]), name)
+    value = getattr(_import_module(home), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return ["__version__", *sorted(_names())]

@@ -1,7 +1,7 @@
 """Every learner there is, small enough to be tried a thousand times.
 
-A new name in the registry gets all the laws by itself; what it needs to be small, or further forms
-of it, are added here.
+A new name in the registry gets all the laws by itself, with the small settings of its ENTRY; other
+forms of it are added here.
 """
 
 from __future__ import annotations
@@ -12,25 +12,6 @@ from typing import Any
 import numpy as np
 
 import pronk
-
-#: What makes an algorithm interesting on 150 rows.
-SETTINGS: dict[str, dict[str, Any]] = {
-    "online-kernel": {"budget": 20},
-    "rbp": {"budget": 12},
-    "forgetron": {"budget": 12},
-    "projectron": {"budget": 12},
-    "projectron++": {"budget": 12},
-    "bogd": {"budget": 12},
-    "bsgd-r": {"budget": 12},
-    "bsgd-m": {"budget": 12},
-    "nogd": {"budget": 15, "rank": 8},
-    "fogd": {"n_features": 20},
-    "dual-sgd": {"n_features": 20, "budget": 10},
-    "dual-svrg-b": {"n_features": 20, "budget": 10, "memory": 7, "period": 11},
-    "dual-svrg-c": {"n_features": 20, "radius": 0.8, "memory": 7, "period": 11},
-    "dual-svrg-am": {"n_features": 20, "memory": 7, "period": 11},
-    "b-kons": {"budget": 9},
-}
 
 #: Further forms of the classes: (name of the form, algorithm, parameters).
 FORMS: list[tuple[str, str, dict[str, Any]]] = [
@@ -88,7 +69,9 @@ class Case:
 
 def all_cases() -> list[Case]:
     cases = []
-    forms = [(name, name, SETTINGS.get(name, {})) for name in pronk.algorithms()] + FORMS
+    forms = [
+        (name, name, algorithm.small) for name, algorithm in pronk.algorithms().items()
+    ] + FORMS
     for name, algorithm, params in forms:
         for task in pronk.algorithms()[algorithm].tasks:
             cases.append(Case(f"{name}-{task}", algorithm, task, params))

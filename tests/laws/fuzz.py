@@ -21,7 +21,6 @@ import numpy as np
 from hypothesis import strategies as st
 
 import pronk
-from laws.cases import SETTINGS
 from pronk.estimators import encoding
 
 LEARNERS = [
@@ -165,7 +164,7 @@ def attempt(trial: Trial, counts: Counter[str]) -> str | None:
 
 def _make(trial: Trial) -> Any:
     name, task = trial.learner
-    return pronk.make(name, task, random_state=trial.seed, **SETTINGS.get(name, {}))
+    return pronk.make(name, task, random_state=trial.seed, **pronk.algorithms()[name].small)
 
 
 def _twin(trial: Trial, learner: Any, accepted: list[tuple[Any, Any, float]]) -> str | None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.estimators.registry import ALGORITHMS, make
+from pronk.estimators.registry import algorithms, make
 from pronk.evaluate import Evaluation, Record, RunningMean, held_bytes
 from pronk.parts.kernels import Gaussian
 from pronk.streams import drifting
@@ -72,7 +72,7 @@ def _warm_racers(console: Any, every: int, seed: int) -> list[Racer]:
     blocks = [*drifting(300, seed=1), *drifting(3, seed=2, block=1)]
     with console.status("") as status:
         for name, params in LEARNERS.items():
-            if name not in ALGORITHMS:
+            if name not in algorithms():
                 continue
             status.update(f"getting ready: {name} (compiled once, then kept)")
             given = {"kernel": Gaussian(BANDWIDTH), "random_state": seed, **params}

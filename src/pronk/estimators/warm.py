@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from pronk.estimators.registry import ALGORITHMS
+from pronk.estimators.registry import algorithms
 
 
 def warmup() -> None:
     """Run every algorithm on a few rows, in short and in long calls, so that all is compiled."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((64, 2))
-    for algorithm in ALGORITHMS.values():
+    for algorithm in algorithms().values():
         for task in algorithm.tasks:
             y = np.sin(X[:, 0]) if task == "regression" else np.sign(X[:, 0])
             learner = algorithm.learner_class(task)(**algorithm.params)

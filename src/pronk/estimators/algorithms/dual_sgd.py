@@ -35,6 +35,25 @@ from pronk.estimators.families.space import NO_USER_KERNEL
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 70,
+    "classes": ["DualSGDRegressor", "DualSGDClassifier"],
+    "paper": "Le, Nguyen, Nguyen, Phung 2016 (DualSGD)",
+    "guarantee": """\
+No regret bound for a given stream. The reference proves convergence in expectation, for rows drawn
+independently, up to a gap that the random features leave and that shrinks with their number.""",
+    "names": {
+        "dual-sgd": {
+            "time": "(B + L) d",
+            "memory": "B (L + d) + L d",
+            "bounded": True,
+            "small": {"n_features": 20, "budget": 10},
+        },
+    },
+}
+
 
 class _DualSGD(FirstOrder):
     """Parameters and engine of both faces."""

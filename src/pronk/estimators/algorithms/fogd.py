@@ -33,6 +33,29 @@ from pronk.estimators.families.space import NO_USER_KERNEL
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 90,
+    "classes": ["FOGDRegressor", "FOGDClassifier"],
+    "paper": "Lu, Hoi, Wang, Zhao, Liu 2016 (FOGD, NOGD)",
+    "guarantee": """\
+In the space of its random features, where |z(x)| = 1, any convex loss, every w:
+
+    R(w) <= |w|^2/(2 eta) + (eta/2) sum_t l'_t^2,
+
+of the order of sqrt(T) for a step of the order of 1/sqrt(T). Inner products of features differ from
+the kernel by O(1/sqrt(L)), with high probability on a bounded region.""",
+    "names": {
+        "fogd": {
+            "time": "L d",
+            "memory": "L d",
+            "bounded": True,
+            "small": {"n_features": 20},
+        },
+    },
+}
+
 
 class _FOGD(FirstOrder):
     """Parameters and engine of both faces."""

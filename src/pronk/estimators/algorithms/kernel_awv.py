@@ -27,6 +27,29 @@ from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 20,
+    "classes": ["KernelAWVRegressor", "KernelAWVClassifier"],
+    "bounds": ["kernel_awv_bound"],
+    "names": {
+        "kernel-awv": {
+            "paper": "Jezequel, Gaillard, Rudi 2019 (PKAWV)",
+            "time": "t^2 + t d",
+            "memory": "t^2 + t d",
+            "bounded": False,
+        },
+        "kernel-ridge": {
+            "paper": "Zhdanov, Kalnishkan 2010; Jezequel, Gaillard, Rudi 2019 (PKAWV)",
+            "time": "t^2 + t d",
+            "memory": "t^2 + t d",
+            "bounded": False,
+            "params": {"anticipate": False},
+        },
+    },
+}
+
 
 class _KernelAWV(OnlineLearner):
     """Parameters and engine of both faces."""

@@ -41,6 +41,59 @@ from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
 from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 120,
+    "classes": ["KernelOGDRegressor", "KernelOGDClassifier"],
+    "guarantee": """\
+Plain OGD (no budget, alpha = 0, a constant step), any convex loss, every f of the RKHS:
+
+    R(f) <= |f|^2/(2 eta) + (eta/2) sum_t l'_t^2 k(x_t, x_t),
+
+of the order of sqrt(T) for a step of the order of 1/sqrt(T). The step "pegasos", without a budget:
+the sum of alpha/2 |f_t|^2 + l(f_t(x_t), y_t) exceeds that of any fixed f by at most
+
+    G^2 (1 + log T)/(2 alpha),    G the largest |alpha f_t + l'_t k(x_t, .)|.
+
+Dropping and merging add their errors, which the references bound.""",
+    "names": {
+        "ogd": {
+            "paper": "Kivinen, Smola, Williamson 2004 (NORMA)",
+            "time": "s d",
+            "memory": "s d",
+            "bounded": False,
+        },
+        "bogd": {
+            "paper": "Zhao, Wang, Wu, Jin, Hoi 2012 (BOGD)",
+            "time": "B d",
+            "memory": "B d",
+            "bounded": True,
+            "tasks": ["classification"],
+            "params": {"alpha": 0.001, "budget": 100, "maintenance": "random"},
+            "small": {"budget": 12},
+        },
+        "bsgd-r": {
+            "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
+            "time": "B d",
+            "memory": "B d",
+            "bounded": True,
+            "tasks": ["classification"],
+            "params": {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "smallest"},
+            "small": {"budget": 12},
+        },
+        "bsgd-m": {
+            "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
+            "time": "B d",
+            "memory": "B d",
+            "bounded": True,
+            "tasks": ["classification"],
+            "params": {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "merge"},
+            "small": {"budget": 12},
+        },
+    },
+}
+
 
 class _KernelOGD(FirstOrder):
     """Parameters and engine of both faces."""

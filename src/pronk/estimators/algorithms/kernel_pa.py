@@ -39,6 +39,29 @@ from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.parts.kernels import Gaussian, get_kernel
 from pronk.parts.losses import Loss, get_loss
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 130,
+    "classes": ["KernelPARegressor", "KernelPAClassifier"],
+    "paper": "Crammer, Dekel, Keshet, Shalev-Shwartz, Singer 2006 (PA)",
+    "bounds": ["pa_mistake_bound", "pa_squared_loss_bound"],
+    "names": {
+        "pa-1": {
+            "time": "s d",
+            "memory": "s d",
+            "bounded": False,
+            "params": {"variant": "pa-1"},
+        },
+        "pa-2": {
+            "time": "s d",
+            "memory": "s d",
+            "bounded": False,
+            "params": {"variant": "pa-2"},
+        },
+    },
+}
+
 
 class _KernelPA(OnlineLearner):
     """Parameters and engine of both faces."""

@@ -30,6 +30,22 @@ from pronk.estimators.families.online_newton import (
 )
 from pronk.parts.kernels import get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 40,
+    "classes": ["KONSRegressor", "KONSClassifier"],
+    "paper": "Calandriello, Lazaric, Valko 2017 (KONS)",
+    "bounds": ["newton_bound", "kons_bound", "kons_convex_bound"],
+    "names": {
+        "kons": {
+            "time": "t^2 + t d",
+            "memory": "t^2 + t d",
+            "bounded": False,
+        },
+    },
+}
+
 
 class _KONS(OnlineNewtonLearner):
     """Engine of both faces."""

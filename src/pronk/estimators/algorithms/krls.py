@@ -27,6 +27,24 @@ from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 140,
+    "classes": ["KRLSRegressor"],
+    "paper": "Engel, Mannor, Meir 2004 (KRLS)",
+    "guarantee": """\
+No regret bound: nothing regularises the least squares. For nu > 0 and rows of a bounded region the
+dictionary stays finite (reference), and every row is within sqrt(nu) of its span.""",
+    "names": {
+        "krls": {
+            "time": "m d + m^2",
+            "memory": "m d + m^2, m finite for nu > 0",
+            "bounded": True,
+        },
+    },
+}
+
 
 class KRLSRegressor(OnlineRegressor):
     """Kernel recursive least squares with approximate linear dependence.

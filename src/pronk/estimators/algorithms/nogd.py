@@ -34,6 +34,29 @@ from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
 from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 100,
+    "classes": ["NOGDRegressor", "NOGDClassifier"],
+    "paper": "Lu, Hoi, Wang, Zhao, Liu 2016 (FOGD, NOGD)",
+    "guarantee": """\
+Until the budget is full it is plain OGD. From then on, in the space of its points, which it enters
+with the weights w_0, any convex loss, every w of that space:
+
+    R(w) <= |w - w_0|^2/(2 eta) + (eta/2) sum_t l'_t^2 |z(x_t)|^2,    |z(x)|^2 <= k(x, x).
+
+What the space itself misses depends on the first points; the reference bounds it.""",
+    "names": {
+        "nogd": {
+            "time": "B d + B r",
+            "memory": "B d + B r",
+            "bounded": True,
+            "small": {"budget": 15, "rank": 8},
+        },
+    },
+}
+
 
 class _NOGD(FirstOrder):
     """Parameters and engine of both faces."""

@@ -43,6 +43,23 @@ from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 10,
+    "classes": ["OnlineKernelRegressor", "OnlineKernelClassifier"],
+    "paper": "the default: a grid of Jezequel, Gaillard, Rudi 2019 (PKAWV) under expert advice",
+    "guaranteed_by": "pronk.engines.default.mixture",
+    "names": {
+        "online-kernel": {
+            "time": "3 j^2 + j d, j the budget",
+            "memory": "3 j^2 + j d",
+            "bounded": True,
+            "small": {"budget": 20},
+        },
+    },
+}
+
 
 class _OnlineKernel(OnlineLearner):
     """Parameters and engine of both faces."""

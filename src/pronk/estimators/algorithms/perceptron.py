@@ -37,6 +37,57 @@ from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.parts.kernels import get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 110,
+    "classes": ["KernelPerceptron"],
+    "guarantee": """\
+The Perceptron, without a budget, k(x, x) <= 1: where some f of the RKHS separates the rows with a
+margin, y_t f(x_t) >= 1 for all t, it makes at most |f|^2 mistakes. With a budget there are bounds
+against f of small enough norm; the references have them.""",
+    "names": {
+        "perceptron": {
+            "paper": "Rosenblatt 1958; Freund, Schapire 1999 (Perceptron)",
+            "time": "s d",
+            "memory": "s d",
+            "bounded": False,
+        },
+        "rbp": {
+            "paper": "Cavallanti, Cesa-Bianchi, Gentile 2007 (RBP)",
+            "time": "B d",
+            "memory": "B d",
+            "bounded": True,
+            "params": {"budget": 100, "maintenance": "random"},
+            "small": {"budget": 12},
+        },
+        "forgetron": {
+            "paper": "Dekel, Shalev-Shwartz, Singer 2008 (Forgetron)",
+            "time": "B d",
+            "memory": "B d + B^2",
+            "bounded": True,
+            "params": {"budget": 100, "maintenance": "forget"},
+            "small": {"budget": 12},
+        },
+        "projectron": {
+            "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
+            "time": "s d (+ s^2 at a mistake)",
+            "memory": "s d + s^2, s finite for eta > 0",
+            "bounded": True,
+            "params": {"maintenance": "project"},
+            "small": {"budget": 12},
+        },
+        "projectron++": {
+            "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
+            "time": "s d (+ s^2 below margin 1)",
+            "memory": "s d + s^2, s finite for eta > 0",
+            "bounded": True,
+            "params": {"maintenance": "project", "aggressive": True},
+            "small": {"budget": 12},
+        },
+    },
+}
+
 
 def budget_exceptions(maintenance: str | None) -> dict[str, str]:
     """The laws that a way to keep the budget breaks."""

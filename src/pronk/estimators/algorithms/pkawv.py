@@ -37,6 +37,41 @@ from pronk.estimators.families.space import (
 )
 from pronk.parts.kernels import get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 30,
+    "classes": ["PKAWVRegressor", "PKAWVClassifier"],
+    "paper": "Jezequel, Gaillard, Rudi 2019 (PKAWV)",
+    "bounds": ["pkawv_bound", "pkawv_taylor_bound", "pkawv_kors_bound"],
+    "names": {
+        "pkawv-taylor": {
+            "time": "r^2, r = C(M+d, d)",
+            "memory": "r^2",
+            "bounded": True,
+            "params": {"features": "taylor"},
+        },
+        "pkawv-nystrom": {
+            "time": "j^2 + j d (t j at growth)",
+            "memory": "j^2 + t (j + d)",
+            "bounded": False,
+            "params": {"features": "nystrom", "history": "exact"},
+        },
+        "pkrr-taylor": {
+            "time": "r^2, r = C(M+d, d)",
+            "memory": "r^2",
+            "bounded": True,
+            "params": {"features": "taylor", "anticipate": False},
+        },
+        "pkrr-nystrom": {
+            "time": "j^2 + j d (t j at growth)",
+            "memory": "j^2 + t (j + d)",
+            "bounded": False,
+            "params": {"features": "nystrom", "history": "exact", "anticipate": False},
+        },
+    },
+}
+
 
 class _PKAWV(OnlineLearner):
     """Parameters and engine of both faces."""

@@ -39,6 +39,36 @@ from pronk.estimators.families.space import (
 )
 from pronk.parts.kernels import get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 60,
+    "classes": ["ProsNKONSRegressor", "ProsNKONSClassifier"],
+    "paper": "Calandriello, Lazaric, Valko 2017 (PROS-N-KONS)",
+    "bounds": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound"],
+    "names": {
+        "pros-n-kons": {
+            "time": "j^2 + j d",
+            "memory": "j^2 + j d",
+            "bounded": False,
+        },
+        "con-kons": {
+            "time": "j^2 + j d",
+            "memory": "j^2 + j d",
+            "bounded": False,
+            "params": {"restart": False},
+        },
+        "b-kons": {
+            "time": "J^2 + J d, J the budget",
+            "memory": "J^2 + J d",
+            "bounded": True,
+            "params": {"budget": 100},
+            "small": {"budget": 9},
+        },
+    },
+}
+
+
 _SPACE: dict[str, list[Any]] = {
     **SPACE,
     "restart": ["boolean"],

@@ -31,6 +31,23 @@ from pronk.estimators.families.online_newton import (
 )
 from pronk.parts.kernels import get_kernel
 
+#: What the registry, the public names, the site and the laws know of this file. A literal: it is
+#: read without importing anything.
+ENTRY = {
+    "place": 50,
+    "classes": ["SketchedKONSRegressor", "SketchedKONSClassifier"],
+    "paper": "Calandriello, Lazaric, Valko 2017 (KONS)",
+    "bounds": ["sketched_kons_bound"],
+    "names": {
+        "sketched-kons": {
+            "time": "t d + B^2, B points in the sketch",
+            "memory": "t d + B^2",
+            "bounded": False,
+        },
+    },
+}
+
+
 _COINS: dict[str, list[Any]] = {
     "floor": [Interval(Real, 0, 1, closed="both")],
     "epsilon": [Interval(Real, 0, 1, closed="left")],
