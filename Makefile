@@ -3,6 +3,10 @@
 PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= 2
+EVERY  ?= 0
+
+# What `make coverage` runs; plain Python is a hundred times slower than compiled code.
+COVERED ?= tests/parts tests/engines tests/learners tests/streams tests/regret/test_regret_bounds.py
 
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -16,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # them are skipped without it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test doctest docs lint format bench soak dist clean
+.PHONY: help install demo test doctest docs lint format bench soak mutants coverage dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -29,17 +33,21 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 # One thread everywhere where time is measured or two processes share two cores.
-test doctest docs bench soak: export OPENBLAS_NUM_THREADS := 1
-test doctest docs bench soak: export OMP_NUM_THREADS := 1
-test doctest docs bench soak: export MKL_NUM_THREADS := 1
-test doctest docs bench soak: export NUMBA_NUM_THREADS := 1
+test doctest docs bench soak mutants coverage: export OPENBLAS_NUM_THREADS := 1
+test doctest docs bench soak mutants coverage: export OMP_NUM_THREADS := 1
+test doctest docs bench soak mutants coverage: export MKL_NUM_THREADS := 1
+test doctest docs bench soak mutants coverage: export NUMBA_NUM_THREADS := 1
+
+# Every process that a test starts would compile the sources again.
+test doctest: export PYTHONDONTWRITEBYTECODE :=
 
 demo: $(STAMP) ## run several learners over a generated stream
 	$(BIN)/pronk demo
 
+# The cache is filled by one process first, or every worker would compile everything for itself.
 test: $(STAMP) ## run all tests and the examples in the docstrings
-	$(BIN)/python -m pytest -n $(JOBS) tests
-	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules src/pronk
+	$(BIN)/python -c "import pronk; pronk.warmup()"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests src/pronk
 
 doctest: $(STAMP) ## run only the examples in the docstrings
 	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules src/pronk
@@ -74,6 +82,15 @@ soak: $(STAMP) ## run the long reliability tests (benchmarks/soak.py)
 	    echo "no soak tests yet"; \
 	fi
 
+mutants: $(STAMP) ## change the code on purpose, see what no test notices (long; EVERY=7: more)
+	cd tests && $(abspath $(BIN))/python -m tools.mutants --every $(EVERY)
+
+# Compiled functions run as plain Python, so that their lines count; some tests of exact bits fail then.
+coverage: $(STAMP) ## lines that no test walks, in htmlcov/ (long)
+	-NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q $(COVERED)
+	$(BIN)/coverage report
+	$(BIN)/coverage html -q
+
 # Build both archives, install each into an empty environment, use it from there.
 dist: $(STAMP) ## wheel and sdist in dist/, each tried in an empty environment
 	rm -rf $(DIST)
@@ -92,5 +109,5 @@ dist: $(STAMP) ## wheel and sdist in dist/, each tried in an empty environment
 
 clean: ## remove caches and built files (not .venv)
 	rm -rf build $(DIST) docs/_build docs/generated .mypy_cache .pytest_cache .ruff_cache .hypothesis \
-	    .import_linter_cache .numba_cache
+	    .import_linter_cache .numba_cache .coverage htmlcov
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
