@@ -204,3 +204,44 @@ def test_the_wrapped_learner_stays_as_it_is():
     model.learn_one({"a": 1.0}, 1.0)
     assert not hasattr(learner, "n_seen_")
     assert model.clone().predict_one({"a": 1.0}) == 0.0
+
+
+def test_a_prepared_learner_takes_rows_as_they_come():
+    import datetime
+
+    import pandas as pd
+
+    from pronk import Prepared
+
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "city": str(rng.choice(["Rome", "Oslo"])),
+            "time": datetime.datetime(2024, 1, 1) + datetime.timedelta(hours=i),
+            "a": None if i % 9 == 4 else float(rng.normal()),
+        }
+        for i in range(120)
+    ]
+    y = [float(row["city"] == "Rome") + row["time"].hour / 24 for row in rows]
+    learner = Prepared(pronk.make("fogd", random_state=0), missing="mean")
+    single, many = wrap(learner), wrap(learner)
+    predictions = []
+    for row, target in zip(rows, y, strict=True):
+        predictions.append(single.predict_one(row))
+        single.learn_one(row, target)
+    frame = pd.DataFrame(rows)
+    many.learn_many(frame, pd.Series(y))
+    np.testing.assert_allclose(
+        many.predict_many(frame), single.predict_many(frame), rtol=1e-9, atol=1e-9
+    )
+    expected = Prepared(pronk.make("fogd", random_state=0), missing="mean").predict_then_learn(
+        frame[sorted(frame.columns)], y
+    )
+    np.testing.assert_allclose(predictions, expected, rtol=1e-9, atol=1e-9)
+    assert single.predict_one({"city": "Rome"}) != single.predict_one({"city": "Oslo"})
+    with pytest.warns(UserWarning, match="'more' is ignored"):
+        single.learn_one({**rows[0], "more": 1}, y[0])
+    labels = wrap(Prepared(pronk.make("fogd", "classification", random_state=0), missing="mean"))
+    for row, target in zip(rows, y, strict=True):
+        labels.learn_one(row, target > 0.7)
+    assert labels.predict_one(rows[0]) in (True, False)

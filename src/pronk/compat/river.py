@@ -14,6 +14,10 @@ An empty column adds nothing to distances and inner products, so waiting columns
 prediction of a kernel learner. They cost time: the features of a Taylor embedding grow as
 (columns)^degree, so declare ``features`` there, or set ``spare=0``.
 
+A `pronk.Prepared` learner takes rows with text, dates and gaps. Its columns are the names of the
+first learned row; later names are ignored, with one warning, and what a row has not is missing
+(``Prepared(.., missing="mean")`` fills it in).
+
 Needs the package river (``pip install 'pronk[river]'``).
 """
 
@@ -25,6 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from river import base
 from sklearn.base import clone
@@ -33,6 +38,7 @@ from pronk.estimators.algorithms.pkawv import PKAWVClassifier, PKAWVRegressor
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
+from pronk.streams.prepared import Prepared
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +47,7 @@ Row = Mapping[Any, Any]
 
 
 def wrap(
-    learner: OnlineLearner, features: Sequence[Any] | None = None, spare: int = 4
+    learner: OnlineLearner | Prepared, features: Sequence[Any] | None = None, spare: int = 4
 ) -> RiverRegressor | RiverClassifier:
     """A river model that learns with a copy of a pronk learner.
 
@@ -63,9 +69,10 @@ def wrap(
     >>> print(evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy()))
     Accuracy: 90.07%
     """
-    if isinstance(learner, OnlineClassifier):
+    inner = learner.learner if isinstance(learner, Prepared) else learner
+    if isinstance(inner, OnlineClassifier):
         return RiverClassifier(learner, features, spare)
-    if isinstance(learner, OnlineRegressor):
+    if isinstance(inner, OnlineRegressor):
         return RiverRegressor(learner, features, spare)
     raise TypeError(f"learner must be a pronk regressor or classifier, got {learner!r}")
 
@@ -119,6 +126,48 @@ class _Columns:
         return rows
 
 
+@dataclass(frozen=True)
+class _Tables:
+    """The names of a prepared learner's columns; rows go to it as tables."""
+
+    places: dict[Any, int]
+    growing: bool
+
+    @classmethod
+    def start(cls, features: Sequence[Any] | None) -> _Tables:
+        places = {name: i for i, name in enumerate(dict.fromkeys(features or ()))}
+        return cls(places, growing=features is None)
+
+    @property
+    def width(self) -> int:
+        return len(self.places)
+
+    def with_names(self, names: Iterable[Any]) -> _Tables:
+        """These columns; the first names become them, one more is told of."""
+        new = [name for name in names if name not in self.places] if self.growing else []
+        if not new:
+            return self
+        if not self.places:
+            new.sort(key=lambda name: (type(name).__name__, name))
+            return _Tables({name: i for i, name in enumerate(new)}, growing=True)
+        warnings.warn(
+            f"feature {new[0]!r} is ignored: the columns are those of the first row; give "
+            "features=[..]",
+            stacklevel=3,
+        )
+        return _Tables(self.places, growing=False)
+
+    def row(self, x: Row) -> pa.Table:
+        """A row as a table; what is not in x is missing."""
+        return pa.table({str(name): [x.get(name)] for name in self.places})
+
+    def rows(self, X: pd.DataFrame) -> pa.Table:
+        """The same for all rows of a frame."""
+        frame = X.reindex(columns=list(self.places))
+        frame.columns = [str(name) for name in frame.columns]
+        return pa.Table.from_pandas(frame, preserve_index=False)
+
+
 class _Wrapped:
     """A pronk learner, the columns of its features, and river's verbs on both.
 
@@ -129,7 +178,10 @@ class _Wrapped:
     _before_the_first_row: Any = None
 
     def __init__(
-        self, learner: OnlineLearner, features: Sequence[Any] | None = None, spare: int = 4
+        self,
+        learner: OnlineLearner | Prepared,
+        features: Sequence[Any] | None = None,
+        spare: int = 4,
     ) -> None:
         if spare < 0:
             raise ValueError(f"spare must be 0 or more, got {spare}")
@@ -137,7 +189,9 @@ class _Wrapped:
         self.features = features
         self.spare = spare
         self._learner: Any = clone(learner)
-        self._columns = _Columns.start(features, spare)
+        self._columns: Any = _Columns.start(features, spare)
+        if isinstance(learner, Prepared):
+            self._columns = _Tables.start(features)
 
     def learn_one(self, x: Row, y: Any) -> None:
         """Learn one row."""
