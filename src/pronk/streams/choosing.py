@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -55,7 +56,7 @@ class Chooser:
     def columns(self, reading: Reading) -> Columns:
         """The columns to use, in order; every name that was asked for must be there."""
         names, target = self._schema.names, self._target
-        twice = [name for i, name in enumerate(names) if name in names[:i]]
+        twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             hint = self._header_hint() or "; rename one"
             raise StreamError(f"{self._name} has two columns named {twice[0]!r}{hint}")
@@ -67,9 +68,10 @@ class Chooser:
             "keep": self._split(reading.keep),
             "categorical": [] if automatic else self._split(reading.categorical),
         }
+        known = set(names)
         for option, several in asked.items():
             for name in several:
-                if name not in names:
+                if name not in known:
                     hint = self._name_hint(name)
                     raise StreamError(
                         f"{argument(option)}: {self._name} has no column {name!r}{hint}"
@@ -81,7 +83,8 @@ class Chooser:
         columns = [name for name in chosen if name not in left]
         if automatic:
             asked["categorical"] = [n for n in columns if is_text(self._schema.field(n).type)]
-        categorical = [name for name in columns if name in set(asked["categorical"])]
+        named = set(asked["categorical"])
+        categorical = [name for name in columns if name in named]
         return Columns(columns, categorical, asked["keep"])
 
     def _split(self, given: Sequence[str]) -> list[str]:
@@ -118,13 +121,15 @@ class Chooser:
                     f"{argument('categorical')}: column {name!r} of {self._name} is "
                     f"{in_words(kinds[name])}, which is no category"
                 )
-        plain = [name for name in columns if name not in set(categorical)]
+        named = set(categorical)
+        plain = [name for name in columns if name not in named]
         bad = [name for name in plain if not (is_number(kinds[name]) or is_time(kinds[name]))]
         if not bad:
             return
         names = ", ".join(repr(name) for name in bad)
         drops = " ".join(argument("drop", name) for name in bad)
-        drops += f", or take it as categories with {argument('categorical')}"
+        if not all(pa.types.is_nested(kinds[name]) for name in bad):
+            drops += f", or take it as categories with {argument('categorical')}"
         what = in_words(kinds[bad[0]])
         self._explain_numbers(bad[0], start)
         values = [v for v in start.column(bad[0]).to_pylist() if not reads_as_number(v)]

@@ -29,6 +29,7 @@ from pronk.streams.errors import StreamError, argument, as_arguments, as_options
 from pronk.streams.reading import Reading
 from pronk.streams.sources import open_source, reads_once
 from pronk.streams.sources.base import BAD
+from pronk.streams.sources.text import not_text
 from pronk.streams.values import (
     CATEGORY,
     Array,
@@ -287,8 +288,8 @@ class FileStream:
     def _read_as(self, name: str) -> pa.DataType:
         """The type to parse a column as: a CSV column that starts with 1, 2 may go on with 2.5."""
         kind = self._schema.field(name).type
-        if self._source.untyped and name in self.categorical:
-            return pa.string()
+        if name in self.categorical and not pa.types.is_null(kind):
+            return pa.string() if self._source.untyped else kind
         if self._source.untyped and name in self.categorical:
             return pa.string()
         if name in self.keep and name not in self.columns and name != self.target:
@@ -303,16 +304,27 @@ class FileStream:
     def _features(self, batch: pa.RecordBatch) -> Array:
         X = np.empty((batch.num_rows, len(self.columns)))
         for j, (name, kind) in enumerate(zip(self.columns, self.kinds, strict=True)):
-            X[:, j] = as_numbers(batch.column(name), kind)
+            with self._turning(name):
+                X[:, j] = as_numbers(batch.column(name), kind)
         return X
+
+    @contextmanager
+    def _turning(self, name: str) -> Iterator[None]:
+        """Errors of values that become numbers or labels."""
+        try:
+            yield
+        except UnicodeDecodeError:
+            raise not_text(self._name) from None
+        except pa.ArrowInvalid as error:
+            text = str(error).strip().splitlines()[0]
+            raise StreamError(f"{self._name}: column {name!r} cannot be used: {text}") from None
 
     def _targets(self, batch: pa.RecordBatch) -> NDArray[Any]:
         if self.target is None:
             return np.full(batch.num_rows, np.nan)
         values = batch.column(self.target)
-        if self.task == "regression":
-            return numbers(values)
-        return labels(values)
+        with self._turning(self.target):
+            return numbers(values) if self.task == "regression" else labels(values)
 
     def _problems(self, X: Array, y: NDArray[Any], batch: pa.RecordBatch) -> dict[int, str]:
         """Rows of a batch that cannot be used, and why; the first of each kind, or all to skip."""

@@ -61,7 +61,13 @@ class CSVSource(TextSource):
             if self._lenient:
                 return self._lenient_schema(piece)
             self._first = self._table(piece, None)
-            return self._first.schema
+            # Arrow takes text that is no UTF-8 for bytes; as text it is told from where it is used.
+            return pa.schema(
+                [
+                    field.with_type(pa.string()) if pa.types.is_binary(field.type) else field
+                    for field in self._first.schema
+                ]
+            )
         return pa.schema([(name, pa.null()) for name in self._names])
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:

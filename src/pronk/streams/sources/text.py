@@ -19,6 +19,8 @@ from pronk.streams.sources.base import Dense
 #: Read at once from a text, whose types are inferred from the first piece; longest row.
 _TEXT_BYTES = 1 << 20
 _ROW_BYTES = 1 << 26
+#: Lines that a piece has at least, unless it would be larger than this.
+_LINES, _WIDE_BYTES = 256, 1 << 24
 #: Bytes of a pipe that are kept, so that its start can be looked at before it is read.
 _KEPT_BYTES = 1 << 26
 
@@ -169,15 +171,19 @@ def not_text(name: str) -> StreamError:
 
 def _cut(stream: Any, name: str, ending: Ending) -> Iterator[tuple[bytes, int]]:
     """Pieces of whole rows, and how many bytes were read beyond the next ones."""
-    rest, enough = b"", 0
-    data = stream.read(_TEXT_BYTES)
+    rest, enough, size = b"", 0, _TEXT_BYTES
+    data = stream.read(size)
     while data:
-        following = stream.read(_TEXT_BYTES)
+        following = stream.read(size)
         rest += data
         last = not following
         end = ending(rest, last) if last or len(rest) >= enough else 0
         if end:
             yield rest[:end], len(following)
+            # A parser has work for every column of a piece: wide rows come many at a time too.
+            lines = max(1, rest.count(b"\n", 0, end)) * _TEXT_BYTES // size
+            wanted = _TEXT_BYTES * _LINES // max(1, lines)
+            size = max(_TEXT_BYTES, min(wanted, _WIDE_BYTES, _ROW_BYTES // 4))
             rest, enough = rest[end:], 0
         elif len(rest) > _ROW_BYTES:
             raise StreamError(f"{name} has a line or quoted value of more than {_ROW_BYTES} bytes")
