@@ -225,7 +225,7 @@ def _processor(pid: int | None) -> float:
 
 
 def _wait(port: int) -> None:
-    for _ in range(600):
+    for _ in range(6000):
         with socket.socket() as probe:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return

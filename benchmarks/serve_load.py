@@ -31,13 +31,16 @@ class Load:
 Bodies = Callable[[], Iterator[bytes]]
 
 
-def request_bytes(path: str, body: bytes, token: str = "", method: str = "POST") -> bytes:
+def request_bytes(
+    path: str, body: bytes, token: str = "", method: str = "POST", *more: str
+) -> bytes:
     """A whole request as it goes over the wire."""
     lines = [
         f"{method} {path} HTTP/1.1",
         "Host: 127.0.0.1",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
+        *more,
     ]
     if token:
         lines.append(f"Authorization: Bearer {token}")
@@ -93,6 +96,23 @@ def rows_as_requests(
             "labels": y[some].tolist(),
         }
         found.append(request_bytes(path, json.dumps(body).encode(), token))
+    return found
+
+
+def binary_requests(path: str, count: int, features: int, token: str, rows: int) -> list[bytes]:
+    """Learn requests whose rows are a binary tensor, as `Client` sends arrays."""
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    found = []
+    for i in range(count):
+        X = rng.normal(size=(rows, features))
+        size = {"binary_data_size": X.nbytes}
+        tensor = {"name": "x", "shape": X.shape, "datatype": "FP64", "parameters": size}
+        body = {"id": f"binary{i}", "inputs": [tensor], "labels": np.sin(X[:, 0]).tolist()}
+        text = json.dumps(body).encode()
+        line = f"Inference-Header-Content-Length: {len(text)}"
+        found.append(request_bytes(path, text + X.tobytes(), token, "POST", line))
     return found
 
 

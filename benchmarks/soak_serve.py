@@ -6,8 +6,8 @@ Servers run in processes of their own on the loopback; clients are threads of th
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -35,26 +35,40 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+#: Servers are forked from a process that has imported everything: a start takes no long time.
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["pronk.serve.run", "pronk.estimators.algorithms.pkawv"])
+
+
+def _serve(folder: str, port: int, snapshot_rows: int) -> None:
+    """The process of a server."""
+    from pronk.serve import run
+    from pronk.serve.service import Settings
+
+    log = os.open(Path(folder) / "log", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.dup2(log, 2)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    settings = Settings(snapshot_rows=snapshot_rows)
+    run.run(run.Options(Path(folder), port=port, settings=settings))
+
+
 class Served:
     """A server that can be killed and started again on the same folder and port."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, snapshot_rows: int = 50_000) -> None:
         from pronk.serve.tokens import Tokens
 
         folder.mkdir(exist_ok=True)
         self.folder, self.port = folder, _free_port()
         self.token = Tokens(folder).add(("admin",))
-        self.options = options
-        self.log = (folder / "log").open("a")
+        self.snapshot_rows = snapshot_rows
         self.process = self._start()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        command = [
-            sys.executable, "-m", "pronk", "serve", str(self.folder), "--port", str(self.port),
-        ]  # fmt: skip
-        return subprocess.Popen(
-            [*command, *self.options], stdout=subprocess.DEVNULL, stderr=self.log
-        )
+    def _start(self) -> Any:
+        arguments = (str(self.folder), self.port, self.snapshot_rows)
+        process = _processes.Process(target=_serve, args=arguments)
+        process.start()
+        return process
 
     def client(self, retries: int = 100_000) -> Any:
         from pronk.serve import Client
@@ -66,18 +80,19 @@ class Served:
         for _ in range(2400):
             if client.ready():
                 return
-            assert self.process.poll() is None, (self.folder / "log").read_text()[-2000:]
+            assert self.process.is_alive(), (self.folder / "log").read_text()[-2000:]
             time.sleep(0.05)
         raise AssertionError("the server does not get ready")
 
     def kill_and_restart(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
+        self.process.kill()
+        self.process.join()
         self.process = self._start()
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(60)
+        self.process.join(60)
+        return int(self.process.exitcode)
 
 
 class Feeder(threading.Thread):
@@ -117,7 +132,7 @@ def kills(count: int, seed: int, check: Check) -> None:
     """`kill -9` under load; then every acknowledged label is there once, and all bits are equal."""
     rng = np.random.default_rng([seed, 7])
     with tempfile.TemporaryDirectory() as name:
-        served = Served(Path(name), "--snapshot-rows", "1000")
+        served = Served(Path(name), 1000)
         served.wait()
         served.client().create("m", COLUMNS, **SPEC)
         feeders = [Feeder(served, number, seed) for number in range(8)]
@@ -183,7 +198,7 @@ def _audit(folder: Path, acknowledged: dict[str, list[float]]) -> tuple[int, int
 def hour(seconds: float, seed: int, check: Check) -> None:
     """Half the load for long: memory is flat and nothing fails."""
     with tempfile.TemporaryDirectory() as name:
-        served = Served(Path(name), "--snapshot-rows", "20000")
+        served = Served(Path(name), 20_000)
         served.wait()
         served.client().create("m", COLUMNS, **SPEC)
         feeders = [_Paced(served, number, seed) for number in range(8)]

@@ -89,7 +89,7 @@ class Site:
         headers: dict[str, str] | None = None,
     ) -> Reply:
         """One request; without a token argument with the one of the admin, with None without."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=900)
         lines = dict(headers or {})
         if token is not None:
             lines["Authorization"] = f"Bearer {token or self.token}"
