@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import pronk
 from naive import default as naive
 from pronk import Gaussian, Laplacian, OnlineKernelRegressor
 from pronk.engines.default.discounted import DiscountedNewton
@@ -44,11 +45,42 @@ def test_the_mixture_is_its_twin(outputs, signed):
         y[:200, -1] = 1.0  # an output that says nothing for a while
     mixture = Mixture(4, limits, signed, windows=(0.0, 50.0))
     got = np.concatenate([mixture.learn(P[:100], y[:100]), mixture.learn(P[100:], y[100:])])
-    expected, losses = naive.mixture(P, y, limits, (0.0, 50.0), signed)
+    expected, losses, ledger = naive.mixture(P, y, limits, (0.0, 50.0), signed)
     close(got, expected)
     close(mixture.losses, losses)
+    certificate = mixture.certificate()
+    close([certificate.loss, certificate.best_loss], [ledger[0], ledger[1:].min()])
+    close(certificate.bound, np.log(4) + np.log(3) + 2 * np.log(401))
+    assert certificate.rows == 400 and certificate.regret <= certificate.bound
     following = mixture.predict(P[:1])
     close(mixture.learn(P[:1], y[:1]), following, 1e-12)
+
+
+def test_the_bound_of_the_certificate_knows_who_was_dropped():
+    P, y = some_experts(outputs=1)
+    mixture = Mixture(4, np.array([[-2.0], [2.0]]), signed=False)
+    mixture.learn(P[:200], y[:200])
+    before, weights = mixture.certificate(), mixture.weights
+    mixture.keep([0, 2])
+    after = mixture.certificate()
+    close(after.bound - before.bound, -np.log(weights[[0, 2]].sum()))
+    assert after.loss == before.loss and after.best_loss >= before.best_loss
+    mixture.learn(P[200:, [0, 2]], y[200:])
+    assert mixture.certificate().regret <= mixture.certificate().bound
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_the_learner_has_a_certificate(task):
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(700, 2))
+    score = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=700)
+    y = score if task == "regression" else np.digitize(score, [-0.3, 0.3])
+    learner = pronk.make("default", task, budget=20, random_state=0).partial_fit(X[:5], y[:5])
+    with pytest.raises(ValueError, match="8 rows"):
+        learner.certificate()
+    certificate = learner.partial_fit(X[5:], y[5:]).certificate()
+    assert certificate.rows == 700
+    assert 0 < certificate.best_loss < 700 and certificate.regret <= certificate.bound
 
 
 # -- the guard --------------------------------------------------------------------------------

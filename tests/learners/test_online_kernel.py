@@ -96,7 +96,7 @@ def test_the_mixture_keeps_its_bound(seed):
     average = Mixture(4, limits, signed=False, windows=())
     out = average.learn(P, y)
     clipped = np.clip(P[:, :, 0], *limits[:, 0])
-    largest = np.maximum.accumulate(np.abs(clipped - y).max(axis=1)) ** 2
+    largest = np.maximum.accumulate(np.abs(clipped - y).max(axis=1)) ** 2  # the mean's is less
     losses = ((clipped - y) ** 2 / (2 * largest[:, None])).sum(axis=0)
     own = ((out - y)[:, 0] ** 2 / (2 * largest)).sum()
     assert own <= losses.min() + np.log(4) + np.log(len(y) + 1)

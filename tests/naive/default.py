@@ -4,14 +4,14 @@ import numpy as np
 
 
 def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
-    """Predictions and the experts' losses; P (n, experts, outputs), Y (n, outputs)."""
+    """Predictions, the experts' losses, and those of (final, experts) in units of 2 D^2."""
     n, experts, outputs = P.shape
     low, high = limits[0].copy(), limits[1].copy()
     w, v = np.full(experts, 1 / experts), np.full(1 + len(windows), 1 / (1 + len(windows)))
     A = [alpha * np.eye(experts) for _ in windows]
     b = [np.zeros(experts) for _ in windows]
-    worst_w, worst_v = np.zeros(outputs), np.zeros(outputs)
-    losses, out = np.zeros(experts), []
+    worst = np.zeros(outputs)
+    losses, ledger, out = np.zeros(experts), np.zeros(1 + experts), []
     for t in range(n):
         p, y = np.clip(P[t], low, high), Y[t]
         m = w @ p
@@ -30,21 +30,22 @@ def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
             A[s] = keep * A[s] + (1 - keep) * alpha * np.eye(experts)
             b[s] = keep * b[s]
         for o in counted:
-            worst_w[o] = max(worst_w[o], np.abs(p[:, o] - y[o]).max())
-            worst_v[o] = max(worst_v[o], np.abs(q[:, o] - y[o]).max())
-            loss_w += share * (p[:, o] - y[o]) ** 2 / (2 * worst_w[o] ** 2)
-            loss_v += share * (q[:, o] - y[o]) ** 2 / (2 * worst_v[o] ** 2)
+            worst[o] = max(worst[o], np.abs(np.concatenate((p, q))[:, o] - y[o]).max())
+            loss_w += share * (p[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
+            loss_v += share * (q[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
+            ledger[0] += share * (out[-1][o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             losses += share * ((p[:, o] - y[o]) / half[o]) ** 2
             z = (p[:, o] - m[o]) / half[o]
             for s in range(len(windows)):
                 A[s] = A[s] + share * np.outer(z, z)
                 b[s] = b[s] + share * z * (y[o] - m[o]) / half[o]
+        ledger[1:] += loss_w
         rate = 1 / (t + 2)
         w = w * np.exp(-loss_w)
         v = v * np.exp(-loss_v)
         w = (1 - rate) * w / w.sum() + rate / len(w)
         v = (1 - rate) * v / v.sum() + rate / len(v)
-    return np.array(out), losses
+    return np.array(out), losses, ledger
 
 
 def guarded(y, centre, size, beyond=0.005, reach=3.0, step=0.05):

@@ -31,6 +31,7 @@ from pronk.engines.default.intervals import Intervals
 from pronk.engines.default.past import MOST_TARGETS, Past, find_lags, informative_outputs
 from pronk.engines.default.temperature import Temperature
 from pronk.engines.default.views import PAST, PLAIN, View, empty_views, make_views, offered
+from pronk.engines.newton.certificate import Certificate
 from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.randomness import KORS_COINS, Uniforms, generator
@@ -207,6 +208,12 @@ class OnlineKernel(Stateful):
         blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
         variance = [self.experts.variance(self._scaled(block)) for block in blocks]
         return np.asarray(np.sqrt(1.0 + np.concatenate(variance))[:, None] * spread)
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Of the mixture, all outputs together; the rows before the last stage as learned again."""
+        if self.experts is None:
+            raise ValueError(f"the certificate speaks of {STAGES[0]} rows and more")
+        return self.experts.mixture.certificate()
 
     def remap(self, matrix: Array) -> None:
         self.outputs = matrix.shape[1]

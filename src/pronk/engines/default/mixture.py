@@ -1,7 +1,7 @@
 """One prediction out of many, row by row: exponential weights, and ridge regression on top.
 
 Experts e predict p_e, clipped to the range [l, h] of the targets so far, half-width B. With D the
-largest |p_e - y| so far, this row's included, three steps:
+largest |p_e - y| and |q_k - y| so far, this row's included, three steps:
 
     average    m = sum_e w_e p_e,   w_e <- w_e exp(-(p_e - y)^2 / 2 D^2)
     stack      s = m + u'(p - m),   u = (alpha I + sum z z')^-1 sum z r
@@ -9,12 +9,15 @@ largest |p_e - y| so far, this row's included, three steps:
     final      sum_k v_k q_k over q = (m, the stacks), v like w
 
 (p - y)^2 / 2 D^2 is exp-concave at rate 1 for |p - y| <= D, so in units of 2 D^2 <= 8 B^2 the
-average loses at most log(experts) to the best expert, and the final prediction, with a D of its
-own, at most log(1 + stacks) to the average and to each stack; a stack is ridge regression, which
-competes with every fixed linear combination of the experts. After each row both weights mix with
+average loses at most log(experts) to the best expert, and the final prediction at most
+log(1 + stacks) to the average and to each stack; a stack is ridge regression, which competes with
+every fixed linear combination of the experts. After each row both weights mix with
 the uniform by 1/(t + 1) (fixed share): that costs log t, and the bound then holds against the best
 sequence of experts, log(experts t) a change. Stacks with a window forget as in `discounted`.
-Dropping experts of weight W costs the average -log(1 - W) once, against those that stay.
+Dropping experts of weight W costs the average -log(1 - W) once, against those that stay. So after t
+rows the final prediction has lost to the best expert awake at most (`Mixture.certificate`)
+
+    log(experts) + log(1 + stacks) + 2 log(t + 1) - sum log(1 - W)      in units of 2 D^2.
 
 Several outputs share the weights; the losses are means over outputs. For targets +-1 only outputs
 count that have been both +1 and -1 (a class that never came says nothing), which also makes the
@@ -27,6 +30,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pronk.engines.newton.certificate import Certificate
 from pronk.parts.state import Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -106,9 +110,13 @@ def relative_square(error: float, worst: float) -> float:
 @njit(cache=True, fastmath={"contract"})
 def mix_rows(
     P: Array, Y: Array, signed: bool, counter: Array, discounts: Array, limits: Array, seen: Array,
-    worst: Array, log_w: Array, log_v: Array, A: Array, b: Array, losses: Array, out: Array,
+    worst: Array, log_w: Array, log_v: Array, A: Array, b: Array, losses: Array, ledger: Array,
+    out: Array,
 ) -> None:  # fmt: skip
-    """Predict then learn rows of expert predictions P (n, experts, outputs)."""
+    """Predict then learn rows of expert predictions P (n, experts, outputs).
+
+    ``ledger`` sums losses in units of 2 D^2: of the final prediction, then of each expert.
+    """
     n, experts, outputs = P.shape
     stacks = discounts.size
     C = np.empty((experts, outputs))
@@ -157,21 +165,23 @@ def mix_rows(
             if not live[o] or half == 0.0:
                 continue
             for e in range(experts):
-                worst[0, o] = max(worst[0, o], abs(C[e, o] - y[o]))
+                worst[o] = max(worst[o], abs(C[e, o] - y[o]))
             for k in range(1 + stacks):
-                worst[1, o] = max(worst[1, o], abs(Q[k, o] - y[o]))
+                worst[o] = max(worst[o], abs(Q[k, o] - y[o]))
+            ledger[0] += relative_square(out[t, o] - y[o], worst[o]) / count
             for e in range(experts):
-                loss_w[e] += relative_square(C[e, o] - y[o], worst[0, o]) / count
+                loss_w[e] += relative_square(C[e, o] - y[o], worst[o]) / count
                 losses[e] += ((C[e, o] - y[o]) / half) ** 2 / count
                 z[e] = (C[e, o] - Q[0, o]) / half
             for k in range(1 + stacks):
-                loss_v[k] += relative_square(Q[k, o] - y[o], worst[1, o]) / count
+                loss_v[k] += relative_square(Q[k, o] - y[o], worst[o]) / count
             r = (y[o] - Q[0, o]) / half
             for s in range(stacks):
                 for e in range(experts):
                     b[s, e] += z[e] * r / count
                     for f in range(e + 1):
                         A[s, e, f] += z[e] * z[f] / count
+        ledger[1:] += loss_w
         rate = 1.0 / (counter[0] + 1.0)
         share(log_w, loss_w, rate)
         share(log_v, loss_v, rate)
@@ -188,7 +198,9 @@ class Mixture(Stateful):
         self._discounts = np.array([1.0 - 1.0 / w if w else 1.0 for w in windows])
         self.limits = limits.copy()
         self._seen = np.zeros((2, outputs))
-        self._worst = np.zeros((2, outputs))  # D of the experts and of the final candidates
+        self._worst = np.zeros(outputs)  # D
+        self._ledger = np.zeros(1 + experts)
+        self._cost = np.array([np.log(experts) + np.log(1 + stacks)])
         self._counter = np.zeros(1)
         self._log_w = np.full(experts, -np.log(experts))
         self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
@@ -201,7 +213,8 @@ class Mixture(Stateful):
         out = np.empty(Y.shape)
         mix_rows(
             P, np.ascontiguousarray(Y), self.signed, self._counter, self._discounts, self.limits,
-            self._seen, self._worst, self._log_w, self._log_v, self._A, self._b, self.losses, out,
+            self._seen, self._worst, self._log_w, self._log_v, self._A, self._b, self.losses,
+            self._ledger, out,
         )  # fmt: skip
         return out
 
@@ -215,6 +228,13 @@ class Mixture(Stateful):
             stacked = mean + np.einsum("e,teo->to", u, C - mean[:, None])
             out = out + final[1 + s] * np.clip(stacked, self.limits[0], self.limits[1])
         return np.asarray(out)
+
+    def certificate(self) -> Certificate:
+        """Loss of the final predictions against the best expert's, in units of 2 D^2."""
+        rows, loss = float(self._counter[0]), float(self._ledger[0])
+        best = float(self._ledger[1:].min())
+        bound = float(self._cost[0] + 2.0 * np.log(rows + 1.0))
+        return Certificate(int(rows), loss, best, 0.0, loss - best, bound)
 
     @property
     def weights(self) -> Array:
@@ -246,6 +266,8 @@ class Mixture(Stateful):
         """Go on with these experts; the losses start again."""
         rows = np.array(chosen)
         weights = self.weights[rows]
+        self._cost -= np.log(weights.sum())
+        self._ledger = np.ascontiguousarray(self._ledger[[0, *(1 + rows)]])
         self._log_w = np.log(weights / weights.sum())
         self._A = np.ascontiguousarray(self._A[:, rows][:, :, rows])
         self._b = np.ascontiguousarray(self._b[:, rows])
@@ -260,7 +282,9 @@ class Mixture(Stateful):
     STATE = (
         Numbers("discounts", ("stacks",), fixed=True, kept=True),
         Numbers("seen", (2, "outputs"), low=0.0, high=1.0),
-        Numbers("worst", (2, "outputs"), low=0.0),
+        Numbers("worst", ("outputs",), low=0.0),
+        Numbers("ledger", ("ledger",), low=0.0),
+        Numbers("cost", (1,), low=0.0),
         Numbers("counter", (1,), low=0.0, whole="float"),
         Numbers("log_w", ("experts",), high=1e-6),
         Numbers("log_v", ("candidates",), high=1e-6),
@@ -275,6 +299,7 @@ class Mixture(Stateful):
         return {"stacks": stacks, "candidates": 1 + stacks, "outputs": self.limits.shape[1]}
 
     def _restored(self, sizes: Sizes) -> None:
+        require(sizes["ledger"] == 1 + sizes["experts"], "ledger has other experts")
         require((self.limits[0] <= self.limits[1]).all(), "limits are in the wrong order")
         for name in ("log_w", "log_v"):
             total = np.exp(getattr(self, "_" + name)).sum()

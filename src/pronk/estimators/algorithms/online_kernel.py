@@ -34,6 +34,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.engines.default.intervals import COVERAGES, at_coverage
 from pronk.engines.default.learner import OnlineKernel
+from pronk.engines.newton.certificate import Certificate
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.inputs import dense_blocks
@@ -98,6 +99,15 @@ class _OnlineKernel(OnlineLearner):
         P, widths, factors = (np.concatenate(parts) for parts in zip(*passed, strict=True))
         self._model.last_widths, self._model.last_factors = widths, factors
         return P
+
+    def certificate(self) -> Certificate:
+        """Regret so far against the best expert awake, and the bound it keeps to.
+
+        Losses are squared errors in units of 2 D^2, D the largest error of any expert so far, of
+        targets as they were learned, means over outputs. They are those of the present experts:
+        the rows before their last stage (at most 2048) as they learned them again.
+        """
+        return super().certificate()
 
     @property
     def experts_(self) -> list[dict[str, Any]]:
