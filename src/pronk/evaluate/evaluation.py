@@ -20,7 +20,7 @@ from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import DEFAULTS, get_scores
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import pieces, plain, runs, without_label
+from pronk.evaluate.rows import PIECE, pieces, plain, runs, without_label
 from pronk.evaluate.scores import Scores
 from pronk.evaluate.statistics import Statistic
 
@@ -46,6 +46,7 @@ class Evaluation:
         probabilities: bool = False,
         interval: float | None = None,
         portrait: bool = True,
+        piece: int = PIECE,
     ) -> None:
         _check_counts(every=every, window=window)
         if delay < 0:
@@ -54,6 +55,7 @@ class Evaluation:
         self.every = every
         self.window = window if window is not None else every
         self.delay = delay
+        self.piece = piece  # rows of a long block that the model gets at a time
         self.rows = 0
         self.unlabelled = 0
         self.seconds = 0.0
@@ -79,7 +81,7 @@ class Evaluation:
         y = np.asarray(y)
         adapter = self._adapter or self._start(y)
         records = []
-        for piece, targets in pieces(X, y):
+        for piece, targets in pieces(X, y, self.piece):
             missing = without_label(targets)
             if self.delay:
                 records += self._feed_delayed(adapter, piece, targets)
@@ -89,6 +91,24 @@ class Evaluation:
                 for rows, unlabelled in runs(missing):
                     feed = self._feed_unlabelled if unlabelled else self._feed_labelled
                     records += feed(adapter, piece[rows], plain(targets[rows]))
+        return records
+
+    def count(self, y: NDArray[Any], predictions: NDArray[Any], seconds: float) -> list[Record]:
+        """As `feed`, for rows that a model predicted and learned elsewhere."""
+        if self._adapter is None:
+            self._start(y)
+        self.seconds += seconds
+        self._memory = None
+        records, missing = [], without_label(y)
+        flags = np.zeros(len(y), dtype=bool) if missing is None else missing
+        for rows, unlabelled in runs(flags):
+            forecast = Forecast(predictions[rows])
+            if unlabelled:
+                self._pass_by(y[rows], forecast)
+            else:
+                records += self._score(plain(y[rows]), forecast)
+        if self.portrait is not None:
+            self.portrait.mark(self.rows, self.model)
         return records
 
     def _feed_labelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:

@@ -11,17 +11,19 @@ from numpy.typing import NDArray
 
 #: A longer block is given to the model in pieces of this many rows.
 PIECE = 4096
+#: And of this many where a pass is shared by threads, which drain at the end of a piece.
+LONG_PIECE = 1 << 16
 
 
-def pieces(X: Any, y: NDArray[Any]) -> Iterator[tuple[Any, NDArray[Any]]]:
+def pieces(X: Any, y: NDArray[Any], length: int = PIECE) -> Iterator[tuple[Any, NDArray[Any]]]:
     """A block, or pieces of a long one where X is an array or a sparse matrix."""
-    if len(y) <= PIECE or not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
+    if len(y) <= length or not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
         yield X, y
         return
     if len(y) != X.shape[0]:
         raise ValueError(f"y has {len(y)} rows but X has {X.shape[0]}: give one label a row")
-    for start in range(0, len(y), PIECE):
-        yield X[start : start + PIECE], y[start : start + PIECE]
+    for start in range(0, len(y), length):
+        yield X[start : start + length], y[start : start + length]
 
 
 def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:

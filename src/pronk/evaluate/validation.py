@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
+from time import perf_counter
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +18,8 @@ import numpy as np
 from pronk.evaluate.evaluation import Evaluation
 from pronk.evaluate.progress import Bar
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import pieces
+from pronk.evaluate.rows import LONG_PIECE, PIECE, pieces
+from pronk.evaluate.spreading import spread
 
 
 def progressive(
@@ -32,6 +34,8 @@ def progressive(
     memory: bool = True,
     probabilities: bool = False,
     interval: float | None = None,
+    n_jobs: int | None = None,
+    client: Any = None,
     progress: bool | Literal["always"] = False,
 ) -> Iterator[Record]:
     """Predict then learn a stream, and yield a record every ``every`` rows and at the end.
@@ -60,6 +64,12 @@ def progressive(
         Ask a classifier for probabilities too: each record then has them in its ``forecast``.
     interval : float, optional
         Ask a regressor for intervals that hold y with this probability, as 0.9: in ``forecast``.
+    n_jobs : int, optional
+        Threads that share the pass of a learner that can be split, -1 for all cores; no bit depends
+        on their number. Others are refused by name.
+    client : a Dask ``Client``, optional
+        The workers of a cluster share the pass; they read the stream themselves. Of the learners
+        that can be split those without a preparation before them; no probabilities or intervals.
     progress : bool or "always", default False
         Show a bar with rows, loss and, where the length of the stream is known, the time left: on
         stderr, where that is a terminal, or always.
@@ -75,6 +85,9 @@ def progressive(
     10000 rows, mean squared error 0.04
     20000 rows, mean squared error 0.06
     """
+    parallel = n_jobs is not None or client is not None
+    if parallel and delay:
+        raise ValueError("delay: rows whose labels come late are learned one by one, not n_jobs")
     evaluation = Evaluation(
         model,
         metrics,
@@ -86,16 +99,56 @@ def progressive(
         columns=getattr(stream, "columns", None),
         probabilities=probabilities,
         interval=interval,
+        piece=LONG_PIECE if parallel else PIECE,
     )
     pair = isinstance(stream, tuple) and len(stream) == 2 and not isinstance(stream[0], tuple)
     blocks = [stream] if pair else stream
-    return _records(evaluation, blocks, Bar(blocks, progress == "always") if progress else None)
+    bar = Bar(blocks, progress == "always") if progress else None
+    if client is not None:
+        if probabilities or interval is not None:
+            raise ValueError("client: a pass on a cluster has no probabilities or intervals")
+        return _from_cluster(evaluation, Arrays(*stream) if pair else stream, client, bar)
+    return _records(evaluation, blocks, bar, n_jobs)
 
 
-def _records(evaluation: Evaluation, blocks: Any, bar: Bar | None) -> Iterator[Record]:
+class Arrays:
+    """A pair of arrays as a stream of blocks."""
+
+    rows = PIECE
+
+    def __init__(self, X: Any, y: Any) -> None:
+        self.X, self.y = np.ascontiguousarray(X, dtype=np.float64), np.asarray(y)
+
+    def blocks(self, skip: int = 0) -> Iterator[tuple[Any, Any]]:
+        for i in range(skip, len(self.y), self.rows):
+            yield self.X[i : i + self.rows], self.y[i : i + self.rows]
+
+
+def _from_cluster(
+    evaluation: Evaluation, stream: Any, client: Any, bar: Bar | None
+) -> Iterator[Record]:
+    from pronk.cluster import ClusterPass
+
+    model = evaluation.model
     with bar or nullcontext():
+        began = perf_counter()
+        for part in ClusterPass(model, stream, client).run():
+            model.__dict__.update(part.model().__dict__)
+            yield from evaluation.count(part.targets, part.predictions, perf_counter() - began)
+            began = perf_counter()
+            if bar is not None:
+                bar.show(evaluation)
+        last = evaluation.finish()
+    if last is not None:
+        yield last
+
+
+def _records(
+    evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None
+) -> Iterator[Record]:
+    with bar or nullcontext(), spread(evaluation.model, n_jobs):
         for X, y in blocks:
-            for rows, targets in pieces(X, np.asarray(y)):
+            for rows, targets in pieces(X, np.asarray(y), evaluation.piece):
                 yield from evaluation.feed(rows, targets)
                 if bar is not None:
                     bar.show(evaluation)

@@ -291,6 +291,11 @@ class Newton(Stateful):
         added, and what is put back on A's diagonal."""
         return 1.0, Phi, Y, 0.0
 
+    def settle(self) -> None:
+        """Close the open block, whatever it holds."""
+        if self._open:
+            self._close_block()
+
     def continue_from(self, A: Array, b: Array) -> None:
         """Go on from these sums with an empty block; the ledger stays."""
         self._A, self._b = np.asfortranarray(A), np.array(b)

@@ -1,0 +1,173 @@
+"""A pass in pieces read by tasks: the numbers of the sequential pass, whoever does the tasks."""
+
+import pickle
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import pronk
+from pronk.cluster import ClusterPass
+from pronk.evaluate import progressive
+
+RNG = np.random.default_rng(0)
+ROWS = 2600
+X = RNG.normal(size=(ROWS, 4))  # wide enough for points that do not depend on each other
+Y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * RNG.normal(size=ROWS)
+LABELS = np.array(["b", "a", "c"])[(np.arange(ROWS) > 900) * (1 + (np.arange(ROWS) > 1500)) * 1]
+LABELS = np.where(X[:, 0] > 0.3, LABELS, "b")
+
+
+class Arrays:
+    """A stream of blocks that any process can read."""
+
+    rows = 100
+
+    def __init__(self, X, y):
+        self.X, self.y = X, y
+
+    def blocks(self, skip=0):
+        for i in range(skip, len(self.y), self.rows):
+            yield self.X[i : i + self.rows], self.y[i : i + self.rows]
+
+
+class Broken(Arrays):
+    def blocks(self, skip=0):
+        for i, block in enumerate(super().blocks(skip)):
+            if skip + i * self.rows == 1500:
+                raise ValueError("part-7.parquet is damaged")
+            yield block
+
+
+class Here:
+    """Does a task when it is asked for, from pickled arguments, like another process; twice now
+    and then, as after the loss of a worker."""
+
+    def __init__(self):
+        self.count = 0
+
+    def submit(self, function, *arguments):
+        self.count += 1
+        arguments = pickle.dumps(arguments)
+        future = Future()
+        try:
+            if self.count % 3 == 0:
+                function(*pickle.loads(arguments))
+            future.set_result(pickle.loads(pickle.dumps(function(*pickle.loads(arguments)))))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def passed(model, y, client=None, rows=300, **options):
+    parts = list(ClusterPass(model, Arrays(X, y), client or Here(), rows=rows, **options).run())
+    assert [part.rows for part in parts][-1] == len(y)
+    targets = np.concatenate([part.targets for part in parts])
+    return targets, np.concatenate([part.predictions for part in parts]), parts[-1].model(), parts
+
+
+REGRESSORS = {
+    "fourier": {"features": "fourier", "n_features": 10},
+    "points": {"dictionary": X[:15]},
+    "kors": {"gamma": 4.0},
+    "kors with a budget": {"gamma": 2.0, "budget": 20},
+    "ridge": {"gamma": 4.0, "anticipate": False},
+}
+
+
+@pytest.mark.parametrize("settings", REGRESSORS.values(), ids=REGRESSORS)
+def test_numbers_of_the_sequential_pass(settings):
+    one = pronk.PKAWVRegressor(random_state=1, **settings)
+    expected = one.predict_then_learn(X, Y)
+    targets, predictions, model, _ = passed(pronk.PKAWVRegressor(random_state=1, **settings), Y)
+    assert (targets == Y).all()
+    np.testing.assert_allclose(predictions, expected, rtol=1e-9, atol=1e-9)
+    assert model.n_seen_ == ROWS and model.size_ == one.size_
+    np.testing.assert_allclose(model.predict(X[:5]), one.predict(X[:5]), rtol=1e-8, atol=1e-9)
+    before, after = one.certificate().to_dict(), model.certificate().to_dict()
+    for name in before:
+        assert after[name] == pytest.approx(before[name], rel=1e-8)
+
+
+def test_labels_that_come_on_the_way():
+    one = pronk.PKAWVClassifier(random_state=1, budget=15)
+    expected = np.concatenate(
+        [one.predict_then_learn(X[i : i + 100], LABELS[i : i + 100]) for i in range(0, ROWS, 100)]
+    )
+    _, predictions, model, _ = passed(pronk.PKAWVClassifier(random_state=1, budget=15), LABELS)
+    assert (predictions == expected).all()
+    assert (model.classes_ == one.classes_).all()
+    np.testing.assert_allclose(
+        model.decision_function(X[:9]), one.decision_function(X[:9]), rtol=1e-8, atol=1e-9
+    )
+
+
+def test_rows_without_a_label_are_predicted_only():
+    y = np.where(RNG.random(ROWS) < 0.2, np.nan, Y)
+    one = pronk.PKAWVRegressor(random_state=1, gamma=4.0)
+    known = ~np.isnan(y)
+    expected = one.predict_then_learn(X[known], y[known])
+    targets, predictions, model, _ = passed(pronk.PKAWVRegressor(random_state=1, gamma=4.0), y)
+    assert np.array_equal(targets, y, equal_nan=True) and model.n_seen_ == known.sum()
+    np.testing.assert_allclose(predictions[known], expected, rtol=1e-9, atol=1e-9)
+
+
+def test_the_number_of_workers_changes_no_bit():
+    results = []
+    for workers in (1, 3):
+        with ThreadPoolExecutor(workers) as pool:
+            model = pronk.PKAWVRegressor(random_state=1, gamma=4.0)
+            results.append(passed(model, Y, pool, workers=workers)[1])
+    assert (results[0] == results[1]).all()
+
+
+def test_it_goes_on_from_the_model_behind_any_piece():
+    """As a checkpoint does after a kill: the same bits."""
+    _, whole, last, parts = passed(pronk.PKAWVRegressor(random_state=1, budget=12), Y)
+    for part in parts[1:-1:3]:
+        rest = ClusterPass(part.model(), Arrays(X, Y), Here(), rows=300).run(part.rows)
+        tail = list(rest)
+        assert (np.concatenate([p.predictions for p in tail]) == whole[part.rows :]).all()
+        assert (tail[-1].model().predict(X[:5]) == last.predict(X[:5])).all()
+
+
+def test_a_piece_that_cannot_be_read_is_named():
+    model = pronk.PKAWVRegressor(random_state=1, budget=9)
+    parts = ClusterPass(model, Broken(X, Y), Here(), rows=300).run()
+    assert next(parts).rows == 100
+    with pytest.raises(ValueError, match=r"part-7.parquet is damaged \(in rows 1,"):
+        list(parts)
+
+
+@pytest.mark.parametrize("name", ["fogd", "kons", "pkawv-nystrom", "krls"])
+def test_others_are_refused_by_name(name):
+    with pytest.raises(ValueError, match="cannot be spread") as caught:
+        list(ClusterPass(pronk.make(name, random_state=0), Arrays(X, Y), Here()).run())
+    assert "PKAWV" in str(caught.value)
+    with pytest.raises(ValueError, match="Prepared cannot"):
+        ClusterPass(pronk.Prepared(pronk.PKAWVRegressor()), Arrays(X, Y), Here())
+
+
+# -- progressive validation ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["n_jobs", "client"])
+def test_progressive_validation_in_parallel(how):
+    one = pronk.PKAWVRegressor(random_state=1, gamma=4.0)
+    expected = list(progressive(one, (X, Y), every=1000, predictions=True))
+    model = pronk.PKAWVRegressor(random_state=1, gamma=4.0)
+    options = {"n_jobs": 2} if how == "n_jobs" else {"client": Here()}
+    found = list(progressive(model, (X, Y), every=1000, predictions=True, **options))
+    assert [record.rows for record in found] == [record.rows for record in expected]
+    for a, b in zip(found, expected, strict=True):
+        assert a.metrics == pytest.approx(b.metrics, rel=1e-9)
+        np.testing.assert_allclose(a.predictions, b.predictions, rtol=1e-9, atol=1e-9)
+    assert model.n_seen_ == ROWS and model.n_jobs is None
+    np.testing.assert_allclose(model.predict(X[:5]), one.predict(X[:5]), rtol=1e-8, atol=1e-9)
+
+
+def test_a_learner_that_cannot_be_split_is_refused_by_name():
+    with pytest.raises(ValueError, match="pass of FOGDRegressor cannot be split"):
+        list(progressive(pronk.FOGDRegressor(), (X, Y), n_jobs=2))
+    with pytest.raises(ValueError, match="delay"):
+        progressive(pronk.PKAWVRegressor(), (X, Y), delay=3, n_jobs=2)
