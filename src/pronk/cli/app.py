@@ -182,6 +182,17 @@ def run(
     ] = 100_000,
     seed: Seed = 0,
     threads: Threads = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Cores that share the pass of a learner that can."),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="A Dask scheduler, tcp://..; local:N starts N."),
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="A model for each key in this column.")
+    ] = None,
     json: AsJSON = False,
 ) -> None:
     """Walk a file once: predict each row, then learn it; show loss, time and size.
@@ -222,6 +233,9 @@ def run(
             checkpoint=checkpoint,
             every=every,
             seed=seed,
+            workers=workers,
+            cluster=cluster,
+            by=by,
         ),
         as_json=json,
     )

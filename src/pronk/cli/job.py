@@ -36,13 +36,16 @@ class Job:
     every: int = 100_000
     skip_bad: Path | None = None
     seed: int = 0
+    workers: int | None = None
+    cluster: str | None = None
+    by: str | None = None
 
 
-def open_stream(reading: Reading) -> FileStream:
+def open_stream(reading: Reading, rows: int | None = None) -> FileStream:
     """The rows of the input, which must have a target."""
     if reading.target is None and (reads_once(reading.file) or open_source(reading).label is None):
         raise CommandError("--target is missing: which column is to be predicted?")
-    return reading.open()
+    return reading.open(rows=rows)
 
 
 def check_job(job: Job) -> None:

@@ -16,10 +16,14 @@ from pronk.cli import screen
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job, check_job, open_stream
 from pronk.cli.known import for_model, open_for, saved_model
+from pronk.cli.options import DEFAULT_ALGORITHM
+from pronk.cli.parallel import KeyedRun, block_rows, check_parallel, use_workers, with_key
 from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.estimators.registry import find, make
+from pronk.keyed import Keyed
+from pronk.keyed.learner import SMALL
 from pronk.parts.spelling import did_you_mean
 from pronk.streams import FileStream
 from pronk.streams.prepared import prepared
@@ -29,19 +33,24 @@ def run_job(job: Job, *, as_json: bool) -> None:
     """Check everything, walk the file, print the summary."""
     console = screen.messages()
     check_job(job)
+    check_parallel(job)
     path = job.model
+    model: Any
     if path is None:
         _check_algorithm(job.algorithm)
-        stream = open_stream(job.reading)
-        model = prepared(
-            build(job.algorithm, stream.task, job.params, job.seed), stream, job.preparing
-        )
+        reading = job.reading if job.by is None else with_key(job.reading, job.by)
+        stream = open_stream(reading, block_rows(job))
+        model = prepared(_learner(job, stream.task), stream, job.preparing)
+        if job.by is not None:
+            model = KeyedRun(model.learner, job.by, Keyed(model, folder=job.save))
     else:
         model = saved_model(path)
         job = for_model(job, model)
         stream = open_for(model, path, job.reading)
     for text in stream.notes(options=True) if path is None else ():
         screen.note(text, console)
+    if job.workers is not None:
+        use_workers(model, job.workers)
     check_interval(job.interval, stream.task, model)
     run = Run(job, stream, model, console, as_json)
     if "story_" in model.__dict__:
@@ -67,6 +76,8 @@ def run_job(job: Job, *, as_json: bool) -> None:
     else:
         print_summary(run, last, console if printed else screen.output())
     note_guessing(run, console)
+    if isinstance(run.model, KeyedRun):
+        run.model.keyed.close()
 
 
 # -- before the run ------------------------------------------------------------------------------
@@ -77,6 +88,13 @@ def _check_algorithm(name: str) -> None:
         find(name)
     except ValueError as error:
         raise CommandError(f"--algorithm: {error}") from None
+
+
+def _learner(job: Job, task: str) -> Any:
+    if job.by is None or job.algorithm != DEFAULT_ALGORITHM:
+        return build(job.algorithm, task, job.params, job.seed)
+    small = tuple(f"{name}={value}" for name, value in SMALL.items())
+    return build("pkawv-nystrom", task, (*small, *job.params), job.seed)
 
 
 def build(name: str, task: str, settings: tuple[str, ...], seed: int) -> Any:
@@ -114,7 +132,7 @@ def read_setting(text: str) -> tuple[str, Any]:
 
 def _warm(model: Any, stream: FileStream, console: Console) -> None:
     """Compile on a copy and the first rows: wrong parameters show now, and times are clean."""
-    twin: Any = copy.deepcopy(model)
+    twin: Any = copy.deepcopy(model.keyed.learner if isinstance(model, KeyedRun) else model)
     X, y = stream.head(64)
     labelled = np.array([value is not None and value == value for value in y.tolist()], dtype=bool)
     if not labelled.any():

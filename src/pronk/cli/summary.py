@@ -13,6 +13,7 @@ from rich.table import Table
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
+from pronk.cli.parallel import KeyedRun
 from pronk.cli.predictions import StandardOutput
 from pronk.cli.walk import Run
 from pronk.evaluate import Record, held_bytes
@@ -68,7 +69,10 @@ def _facts(run: Run, last: Record) -> Table:
             "bad rows", f"{run.bad.rows:,}, left out: {screen.visible(str(job.skip_bad))}"
         )
     table.add_row("time", f"{last.microseconds_a_row:.2f} us a row, {last.seconds:.2f} s in all")
-    table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
+    if isinstance(run.model, KeyedRun):
+        table.add_row("keys", f"{len(run.model.keyed):,}, a model each")
+    else:
+        table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
     table.add_row("memory", screen.size(held_bytes(run.model)))
     printed = isinstance(run.file, StandardOutput)
     files = {
@@ -192,6 +196,8 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
     if stream.task == "classification":
         counts = portrait.counts
         found["confusion"] = {"labels": counts.labels, "matrix": counts.matrix.tolist()}
+    if isinstance(model, KeyedRun):
+        found["by"], found["keys"] = job.by, len(model.keyed)
     if job.interval is not None:
         found["coverage"] = portrait.coverage
     return found

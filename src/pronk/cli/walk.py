@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job
 from pronk.cli.metrics_file import MetricsFile
+from pronk.cli.parallel import KeyedRun, block_rows, learner_for_cluster, open_cluster
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
     Kept,
@@ -24,12 +28,15 @@ from pronk.cli.predictions import (
     PredictionsFile,
     StandardOutput,
 )
+from pronk.cluster import ClusterPass
+from pronk.cluster.run import Part
 from pronk.estimators import storage
 from pronk.evaluate import Evaluation, Record
 from pronk.evaluate.adapters import has_probabilities
 from pronk.evaluate.metrics import ALL
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.progress import Bar
+from pronk.evaluate.rows import PIECE
 from pronk.streams import FileStream, StreamError
 from pronk.streams.errors import option
 
@@ -57,9 +64,12 @@ class Run:
         self.evaluation = self._evaluation()
         self._records: list[Record] = []
         self._said = 0  # alarms that were told
+        self._clock = perf_counter()  # when the last part of a cluster's work came
 
     def _evaluation(self) -> Evaluation:
+        elsewhere = self.job.cluster is not None or self.job.by is not None
         shares = self.stream.task == "classification" and has_probabilities(self.model)
+        shares = shares and not elsewhere
         names = ALL[self.stream.task]
         if not shares:
             names = tuple(name for name in names if name not in ("log_loss", "auc"))
@@ -73,6 +83,7 @@ class Run:
             probabilities=shares,
             interval=self.job.interval,
             delay=self.job.delay,
+            piece=block_rows(self.job) or PIECE,
         )
 
     def go_on(self, story: dict[str, Any]) -> None:
@@ -152,10 +163,9 @@ class Run:
         signals = Interruptions()
         if self.checkpoint is not None:
             stack.enter_context(signals)
-        for X, y, kept in self.stream.blocks_with_kept(self.position):
+        for step in self._steps(stack):
             with signals.block():
-                self.kept.add(kept)
-                self._block(X, y)
+                step()
                 self._tell_bad()
                 self._keep()
                 bar.show(self.evaluation)
@@ -163,8 +173,8 @@ class Run:
                 whole = self.position % self.stream.rows == 0
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
                     self._snapshot()
-
-        self.position = self.stream.position
+        if self.job.cluster is None:
+            self.position = self.stream.position
         self._tell_bad()
 
     def _tell_bad(self) -> None:
@@ -172,6 +182,41 @@ class Run:
         if self.bad is not None and self.stream.bad:
             self.bad.write(self.stream.bad)
             self.stream.bad = []
+
+    def _steps(self, stack: ExitStack) -> Iterator[Callable[[], None]]:
+        """What is to be done, one block or one part of a cluster's work after the other."""
+        if self.job.cluster is not None:
+            yield from self._steps_on_cluster(stack, self.job.cluster)
+            return
+        for X, y, kept in self.stream.blocks_with_kept(self.position):
+            if self.file is not None:
+                self.kept.add(kept)
+            if isinstance(self.model, KeyedRun):
+                self.model.give(kept)
+            yield partial(self._block, X, y)
+
+    def _steps_on_cluster(self, stack: ExitStack, address: str) -> Iterator[Callable[[], None]]:
+        for X, y in self.stream.blocks(self.position):
+            if self.model.__sklearn_is_fitted__():
+                break
+            yield partial(self._block, X, y)  # the first block is learned here
+        client = stack.enter_context(open_cluster(address))
+        learner = learner_for_cluster(self.model)
+        workers = len(client.scheduler_info()["workers"])
+        try:
+            parts = ClusterPass(learner, self.stream, client, workers=workers)
+            for part in parts.run(self.position):
+                yield partial(self._part, part)
+        except ValueError as error:
+            if isinstance(error, StreamError):
+                raise
+            raise CommandError(f"--cluster: {error}") from None
+
+    def _part(self, part: Part) -> None:
+        self.model.learner_ = part.model()
+        seconds, self._clock = perf_counter() - self._clock, perf_counter()
+        self._records = self.evaluation.count(part.targets, part.predictions, seconds)
+        self.position = part.rows
 
     def _block(self, X: Any, y: Any) -> None:
         self._records = self.evaluation.feed(X, y)
@@ -182,10 +227,11 @@ class Run:
         if self.metrics_file is not None:
             for record in self._records:
                 self.metrics_file.write(record, len(self.portrait.alarms))
+        elsewhere = self.job.cluster is not None
         if self.file is not None:
             for record in [*self._records, self.evaluation.record()]:
                 if record.forecast is not None:
-                    kept = self.kept.take(len(record.forecast))
+                    kept = None if elsewhere else self.kept.take(len(record.forecast))
                     self.file.write(record.targets, record.forecast, kept)
         self._records = []
         for alarm in self.portrait.alarms[self._said :]:

@@ -77,7 +77,7 @@ class ClusterPass:
     """
 
     def __init__(
-        self, model: Any, stream: Any, client: Any, *, rows: int = PIECE_ROWS, workers: int = 4
+        self, model: Any, stream: Any, client: Any, *, rows: int | None = None, workers: int = 4
     ) -> None:
         if not isinstance(model, OnlineLearner):
             raise ValueError(
@@ -87,7 +87,7 @@ class ClusterPass:
         self.model: Any = copy.deepcopy(model)
         self.stream, self.client = stream, client
         block = int(getattr(stream, "rows", 1))
-        self.rows = max(1, rows // block) * block
+        self.rows = max(1, (rows or PIECE_ROWS) // block) * block
         self.ahead = max(4, 2 * workers)
 
     def run(self, done: int = 0) -> Iterator[Part]:
@@ -208,7 +208,9 @@ class ClusterPass:
     # -- tasks -----------------------------------------------------------------------------------
 
     def _submit(self, function: Any, piece: Piece, *arguments: Any) -> Any:
-        return self.client.submit(function, self.stream, piece, *arguments)
+        # Dask need not tell equal tasks by their arguments: every task is another one.
+        options = {"pure": False} if hasattr(self.client, "scheduler_info") else {}
+        return self.client.submit(function, self.stream, piece, *arguments, **options)
 
     def _result(self, task: Any, piece: Piece) -> Any:
         try:

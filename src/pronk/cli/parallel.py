@@ -1,0 +1,146 @@
+"""`pronk run` on several cores (--workers) or machines (--cluster), or a model a key (--by)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.cli.errors import CommandError
+from pronk.evaluate.rows import LONG_PIECE
+from pronk.evaluate.spreading import set_jobs
+from pronk.keyed import Keyed
+from pronk.streams.prepared import Prepared
+from pronk.streams.reading import Reading
+
+if TYPE_CHECKING:
+    from pronk.cli.job import Job
+
+#: Seconds that a scheduler has to answer.
+PATIENCE = 10.0
+
+
+def check_parallel(job: Job) -> None:
+    """Refuse options that exclude each other."""
+    chosen = [
+        name
+        for name, value in (
+            ("--workers", job.workers),
+            ("--cluster", job.cluster),
+            ("--by", job.by),
+        )
+        if value is not None
+    ]
+    if len(chosen) > 1:
+        raise CommandError(f"{chosen[0]} and {chosen[1]} exclude each other: choose one")
+    if chosen and job.delay:
+        raise CommandError(f"{chosen[0]}: labels that come late are learned one by one, not so")
+    if job.by is not None and job.model is not None:
+        raise CommandError("--model: models of --by go on in the folder of --save")
+    if job.by is not None and job.checkpoint is not None:
+        raise CommandError("--checkpoint: models of --by are kept in the folder of --save instead")
+    if job.by is not None and job.interval is not None:
+        raise CommandError("--interval: models of --by have none")
+    if job.cluster is not None and (job.interval is not None or job.reading.keep or job.skip_bad):
+        raise CommandError("--cluster: no --interval, --keep or --skip-bad on a cluster")
+
+
+def block_rows(job: Job) -> int | None:
+    """Rows of a block: long ones where they are shared or grouped."""
+    return LONG_PIECE if job.workers is not None or job.by is not None else None
+
+
+def use_workers(model: Any, workers: int) -> None:
+    """Let threads share the passes of a model's learner."""
+    try:
+        set_jobs(model, workers)
+    except ValueError as error:
+        raise CommandError(f"--workers: {str(error).partition(': ')[2]}") from None
+
+
+# -- a model a key -------------------------------------------------------------------------------
+
+
+def with_key(reading: Reading, by: str) -> Reading:
+    """The column of keys goes along and is no feature."""
+    if by == reading.target:
+        raise CommandError(f"--by: {by!r} is the target")
+    return replace(reading, keep=(*reading.keep, by), drop=(*reading.drop, by))
+
+
+class KeyedRun:
+    """Keyed models for a walk that gives rows in order: the keys are given beforehand."""
+
+    def __init__(self, learner: Any, by: str, keyed: Keyed) -> None:
+        self.learner, self.by, self.keyed = learner, by, keyed
+        self._keys: list[Any] = []
+
+    def give(self, kept: Any) -> None:
+        """The keys of the next rows."""
+        keys = kept.column(self.by).to_pylist()
+        if None in keys:
+            raise CommandError(f"--by: column {self.by!r} is empty in some row; fill it in")
+        self._keys += keys
+
+    def _take(self, rows: int) -> list[Any]:
+        taken, self._keys = self._keys[:rows], self._keys[rows:]
+        return taken
+
+    def predict_then_learn(self, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[Any]:
+        return self.keyed.predict_then_learn(X, y, self._take(len(y)))
+
+    def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
+        return self.keyed.predict(X, self._take(len(X)))
+
+    def save(self, path: Any) -> None:
+        self.keyed.save(path)
+
+    @property
+    def classes_(self) -> list[str]:
+        return ["of each", "key"]
+
+    def __sklearn_tags__(self) -> Any:
+        return self.learner.__sklearn_tags__()
+
+
+# -- a cluster -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_cluster(address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address; ``local:N`` starts N processes here."""
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise CommandError("--cluster needs Dask: pip install 'pronk[dask]'") from None
+    kind, _, number = address.partition(":")
+    if kind == "local":
+        if not number.isdigit() or not int(number):
+            raise CommandError(f"--cluster: {address!r} must be local:N with N processes")
+        with (
+            LocalCluster(int(number), threads_per_worker=1, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+        return
+    try:
+        client = Client(address, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--cluster: no scheduler answers at {address!r}: {error}") from None
+    with client:
+        yield client
+
+
+def learner_for_cluster(model: Prepared) -> Any:
+    """The learner of a model whose columns need no preparation on the way."""
+    plain = model.scaling_ == "none" and model.missing == "error"
+    if not plain or set(model.kinds_) != {"number"}:
+        raise CommandError(
+            "--cluster: the workers read numbers as they are, and scaling, filling in and "
+            "categories follow the order of the rows; use --scale none, or --workers"
+        )
+    return model.learner_

@@ -1,0 +1,126 @@
+"""`pronk run` with --workers, --cluster and --by."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+import pronk
+from helpers import pronk_run as command
+
+ROWS = 9000
+OPTIONS = ["-t", "y", "--drop", "who", "-a", "pkawv-taylor", "-p", "degree=2", "--scale", "none"]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(ROWS, 2))
+    table = pa.table(
+        {
+            "a": X[:, 0],
+            "b": X[:, 1],
+            "who": rng.choice(["x", "y", "z"], ROWS),
+            "y": np.sin(X[:, 0]) + X[:, 1],
+            "sign": np.where(X[:, 0] > 0, "up", "down"),
+        }
+    )
+    path = tmp_path_factory.mktemp("parallel") / "data.parquet"
+    parquet.write_table(table.drop_columns(["sign"]), path, row_group_size=2000)
+    parquet.write_table(table.drop_columns(["y"]), path.with_name("labels.parquet"))
+    return path
+
+
+@pytest.fixture
+def pronk_run(capsys):
+    """A command's exit code, output and messages."""
+    return lambda *words: SimpleNamespace(
+        **dict(zip(("returncode", "stdout", "stderr"), command(capsys, *words), strict=True))
+    )
+
+
+def predictions(path):
+    return parquet.read_table(path)["prediction"].to_numpy()
+
+
+def test_workers_share_a_pass(pronk_run, file, tmp_path):
+    found = []
+    for number, more in enumerate(([], ["--workers", "1"], ["--workers", "3"])):
+        out = tmp_path / f"{number}.parquet"
+        done = pronk_run("run", file, *OPTIONS, "--predictions", out, *more)
+        assert done.returncode in (0, None), done.stderr
+        found.append(predictions(out))
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9, atol=1e-9)
+    assert (found[1] == found[2]).all()
+
+
+def test_a_learner_that_cannot_be_shared_is_named(pronk_run, file):
+    done = pronk_run("run", file, "-t", "y", "--drop", "who", "-a", "fogd", "--workers", "2")
+    assert done.returncode == 2 and "--workers" in done.stderr and "FOGD" in done.stderr
+    assert "PKAWVRegressor" in done.stderr and done.stderr.count("\n") <= 3
+
+
+def test_a_cluster_shares_a_pass(pronk_run, file, tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("pronk.cluster.run.PIECE_ROWS", 4096)
+    assert pronk_run("run", file, *OPTIONS, "--predictions", tmp_path / "1.parquet").returncode == 0
+    with distributed.LocalCluster(
+        2, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp"
+    ) as cluster:
+        address = cluster.scheduler_address
+        more = ["--cluster", address, "--predictions", tmp_path / "2.parquet"]
+        done = pronk_run("run", file, *OPTIONS, *more, "--checkpoint", tmp_path / "snapshot")
+    assert done.returncode in (0, None), done.stderr
+    one, two = predictions(tmp_path / "1.parquet"), predictions(tmp_path / "2.parquet")
+    np.testing.assert_allclose(two, one, rtol=1e-9, atol=1e-9)
+    assert pronk.load(tmp_path / "snapshot").n_seen_ == ROWS
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (["--cluster", "tcp://127.0.0.1:1"], "no scheduler answers"),
+        (["--cluster", "local:none"], "local:N"),
+        (["--cluster", "local:1", "--workers", "2"], "exclude each other"),
+        (["--by", "who", "--checkpoint", "c"], "folder of --save"),
+        (["--by", "y"], "is the target"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(pronk_run, file, more, message, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("pronk.cli.parallel.PATIENCE", 0.5)
+    options = [word for word in OPTIONS if "--by" not in more or word not in ("--drop", "who")]
+    done = pronk_run("run", file, *options, *more)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_model_a_key(pronk_run, file, tmp_path):
+    folder, out = tmp_path / "models", tmp_path / "predictions.csv"
+    done = pronk_run(
+        "run", file, "-t", "y", "--by", "who", "--save", folder, "--predictions", out, "--limit",
+        "3000", "--json",
+    )  # fmt: skip
+    assert done.returncode in (0, None), done.stderr
+    assert json.loads(done.stdout)["keys"] == 3
+    table = parquet.read_table(file).slice(0, 3000)
+    model = pronk.load(folder)
+    assert sorted(model) == ["x", "y", "z"] and model.n_seen_ == 3000
+    own = table["who"].to_numpy(zero_copy_only=False) == "y"
+    assert model["y"].n_seen_ == own.sum()
+    lines = out.read_text().splitlines()
+    assert lines[0] == '"row","who","y","prediction"' and len(lines) == 3001
+    model.close()
+    again = pronk_run("run", file, "-t", "y", "--by", "who", "--save", folder, "--limit", "100")
+    assert again.returncode in (0, None), again.stderr
+    assert pronk.load(folder).n_seen_ == 3100  # it goes on
+
+
+def test_a_model_a_key_for_labels(pronk_run, file):
+    labels = file.with_name("labels.parquet")
+    options = ["-t", "sign", "--by", "who", "-a", "rbp", "--limit", "900", "--json"]
+    done = pronk_run("run", labels, *options)
+    assert done.returncode in (0, None), done.stderr
+    assert json.loads(done.stdout)["metrics"]["error"] < 0.2
