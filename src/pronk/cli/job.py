@@ -61,7 +61,8 @@ def check_job(job: Job) -> None:
     if job.reading.keep and job.predictions is None:
         raise CommandError("--keep: the columns go along with --predictions, which is missing")
     outputs = {
-        "--save": job.model if job.save is None else job.save,
+        # With --by it is a folder.
+        "--save": None if job.by is not None else job.model if job.save is None else job.save,
         "--predictions": None if printed else job.predictions,
         "--metrics": job.metrics,
         "--report": job.report,
