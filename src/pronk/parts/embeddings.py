@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pronk.parts.elementary import cos_sin, exp_scalar
-from pronk.parts.kernels import Gaussian, Kernel, Laplacian, Matern
+from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, Workspace
 from pronk.parts.randomness import FREQUENCIES, generator
 from pronk.parts.state import Count, Numbers, Part, Stateful
@@ -115,7 +115,7 @@ class Fourier:
     ) -> None:
         self.size = 2 * frequencies
         rng = generator(seed, FREQUENCIES)
-        self.frequencies = _spectral_sample(kernel, rng, columns, frequencies, orthogonal)
+        self.frequencies = kernel.spectral_sample(rng, columns, frequencies, orthogonal)
         self._memory = Workspace()
 
     def transform(self, X: Array) -> Array:
@@ -125,37 +125,6 @@ class Fourier:
         np.matmul(X, self.frequencies, out=angles)
         cos_sin(angles, (self.size // 2) ** -0.5, out)
         return out
-
-
-def _spectral_sample(
-    kernel: Kernel, rng: np.random.Generator, d: int, n: int, orthogonal: bool = False
-) -> Array:
-    if isinstance(kernel, Laplacian) and orthogonal:
-        raise ValueError("kernel must be gaussian or matern for orthogonal random features")
-    if isinstance(kernel, Gaussian):
-        normal = rng.standard_normal((d, n))
-        return (_orthogonal(normal, rng) if orthogonal else normal) / kernel.bandwidth
-    if isinstance(kernel, Laplacian):
-        return rng.standard_cauchy((d, n)) / kernel.bandwidth
-    if isinstance(kernel, Matern):
-        normal = rng.standard_normal((d, n))
-        freedom = 2.0 * kernel.nu
-        scales = np.sqrt(rng.chisquare(freedom, n) / freedom)
-        return (_orthogonal(normal, rng) if orthogonal else normal) / scales / kernel.bandwidth
-    raise ValueError(
-        "kernel must be gaussian, laplacian or matern for random Fourier features, "
-        f"got {kernel.name!r}"
-    )
-
-
-def _orthogonal(normal: Array, rng: np.random.Generator) -> Array:
-    """Columns orthogonal in blocks of d, uniform directions, lengths as of normal vectors."""
-    d, n = normal.shape
-    directions = []
-    for first in range(0, n, d):
-        Q, R = np.linalg.qr(normal[:, first : first + d])
-        directions.append(Q * np.sign(np.diag(R)))  # the sign makes Q uniform
-    return np.asarray(np.hstack(directions) * np.sqrt(rng.chisquare(d, n)))
 
 
 class Nystrom(Stateful):

@@ -10,7 +10,7 @@ that lost more than three digits are computed again from the differences.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
@@ -140,10 +140,31 @@ class Kernel(BaseEstimator):
     """A kernel: callable on two blocks of rows, with its diagonal and its parameters.
 
     ``distances`` and ``from_distances`` split the work so that several bandwidths can share one
-    matrix of distances; ``kernel(X, Z)`` is the one after the other.
+    matrix of distances; ``kernel(X, Z)`` is the one after the other. What else a kernel offers it
+    says by its class: others ask for that, not for the class.
     """
 
     name: str = ""
+    #: k(x, x) = 1 for every x.
+    normalised: ClassVar[bool] = False
+    #: k(x, x) grows with x without limit, and may overflow.
+    unlimited: ClassVar[bool] = False
+    #: A function that pronk does not know: it may raise, and no file holds it.
+    foreign: ClassVar[bool] = False
+
+    @property
+    def rate(self) -> float | None:
+        """The r of a kernel that is exp(-r |x - z|^2); None for all others."""
+        return None
+
+    def spectral_sample(
+        self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
+    ) -> Array:
+        """n frequencies, the columns, of random Fourier features: drawn from the kernel's spectral
+        measure, with ``orthogonal`` orthogonal in blocks."""
+        known = [name for name, kernel in KERNELS.items() if kernel.normalised]
+        names = f"{', '.join(known[:-1])} or {known[-1]}"
+        raise ValueError(f"kernel must be {names} for random Fourier features, got {self.name!r}")
 
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         """What the kernel is a function of: distances or inner products of all pairs."""
@@ -177,6 +198,16 @@ def _positive(value: Any) -> bool:
         return False
 
 
+def _orthogonal(normal: Array, rng: np.random.Generator) -> Array:
+    """Columns orthogonal in blocks of d, uniform directions, lengths as of normal vectors."""
+    d, n = normal.shape
+    directions = []
+    for first in range(0, n, d):
+        Q, R = np.linalg.qr(normal[:, first : first + d])
+        directions.append(Q * np.sign(np.diag(R)))  # the sign makes Q uniform
+    return np.asarray(np.hstack(directions) * np.sqrt(rng.chisquare(d, n)))
+
+
 class Gaussian(Kernel):
     """exp(-|x - z|^2 / (2 bandwidth^2)).
 
@@ -186,9 +217,21 @@ class Gaussian(Kernel):
     """
 
     name = "gaussian"
+    normalised = True
 
     def __init__(self, bandwidth: float = 1.0) -> None:
         self.bandwidth = bandwidth
+
+    @property
+    def rate(self) -> float:
+        return 0.5 / float(self.bandwidth) ** 2
+
+    def spectral_sample(
+        self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
+    ) -> Array:
+        """Normal."""
+        normal = rng.standard_normal((columns, n))
+        return (_orthogonal(normal, rng) if orthogonal else normal) / self.bandwidth
 
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         return square_distances(X, Z, out)
@@ -202,9 +245,18 @@ class Laplacian(Kernel):
     """exp(-|x - z|_1 / bandwidth)."""
 
     name = "laplacian"
+    normalised = True
 
     def __init__(self, bandwidth: float = 1.0) -> None:
         self.bandwidth = bandwidth
+
+    def spectral_sample(
+        self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
+    ) -> Array:
+        """Cauchy by coordinate, which has no orthogonal form."""
+        if orthogonal:
+            raise ValueError("kernel must be gaussian or matern for orthogonal random features")
+        return rng.standard_cauchy((columns, n)) / self.bandwidth
 
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         return absolute_distances(X, Z, out)
@@ -219,10 +271,20 @@ class Matern(Kernel):
     exp(-s), (1 + s) exp(-s) or (1 + s + s^2/3) exp(-s)."""
 
     name = "matern"
+    normalised = True
 
     def __init__(self, bandwidth: float = 1.0, nu: float = 1.5) -> None:
         self.bandwidth = bandwidth
         self.nu = nu
+
+    def spectral_sample(
+        self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
+    ) -> Array:
+        """Student t with 2 nu degrees of freedom."""
+        normal = rng.standard_normal((columns, n))
+        freedom = 2.0 * self.nu
+        scales = np.sqrt(rng.chisquare(freedom, n) / freedom)
+        return (_orthogonal(normal, rng) if orthogonal else normal) / scales / self.bandwidth
 
     def check(self) -> None:
         super().check()
@@ -241,6 +303,7 @@ class Linear(Kernel):
     """x'z."""
 
     name = "linear"
+    unlimited = True
 
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         return np.matmul(X, Z.T, out=out)
@@ -256,6 +319,7 @@ class Polynomial(Kernel):
     """(x'z + offset)^degree with a whole degree and offset >= 0."""
 
     name = "polynomial"
+    unlimited = True
 
     def __init__(self, degree: int = 2, offset: float = 1.0) -> None:
         self.degree = degree
@@ -282,6 +346,7 @@ class UserKernel(Kernel):
     """A user's function ``k(X, Z) -> matrix``, its answers checked."""
 
     name = "user"
+    foreign = True
 
     def __init__(self, function: Callable[[Array, Array], Any]) -> None:
         self.function = function

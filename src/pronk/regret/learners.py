@@ -45,29 +45,29 @@ def bound_for(learner: Any, X: ArrayLike, y: ArrayLike, comparator: Best) -> flo
     labels = np.asarray(y, dtype=np.float64)
     if learner.n_seen_ != len(rows):
         raise ValueError(f"the learner has learned {learner.n_seen_} rows, X has {len(rows)}")
-    family = type(learner).__name__.removesuffix("Regressor").removesuffix("Classifier")
-    if family in ("KernelAWV", "PKAWV") and learner.anticipate:
-        return _awv(learner, family, rows, labels, comparator.norm2)
-    if family in ("KONS", "SketchedKONS", "ProsNKONS"):
-        return _newton(learner, family, rows, labels, comparator)
+    theorem = getattr(learner, "_theorem", None)
+    if theorem in ("kernel-awv", "pkawv"):
+        return _awv(learner, theorem, rows, labels, comparator.norm2)
+    if theorem is not None:
+        return _newton(learner, theorem, rows, labels, comparator)
     raise ValueError(f"none of the papers' theorems speaks of {learner!r}")
 
 
-def _awv(learner: Any, family: str, X: Array, y: Array, norm2: float) -> float:
+def _awv(learner: Any, theorem: str, X: Array, y: Array, norm2: float) -> float:
     kernel = get_kernel(learner.kernel)
     K = kernel(X, X)
     n, alpha, largest = len(X), float(learner.alpha), float(np.abs(y).max())
     log_det = bounds.log_determinant(K, alpha)
-    if family == "KernelAWV":
+    if theorem == "kernel-awv":
         return bounds.kernel_awv_bound(alpha, norm2, log_det, largest)
     if learner.features == "taylor":
         radius = float(np.linalg.norm(X, axis=1).max())
         sigma, degree = kernel.bandwidth, learner.degree
-        theorem = bounds.pkawv_taylor_bound(
+        printed = bounds.pkawv_taylor_bound(
             n, alpha, norm2, log_det, largest, radius, sigma, degree
         )
         gap = bounds.taylor_gap(n, radius, sigma, degree)
-        return min(theorem, _or_infinity(n, alpha, norm2, log_det, largest, gap))
+        return min(printed, _or_infinity(n, alpha, norm2, log_det, largest, gap))
     rule = rule_of(learner)
     if learner.features == "nystrom" and rule is None:
         points = np.ascontiguousarray(learner.dictionary, dtype=np.float64)
@@ -94,7 +94,7 @@ def _or_infinity(
     return bounds.pkawv_bound(n, alpha, norm2, log_det, largest, gap)
 
 
-def _newton(learner: Any, family: str, X: Array, y: Array, comparator: Best) -> float:
+def _newton(learner: Any, theorem: str, X: Array, y: Array, comparator: Best) -> float:
     loss = get_loss(learner.loss)
     clip = 1.0 if learner.clip == "auto" and hasattr(learner, "classes_") else learner.clip
     if clip == "auto":
@@ -110,15 +110,15 @@ def _newton(learner: Any, family: str, X: Array, y: Array, comparator: Best) -> 
         eta = sigma / 2 if sigma > 0 else "convex"
     K = get_kernel(learner.kernel)(X, X)
     trace = max(float(np.trace(K)), float(n))
-    if family == "KONS" and eta == "convex":
+    if theorem == "kons" and eta == "convex":
         d = effective_dimension(K, alpha / max(L**2, L / clip))
         return bounds.kons_convex_bound(n, alpha, norm2, d, L, clip, trace)
     if eta == "convex" or sigma == 0.0 or not 0.0 < eta <= sigma:
         return math.inf
-    if family == "ProsNKONS":
+    if theorem == "pros-n-kons":
         return _pros_n_kons(learner, X, K, norm2, sigma, L, clip, eta)
     d = effective_dimension(K, alpha / (eta * L**2))
-    if family == "KONS":
+    if theorem == "kons":
         return bounds.kons_bound(n, alpha, norm2, d, sigma, L, eta, trace)
     return bounds.sketched_kons_bound(
         n, alpha, norm2, d, sigma, L, learner.floor, learner.epsilon,

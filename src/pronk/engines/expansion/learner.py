@@ -37,7 +37,7 @@ from pronk.engines.expansion.support import (
     scale,
 )
 from pronk.engines.expansion.updates import Update
-from pronk.parts.kernels import DIRECT_COLUMNS, Gaussian, Kernel
+from pronk.parts.kernels import DIRECT_COLUMNS, Kernel
 from pronk.parts.randomness import REMOVALS, Uniforms
 from pronk.parts.state import Numbers, Part, Stateful, require
 
@@ -153,7 +153,7 @@ class Expansion(Stateful):
 
     def _inside(self, n: int) -> bool:
         """Whether the loop evaluates the kernel itself for a block of n rows."""
-        if not isinstance(self.kernel, Gaussian):
+        if self.kernel.rate is None:
             return False
         if self.rule.strategy == MERGE or n < SHORT_CALL:
             return True
@@ -333,6 +333,6 @@ def _rule(kernel: Kernel, update: Update, budget: Budget) -> Rule:
         strategy=_STRATEGIES[budget.strategy],
         budget=2**62 if budget.size is None else int(budget.size),
         threshold=float(budget.threshold),
-        rate=0.5 / float(kernel.bandwidth) ** 2 if isinstance(kernel, Gaussian) else 0.0,
+        rate=kernel.rate or 0.0,
         **update.numbers(),
     )

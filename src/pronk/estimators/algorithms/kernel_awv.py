@@ -76,6 +76,10 @@ class _KernelAWV(OnlineLearner):
     def _takes_weights(self) -> bool:
         return True
 
+    @property
+    def _theorem(self) -> str | None:
+        return "kernel-awv" if self.anticipate else None
+
     def _make_model(self, columns: int, outputs: int) -> Span:
         kernel = get_kernel(self.kernel)
         return Span(kernel, self.alpha, self.anticipate, columns, outputs)

@@ -39,7 +39,7 @@ from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
-from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
+from pronk.parts.kernels import get_kernel
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.
@@ -139,7 +139,7 @@ class _KernelOGD(FirstOrder):
             raise ValueError("eta='pegasos' is 1 / (alpha t) and needs alpha > 0")
         if self.eta != "pegasos" and self.eta * self.alpha > 1:
             raise ValueError(f"eta * alpha must be at most 1, got {self.eta} * {self.alpha}")
-        if self.maintenance == "merge" and not isinstance(kernel, Gaussian):
+        if self.maintenance == "merge" and kernel.rate is None:
             raise ValueError("kernel must be gaussian for maintenance='merge'")
         update = Gradient(self._get_loss(), self.eta, self.alpha)
         budget = Budget(self.maintenance, self.budget)
@@ -149,7 +149,7 @@ class _KernelOGD(FirstOrder):
         # 2 eta k(x, x) <= 2: a step never ends further from the label
         if self.eta == "pegasos" or self.maintenance is not None:
             return False
-        return self.eta <= 1 and isinstance(get_kernel(self.kernel), Gaussian | Laplacian | Matern)
+        return bool(self.eta <= 1 and get_kernel(self.kernel).normalised)
 
 
 class KernelOGDRegressor(_KernelOGD, OnlineRegressor):

@@ -36,7 +36,7 @@ from pronk.estimators.algorithms.perceptron import budget_exceptions, check_budg
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.parts.kernels import Gaussian, get_kernel
+from pronk.parts.kernels import get_kernel
 from pronk.parts.losses import Loss, get_loss
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
@@ -91,7 +91,7 @@ class _KernelPA(OnlineLearner):
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel = get_kernel(self.kernel)
         check_budget(self.budget, self.maintenance)
-        if self.maintenance == "merge" and not isinstance(kernel, Gaussian):
+        if self.maintenance == "merge" and kernel.rate is None:
             raise ValueError("kernel must be gaussian for maintenance='merge'")
         update = Passive(self._loss(), self.C, squared=self.variant == "pa-2")
         budget = Budget(self.maintenance, self.budget)

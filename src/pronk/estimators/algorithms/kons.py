@@ -67,6 +67,10 @@ class _KONS(OnlineNewtonLearner):
         self.loss = loss
         self.random_state = random_state
 
+    @property
+    def _theorem(self) -> str | None:
+        return "kons"
+
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel, rule = get_kernel(self.kernel), self._rule()
 

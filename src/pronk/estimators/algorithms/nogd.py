@@ -32,7 +32,7 @@ from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
-from pronk.parts.kernels import Gaussian, Laplacian, Matern, get_kernel
+from pronk.parts.kernels import get_kernel
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.
@@ -96,8 +96,7 @@ class _NOGD(FirstOrder):
         return OneVsRest(make, outputs)
 
     def _steps_are_safe(self) -> bool:
-        normed = isinstance(get_kernel(self.kernel), Gaussian | Laplacian | Matern)
-        return normed and self.eta <= 1.0  # 2 eta k(x, x) <= 2
+        return get_kernel(self.kernel).normalised and self.eta <= 1.0  # 2 eta k(x, x) <= 2
 
 
 class NOGDRegressor(_NOGD, OnlineRegressor):

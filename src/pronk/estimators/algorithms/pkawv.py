@@ -133,6 +133,10 @@ class _PKAWV(OnlineLearner):
     def _takes_weights(self) -> bool:
         return True
 
+    @property
+    def _theorem(self) -> str | None:
+        return "pkawv" if self.anticipate else None
+
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel = get_kernel(self.kernel)
         rule = Squared(self.anticipate)

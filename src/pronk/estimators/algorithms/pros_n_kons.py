@@ -124,6 +124,10 @@ class _ProsNKONS(OnlineNewtonLearner):
         self.track_regret = track_regret
         self.random_state = random_state
 
+    @property
+    def _theorem(self) -> str | None:
+        return "pros-n-kons"
+
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel, rule = get_kernel(self.kernel), self._rule()
         dictionary = growing_dictionary(self, kernel, columns)

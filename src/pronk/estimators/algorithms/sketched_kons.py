@@ -81,6 +81,10 @@ class _SketchedKONS(OnlineNewtonLearner):
         self.beta = beta
         self.random_state = random_state
 
+    @property
+    def _theorem(self) -> str | None:
+        return "sketched-kons"
+
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
         kernel, rule, seed = get_kernel(self.kernel), self._rule(), self._seed
 

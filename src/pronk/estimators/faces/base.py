@@ -21,7 +21,7 @@ from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators import storage
 from pronk.estimators.faces.inputs import LARGEST, check_rows, check_weights, dense_blocks
 from pronk.estimators.faces.threads import check_splits, learn_on_threads
-from pronk.parts.kernels import KERNELS, Kernel, Linear, Polynomial, UserKernel, get_kernel
+from pronk.parts.kernels import KERNELS, Kernel, get_kernel
 from pronk.parts.randomness import make_seed
 from pronk.parts.state import checked_count, require
 from pronk.parts.threads import limited
@@ -122,6 +122,11 @@ class OnlineLearner(BaseEstimator):
         raise NotImplementedError
 
     @property
+    def _theorem(self) -> str | None:
+        """Which theorem of `pronk.regret` speaks of the learner, if one does."""
+        return None
+
+    @property
     def _law_exceptions(self) -> dict[str, str]:
         """Laws of ``tests/laws`` that do not hold for this learner, each with the reason."""
         return {}
@@ -202,13 +207,13 @@ class OnlineLearner(BaseEstimator):
     def _note_kernel(self) -> None:
         """What every call asks of the kernel, asked once."""
         kernel = get_kernel(self.kernel)
-        self._user_kernel = isinstance(kernel, UserKernel)
-        self._dot_kernel = isinstance(kernel, Linear | Polynomial)
+        self._user_kernel = kernel.foreign
+        self._dot_kernel = kernel.unlimited
 
     def _check_kernel_values(self, X: Any) -> None:
         """Refuse rows whose kernel values would overflow: by Cauchy-Schwarz k(x, x) tells."""
         kernel = get_kernel(self.kernel)
-        if not isinstance(kernel, Linear | Polynomial):
+        if not kernel.unlimited:
             return
         with np.errstate(over="ignore"):
             for rows, block in dense_blocks(X):

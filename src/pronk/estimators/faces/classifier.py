@@ -116,7 +116,8 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     def decision_function(self, X: Any) -> Array:
         """Margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
         with self._own_lock():  # the classes must be those of the scores
-            return self._labels.decisions(self._predict(X))
+            P = self._predict(X)  # first: it tells a learner that is not fitted
+            return self._labels.decisions(P)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels by the current model; changes nothing."""

@@ -48,6 +48,10 @@ class FirstOrder(OnlineLearner):
     def _may_overflow(self) -> bool:
         return self._get_loss().code in (SQUARED, SQUARED_HINGE) and not self._steps_are_safe()
 
+    def _check_result(self, P: Array) -> None:
+        if not ("_learning" in self.__dict__ and self._may_overflow()):  # else `_pass` words it
+            super()._check_result(P)
+
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         if not self._may_overflow():
             return super()._pass(X, Y, weights)

@@ -13,7 +13,7 @@ from pronk.engines.newton.embedded import Embedding, FixedPoints
 from pronk.estimators.faces.inputs import check_finite
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.embeddings import Fourier, Taylor
-from pronk.parts.kernels import Gaussian, Kernel
+from pronk.parts.kernels import Kernel
 from pronk.parts.rules import KORS, RULES, Rule
 
 Array = NDArray[np.float64]
@@ -71,6 +71,6 @@ def fixed_embedding(learner: Any, kernel: Kernel, columns: int) -> Embedding:
         return FixedPoints(kernel, points)
     if learner.features == "fourier":
         return Fourier(kernel, columns, learner.n_features, learner._seed)
-    if not isinstance(kernel, Gaussian):
+    if kernel.rate is None:
         raise ValueError("kernel must be gaussian for features='taylor'")
     return Taylor(columns, kernel.bandwidth, learner.degree)
