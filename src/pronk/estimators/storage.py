@@ -159,8 +159,10 @@ def learner_from_tree(
         learner._restore(tree["state"])
         if tried:
             learner._try_out()
-    except (ModelFileError, ImportError):
+    except ImportError:
         raise
+    except ModelFileError as error:  # of a learner inside another
+        raise ModelFileError(f"{path}: {error}") from None
     except Exception as error:  # whatever stands in the file, the answer is one kind of error
         text = str(error) or type(error).__name__
         raise ModelFileError(f"{path} does not hold a working {tree['class']}: {text}") from None

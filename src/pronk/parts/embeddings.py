@@ -175,6 +175,11 @@ class Nystrom(Stateful):
         ),
     )
 
+    def require_of(self, kernel: Kernel, points: Array) -> None:
+        """Refuse a map that came from a file and is not that of the points."""
+        X = np.ascontiguousarray(points[self._used])
+        self._factor.require_of(lambda rows: kernel(X[rows], X))
+
     @property
     def used(self) -> NDArray[np.int64]:
         """Which of the points have a coordinate."""

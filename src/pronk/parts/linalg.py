@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ Array = NDArray[np.float64]
 
 #: Rows of a growing factor that are solved by one triangular call; the rest is matrix products.
 _PANEL = 128
+#: Rows of a factor from a file that are compared with its points, and how close they must be: far
+#: above the rounding of any factor that was computed.
+_LOOKED_AT, _FITS = 256, 1e-6
 
 
 def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
@@ -270,6 +274,19 @@ class GrowingCholesky(Stateful):
         # Squared pivots are at least the floor, up to rounding of the square root.
         least = np.diagonal(self.used).min(initial=np.inf)
         require(least * least >= self.floor * (1.0 - 1e-12), "factor has a pivot below its floor")
+
+    def require_of(self, rows: Callable[[NDArray[np.intp]], Array], ridge: float = 0.0) -> None:
+        """Refuse a factor that came from a file and is not that of M + ridge I.
+
+        ``rows`` gives the rows of M of these numbers; of many, some are looked at.
+        """
+        if not self.size:
+            return
+        places = np.unique(np.linspace(0, self.size - 1, _LOOKED_AT).astype(np.intp))
+        expected = rows(places)
+        expected[np.arange(len(places)), places] += ridge
+        off = np.abs(self.used[places] @ self.used.T - expected).max()
+        require(off <= _FITS * np.abs(expected).max(), "factor is not that of the points")
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> GrowingCholesky:

@@ -25,6 +25,7 @@ from pronk.engines.default.spread import Spread
 from pronk.engines.default.views import NAMES as VIEWS
 from pronk.engines.default.views import PAST, PLAIN, View
 from pronk.engines.newton.learner import Squared
+from pronk.parts.kernels import UserKernel
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
 from pronk.parts.state import (
@@ -393,3 +394,5 @@ class Experts(Stateful):
         for group in self._groups:
             largest = max(learner.size for learner in group.learners.values())
             require(largest <= group.nystrom.size, "groups have learners on too many points")
+            if not isinstance(group.kernel, UserKernel):
+                group.nystrom.require_of(group.kernel, group.view.rows(self.points))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from pronk.engines.newton.certificate import Certificate
 from pronk.engines.newton.learner import Newton
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.embeddings import Nystrom, extend
-from pronk.parts.kernels import Kernel
+from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.state import Count, Numbers, Part, Rows, Sizes, Stateful, require
 
@@ -214,6 +214,13 @@ class GrowingFeatures(Stateful):
         exact = self.growth == "exact" and sizes["points"] > 0
         require(self._history is not None or not exact, "history is missing")
         require(self._history is None or self.growth == "exact", "history is unknown")
+        if not isinstance(self.kernel, UserKernel):
+            self.nystrom.require_of(self.kernel, self.points)
+            if self._history is not None:
+                self._history.require_of(self._features)
+
+    def _features(self, X: Array) -> Array:
+        return self.nystrom.transform(self._kernel_values(X))
 
 
 class History(Stateful):
@@ -280,6 +287,15 @@ class History(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         require(self._size <= sizes["room"], "Phi has fewer columns than there are features")
         sizes["size"] = self._size
+
+    def require_of(self, features: Callable[[Array], Array]) -> None:
+        """Refuse a history that came from a file and whose Phi are not the features of its rows."""
+        if not len(self.X):
+            return
+        rows = np.unique(np.linspace(0, len(self.X) - 1, 128).astype(np.intp))
+        off = np.abs(features(self.X[rows]) - self.Phi[rows]).max(initial=0.0)
+        scale = np.abs(self.Phi[rows]).max(initial=0.0)
+        require(off <= 1e-4 * scale, "history/Phi are not the features of X")
 
     def to_state(self) -> dict[str, Any]:
         """Beyond the features Phi is saved as zeros."""

@@ -430,9 +430,9 @@ class Newton(Stateful):
         Numbers("Z", ("block", "size"), kept=True),
         Numbers("upper", ("block", "block"), kept=True),
         Numbers("kappa", ("block",), low=0.0, kept=True),
-        Numbers("step", ("block", "outputs"), kept=True),
+        Numbers("step", ("block", "outputs"), low=-1e160, high=1e160, kept=True),
         Numbers("curvature", ("block",), low=0.0, kept=True),
-        Numbers("target", ("block", "outputs"), kept=True),
+        Numbers("target", ("block", "outputs"), low=-1e160, high=1e160, kept=True),
         Numbers("running", (3,), low=0.0),
         Numbers("ledger", (5, "outputs"), low=0.0),
         Count("open", high="block"),
@@ -447,6 +447,43 @@ class Newton(Stateful):
         self.size = sizes["size"]
         self._weights = None
         self._curvature[self._open :] = 1.0  # c = 1 is set with the block, not by its rows
+        self._check_factor()
+
+    def _check_factor(self) -> None:
+        """Refuse a state from a file whose A, b and open rows are not those of the factor L."""
+        if not self.size:
+            return
+        L, v = self._L, np.cos(np.arange(self.size))
+        lower = np.tril(self._A)
+        product = lower @ v + np.tril(lower, -1).T @ v
+        scale = np.abs(np.diagonal(lower)).max() * self.size
+        # A factor that needed help differs by up to 2e-5 of the scale.
+        require(np.abs(L @ (L.T @ v) - product).max() <= 1e-4 * scale, "L is not the factor of A")
+        pairs = (
+            ("beta", self._beta, self._b),
+            ("Z", self._Z[: self._open].T, self._Phi[: self._open].T),
+        )
+        for name, solved, given in pairs:
+            most = (np.abs(L) @ np.abs(solved)).max(initial=0.0)
+            off = np.abs(L @ solved - given).max(initial=0.0)
+            require(off <= 1e-6 * most + 1e-300, f"{name} does not fit L")
+        self._check_open_rows()
+
+    def _check_open_rows(self) -> None:
+        """Refuse open rows from a file that do not keep to the recurrence: for s < t
+
+        kappa_s G[t, s] = T[t, s] + kappa_s sum_{i<s} T[t, i] T[s, i] / kappa_i,  0 <= kappa <= c.
+        """
+        t = self._open
+        kappa, c, Z = self._kappa[:t], self._curvature[:t], self._Z[:t]
+        require((kappa <= c * (1.0 + 1e-9)).all(), "kappa is larger than the curvature")
+        T = np.tril(self._upper[:t, :t].T, -1)
+        inverse = np.divide(1.0, kappa, out=np.zeros(t), where=kappa > 0.0)
+        expected = kappa * (Z @ Z.T)
+        got = T + kappa * ((T * inverse) @ T.T)
+        off = np.abs(np.tril(got - expected, -1)).max(initial=0.0)
+        most = np.abs(expected).max(initial=0.0)
+        require(off <= 1e-6 * most + 1e-300, "upper does not fit the open rows")
 
     def to_state(self) -> dict[str, Any]:
         """Beyond its rows the open block is saved as zeros, not as what the last one left there."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.newton.certificate import Certificate, account, new_ledger, squared_certificate
-from pronk.parts.kernels import Kernel
+from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows, solve_lower
 from pronk.parts.state import Numbers, Part, Rows, Sizes, Stateful
 
@@ -136,3 +136,6 @@ class Span(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         self._coefficients = None
+        if not isinstance(self.kernel, UserKernel):
+            X = self.points
+            self._factor.require_of(lambda rows: self.kernel(X[rows], X), self.alpha)

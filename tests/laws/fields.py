@@ -1,0 +1,248 @@
+"""Model files with one field changed and the checksum made anew: they work or are refused.
+
+    python fields.py SEED FIRST LAST      files FIRST .. LAST-1; one line a file, as it is tried
+
+A file that kills or hangs the process must not take its judge along, so `judge` runs batches of
+files in processes of their own, watches them, and goes on after the file that ended one.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+import warnings
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+import pronk
+from laws.cases import CASES, Case
+from pronk.estimators import encoding, storage
+from pronk.streams import Scaled
+
+#: Memory that a process may take, and seconds that one file may: the machine may be busy.
+MEMORY, PATIENCE = 6 << 30, 120
+
+#: What a number may become.
+NUMBERS = (0, -1, 1, 2, 3, 7, 2**31, 2**53, 2**63, 10**30, -(10**9), 0.5, 1e300, -1e-300, 5e-324)
+#: What may happen to an array.
+WAYS = ["cut", "longer", "shape", "dtype", "value", "values", "scale", "swap", "other", "empty"]
+OTHERS = (None, True, False, "", "nan", [], {}, [1], {"a": 1}, float("nan"), float("inf"))
+
+
+@cache
+def originals() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
+    """Header and arrays of a file of every learner, and of some behind a scaler."""
+    found = []
+    for case in CASES:
+        # Enough rows for points, full budgets, open blocks, and two stages of the default learner.
+        learner = case.make().partial_fit(*_rows(case, 90))
+        found.append((case.id, *_parts(learner)))
+    for scaler in ("minmax", "standard", "robust"):
+        learner = Scaled(pronk.FOGDRegressor(n_features=10, random_state=0), scaler, missing="mean")
+        learner.partial_fit(*_rows(CASES[0], 600))
+        found.append((f"scaled-{scaler}", *_parts(learner)))
+    return found
+
+
+def _rows(case: Case, n: int) -> Any:
+    return case.stream(n)
+
+
+def _parts(learner: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    data = storage.to_bytes(learner)
+    end = 8 + int.from_bytes(data[:8], "little")
+    return json.loads(json.loads(data[8:end])["__metadata__"]["pronk"]), load_arrays(data)
+
+
+def leaves(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The places of a header's tree, arrays and tables included."""
+    found = [path] if path else []
+    if isinstance(tree, dict) and "__array__" not in tree:
+        for name, value in tree.items():
+            found += leaves(value, (*path, name))
+    elif isinstance(tree, list):
+        for i, value in enumerate(tree[:20]):
+            found += leaves(value, (*path, i))
+    return found
+
+
+def changed(number: int, seed: int = 0) -> tuple[str, bytes]:
+    """File number ``number``: what was changed, and its bytes with a checksum that is right."""
+    rng = np.random.default_rng([seed, number])
+    name, header, arrays = originals()[number % len(originals())]
+    header, arrays = copy.deepcopy(header), dict(arrays)
+    if arrays and rng.random() < 0.6:
+        field = str(rng.choice(sorted(arrays)))
+        what = _change_array(arrays, field, rng)
+    else:
+        places = leaves({"params": header["params"], "state": header["state"]})
+        place = places[int(rng.integers(len(places)))]
+        if rng.random() < 0.03:
+            place = (str(rng.choice(["format", "class", "pronk", "params", "state"])),)
+        field = "/".join(str(step) for step in place)
+        what = _change_leaf(header, place, rng)
+    text = json.dumps(header, sort_keys=True)
+    metadata = {"pronk": text, "sha256": encoding.digest(text, arrays)}
+    return f"{name} {field} {what}", save_arrays(arrays, metadata=metadata)
+
+
+def _change_array(arrays: dict[str, Any], field: str, rng: np.random.Generator) -> str:
+    array = arrays[field]
+    flat = array.ravel().copy()
+    what = str(rng.choice(WAYS))
+    if what == "cut":
+        array = array[: max(len(array) - int(rng.integers(1, 4)), 0)] if array.ndim else array[None]
+    elif what == "longer":
+        array = np.concatenate((array, array[:1])) if len(array) else np.ones((1, *array.shape[1:]))
+    elif what == "shape":
+        shapes = [(-1,), (1, -1), (-1, 1), array.shape[::-1], (*array.shape, 1)]
+        array = array.reshape(shapes[int(rng.integers(len(shapes)))])
+    elif what == "dtype":
+        kinds = [np.float32, np.int32, np.int64, np.uint8, np.bool_, np.float16, np.float64]
+        with np.errstate(all="ignore"):
+            array = array.astype(kinds[int(rng.integers(len(kinds)))])
+    elif what in ("value", "values") and flat.size:
+        values = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e18, -1, 0, 1e-320, 2**40, 0.5, 1e8]
+        count = 1 if what == "value" else flat.size
+        value = values[int(rng.integers(len(values)))]
+        with np.errstate(all="ignore"):
+            flat[rng.choice(flat.size, count, replace=False)] = np.array([value]).astype(flat.dtype)
+        array = flat.reshape(array.shape)
+    elif what == "scale":
+        with np.errstate(all="ignore"):
+            factor = float(rng.choice([-1.0, 1e-200, 1e200, 1e9, 0.0]))
+            array = (array * factor).astype(array.dtype)
+    elif what == "swap":
+        array = rng.permutation(flat).reshape(array.shape)
+    elif what == "other":
+        array = arrays[str(rng.choice(sorted(arrays)))]
+    else:
+        array = np.zeros((0, *array.shape[1:]), dtype=array.dtype)
+    arrays[field] = np.ascontiguousarray(array)
+    return f"{what} {array.dtype} {array.shape}"
+
+
+def _change_leaf(header: Any, place: tuple[Any, ...], rng: np.random.Generator) -> str:
+    *outer, last = place
+    for step in outer:
+        header = header[step]
+    old = header[last]
+    draw = rng.random()
+    if draw < 0.1:
+        del header[last]
+        return "removed"
+    if draw < 0.2 and isinstance(header, dict):
+        header["surprise"] = 1
+        return "extra"
+    if draw < 0.25:
+        deep: Any = 1
+        for _ in range(int(rng.choice([50, 900]))):
+            deep = [deep]
+        header[last] = deep
+        return "deep"
+    if isinstance(old, int | float) and not isinstance(old, bool) and draw < 0.8:
+        factor = float(rng.choice([0.5, 2.0, -1.0]))
+        new: Any = rng.choice(np.array([*NUMBERS, old + 1, old - 1, old * factor], dtype=object))
+    else:
+        new = OTHERS[int(rng.integers(len(OTHERS)))]
+    header[last] = new
+    return f"{old!r:.30} -> {new!r:.30}"
+
+
+def attempt(data: bytes, parameter: bool = False) -> str:
+    """What becomes of a file: "refused", "works", or what should not happen.
+
+    ``parameter``: what was changed is a parameter of the learner.
+    """
+    warnings.simplefilter("ignore")
+    try:
+        learner = storage.from_bytes(data, "file")
+    except pronk.ModelFileError as error:
+        return "refused" if str(error).startswith("file") and "\n" not in str(error) else "unclear"
+    except Exception as error:
+        return f"load: {type(error).__name__}: {error}"
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.5, 1.5, (60, learner.n_features_in_))
+    try:
+        for rows in (slice(0, 1), slice(1, 8), slice(8, 60)):
+            values = learner.predict(X[rows])
+            learner.partial_fit(X[rows], np.resize(_targets(learner), len(X[rows])))
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                return "NaN"
+    except ValueError as error:
+        # A step size or bandwidth that a user may set as well, and what then happens.
+        known = "overshoot" in str(error) or "overflows" in str(error)
+        return "works" if parameter and known else f"work: {type(error).__name__}: {error}"
+    except Exception as error:
+        return f"work: {type(error).__name__}: {error}"
+    return "works"
+
+
+def _targets(learner: Any) -> Any:
+    if hasattr(learner, "classes_"):
+        return learner.classes_
+    outputs = getattr(learner, "_outputs", 1)
+    return np.sin(np.arange(60.0)) if outputs == 1 else np.zeros(1)
+
+
+def judge(count: int, seed: int, batch: int = 1000) -> Counter[str]:
+    """Try files 0 .. count-1 in watched processes; how many of each outcome."""
+    outcomes: Counter[str] = Counter()
+    first = 0
+    while first < count:
+        last = min(first + batch, count)
+        tried = _run(seed, first, last)
+        for line in tried[0]:
+            outcomes[line] += 1
+        first += len(tried[0])
+        if tried[1] and first < last:  # the process ended at this file
+            outcomes[f"{tried[1]}: {changed(first, seed)[0]}"] += 1
+            first += 1
+    return outcomes
+
+
+def _run(seed: int, first: int, last: int) -> tuple[list[str], str]:
+    """The outcomes of a batch as far as it came, and how its process ended if not by itself."""
+    command = [sys.executable, __file__, str(seed), str(first), str(last)]
+    folder = str(Path(__file__).parents[1])
+    paths = os.pathsep.join([folder, *sys.path])
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        out, _ = process.communicate(timeout=PATIENCE + 2.0 * (last - first))
+        ended = "" if process.returncode == 0 else f"ended with {process.returncode}"
+    except subprocess.TimeoutExpired:
+        process.kill()
+        out, _ = process.communicate()
+        ended = "hangs"
+    return [line for line in out.splitlines() if line], ended
+
+
+def main() -> None:
+    import faulthandler
+    import resource
+
+    seed, first, last = (int(word) for word in sys.argv[1:4])
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    originals()
+    for number in range(first, last):
+        faulthandler.dump_traceback_later(PATIENCE, exit=True)
+        what, data = changed(number, seed)
+        outcome = attempt(data, what.split()[1].startswith("params"))
+        good = outcome in ("refused", "works")
+        print(outcome if good else f"{outcome:.120} [{what}]".replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    main()
