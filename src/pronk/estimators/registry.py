@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from pronk.estimators.entries import Algorithm, all_algorithms
+from pronk.parts.spelling import did_you_mean
 
 
 def algorithms() -> dict[str, Algorithm]:
@@ -28,8 +28,7 @@ def find(name: str) -> Algorithm:
     known = all_algorithms()
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
+    hint = did_you_mean(name, known, otherwise=f"; known: {', '.join(known)}")
     raise ValueError(f"algorithm {name!r} is not known{hint}")
 
 

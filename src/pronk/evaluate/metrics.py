@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.evaluate.statistics import STATISTICS, Statistic
+from pronk.parts.spelling import did_you_mean
 
 Array = NDArray[np.float64]
 Losses = Callable[[NDArray[Any], NDArray[Any]], Any]
@@ -116,9 +116,8 @@ def _get(metric: Any) -> Metric | Statistic:
     if metric in STATISTICS:
         return STATISTICS[metric]
     known = [*METRICS, *STATISTICS]
-    near = difflib.get_close_matches(str(metric), known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-    raise ValueError(f"metric {metric!r} is not known; {hint}")
+    hint = did_you_mean(metric, known, otherwise=f"; known: {', '.join(known)}")
+    raise ValueError(f"metric {metric!r} is not known{hint}")
 
 
 class Averages:

@@ -8,7 +8,6 @@ and then float32 y.
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import tempfile
@@ -20,6 +19,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pronk.parts.spelling import did_you_mean
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -185,9 +186,8 @@ def find(name: str) -> DataSet:
     name = _ALIASES.get(name, name)
     if name in DATASETS:
         return DATASETS[name]
-    near = difflib.get_close_matches(name, [*DATASETS, *_ALIASES], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(DATASETS)}"
-    raise DataError(f"data set {name!r} is not known; {hint}")
+    hint = did_you_mean(name, [*DATASETS, *_ALIASES], f"; known: {', '.join(DATASETS)}")
+    raise DataError(f"data set {name!r} is not known{hint}")
 
 
 # -- places ------------------------------------------------------------------------------------
