@@ -264,11 +264,11 @@ def cases(count: int, seed: int, check: Check) -> None:
                 str(program), "run", str(folder / "openapi.json"), "--phases", "coverage,fuzzing",
                 "--url", f"http://127.0.0.1:{served.port}", "--checks", "not_a_server_error",
                 "-H", f"Authorization: Bearer {served.token}", "-n", str(count // calls + 1),
-                "--seed", str(seed),
+                "--seed", str(seed), "--request-timeout", "600",
             ],
             capture_output=True, text=True,
         )  # fmt: skip
-        told = next((line for line in done.stdout.splitlines() if "generated" in line), "")
+        told = next((line for line in done.stdout.splitlines() if "generated," in line), "")
         learned = client.model("m")["rows"]
         code = served.stop()
         check(

@@ -48,7 +48,7 @@ class Online:
 
     @property
     def fitted(self) -> bool:
-        return bool(self.learner.__sklearn_is_fitted__())
+        return self.learner is not None and bool(self.learner.__sklearn_is_fitted__())
 
     @property
     def inner(self) -> Any:

@@ -80,6 +80,10 @@ def recover(
         )
         note("model not recovered", model=row.name, reason=online.broken)
         return online
+    if online.learner is None:
+        online.broken = "none of its snapshots can be read; it began as a model file"
+        note("model not recovered", model=row.name, reason=online.broken)
+        return online
     began = online.version
     replay(journal, online, up_to)
     online.waiting = journal.waiting(row.number)

@@ -127,7 +127,7 @@ class Service:
 
     # -- what the writer does ----------------------------------------------------------------------
 
-    def create(self, name: str, given: spec.Spec) -> tuple[Online, bool]:
+    def create(self, name: str, given: spec.Spec, learner: Any = None) -> tuple[Online, bool]:
         """The model, and whether it is new. A checked spec; by the writer only."""
         text = spec.canonical(given)
         for known, online in self.models.items():
@@ -137,9 +137,18 @@ class Service:
                 raise Refused(409, f"model {known!r} is there already, as something else")
         if len(self.models) >= self.settings.most_models:
             raise Refused(409, f"there are {len(self.models)} models already, the most allowed")
+        for path in recovery.snapshots(self.folder, name).values():
+            path.unlink()  # of a model of that name that was being made or removed in a crash
+        if learner is not None:
+            first = ModelRow(0, name, text, self.journal.sequence, 0.0, 0)
+            recovery.save(_begun(first, learner), self.folder)
         row = self.journal.add_model(name, text)
         self.rows[name] = row
-        if given.key is None:
+        if learner is not None:
+            online = _begun(row, learner)
+            kept = (row.number, row.start)
+            self.journal.write(more=[("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", kept)])
+        elif given.key is None:
             online = Online(row)
         else:
             keyed.remove_stores(self.folder, name)
@@ -289,3 +298,10 @@ class Service:
         automatic = [sequence for sequence in made if sequence not in pinned]
         for sequence in automatic[: -recovery.KEPT]:
             made[sequence].unlink(missing_ok=True)
+
+
+def _begun(row: ModelRow, learner: Any) -> Online:
+    """A model that begins with a learner that has learned elsewhere."""
+    online = Online(row)
+    online.learner = learner
+    return online

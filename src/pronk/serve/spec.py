@@ -18,6 +18,8 @@ from pronk.streams.prepared import Prepared
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 MOST_COLUMNS = 10_000
 DEFAULT_ALGORITHM = "online-kernel"
+#: In the place of an algorithm: the model began as a model file, and is in its snapshots only.
+FILE = "file"
 
 Positive = Annotated[int, Meta(ge=1, le=MOST_COLUMNS)]
 
@@ -43,6 +45,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_default
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     coverage: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.9
     key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    file: str | None = None
 
     def column_list(self) -> list[Column]:
         """The columns with names: x0, x1, .. where only their number was given."""
@@ -64,6 +67,8 @@ def check_name(name: str) -> str:
 
 def check(spec: Spec) -> Any:
     """The learner of a spec, which has learned some made-up rows: whatever is wrong shows now."""
+    if spec.algorithm == FILE or spec.file is not None:
+        raise Refused(422, "file: send the model file itself, as application/octet-stream")
     names = [column.name for column in spec.column_list()]
     twice = {name for name in names if names.count(name) > 1} if len(names) < 1000 else set()
     if twice or len(set(names)) < len(names):
@@ -88,7 +93,9 @@ def check(spec: Spec) -> Any:
 
 
 def build(spec: Spec) -> Any:
-    """A fresh learner behind what its columns need."""
+    """A fresh learner behind what its columns need; None for one that came as a file."""
+    if spec.algorithm == FILE:
+        return None
     return prepared(_learner(spec), spec)
 
 
@@ -151,7 +158,8 @@ def _set(learner: Any, name: str, **params: Any) -> None:
 
 def canonical(spec: Spec) -> str:
     """The spec as it is kept: the same for the same model, whatever the order of the keys."""
-    found = msgspec.structs.replace(spec, algorithm=ALIASES.get(spec.algorithm, spec.algorithm))
+    found = msgspec.structs.asdict(spec)  # with all defaults: msgspec omits some equal ones only
+    found["algorithm"] = ALIASES.get(spec.algorithm, spec.algorithm)
     return msgspec.json.encode(found, order="deterministic").decode()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from pronk._version import __version__
-from pronk.serve import spec
+from pronk.serve import spec, uploads
 from pronk.serve.answers import response
 from pronk.serve.describe import describe
 from pronk.serve.errors import Refused
@@ -103,6 +103,12 @@ class Calls:
 
     async def create(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         spec.check_name(name)
+        if header(scope, b"content-type").startswith(b"application/octet-stream"):
+            data = await self._body(scope, receive)
+            given, learner = await asyncio.to_thread(uploads.read, data)
+            online, new = await self._order(self.service.create, name, given, learner)
+            await send_json(send, describe(self.service, online), 201 if new else 200)
+            return
         given = _decode(_spec_decoder, await self._body(scope, receive))
         async with self._creating:  # compiling twice at once helps nobody
             if name not in self.service.models:
