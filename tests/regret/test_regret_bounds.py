@@ -169,6 +169,29 @@ def test_arguments_that_make_no_sense_are_refused(call):
         call()
 
 
+def test_the_proofs_own_terms_and_the_border_of_a_bound():
+    """Found by mutants: fallbacks compared with their formula, a gap that just fits."""
+    x = 0.25 * 2.0 / 3.0  # L^2 n / alpha, where the printed logarithm is negative
+    assert kons_convex_bound(2, 3.0, 1.0, 5.0, 0.5, 4.0) == pytest.approx(
+        3.0 + 0.5 * 4.0 * math.sqrt(2.0) * (0.5 * 5.0 * (1.0 + math.log1p(x)) + 4.0), rel=1e-12
+    )
+    fits = pkawv_kors_bound(100, 0.5, 3.0, 5.0, 1.0, gap=0.5, size=7)
+    log_det = log_determinant_bound(100, 0.5, 5.0, 1.0)
+    assert fits == pytest.approx(0.5 * 3.0 + log_det + 2.0 * 8 * 100 * 0.5 / 0.5, rel=1e-12)
+    assert pkawv_kors_bound(100, 0.5, 3.0, 5.0, 1.0, gap=0.51, size=7) == math.inf
+    # a clip of 3: with 1 a quotient by it would pass for a product
+    log = math.log(2 * 0.125 * 16 * 100 / 2)
+    assert pros_n_kons_bound(
+        100, 2.0, 1.0, 0.5, 3.0, 5.0, 0.125, 4.0, 3.0, restarts=7, rows_before=2
+    ) == pytest.approx(7 * (6 + 32 * 5 * log) + 8 * (100 / 4 + 7) + 12 * (2 * 7 + 2), rel=1e-12)
+    logs = [math.log(2 * (144 / 72) * t / 2) for t in (30.0, 70.0)]
+    assert pros_n_kons_squared_bound(
+        2.0, 1.0, 0.5, 3.0, 3.0, [4.0, 5.0], [30.0, 70.0], [8.0, 9.0], rows_before=2
+    ) == pytest.approx(
+        288 * (4 * logs[0] + 5 * logs[1]) + 17.0 + 2 * (36 + 72 + 6) + 2 * 36, rel=1e-12
+    )
+
+
 def test_a_small_logarithm_falls_back_to_the_proof():
     """log(2 x) is negative below x = 1/2: the bound must not be."""
     for x in np.geomspace(1e-3, 1e3, 50):

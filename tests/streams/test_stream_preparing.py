@@ -138,7 +138,7 @@ def test_robust_is_its_naive_twin_through_two_thinnings(kind):
     x = {
         "normal": rng.normal(size=n),
         "drifting": rng.standard_cauchy(n) + np.arange(n) / 50.0,
-        "rare": (rng.random(n) < 0.1).astype(float),
+        "rare": 3.0 + (rng.random(n) < 0.1),
         "ties": rng.integers(0, 4, n).astype(float),
     }[kind]
     robust, parts = Robust(), []

@@ -74,8 +74,6 @@ _LIST = [
      ("tests/parts/test_losses.py",), "half the slope of the squared hinge"),
     ("parts/randomness.py", "KEY = 7067", "KEY = 7068",
      ("tests/parts/test_embeddings.py", "tests/parts/test_dictionaries.py"), "other streams"),
-    ("streams/scaling.py", "spread = variance > 1e-12 * square", "spread = variance > 0",
-     ("tests/streams/test_stream_scaling.py",), "rounding counts as spread"),
     ("parts/threads.py", "self._changed = _limit(self._shared, self.wanted)",
      "self._changed = ()", ("tests/parts/test_threads.py",), "BLAS is not limited"),
 ]  # fmt: skip
