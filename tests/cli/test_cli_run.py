@@ -53,7 +53,7 @@ def folder(tmp_path_factory, data):
 def options(target="y", algorithm="pkawv-taylor"):
     others = [name for name in ("y", "sign", "word") if name != target]
     drops = [part for name in ("name", *others) for part in ("--drop", name)]
-    return ["--target", target, "--algorithm", algorithm, *drops]
+    return ["--target", target, "--algorithm", algorithm, "--param", "bandwidth=1", *drops]
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz", "data.parquet"])
@@ -85,7 +85,7 @@ def test_shape_of_the_json(capsys, folder):
         "file", "target", "columns", "task", "algorithm", "params", "scale", "seed", "rows",
         "metrics", "seconds", "microseconds_a_row", "size", "memory", "baseline", "saved",
         "predictions", "versions", "unlabelled", "checkpoint", "resumed_at", "drift", "recent",
-        "worse_than_guessing", "metrics_file", "report",
+        "worse_than_guessing", "metrics_file", "report", "chosen",
     }  # fmt: skip
 
 

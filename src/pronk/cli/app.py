@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from pronk._version import __version__
+from pronk.cli.compare import EXAMPLES as COMPARE_EXAMPLES
 from pronk.cli.compare import compare
 from pronk.cli.data import data
 from pronk.cli.errors import end_with
@@ -97,7 +98,18 @@ def demo(
     run_demo(rows=rows, seed=seed, as_json=json)
 
 
-@app.command(epilog=EXIT_CODES)
+RUN_EXAMPLES = """\b
+Examples:
+  pronk run data.csv -t price
+  pronk run data.csv -t price --interval 0.9 --predictions out.csv --keep id --report page.html
+  pronk run today.csv -t label --save model.pronk
+  pronk run tomorrow.csv -t label --model model.pronk --save model.pronk
+  pronk run data.csv -t y -a fogd -p bandwidth=0.5 --metrics course.ndjson --checkpoint job
+
+"""
+
+
+@app.command(epilog=RUN_EXAMPLES + EXIT_CODES)
 @with_choices(reading=KEEPING, preparing=PREPARING)
 def run(
     file: Input,
@@ -300,7 +312,7 @@ def algorithms(json: AsJSON = False) -> None:
     list_algorithms(as_json=json)
 
 
-app.command()(compare)
+app.command(epilog=COMPARE_EXAMPLES)(compare)
 app.command("report")(report_again)
 app.command()(paper)
 app.command()(serve)

@@ -25,6 +25,16 @@ if TYPE_CHECKING:
     from pronk.evaluate.comparison import Comparison
     from pronk.streams import FileStream, Reading
 
+#: Who is compared where nobody is named: the default, second order and first order, all bounded.
+USUAL = "online-kernel,b-kons,fogd,nogd"
+
+EXAMPLES = """\b
+Examples:
+  pronk compare data.csv -t price
+  pronk compare data.csv -t price -a online-kernel,pkawv-nystrom --runs 5 --report page.html
+  pronk compare data.csv -t y -a wide=fogd,narrow=fogd -p wide:bandwidth=4 -p narrow:bandwidth=1
+"""
+
 
 @with_choices(reading=READING, preparing=PREPARING)
 def compare(
@@ -35,22 +45,22 @@ def compare(
             help="CSV, NDJSON, LIBSVM (also .gz), Parquet or Arrow file; a directory or pattern.",
         ),
     ],
+    reading: dict[str, Any],
+    preparing: dict[str, Any],
     algorithms: Annotated[
         str,
         typer.Option(
             "--algorithms", "-a", metavar="A,B,..",
             help="Names that `pronk algorithms` lists; label=name to have one of them twice.",
         ),
-    ],
-    reading: dict[str, Any],
-    preparing: dict[str, Any],
+    ] = USUAL,
     target: Annotated[
         str | None,
         typer.Option(
             "--target", "-t", metavar="COLUMN", help="The column to predict; LIBSVM has its own."
         ),
     ] = None,
-    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs, each with a seed.")] = 10,
+    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs, each with a seed.")] = 3,
     order: Annotated[
         Order,
         typer.Option(
@@ -89,7 +99,7 @@ def compare(
     A row without a label is predicted only.
     """
     from pronk.cli import screen
-    from pronk.cli.contenders import contenders, read_names, try_all
+    from pronk.cli.contenders import contenders, read_names, try_all, with_bandwidths
     from pronk.cli.places import refuse_input
     from pronk.cli.results import as_dict, check_report, note_damage, show, show_paths, write
     from pronk.evaluate.comparison import COMPARISON, RECORDS, Comparison, inspect
@@ -123,6 +133,7 @@ def compare(
         seed=seed,
     )
     console = screen.messages()
+    comparison = replace(comparison, contenders=with_bandwidths(comparison, stream))
     with screen.warnings_as_notes(console):
         try_all(comparison.contenders, comparison.scale, stream, comparison.view, console)
         with console.status("reading the file"):

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.utils._param_validation import InvalidParameterError
 
+from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
 from pronk.cli.errors import CommandError
 from pronk.cli.options import DEFAULT_ALGORITHM
 from pronk.cli.run import build, read_setting
 from pronk.estimators.registry import find, make
-from pronk.evaluate.comparison import Contender, prepare
+from pronk.evaluate.comparison import Comparison, Contender, prepare
 from pronk.evaluate.runs import labelled
 from pronk.parts.spelling import did_you_mean
 from pronk.streams import FileStream
@@ -70,6 +73,21 @@ def contenders(
         Contender(label, name, chosen[label], "none" if name == itself else None)
         for label, name in names.items()
     ]
+
+
+def with_bandwidths(comparison: Comparison, stream: FileStream) -> list[Contender]:
+    """The contenders with the bandwidth and budget that `pronk run` would choose."""
+    X, _ = stream.head(ROWS)
+    several = []
+    for one in comparison.contenders:
+        given = {name: value for name, value in one.params.items() if value != AUTO}
+        learner = Contender(one.label, one.algorithm, given).learner(stream.task, 0)
+        rows = np.empty((0, 1))
+        if wants_bandwidth(learner, given) and len(X):
+            scale = one.scale or comparison.scale
+            rows = prepare(learner, scale, stream, comparison.view).first_look(X)
+        several.append(replace(one, params={**given, **choose(learner, given, rows)}))
+    return several
 
 
 def _parameters(name: str, task: str) -> set[str]:

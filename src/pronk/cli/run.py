@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from sklearn.utils._param_validation import InvalidParameterError
 
 from pronk.cli import screen
+from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job, check_job, open_stream
 from pronk.cli.known import for_model, open_for, saved_model
@@ -25,7 +27,7 @@ from pronk.estimators.registry import find, make
 from pronk.keyed import Keyed
 from pronk.keyed.learner import SMALL
 from pronk.parts.spelling import did_you_mean
-from pronk.streams import FileStream
+from pronk.streams import FileStream, Preparing
 from pronk.streams.prepared import prepared
 
 
@@ -34,13 +36,17 @@ def run_job(job: Job, *, as_json: bool) -> None:
     console = screen.messages()
     check_job(job)
     check_parallel(job)
-    path = job.model
+    path, chosen = job.model, dict[str, Any]()
     model: Any
     if path is None:
         _check_algorithm(job.algorithm)
         reading = job.reading if job.by is None else with_key(job.reading, job.by)
         stream = open_stream(reading, block_rows(job))
-        model = prepared(_learner(job, stream.task), stream, job.preparing)
+        learner = _learner(job, stream.task)
+        # The first rows of all keys together say nothing about the rows of one.
+        if job.by is None:
+            chosen = choose_for(learner, job.params, stream, job.preparing)
+        model = prepared(learner, stream, job.preparing)
         if job.by is not None:
             model = KeyedRun(model.learner, job.by, Keyed(model, folder=job.save))
     else:
@@ -53,6 +59,7 @@ def run_job(job: Job, *, as_json: bool) -> None:
         use_workers(model, job.workers)
     check_interval(job.interval, stream.task, model)
     run = Run(job, stream, model, console, as_json)
+    run.chosen = chosen
     if "story_" in model.__dict__:
         run.go_on(model.story_)
     with screen.warnings_as_notes(console):
@@ -104,6 +111,9 @@ def build(name: str, task: str, settings: tuple[str, ...], seed: int) -> Any:
     except ValueError as error:
         raise CommandError(f"--algorithm: {error}; see --task") from None
     params = dict(read_setting(text) for text in settings)
+    for key in ("bandwidth", "kernel__bandwidth"):
+        if params.get(key) == AUTO:
+            del params[key]  # `choose` sets it
     if "kernel" in params:
         learner.set_params(kernel=params.pop("kernel"))
     for key, value in params.items():
@@ -114,6 +124,19 @@ def build(name: str, task: str, settings: tuple[str, ...], seed: int) -> Any:
             raise CommandError(f"--param: {name} has no parameter {key!r}{hint}")
         learner.set_params(**{name_of: value})
     return learner
+
+
+def choose_for(
+    learner: Any, settings: Sequence[str], stream: FileStream, preparing: Preparing
+) -> dict[str, Any]:
+    """Set a bandwidth and a budget where none is given; what was set."""
+    given = dict(read_setting(text) for text in settings)
+    rows = np.empty((0, 1))
+    if wants_bandwidth(learner, given):
+        X, _ = stream.head(ROWS)
+        if len(X):
+            rows = prepared(learner, stream, preparing).first_look(X)
+    return choose(learner, given, rows)
 
 
 def read_setting(text: str) -> tuple[str, Any]:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pronk.cli import screen
+from pronk.cli.choosing import in_words
 from pronk.cli.errors import CommandError
 from pronk.cli.parallel import KeyedRun
 from pronk.cli.predictions import StandardOutput
@@ -60,6 +61,8 @@ def _facts(run: Run, last: Record) -> Table:
         covered = f"{portrait.coverage:.1%} of the intervals held y, of {job.interval:.0%} wanted"
         table.add_row("coverage", covered)
     table.add_row("drift", _drift(portrait))
+    if run.chosen:
+        table.add_row("chosen", in_words(run.chosen))
     table.add_row("task", f"{stream.task}{guessed}")
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns")
     if last.unlabelled:
@@ -176,6 +179,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "task": stream.task,
         "algorithm": job.algorithm,
         "params": learner.get_params(deep=False),
+        "chosen": run.chosen,
         "scale": job.preparing.scale,
         "seed": job.seed,
         **result,

@@ -65,6 +65,7 @@ class Run:
         self._records: list[Record] = []
         self._said = 0  # alarms that were told
         self._clock = perf_counter()  # when the last part of a cluster's work came
+        self.chosen: dict[str, Any] = {}  # parameters that nobody gave
 
     def _evaluation(self) -> Evaluation:
         elsewhere = self.job.cluster is not None or self.job.by is not None

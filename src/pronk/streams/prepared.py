@@ -230,6 +230,10 @@ class Prepared(BaseEstimator):
         check_is_fitted(self)
         return self._transformed(X)
 
+    def first_look(self, X: Any) -> Array:
+        """The rows that the learner would see if these were the first; changes nothing."""
+        return copy.copy(self._preparation).learn_transform(self._rows(X))
+
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns that the learner sees."""
         check_is_fitted(self)

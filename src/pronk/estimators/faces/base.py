@@ -20,6 +20,7 @@ from pronk.engines.newton.certificate import Certificate
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators import storage
 from pronk.estimators.faces.inputs import LARGEST, check_rows, check_weights, dense_blocks
+from pronk.estimators.faces.showing import as_html
 from pronk.estimators.faces.threads import check_splits, learn_on_threads
 from pronk.parts.kernels import KERNELS, Kernel, get_kernel
 from pronk.parts.randomness import make_seed
@@ -373,6 +374,18 @@ class OnlineLearner(BaseEstimator):
     def _first_output(self) -> int:
         """The first output that stands for something the user asked for."""
         return 0
+
+    # -- in a notebook -----------------------------------------------------------------------------
+
+    def _repr_html_inner(self) -> str:
+        """What was learned, for a notebook; before that scikit-learn's diagram."""
+        if self.__sklearn_is_fitted__():
+            return as_html(self)
+        diagram: str = super()._repr_html_inner()
+        return diagram
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
 
     # -- saving ----------------------------------------------------------------------------------
 

@@ -1,0 +1,104 @@
+"""`pronk run -a NAME` for every name on several data sets, as it comes, against guessing.
+
+    PRONK_DATA=DIR python benchmarks/bench_names.py [--rows N] [--out docs/results/names.md]
+
+Each cell is the loss over that of guessing (the running mean, or the most frequent label): below 1
+the learner is better. No parameter is given: the command line chooses bandwidth and budget.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+SETS = (
+    "abalone", "bike_hour", "cadata", "casp", "cpusmall", "parkinsons", "powerplant",
+    "codrna", "covtype", "elec2", "ijcnn1", "letter", "susy_30k",
+)  # fmt: skip
+
+
+def ratio(file: Path, name: str, rows: int) -> float | None:
+    """Loss over that of guessing; None where the algorithm does not do the task."""
+    from pronk.cli import main
+
+    out, err = io.StringIO(), io.StringIO()
+    arguments = ["run", str(file), "-t", "y", "-a", name, "--limit", str(rows), "--json"]
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main(arguments)
+        except SystemExit as end:
+            if end.code:
+                text = err.getvalue().strip().splitlines()[-1]
+                if "only, not" in text:
+                    return None
+                print(f"{file.stem}, {name}: {text}", file=sys.stderr)
+                return float("nan")
+    found = json.loads(out.getvalue())
+    metric = next(iter(found["metrics"]))
+    return found["metrics"][metric] / found["baseline"][metric]
+
+
+def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) -> str:
+    """The table as Markdown."""
+    lines = [
+        "# Every name as it comes",
+        "",
+        f"`pronk run FILE -t y -a NAME --limit {rows}` without a parameter: the loss (mean squared "
+        "error, or error rate) over that of guessing (the running mean, or the most frequent "
+        "label). Below 1 a learner beats guessing; **bold** is worse. The bandwidth is the median "
+        "distance of the first 256 rows and a growing dictionary holds 500 points, unless `-p` "
+        "says otherwise. Made by `python benchmarks/bench_names.py --rows "
+        f"{rows}`.",
+        "",
+        "| name | " + " | ".join(sets) + " |",
+        "|:--|" + "--:|" * len(sets),
+    ]
+    for name, row in table.items():
+        cells = []
+        for one in sets:
+            value = row.get(one)
+            if value is None:
+                cells.append("-")
+            elif value < 1:
+                cells.append(f"{value:.2f}")
+            else:
+                cells.append(f"**{value:.2f}**" if value < 100 else f"**{value:.0e}**")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--names", default="")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    if "PRONK_DATA" not in os.environ:
+        sys.exit("bench_names: PRONK_DATA is not set, nothing to measure")
+    from pronk.estimators.registry import algorithms
+
+    folder = Path(os.environ["PRONK_DATA"])
+    sets = [name for name in options.sets.split(",") if (folder / f"{name}.parquet").exists()]
+    names = [n for n in options.names.split(",") if n] or list(algorithms())
+    table: dict[str, dict[str, float | None]] = {}
+    for name in names:
+        table[name] = {}
+        for one in sets:
+            table[name][one] = ratio(folder / f"{one}.parquet", name, options.rows)
+        shown = " ".join(f"{v:.2f}" if v is not None else "-" for v in table[name].values())
+        print(f"{name:<16} {shown}", flush=True)
+    if options.out:
+        options.out.write_text(page(table, sets, options.rows), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

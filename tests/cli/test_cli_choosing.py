@@ -1,0 +1,65 @@
+"""`pronk run -a NAME` without parameters: a bandwidth and a budget are chosen, and said."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pytest
+from scipy.spatial.distance import pdist
+
+import pronk
+from pronk.cli import choosing, main
+
+
+def run(capsys, *arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main(["run", *map(str, arguments)])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 0, err
+    return out
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3)) * [1, 100, 0.01]
+    y = np.sin(X[:, 0]) + X[:, 1] / 100
+    file = tmp_path_factory.mktemp("data") / "data.csv"
+    arrow_csv.write_csv(pa.table({"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": y}), file)
+    return file, X, y
+
+
+def test_the_bandwidth_is_the_median_distance_of_the_first_rows(capsys, data):
+    file, X, y = data
+    found = json.loads(run(capsys, file, "-t", "y", "-a", "fogd", "--scale", "none", "--json"))
+    median = np.median(pdist(X[: choosing.ROWS]))
+    assert found["chosen"] == {"bandwidth": pytest.approx(median, rel=1e-3)}
+    learner = pronk.make("fogd", random_state=0)
+    learner.set_params(kernel__bandwidth=found["chosen"]["bandwidth"])
+    loss = np.mean((learner.predict_then_learn(X, y) - y) ** 2)
+    assert found["metrics"]["mse"] == pytest.approx(loss, rel=1e-9)
+    said = ["-p", "bandwidth=auto"]
+    again = json.loads(
+        run(capsys, file, "-t", "y", "-a", "fogd", "--scale", "none", "--json", *said)
+    )
+    assert again["metrics"] == found["metrics"]
+
+
+def test_a_growing_dictionary_gets_a_budget(capsys, data, monkeypatch):
+    monkeypatch.setattr(choosing, "BUDGET", 7)
+    monkeypatch.setenv("COLUMNS", "200")
+    options = [data[0], "-t", "y", "-a", "pkawv-nystrom", "-p", "bandwidth=0.1"]
+    text = run(capsys, *options)
+    assert "budget=7 (-p budget=none lifts it)" in text and "median distance" not in text
+    assert json.loads(run(capsys, *options, "--json"))["size"] == 7
+    free = json.loads(run(capsys, *options, "-p", "budget=none", "--json"))
+    assert free["chosen"] == {} and free["size"] > 50
+
+
+def test_what_chooses_for_itself_is_left_alone(capsys, data):
+    assert json.loads(run(capsys, data[0], "-t", "y", "--limit", 50, "--json"))["chosen"] == {}
+    options = ["-a", "fogd", "-p", "bandwidth=2", "--json"]
+    assert json.loads(run(capsys, data[0], "-t", "y", *options))["chosen"] == {}
+    assert not choosing.wants_bandwidth(pronk.make("krls", kernel="linear"), {})
+    assert not choosing.wants_budget(pronk.make("ogd"), {})
