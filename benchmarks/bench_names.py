@@ -55,8 +55,8 @@ def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) 
         "error, or error rate) over that of guessing (the running mean, or the most frequent "
         "label). Below 1 a learner beats guessing; **bold** is worse. The bandwidth is the median "
         "distance of the first 256 rows and a growing dictionary holds 500 points, unless `-p` "
-        "says otherwise. Made by `python benchmarks/bench_names.py --rows "
-        f"{rows}`.",
+        f"says otherwise. Made by `python benchmarks/bench_names.py --rows {rows} --sets "
+        f"{','.join(sets)}`.",
         "",
         "| name | " + " | ".join(sets) + " |",
         "|:--|" + "--:|" * len(sets),

@@ -78,8 +78,8 @@ def main() -> None:
         print(f"{name:40} mean squared error {last.metrics['mse']:.4f}  "
               f"{last.microseconds_a_row:8.1f} us a row", flush=True)  # fmt: skip
         axes.plot(
-            [r.rows for r in records], [r.windowed["mse"] for r in records], styles[i % 5],
-            color=COLOURS[i], linewidth=2 if i == 0 else 1.2, label=name,
+            [r.rows for r in records], [r.windowed["mse"] for r in records],
+            linestyle=styles[i % 5], color=COLOURS[i], linewidth=2 if i == 0 else 1.2, label=name,
         )  # fmt: skip
     axes.set(xlabel="rows", ylabel="mean squared error, last 500 rows", yscale="log")
     axes.grid(alpha=0.25, linewidth=0.5)

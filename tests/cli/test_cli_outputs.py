@@ -85,7 +85,8 @@ def test_probabilities_and_kept_columns(capsys, tmp_path, folder, ending):
 def test_intervals_are_those_of_the_learner(capsys, tmp_path, folder):
     file, model = tmp_path / "p.parquet", tmp_path / "model"
     options = ["-t", "y", "--columns", "a,b", "--interval", 0.8, "--save", model]
-    assert call(capsys, "run", folder / "data.parquet", *options, "--predictions", file)[0] == 0
+    code, _, err = call(capsys, "run", folder / "data.parquet", *options, "--predictions", file)
+    assert code == 0, err
     X, table = xs(folder)
     learner = pronk.make("online-kernel", random_state=0)
     y = table["y"].to_numpy()
@@ -98,7 +99,8 @@ def test_intervals_are_those_of_the_learner(capsys, tmp_path, folder):
     assert 0.65 < inside.mean() < 0.95
     again = tmp_path / "again.csv"
     arguments = ["predict", model, folder / "data.csv", "--interval", 0.8, "--keep", "id"]
-    assert call(capsys, *arguments, "-o", again)[0] == 0
+    code, _, err = call(capsys, *arguments, "-o", again)
+    assert code == 0, err
     given = read(again)
     assert given.column_names == ["row", "id", "prediction", "low", "high"]
     expected = learner.predict_interval(X, coverage=0.8)

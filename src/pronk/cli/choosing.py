@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.default.grid import typical_distance
+from pronk.engines.default.views import typical_distance
 from pronk.parts.kernels import KERNELS, Kernel
 
 #: Rows whose distances tell the bandwidth, and points of a dictionary.

@@ -145,6 +145,10 @@ class Portrait:
 
 def expert_name(expert: dict[str, Any]) -> str:
     """An expert of the default learner in words."""
+    view, factor = str(expert.get("view", "plain")), expert.get("factor")
+    if factor is None:
+        return f"guess: {view}"
     window = expert.get("window")
-    forgets = f", last {window} rows" if window else ""
-    return f"bandwidth x{expert.get('factor', 1.0):g}, alpha {expert.get('alpha', 1.0):g}{forgets}"
+    words = [f"bandwidth x{factor:g}", f"alpha {expert['alpha']:g}"]
+    words += [] if view == "plain" else [view]
+    return ", ".join([*words, *([f"last {window} rows"] if window else [])])

@@ -26,8 +26,10 @@ def facts(learner: Any) -> dict[str, str]:
         pass  # it is not tracked
     for expert in getattr(learner, "experts_", [])[:SHOWN]:
         if expert.get("weight", 0.0) >= 0.005:
-            setting = f"bandwidth {expert['bandwidth']:.3g}, alpha {expert['alpha']:g}"
-            setting += f", last {expert['window']} rows" if expert.get("window") else ""
+            setting = f"guess: {expert.get('view')}"
+            if expert["bandwidth"] is not None:
+                setting = f"bandwidth {expert['bandwidth']:.3g}, alpha {expert['alpha']:g}"
+                setting += f", last {expert['window']} rows" if expert.get("window") else ""
             told[f"expert: {setting}"] = f"weight {expert['weight']:.0%}"
     return told
 
