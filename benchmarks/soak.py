@@ -2,8 +2,8 @@
 
     python benchmarks/soak.py                 everything: about an hour of one core
     python benchmarks/soak.py --quick         the same with small numbers: some minutes
-    python benchmarks/soak.py --only kills    one part: kills, files, fuzz, rows, serve-kills,
-                                              serve-cases, serve-hour
+    python benchmarks/soak.py --only kills    one part: kills, files, fields, interrupts,
+                                              fuzz, rows, serve-kills, serve-cases, serve-hour
 
 Every part prints its figures and what must hold; the exit code is 1 if something does not. What is
 random comes from --seed, except the moments of the kills, which the clock decides.
@@ -30,7 +30,17 @@ from pronk.engines.newton.learner import Newton
 from pronk.parts.randomness import FREQUENCIES, generator
 
 FAILED: list[str] = []
-PARTS = ("kills", "files", "fuzz", "rows", "serve-kills", "serve-cases", "serve-hour")
+PARTS = (
+    "kills",
+    "files",
+    "fields",
+    "interrupts",
+    "fuzz",
+    "rows",
+    "serve-kills",
+    "serve-cases",
+    "serve-hour",
+)
 
 
 def check(name: str, good: bool, figures: str) -> None:
@@ -143,6 +153,34 @@ def files(count: int, seed: int) -> None:
 
 
 # -- fuzzed inputs -------------------------------------------------------------------------------
+
+
+def fields(count: int, seed: int) -> None:
+    """Model files with one field changed and the checksum made anew (tests/laws/fields.py)."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from laws.fields import judge
+
+    counts = judge(count, seed)
+    good = set(counts) <= {"refused", "works"}
+    check("fields", good, f"{count:,} files: {dict(counts)}")
+
+
+def interrupts(count: int, seed: int) -> None:
+    """Calls stopped at a random line by one of three errors (tests/laws/interrupts.py)."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+    from laws.cases import CASES
+    from laws.interrupts import attempt
+
+    rng = np.random.default_rng([seed, 5])
+    errors = (KeyboardInterrupt, MemoryError, RuntimeError)
+    counts: Counter[str] = Counter()
+    for i in range(count):
+        try:
+            counts[attempt(CASES[i % len(CASES)], rng, errors[i % 3])] += 1
+        except AssertionError as error:
+            counts[f"wrong: {error}"] += 1
+    good = set(counts) <= {"before", "after"}
+    check("interrupts", good, f"{count} calls; the learner was that of {dict(counts)} the call")
 
 
 def fuzz(count: int, seed: int) -> None:
@@ -311,6 +349,8 @@ def main() -> int:
     parts: dict[str, Callable[[], None]] = {
         "kills": lambda: kills(6 if quick else 50, 60_000 if quick else 300_000, given.seed),
         "files": lambda: files(1_000 if quick else 10_000, given.seed),
+        "fields": lambda: fields(500 if quick else 20_000, given.seed),
+        "interrupts": lambda: interrupts(50 if quick else 500, given.seed),
         "fuzz": lambda: fuzz(given.calls or (2_000 if quick else 100_000), given.seed),
         "rows": lambda: rows(given.rows or (200_000 if quick else 10_000_000), given.seed),
         "serve-kills": lambda: soak_serve.kills(5 if quick else 50, given.seed, check),

@@ -67,20 +67,22 @@ class _Call:
 
     def __enter__(self) -> None:
         held = self._learner.__dict__
-        self._lock = self._learner._own_lock()
-        self._lock.acquire()
+        self._lock = lock = self._learner._own_lock()
+        owned = lock._is_owned()
+        self._nested = owned and "_learning" in held  # `fit` calls `partial_fit`: one mark for both
         try:
-            self._nested = "_learning" in held  # `fit` learns by `partial_fit`: one mark for both
+            lock.acquire()
             if not self._nested:
                 self._before = dict(held)
                 model = held.get("_model")
                 self._mark = None if model is None else model.mark()
                 held["_learning"] = True
             limited.__enter__()
-        except BaseException:
+        except BaseException:  # a signal may come at any moment, also right after the lock
             if not self._nested:
                 held.pop("_learning", None)
-            self._lock.release()
+            if lock._is_owned() and not owned:
+                lock.release()
             raise
 
     def __exit__(self, kind: Any, *_: Any) -> None:
