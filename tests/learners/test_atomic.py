@@ -1,0 +1,60 @@
+"""Files written whole: leftovers of killed writers, links, rights, bad days."""
+
+import fcntl
+import os
+
+import pytest
+
+from pronk.estimators.atomic import remove_leftovers, write_whole
+
+
+def test_what_a_killed_writer_left_goes_and_what_a_living_one_writes_stays(tmp_path):
+    place = tmp_path / "model.pronk"
+    (tmp_path / ".model.pronk.aaaaaaaa").write_bytes(b"left")
+    (tmp_path / ".other.pronk.aaaaaaaa").write_bytes(b"another file's")
+    live = tmp_path / ".model.pronk.bbbbbbbb"
+    with live.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        write_whole(place, b"new")
+        assert sorted(os.listdir(tmp_path)) == [
+            ".model.pronk.bbbbbbbb", ".other.pronk.aaaaaaaa", "model.pronk",
+        ]  # fmt: skip
+    remove_leftovers(place)
+    assert not live.exists()
+    assert place.read_bytes() == b"new"
+
+
+def test_a_link_stays_a_link_and_rights_stay(tmp_path):
+    place, link = tmp_path / "real", tmp_path / "link"
+    place.write_bytes(b"old")
+    place.chmod(0o640)
+    link.symlink_to(place)
+    write_whole(link, b"new")
+    assert link.is_symlink()
+    assert place.read_bytes() == b"new"
+    assert place.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_new_file_has_the_rights_of_the_umask(tmp_path):
+    before = os.umask(0o077)
+    try:
+        write_whole(tmp_path / "secret", b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace", "chmod"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch, step):
+    place = tmp_path / "model"
+    place.write_bytes(b"old")
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, step, full)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(place, b"new")
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == ["model"]
+    assert place.read_bytes() == b"old"
