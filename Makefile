@@ -77,7 +77,7 @@ bench: $(STAMP) ## run every benchmarks/bench_*.py
 
 soak: $(STAMP) ## run the long reliability tests (benchmarks/soak.py)
 	@if test -e benchmarks/soak.py; then \
-	    $(BIN)/python benchmarks/soak.py; \
+	    $(BIN)/python benchmarks/soak.py && $(BIN)/python benchmarks/soak_cluster.py; \
 	else \
 	    echo "no soak tests yet"; \
 	fi
