@@ -85,7 +85,8 @@ def test_shape_of_the_json(capsys, folder):
         "file", "target", "columns", "task", "algorithm", "params", "scale", "seed", "rows",
         "metrics", "seconds", "microseconds_a_row", "size", "memory", "baseline", "saved",
         "predictions", "versions", "unlabelled", "checkpoint", "resumed_at", "drift", "recent",
-        "worse_than_guessing", "metrics_file", "report", "chosen",
+        "worse_than_guessing", "metrics_file", "report", "chosen", "rows_before",
+        "bad_rows",
     }  # fmt: skip
 
 

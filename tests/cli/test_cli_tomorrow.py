@@ -145,7 +145,7 @@ def test_a_line_that_was_not_finished_is_refused(capsys, tmp_path):
 def test_labels_that_come_late_are_learned_late(capsys, tmp_path, frame, target):
     file, predictions = write(frame, tmp_path / "d.csv", slice(0, 300)), tmp_path / "p.csv"
     call = ["--drop", "city", "--drop", "time", "--delay", 9, "--predictions", predictions]
-    good(run(capsys, file, *call, "--json", target=target))
+    good(run(capsys, file, *call, "-p", "bandwidth=1", "--json", target=target))
     task = "regression" if target == "y" else "classification"
     learner = pronk.Prepared(pronk.make("fogd", task, random_state=0))
     X, y = frame[["a"]].to_numpy()[:300], frame[target].to_numpy()[:300]
