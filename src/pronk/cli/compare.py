@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pronk.streams import FileStream, Reading
 
 #: Who is compared where nobody is named: the default, second order and first order, all bounded.
-USUAL = "online-kernel,b-kons,fogd,nogd"
+USUAL = "online-kernel,con-kons,fogd,nogd"
 
 EXAMPLES = """\b
 Examples:
