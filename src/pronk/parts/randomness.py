@@ -70,6 +70,7 @@ class Uniforms(Stateful):
         return uniforms
 
     def undo(self, mark: Any) -> None:
-        drawn = self.count
+        """From the start: between counting and drawing the two do not agree."""
         super().undo(mark)
-        self._generator.bit_generator.advance(self.count - drawn)  # type: ignore[attr-defined]
+        self._generator = generator(self.seed, self.stream)
+        self._generator.bit_generator.advance(self.count)  # type: ignore[attr-defined]

@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from pronk.engines.expansion.rows import learn_rows, score_rows
 from pronk.engines.expansion.support import (
     FORGET,
+    LEAST_SHRINK,
     MERGE,
     MISTAKES,
+    MOST_SHRINK,
     NONE,
     PROJECT,
     RANDOM,
@@ -270,7 +272,8 @@ class Expansion(Stateful):
         require(
             (counts >= 0.0).all() and (counts == np.floor(counts)).all(), "running has no count"
         )
-        require(running[SHRINK] != 0.0, "running has a scale of 0")
+        good = LEAST_SHRINK <= abs(running[SHRINK]) <= MOST_SHRINK
+        require(good, "running has a scale out of range")
         free = source.order[int(size) :]
         require(not source.raw[free].any(), "raw has coefficients of slots that are free")
 

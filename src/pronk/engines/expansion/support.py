@@ -33,7 +33,7 @@ SIZE, USED, SHRINK, SEEN, MISTAKES, SPENT = range(6)
 #: Slots evaluated at a time, so that their distances stay in the first-level cache.
 _TILE = 512
 #: The scale is kept within these bounds, so that neither it nor raw^2 leaves the range of numbers.
-_LEAST_SHRINK, _MOST_SHRINK = 1e-40, 1e40
+LEAST_SHRINK, MOST_SHRINK = 1e-40, 1e40
 
 
 class Rule(NamedTuple):
@@ -140,7 +140,7 @@ def shrink(support: Support, factor: float) -> None:
     running = support.running
     running[SHRINK] *= factor
     size = abs(running[SHRINK])
-    if size < _LEAST_SHRINK or size > _MOST_SHRINK:
+    if size < LEAST_SHRINK or size > MOST_SHRINK:
         used = int(running[USED])
         for j in range(used):
             support.raw[j] *= running[SHRINK]
