@@ -395,4 +395,4 @@ class Experts(Stateful):
             largest = max(learner.size for learner in group.learners.values())
             require(largest <= group.nystrom.size, "groups have learners on too many points")
             if not isinstance(group.kernel, UserKernel):
-                group.nystrom.require_of(group.kernel, group.view.rows(self.points))
+                group.nystrom.require_of(group.kernel, group.view.rows(self._points.values))
