@@ -389,7 +389,9 @@ class Experts(Stateful):
         require(sizes["points"] <= self.budget, "points are more than the budget")
         self._set_limits()
         if self.spread is not None:
-            good = sizes["spread points"] <= min(sizes["points"], self.spread.group.limit)
+            # Points that depend on others are offered and add no coordinate.
+            group = self.spread.group
+            good = sizes["spread points"] <= sizes["points"] and group.nystrom.size <= group.limit
             require(good, "spread has more points than there are")
         for group in self._groups:
             largest = max(learner.size for learner in group.learners.values())
