@@ -14,6 +14,7 @@ import pytest
 
 import pronk
 from pronk.cli import main
+from pronk.cli.checkpoint import alone
 from pronk.estimators import storage
 from pronk.streams import files
 
@@ -294,6 +295,21 @@ def test_a_checkpoint_of_another_run_is_refused(capsys, tmp_path, folder, small_
     (tmp_path / "checkpoint").write_bytes(before[:-5])
     code, _, err = call(capsys, [*arguments, "--limit", 500])
     assert code == 2 and "truncated" in err
+
+
+def test_two_runs_on_one_checkpoint(capsys, tmp_path, folder, small_blocks):
+    arguments = job(folder, tmp_path)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "checkpoint")
+    for held in (tmp_path / "checkpoint", link):
+        with alone(held):
+            code, out, err = call(capsys, arguments)
+            assert code == 2 and not out and len(err.splitlines()) == 1
+            assert f"'{tmp_path / 'checkpoint'}' is in use by process {os.getpid()}: wait" in err
+            assert not (tmp_path / "p.csv").exists() and not (tmp_path / "model").exists()
+    (tmp_path / ".checkpoint.lock").write_text("1\n")  # of a run that was killed
+    assert call(capsys, arguments)[0] == 0
+    assert not (tmp_path / ".checkpoint.lock").exists()
 
 
 def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_blocks):

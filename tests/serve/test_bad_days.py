@@ -17,11 +17,11 @@ import pytest
 from driving import bits, created, infer, label, learn, opened
 from serving import Site
 
+from pronk.estimators.lock import InUse
 from pronk.serve import Client, recovery
 from pronk.serve.errors import Refused
 from pronk.serve.housekeeping import DAY, drop, expire
 from pronk.serve.journal import JournalError
-from pronk.serve.lock import FolderInUse
 from pronk.serve.service import Service
 from pronk.serve.worker import Queue
 
@@ -178,7 +178,7 @@ def test_rows_that_a_learner_does_not_take_are_refused_alone_and_alike_in_a_repl
 
 def test_two_servers_on_one_folder(tmp_path: Path) -> None:
     first = opened(tmp_path)
-    with pytest.raises(FolderInUse, match=f"process {os.getpid()}"):
+    with pytest.raises(InUse, match=f"process {os.getpid()}"):
         opened(tmp_path)
     first.close()
     opened(tmp_path).close()

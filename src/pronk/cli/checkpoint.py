@@ -10,6 +10,7 @@ what was written after it is cut off when the run goes on.
 from __future__ import annotations
 
 import hashlib
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from typing import Any, Self
 
 from pronk.cli.errors import CommandError
 from pronk.estimators import storage
+from pronk.estimators.lock import FileLock, InUse
 from pronk.streams import Reading
 from pronk.streams.sources import files_in_order, reads_once
 
@@ -115,6 +117,27 @@ class Checkpoint:
         return (
             f"the snapshot after {self.rows:,} rows is good: give the same command again to go on"
         )
+
+
+@contextmanager
+def alone(path: Path | None) -> Iterator[None]:
+    """Nobody else works on a checkpoint and what belongs to it; two runs would mix their files."""
+    if path is None:
+        yield
+        return
+    beside = Path(os.path.realpath(path))
+    try:
+        lock = FileLock(
+            beside.with_name(f".{beside.name}.lock"), f"--checkpoint: {str(path)!r}",
+            "wait for it to end, or choose another checkpoint and other outputs", stays=False,
+        )  # fmt: skip
+    except InUse as error:
+        raise CommandError(str(error)) from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise CommandError(f"--checkpoint: {str(path)!r} cannot be locked: {reason}") from None
+    with lock:
+        yield
 
 
 def fingerprint(reading: Reading) -> Any:

@@ -14,6 +14,7 @@ from rich.console import Console
 from sklearn.utils._param_validation import InvalidParameterError
 
 from pronk.cli import screen
+from pronk.cli.checkpoint import alone
 from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
 from pronk.cli.errors import CommandError
 from pronk.cli.job import Job, check_job, open_stream
@@ -33,8 +34,13 @@ from pronk.streams.prepared import prepared
 
 def run_job(job: Job, *, as_json: bool) -> None:
     """Check everything, walk the file, print the summary."""
-    console = screen.messages()
     check_job(job)
+    with alone(job.checkpoint):
+        _run(job, as_json)
+
+
+def _run(job: Job, as_json: bool) -> None:
+    console = screen.messages()
     check_parallel(job)
     path, chosen = job.model, dict[str, Any]()
     model: Any

@@ -108,7 +108,7 @@ class Run:
             "target": self.stream.target,
             "algorithm": self.job.algorithm,
             "scored_as": self.scored_as,
-            "evaluation": self.evaluation.to_state(),
+            "evaluation": self.evaluation.to_state(clock=False),
         }
 
     @property

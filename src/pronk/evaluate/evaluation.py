@@ -59,6 +59,7 @@ class Evaluation:
         self.rows = 0
         self.unlabelled = 0
         self.seconds = 0.0
+        self._untimed = 0  # rows from before the clock began
         self._metrics = None if metrics is None else get_scores(metrics)
         self._columns = columns
         self.probabilities = probabilities
@@ -178,15 +179,19 @@ class Evaluation:
 
     # -- state -----------------------------------------------------------------------------------
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything but the model and the arguments, for a checkpoint between two blocks."""
+    def to_state(self, *, clock: bool = True) -> dict[str, Any]:
+        """Everything but the model and the arguments, for a checkpoint between two blocks.
+
+        Without ``clock`` it is the same whenever the same rows are given, and the time begins anew.
+        """
         if self._kept:
             raise ValueError("predictions wait for a record: call record() first")
         waiting = [[np.asarray(x), y, forecast.to_state()] for x, y, forecast in self._waiting]
         return {
             "rows": self.rows,
             "unlabelled": self.unlabelled,
-            "seconds": self.seconds,
+            "seconds": self.seconds if clock else 0.0,
+            "untimed": self._untimed if clock else self.rows + self.unlabelled,
             "recorded": self._recorded,
             "labels": self._labels,
             "scores": None if self._scores is None else self._scores.to_state(),
@@ -198,6 +203,7 @@ class Evaluation:
         """Go on from what `to_state` gave; made with the same arguments, its model restored."""
         self.rows, self.unlabelled = state["rows"], state["unlabelled"]
         self.seconds, self._recorded = state["seconds"], state["recorded"]
+        self._untimed = state["untimed"]
         if state["labels"] is None:
             return
         self._begin(state["labels"])
@@ -325,6 +331,7 @@ class Evaluation:
             metrics=self.metrics,
             windowed=self.recent,
             seconds=self.seconds,
+            untimed=self._untimed,
             size=None if size is None else int(size),
             memory=self._memory,
             predictions=None if forecast is None else forecast.values,

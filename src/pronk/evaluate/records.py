@@ -35,10 +35,13 @@ class Record:
     unlabelled: int = 0
     """Rows without a label so far, which were predicted only."""
 
+    untimed: int = 0
+    """Rows that are not in ``seconds``: those of an earlier run of the same model."""
+
     @property
     def microseconds_a_row(self) -> float:
         """Time in the model for one row."""
-        return 1e6 * self.seconds / max(1, self.rows + self.unlabelled)
+        return 1e6 * self.seconds / max(1, self.rows + self.unlabelled - self.untimed)
 
     def to_dict(self) -> dict[str, Any]:
         """The numbers, for JSON; without predictions."""

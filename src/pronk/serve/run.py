@@ -15,10 +15,10 @@ import uvicorn
 from threadpoolctl import threadpool_limits
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from pronk.estimators.lock import InUse
 from pronk.serve import logs
 from pronk.serve.http.app import App
 from pronk.serve.journal import JournalError
-from pronk.serve.lock import FolderInUse
 from pronk.serve.service import Service, Settings
 from pronk.serve.tokens import Tokens
 
@@ -84,7 +84,7 @@ def open_service(options: Options) -> Service:
     try:
         options.folder.mkdir(parents=True, exist_ok=True)
         return Service(options.folder, options.settings, logs.note)
-    except (FolderInUse, JournalError) as error:
+    except (InUse, JournalError) as error:
         raise ServeError(str(error)) from None
     except sqlite3.Error as error:
         raise ServeError(f"{options.folder}: the journal cannot be used: {error}") from None

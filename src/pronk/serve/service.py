@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pronk.estimators.lock import FileLock
 from pronk.serve import answers, keyed, recovery, spec
 from pronk.serve.errors import Refused, unknown_model
 from pronk.serve.housekeeping import Housekeeper
 from pronk.serve.journal import ROLLBACK, Entry, Journal, ModelRow
-from pronk.serve.lock import FolderLock
 from pronk.serve.online import Online
 from pronk.serve.worker import Deliver, Figures, Order, Queue, Reader, Work, Writer, resolve
 
@@ -46,7 +46,7 @@ class Service:
         self.settings = settings or Settings()
         self.note = note
         folder.mkdir(parents=True, exist_ok=True)
-        self.lock = FolderLock(folder)
+        self.lock = FileLock(folder / "lock", str(folder), "one server a folder")
         try:
             self.journal = Journal(folder)
         except BaseException:
