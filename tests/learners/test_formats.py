@@ -69,3 +69,12 @@ def test_the_same_model_makes_the_same_bytes(tmp_path):
     for i in range(5):  # the container writes its metadata in any order
         model.save(tmp_path / str(i))
         assert (tmp_path / str(i)).read_bytes() == (tmp_path / "0").read_bytes()
+
+
+def test_an_earlier_form_of_the_default_learner_is_said_to_be_one(tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    learner = pronk.OnlineKernelRegressor(random_state=0).fit(X, X[:, 0])
+    tree = storage.learner_tree(learner)
+    tree["state"]["model"]["sums"] = np.zeros(1)
+    with pytest.raises(pronk.ModelFileError, match="had another form then; learn it anew"):
+        storage.learner_from_tree(tree, tmp_path / "model.pronk")
