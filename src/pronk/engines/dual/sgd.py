@@ -6,7 +6,7 @@ stand by age, and their features are kept, so that a term can move at any time.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -23,16 +23,37 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-@njit(cache=True, fastmath={"contract"})
-def move_smallest(
-    count: int, columns: int, sizes: Array, coefficients: Array, old: Array, slots: Indices,
-    Phi: Array, moved: Array,
-) -> None:  # fmt: skip
-    """The ``count`` held columns of least size (infinite: not held), oldest first, go to ``moved``.
+class Rule(NamedTuple):
+    """What is learned from a row and how many terms are held; scalars only."""
 
-    Columns stand by age: first those held before this chunk, with features old[slots], then the
-    chunk's rows, with features Phi.
+    loss: int  # code of the loss
+    parameter: float  # of the loss
+    alpha: float
+    budget: int
+    merge: int  # terms that move when there are too many
+
+
+class Terms(NamedTuple):
+    """The kernel terms of a chunk's walk, one column each, by age, and what has moved.
+
+    Columns are first the terms held before the chunk, with features old[slots], then the chunk's
+    rows.
     """
+
+    sizes: Array  # the largest coefficient of the column; infinite: not held
+    coefficients: Array  # (outputs, columns)
+    old: Array
+    slots: Indices
+    moved: Array  # the vector of random features, one row an output
+
+
+@njit(cache=True, fastmath={"contract"})
+def move_smallest(terms: Terms, Phi: Array, count: int, columns: int) -> None:
+    """The ``count`` held columns of least size, oldest first, go to ``moved``.
+
+    Phi has the features of the chunk's rows.
+    """
+    sizes, coefficients, old, slots, moved = terms
     for _ in range(count):
         least = 0
         for j in range(1, columns):
@@ -48,14 +69,13 @@ def move_smallest(
 
 @njit(cache=True, fastmath={"contract"})
 def merged_rows(
-    K: Array, Phi: Array, y: Array, code: int, parameter: float, alpha: float, t: int, budget: int,
-    merge: int, sizes: Array, coefficients: Array, old: Array, slots: Indices, moved: Array,
-    out: Array,
-) -> None:  # fmt: skip
+    rule: Rule, terms: Terms, K: Array, Phi: Array, y: Array, t: int, out: Array
+) -> None:
     """s = (sum r_i k(x_i, x) + m'phi(x)) / (alpha (t-1)), r_t = -l'(s, y); too many terms: move.
 
     K's columns are the points held before the chunk and then the chunk's own rows.
     """
+    sizes, coefficients, _, slots, moved = terms
     outputs = moved.shape[0]
     held = slots.size
     g = np.empty(outputs)
@@ -66,9 +86,9 @@ def merged_rows(
         for c in range(outputs):
             s = 0.0
             if t > 1:
-                s = (dot(coefficients[c], kernel) + dot(moved[c], Phi[i])) / (alpha * (t - 1))
+                s = (dot(coefficients[c], kernel) + dot(moved[c], Phi[i])) / (rule.alpha * (t - 1))
             out[i, c] = s
-        slopes(code, parameter, out[i], y[i], g)
+        slopes(rule.loss, rule.parameter, out[i], y[i], g)
         size = 0.0
         for c in range(outputs):
             coefficients[c, columns] = -g[c]
@@ -76,9 +96,9 @@ def merged_rows(
         if size > 0.0:
             sizes[columns] = size
             held += 1
-            if held > budget:
-                count = min(merge, held)
-                move_smallest(count, columns + 1, sizes, coefficients, old, slots, Phi, moved)
+            if held > rule.budget:
+                count = min(rule.merge, held)
+                move_smallest(terms, Phi, count, columns + 1)
                 held -= count
 
 
@@ -130,10 +150,10 @@ class MergedDual(Stateful):
         coefficients[:, :held] = self._coefficients
         sizes = np.full(held + n, np.inf)
         sizes[:held] = np.abs(self._coefficients).max(axis=0, initial=0.0)
-        merged_rows(
-            K, Phi, y, self.loss.code, self.loss.parameter, self.alpha, self.rows, self.budget,
-            self.merge, sizes, coefficients, self._features, self._slots, self._moved, out,
-        )  # fmt: skip
+        loss = self.loss
+        rule = Rule(loss.code, loss.parameter, self.alpha, self.budget, self.merge)
+        terms = Terms(sizes, coefficients, self._features, self._slots, self._moved)
+        merged_rows(rule, terms, K, Phi, y, self.rows, out)
         self.rows += n
         self._settle(X, Phi, coefficients, np.flatnonzero(sizes < np.inf))
 

@@ -22,6 +22,8 @@ vectors are a (BASE), h (MEMORY), b (SUM) and u (SNAPSHOT).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -40,6 +42,26 @@ SCALE, PULL, SCALES, PULLS = 0, 1, 2, 3
 FOLD_ROWS = 1024
 #: ... and the scale at which they are folded at once: the sum of w loses 1/scale in accuracy.
 SMALLEST_SCALE = 1e-3
+
+
+class Rule(NamedTuple):
+    """How a step is made; scalars only."""
+
+    loss: int  # code of the loss
+    parameter: float  # of the loss
+    eta: float
+    kappa: float  # 1 / (1 + eta alpha)
+    memory: int  # rows remembered
+    period: int  # rows between two snapshots
+
+
+class Memory(NamedTuple):
+    """The remembered rows; a row is in the slot of its number modulo the memory."""
+
+    features: Array
+    targets: Array
+    places: Indices  # in the core, or -1
+    terms: Array  # v_i, one column an output
 
 
 @njit(cache=True, fastmath={"contract"})
@@ -100,11 +122,9 @@ def take_snapshot(vectors: Array, scalars: Array, period: int) -> None:
 
 
 @njit(cache=True, fastmath={"contract"})
-def refresh_memory(
-    count: int, kernels: Array, features: Array, targets: Array, places: Indices, terms: Array,
-    code: int, parameter: float, vectors: Array,
-) -> None:  # fmt: skip
+def refresh_memory(rule: Rule, memory: Memory, vectors: Array, kernels: Array, count: int) -> None:
     """The memory's terms v_i and their sum h at the snapshot u; w must not hang on h (pull = 0)."""
+    features, targets, places, terms = memory
     outputs = vectors.shape[1]
     scores = np.empty(outputs)
     size = features.shape[1]
@@ -114,7 +134,7 @@ def refresh_memory(
         for c in range(outputs):
             u = vectors[SNAPSHOT, c]
             scores[c] = dot(u, phi) + dot(u[size:], kernels[i])
-        slopes(code, parameter, scores, targets[i], terms[i])
+        slopes(rule.loss, rule.parameter, scores, targets[i], terms[i])
         for c in range(outputs):
             v = terms[i, c]
             if v == 0.0:
@@ -127,14 +147,15 @@ def refresh_memory(
 
 @njit(cache=True, fastmath={"contract"})
 def reduced_rows(
-    Q: Array, arrivals: Indices, y: Array, start: int, t: int, memory: int, period: int,
-    code: int, parameter: float, eta: float, kappa: float, vectors: Array, scalars: Array,
-    features: Array, targets: Array, places: Indices, terms: Array, out: Array,
+    rule: Rule, memory: Memory, vectors: Array, scalars: Array, Q: Array, arrivals: Indices,
+    y: Array, start: int, t: int, out: Array,
 ) -> int:  # fmt: skip
     """Walk the rows from ``start`` on, t of the stream done; stop where a period ends.
 
     Without core points the period's end needs nothing from outside, and the walk goes on.
     """
+    features, targets, places, terms = memory
+    kappa, eta = rule.kappa, rule.eta
     outputs = vectors.shape[1]
     size = features.shape[1]
     no_kernels = np.empty((features.shape[0], 0))
@@ -149,13 +170,13 @@ def reduced_rows(
             )
             out[i, c] = scalars[SCALE] * in_a + scalars[PULL] * in_h
             scores[c] = in_u
-        slopes(code, parameter, out[i], y[i], at_w)
-        slopes(code, parameter, scores, y[i], at_u)
-        if memory == 1:
+        slopes(rule.loss, rule.parameter, out[i], y[i], at_w)
+        slopes(rule.loss, rule.parameter, scores, y[i], at_u)
+        if rule.memory == 1:
             at_u[:] = 0.0  # h is the row's own term and cancels: exactly, so that ties stay ties
-        slot = t % memory
+        slot = t % rule.memory
         for c in range(outputs):
-            if t >= memory and terms[slot, c] != 0.0:
+            if t >= rule.memory and terms[slot, c] != 0.0:
                 add_term(vectors, c, features[slot], places[slot], -terms[slot, c], 0.0, scalars)
             step = eta * (at_w[c] - at_u[c]) / scalars[SCALE]
             if at_u[c] != 0.0 or step != 0.0:
@@ -165,19 +186,16 @@ def reduced_rows(
         targets[slot], places[slot] = y[i], arrivals[i]
         t += 1
         scalars[SCALE] *= kappa
-        scalars[PULL] = kappa * (scalars[PULL] - eta / min(t, memory))
+        scalars[PULL] = kappa * (scalars[PULL] - eta / min(t, rule.memory))
         scalars[SCALES] += scalars[SCALE]
         scalars[PULLS] += scalars[PULL]
-        if t % period == 0:
-            take_snapshot(vectors, scalars, period)
+        if t % rule.period == 0:
+            take_snapshot(vectors, scalars, rule.period)
             if q.size > size:
                 return i + 1
-            if memory == 1:
+            if rule.memory == 1:
                 continue
-            refresh_memory(
-                min(t, memory), no_kernels, features, targets, places, terms, code, parameter,
-                vectors,
-            )  # fmt: skip
+            refresh_memory(rule, memory, vectors, no_kernels, min(t, rule.memory))
         elif t % FOLD_ROWS == 0 or scalars[SCALE] < SMALLEST_SCALE:
             fold(vectors, scalars)
     return Q.shape[0]

@@ -1,6 +1,6 @@
 """The engine of DualSVRG: a core of kernel terms, random features, a memory and a snapshot.
 
-`oracles` decides which points join the core; `svrg_steps` has the step and how it is computed.
+`oracles` decides which points join the core; `steps` has the step and how it is computed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from pronk.engines.dual.joint import CHUNK, class_numbers
 from pronk.engines.dual.oracles import AlwaysMove, Oracle
-from pronk.engines.dual.steps import BASE, MEMORY, PULL, SCALE, fold, reduced_rows, refresh_memory
+from pronk.engines.dual.steps import (
+    BASE,
+    MEMORY,
+    PULL,
+    SCALE,
+    Memory,
+    Rule,
+    fold,
+    reduced_rows,
+    refresh_memory,
+)
 from pronk.engines.gradient import Embedding, chunks
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows, Workspace
@@ -79,9 +89,8 @@ class ReducedDual(Stateful):
         start = 0
         while start < len(X):
             stop = reduced_rows(
-                Q, arrivals, y, start, self.rows, self.memory, self.period, self.loss.code,
-                self.loss.parameter, self.eta, self.kappa, self._vectors, self._scalars,
-                self._features, self._targets, self._places, self._terms, out,
+                self._rule(), self._remembered(), self._vectors, self._scalars, Q, arrivals, y,
+                start, self.rows, out,
             )  # fmt: skip
             if self._core.size:
                 self._X[np.arange(self.rows, self.rows + stop - start) % self.memory] = X[
@@ -119,6 +128,15 @@ class ReducedDual(Stateful):
         for target, source in zip(new, old, strict=True):
             target[:held] = source
 
+    def _rule(self) -> Rule:
+        """How the compiled loops step."""
+        loss = self.loss
+        return Rule(loss.code, loss.parameter, self.eta, self.kappa, self.memory, self.period)
+
+    def _remembered(self) -> Memory:
+        """The memory as the compiled loops see it."""
+        return Memory(self._features, self._targets, self._places, self._terms)
+
     def _seen(self, X: Array) -> Array:
         """[phi(x), k(core, x)] for every row."""
         Phi = self.embedding.transform(X)
@@ -138,10 +156,7 @@ class ReducedDual(Stateful):
         kernels = np.empty((count, 0))
         if self._core.size:
             kernels = self.kernel(self._X[:count], self.points)
-        refresh_memory(
-            count, kernels, self._features, self._targets, self._places, self._terms,
-            self.loss.code, self.loss.parameter, self._vectors,
-        )  # fmt: skip
+        refresh_memory(self._rule(), self._remembered(), self._vectors, kernels, count)
 
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""
