@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils._param_validation import InvalidParameterError
 
 from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
 from pronk.cli.errors import CommandError
 from pronk.cli.options import DEFAULT_ALGORITHM
 from pronk.cli.run import build, read_setting
+from pronk.estimators.faces.constraints import InvalidParameterError
 from pronk.estimators.registry import find, make
 from pronk.evaluate.comparison import Comparison, Contender, prepare
 from pronk.evaluate.runs import labelled

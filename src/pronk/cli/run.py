@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from sklearn.utils._param_validation import InvalidParameterError
 
 from pronk.cli import screen
 from pronk.cli.checkpoint import alone
@@ -24,6 +23,7 @@ from pronk.cli.parallel import KeyedRun, block_rows, check_parallel, use_workers
 from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
+from pronk.estimators.faces.constraints import InvalidParameterError
 from pronk.estimators.registry import find, make
 from pronk.keyed import Keyed
 from pronk.keyed.learner import SMALL

@@ -32,13 +32,12 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
 from pronk.engines.dual.oracles import AlwaysMove, Coverage, FirstPoints, Oracle
 from pronk.engines.dual.svrg import ReducedDual
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.coded import CodedClassifier
+from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses

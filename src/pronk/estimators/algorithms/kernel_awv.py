@@ -19,11 +19,10 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
-
 from pronk.engines.newton.span import Span
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.constraints import Interval
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel
 

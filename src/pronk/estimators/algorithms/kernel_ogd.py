@@ -28,14 +28,13 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
 from pronk.engines.expansion.learner import Budget, Expansion
 from pronk.engines.expansion.updates import Gradient
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.algorithms.perceptron import budget_exceptions, check_budget
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses

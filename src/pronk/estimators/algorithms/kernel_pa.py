@@ -27,14 +27,13 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
 from pronk.engines.expansion.learner import Budget, Expansion
 from pronk.engines.expansion.updates import Passive
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.algorithms.perceptron import budget_exceptions, check_budget
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel
 from pronk.parts.losses import Loss, get_loss

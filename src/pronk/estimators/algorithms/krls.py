@@ -20,10 +20,9 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
-
 from pronk.engines.newton.krls import KRLS
 from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.constraints import Interval
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel
 

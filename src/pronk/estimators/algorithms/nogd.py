@@ -23,12 +23,11 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
-
 from pronk.engines.gradient import NystromGradient
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.constraints import Interval
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses

@@ -29,7 +29,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.engines.default.intervals import COVERAGES, at_coverage
@@ -37,6 +36,7 @@ from pronk.engines.default.learner import OnlineKernel
 from pronk.engines.newton.certificate import Certificate
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.constraints import Interval
 from pronk.estimators.faces.inputs import dense_blocks
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.parts.kernels import get_kernel

@@ -28,13 +28,12 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
 from pronk.engines.expansion.learner import Budget, Expansion
 from pronk.engines.expansion.updates import Mistakes
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.parts.kernels import get_kernel
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is

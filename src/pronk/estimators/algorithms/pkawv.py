@@ -21,12 +21,11 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
 from pronk.engines.newton.embedded import FixedFeatures, GrowingFeatures, Growth
 from pronk.engines.newton.learner import Newton, Squared
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.space import (
     NO_USER_KERNEL,

@@ -19,10 +19,9 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval
-
 from pronk.engines.newton.kons import SketchedKONS
 from pronk.engines.onevsrest import OneVsRest
+from pronk.estimators.faces.constraints import Interval
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.online_newton import (
     OnlineNewtonClassifier,

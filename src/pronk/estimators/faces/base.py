@@ -13,12 +13,12 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.engines.newton.certificate import Certificate
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators import storage
+from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.inputs import LARGEST, check_rows, check_weights, dense_blocks
 from pronk.estimators.faces.showing import as_html
 from pronk.estimators.faces.threads import check_splits, learn_on_threads

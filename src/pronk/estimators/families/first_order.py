@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import StrOptions
 
 from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.constraints import StrOptions
 from pronk.parts.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
 
 Array = NDArray[np.float64]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from sklearn.utils._param_validation import Interval, StrOptions
-
 from pronk.engines.newton.learner import OnlineNewton
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.first_order import with_losses
 from pronk.parts.losses import get_loss

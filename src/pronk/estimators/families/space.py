@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from pronk.engines.newton.embedded import Embedding, FixedPoints
+from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.inputs import check_finite
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.embeddings import Fourier, Taylor
