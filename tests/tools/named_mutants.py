@@ -14,7 +14,7 @@ _LIST = [
     # -- went unnoticed once ----------------------------------------------------------------------
     ("parts/losses.py", "return 0.0 if a >= 1.0 else -y\n", "return 0.0 if a >= 1.0 else y\n",
      EXPANSION, "the hinge's slope has the other sign"),
-    ("parts/kernels.py", "_CANCELLED = 1e-3", "_CANCELLED = 0.0",
+    ("parts/distances.py", "_CANCELLED = 1e-3", "_CANCELLED = 0.0",
      ("tests/parts/test_kernels.py",), "no guard against cancelled distances"),
     ("engines/default/mixture.py", "((C[e, o] - y[o]) / half) ** 2 / count",
      "(C[e, o] - y[o]) ** 2 / count", DEFAULT, "losses not divided by half the range"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.parts.kernels import square_distances
+from pronk.parts.distances import square_distances
 
 Array = NDArray[np.float64]
 

@@ -39,7 +39,8 @@ from pronk.engines.expansion.support import (
     scale,
 )
 from pronk.engines.expansion.updates import Update
-from pronk.parts.kernels import DIRECT_COLUMNS, Kernel
+from pronk.parts.distances import DIRECT_COLUMNS
+from pronk.parts.kernels import Kernel
 from pronk.parts.randomness import REMOVALS, Uniforms
 from pronk.parts.state import Numbers, Part, Stateful, require
 
