@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from pronk.serve import spec
+from pronk.serve.queues import Work
 from pronk.serve.service import Service, Settings
-from pronk.serve.worker import Work
 
 SPEC = {
     "columns": ["a", "b"],

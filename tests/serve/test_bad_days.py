@@ -22,8 +22,8 @@ from pronk.serve import Client, recovery
 from pronk.serve.errors import Refused
 from pronk.serve.housekeeping import DAY, drop, expire
 from pronk.serve.journal import JournalError
+from pronk.serve.queues import Queue
 from pronk.serve.service import Service
-from pronk.serve.worker import Queue
 
 
 def _raw(site: Site, text: bytes) -> socket.socket:

@@ -12,8 +12,8 @@ from serving import Site
 
 from pronk.serve import recovery
 from pronk.serve.errors import Refused
+from pronk.serve.queues import Work
 from pronk.serve.service import Service
-from pronk.serve.worker import Work
 
 TEMPLATE: dict[str, Any] = {"columns": ["x"], "key": "k", "scale": "none"}
 

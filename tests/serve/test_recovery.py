@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pronk.serve import recovery
 from pronk.serve.journal import LABEL, LEARN
+from pronk.serve.queues import Work
 from pronk.serve.service import Service
-from pronk.serve.worker import Work
 
 #: Where a process may be gone: before the transaction, in it, after it, after the block.
 POINTS = ("whole", "before commit", "in the transaction", "after commit", "after learning")

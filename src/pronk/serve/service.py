@@ -15,7 +15,8 @@ from pronk.serve.errors import Refused, unknown_model
 from pronk.serve.housekeeping import Housekeeper
 from pronk.serve.journal import ROLLBACK, Entry, Journal, ModelRow
 from pronk.serve.online import Online
-from pronk.serve.worker import Deliver, Figures, Order, Queue, Reader, Work, Writer, resolve
+from pronk.serve.queues import Deliver, Order, Queue, Work, resolve
+from pronk.serve.worker import Figures, Reader, Writer
 
 Note = Callable[..., None]
 

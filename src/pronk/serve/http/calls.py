@@ -23,8 +23,8 @@ from pronk.serve.http.exchange import (
     send_lines,
 )
 from pronk.serve.http.requests import binary_work, works
+from pronk.serve.queues import Work
 from pronk.serve.service import Service
-from pronk.serve.worker import Work
 
 EXTENSIONS = ["learning"]
 _spec_decoder = msgspec.json.Decoder(spec.Spec)

@@ -16,8 +16,8 @@ from msgspec import UNSET, Meta, UnsetType
 from pronk.serve.errors import Refused
 from pronk.serve.http.tensors import InputTensor, binary_rows, rows_of
 from pronk.serve.online import Online
+from pronk.serve.queues import Work
 from pronk.serve.rows import Columns, check_labels
-from pronk.serve.worker import Work
 
 #: An id of a request: unique for its model.
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
