@@ -1,5 +1,6 @@
 """KRLS-ALD against its brute-force twins, and its edge cases."""
 
+import warnings
 from functools import partial
 
 import numpy as np
@@ -49,6 +50,38 @@ def test_agrees_with_the_twins(kernel, plain, nu, twin, monkeypatch):
     np.testing.assert_array_equal(learner.dictionary_, expected.points)
     new = np.random.default_rng(9).uniform(-1, 1, (30, 2))
     np.testing.assert_allclose(learner.predict(new), naive.decision(expected, plain, new), **CLOSE)
+
+
+@pytest.mark.parametrize("twin", [naive.krls, naive.krls_recursive])
+def test_a_budget_agrees_with_the_twins(twin, monkeypatch):
+    monkeypatch.setattr(krls, "CHUNK", 50)
+    X, y = stream()
+    expected = twin(X, y, GAUSSIAN, 0.03, 9)
+    learner = KRLSRegressor(Gaussian(0.6), nu=0.03, budget=9)
+    np.testing.assert_allclose(walk(learner, X, y), expected.predictions, **CLOSE)
+    np.testing.assert_array_equal(learner.dictionary_, expected.points)
+    assert learner.size_ == 9 < KRLSRegressor(Gaussian(0.6), nu=0.03).fit(X, y).size_
+
+
+def test_columns_that_alternate_between_scales_stay_within_the_budget():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(600, 4)) * np.array([1e-3, 1.0, 1e3])[np.arange(600) % 3, None]
+    learner = KRLSRegressor(budget=40)
+    predictions = learner.predict_then_learn(X, rng.normal(size=600))
+    assert learner.size_ == 40 and np.isfinite(predictions).all()
+
+
+def test_a_large_dictionary_warns_once(monkeypatch):
+    monkeypatch.setattr("pronk.estimators.faces.base.MANY_POINTS", 20)
+    rng = np.random.default_rng(3)
+    X, y = 1e3 * rng.normal(size=(30, 4)), rng.normal(size=30)
+    learner = KRLSRegressor()
+    with pytest.warns(UserWarning, match="30 points .* set budget="):
+        learner.partial_fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner.partial_fit(X, y)
+        KRLSRegressor(budget=19).partial_fit(X, y)
 
 
 def test_linear_kernel_is_least_squares_through_the_first_rows():

@@ -365,17 +365,18 @@ def passive_aggressive(
 # --- KRLS ---------------------------------------------------------------------
 
 
-def krls(X, y, kernel, nu):
+def krls(X, y, kernel, nu, budget=np.inf):
     """Engel's KRLS-ALD: w = argmin |A K w - y|^2, by least squares at every row.
 
     Row t of A is a unit row if delta = k_tt - k_t'K^-1 k_t > nu (x_t joins), else K^-1 k_t.
+    No row joins ``budget`` others.
     """
     S, rows, w, predictions = [], [], np.zeros(0), []
     for t in range(len(X)):
         k = kernel(X[S], X[t : t + 1])[:, 0] if S else np.zeros(0)
         predictions.append(w @ k)
         d = np.linalg.solve(kernel(X[S], X[S]), k) if S else np.zeros(0)
-        if _self(kernel, X[t]) - k @ d > nu:
+        if len(S) < budget and _self(kernel, X[t]) - k @ d > nu:
             d = np.append(np.zeros(len(S)), 1.0)
             S.append(t)
         rows.append(d)
@@ -386,7 +387,7 @@ def krls(X, y, kernel, nu):
     return Expansion(np.array(predictions), X[S], w)
 
 
-def krls_recursive(X, y, kernel, nu):
+def krls_recursive(X, y, kernel, nu, budget=np.inf):
     """The recursions of Engel, Mannor and Meir (2004), P = (A'A)^-1."""
     S, w, P, predictions = [], np.zeros(0), np.zeros((0, 0)), []
     for t in range(len(X)):
@@ -396,7 +397,7 @@ def krls_recursive(X, y, kernel, nu):
         K_inverse = np.linalg.inv(kernel(X[S], X[S])) if S else np.zeros((0, 0))
         d = K_inverse @ k
         delta = _self(kernel, X[t]) - k @ d
-        if delta > nu:
+        if delta > nu and len(S) < budget:
             S.append(t)
             w = np.append(w - d * error / delta, error / delta)
             P = np.block([[P, np.zeros((len(P), 1))], [np.zeros((1, len(P))), np.ones((1, 1))]])

@@ -8,7 +8,7 @@ squared distance to the span
 
 exceeds nu enters the dictionary: its row is a unit vector in a new coordinate, in which all earlier
 rows are 0. So growing adds 1 to the diagonal of A = sum a a' and y to b = sum y a, and A never
-needs a regulariser.
+needs a regulariser. With a full budget such a row is learned as its projection on the span.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ class LeastSquares(Newton):
 class KRLS(Stateful):
     """The dictionary, with the factor L L' = K, and least squares in the coordinates K^-1 k."""
 
-    def __init__(self, kernel: Kernel, nu: float, columns: int, outputs: int = 1) -> None:
+    def __init__(
+        self, kernel: Kernel, nu: float, columns: int, outputs: int = 1, budget: int | None = None
+    ) -> None:
         self.kernel = kernel
-        self.dictionary = Dictionary(kernel, columns, ALD(nu))
+        self.dictionary = Dictionary(kernel, columns, ALD(nu), budget=budget)
         self.learner = LeastSquares(outputs)
 
     @property

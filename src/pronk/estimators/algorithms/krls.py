@@ -8,7 +8,8 @@ least squares solution over all rows so far, without a regulariser: the sparsity
     predict k(x)'w, w = argmin |A K w - y|^2 over the rows a of all past
 
 Cost a row with m points: O(m d + m^2) time, O(m d + m^2) memory. For nu > 0 and inputs from a
-bounded region m stays finite.
+bounded region m stays finite, but may be large: ``budget`` bounds it. When it is reached no row
+enters any more, and a row is learned as its projection on the span.
 
 Reference: Engel, Mannor, Meir, "The kernel recursive least-squares algorithm", IEEE Transactions on
 Signal Processing 52(8), 2004, Table I. The "KRLS" of the PROS-N-KONS paper is the kernel ridge
@@ -17,7 +18,7 @@ forecaster, `KernelAWVRegressor(anticipate=False)` here.
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from pronk.engines.newton.krls import KRLS
@@ -38,7 +39,7 @@ dictionary stays finite (reference), and every row is within sqrt(nu) of its spa
     "names": {
         "krls": {
             "time": "m d + m^2",
-            "memory": "m d + m^2, m finite for nu > 0",
+            "memory": "m d + m^2, m finite for nu > 0, at most the budget",
             "bounded": True,
         },
     },
@@ -54,6 +55,8 @@ class KRLSRegressor(OnlineRegressor):
     nu : float, default 0.1
         A row enters the dictionary when its squared distance to the span exceeds nu; smaller is
         more accurate and slower. With nu = 0 every row enters that is not a combination of others.
+    budget : int, default None
+        Most points of the dictionary, after which no row enters; None for no bound.
     random_state : ignored
         There is nothing random here; it is taken so that all learners are built alike.
 
@@ -72,17 +75,28 @@ class KRLSRegressor(OnlineRegressor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
         "nu": [Interval(Real, 0, None, closed="left")],
+        "budget": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     def __init__(
-        self, kernel: Any = "gaussian", *, nu: float = 0.1, random_state: Any = None
+        self,
+        kernel: Any = "gaussian",
+        *,
+        nu: float = 0.1,
+        budget: int | None = None,
+        random_state: Any = None,
     ) -> None:
         self.kernel = kernel
         self.nu = nu
+        self.budget = budget
         self.random_state = random_state
 
     def _takes_weights(self) -> bool:
         return True
 
+    @property
+    def _dictionary_grows(self) -> bool:
+        return True
+
     def _make_model(self, columns: int, outputs: int) -> KRLS:
-        return KRLS(get_kernel(self.kernel), float(self.nu), columns, outputs)
+        return KRLS(get_kernel(self.kernel), float(self.nu), columns, outputs, self.budget)
