@@ -18,6 +18,7 @@ from pronk.cli.options import (
     DEFAULT_ALGORITHM,
     KEEPING,
     PREPARING,
+    WEIGHING,
     AsJSON,
     IntervalOption,
     NoProbabilities,
@@ -110,7 +111,7 @@ Examples:
 
 
 @app.command(epilog=RUN_EXAMPLES + EXIT_CODES)
-@with_choices(reading=KEEPING, preparing=PREPARING)
+@with_choices(reading={**KEEPING, **WEIGHING}, preparing=PREPARING)
 def run(
     file: Input,
     reading: dict[str, Any],

@@ -13,6 +13,7 @@ from pronk.cli.errors import CommandError
 from pronk.cli.options import (
     PREPARING,
     READING,
+    WEIGHING,
     AsJSON,
     Figures,
     Order,
@@ -36,7 +37,7 @@ Examples:
 """
 
 
-@with_choices(reading=READING, preparing=PREPARING)
+@with_choices(reading={**READING, **WEIGHING}, preparing=PREPARING)
 def compare(
     file: Annotated[
         str,
@@ -99,7 +100,13 @@ def compare(
     A row without a label is predicted only.
     """
     from pronk.cli import screen
-    from pronk.cli.contenders import contenders, read_names, try_all, with_bandwidths
+    from pronk.cli.contenders import (
+        check_weight,
+        contenders,
+        read_names,
+        try_all,
+        with_bandwidths,
+    )
     from pronk.cli.places import refuse_input
     from pronk.cli.results import as_dict, check_report, note_damage, show, show_paths, write
     from pronk.evaluate.comparison import COMPARISON, RECORDS, Comparison, inspect
@@ -133,6 +140,7 @@ def compare(
         seed=seed,
     )
     console = screen.messages()
+    check_weight(comparison)
     comparison = replace(comparison, contenders=with_bandwidths(comparison, stream))
     with screen.warnings_as_notes(console):
         try_all(comparison.contenders, comparison.scale, stream, comparison.view, console)

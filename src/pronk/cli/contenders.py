@@ -14,6 +14,7 @@ from pronk.cli.options import DEFAULT_ALGORITHM
 from pronk.cli.run import build, read_setting
 from pronk.estimators.faces.constraints import InvalidParameterError
 from pronk.estimators.registry import find, make
+from pronk.evaluate.adapters import takes_weights
 from pronk.evaluate.comparison import Comparison, Contender, prepare
 from pronk.evaluate.runs import labelled
 from pronk.parts.spelling import did_you_mean
@@ -90,6 +91,21 @@ def with_bandwidths(comparison: Comparison, stream: FileStream) -> list[Contende
     return several
 
 
+def check_weight(comparison: Comparison) -> None:
+    """Refuse a weight that has no meaning for someone."""
+    if comparison.reading.weight is None:
+        return
+    for one in comparison.contenders:
+        given = {name: value for name, value in one.params.items() if value != AUTO}
+        if not takes_weights(
+            Contender(one.label, one.algorithm, given).learner(comparison.task, 0)
+        ):
+            raise CommandError(
+                f"--weight: rows of a weight have no meaning for {one.label}; name others with "
+                "--algorithms, as pkawv-nystrom,b-kons,fogd,nogd"
+            )
+
+
 def _parameters(name: str, task: str) -> set[str]:
     """Names of all parameters, also of the kernel."""
     try:
@@ -111,7 +127,8 @@ def try_all(
     console: Any,
 ) -> None:
     """Learn some rows with each: wrong parameters show now, and what is compiled is kept."""
-    X, y = labelled(*stream.head(64))
+    X, y, weights = labelled(*stream.head(64), stream.weights)
+    more = {} if weights is None else {"sample_weight": weights}
     if not len(y):
         return
     with console.status("") as status:
@@ -120,6 +137,6 @@ def try_all(
             learner = contender.learner(stream.task, 0)
             model = prepare(learner, contender.scale or scale, stream, view)
             try:
-                model.predict_then_learn(X, y)
+                model.predict_then_learn(X, y, **more)
             except (InvalidParameterError, ValueError) as error:
                 raise CommandError(f"--param: {contender.label}: {error}") from None

@@ -47,11 +47,12 @@ def for_model(job: Job, model: Prepared) -> Job:
     target = job.reading.target if job.reading.target is not None else story.get("target")
     if target is None:
         raise CommandError("--target is missing: which column is to be predicted?")
+    known = story.get("weight")
     return replace(
         job,
         algorithm=algorithm,
         save=job.model if job.save is None else job.save,
-        reading=replace(job.reading, target=target),
+        reading=replace(job.reading, target=target, weight=job.reading.weight or known),
         preparing=Preparing(model.scaling_, model.encoding, model.slots),
     )
 
@@ -73,6 +74,8 @@ def open_for(model: Any, path: Path, reading: Reading) -> FileStream:
         raise CommandError(
             f"--columns names {len(given)} columns; the model has {len(kinds)}, in its order"
         )
+    if reading.weight is not None and reading.weight in given:
+        raise CommandError(f"--weight: {reading.weight!r} is a column that the model learns from")
     categories = [name for name, kind in zip(given, kinds, strict=False) if kind == CATEGORY]
     chosen = replace(
         reading,

@@ -223,6 +223,14 @@ Threads = Annotated[
 
 #: Columns that go along, a field of `pronk.streams.Reading` too.
 KEEPING = {**READING, "keep": _names("Carry columns along into the predictions.")}
+#: What only those who learn have, a field of `pronk.streams.Reading` too.
+WEIGHING = {
+    "weight": _text(
+        "COLUMN",
+        "How much each row counts when it is learned (0: predicted only); no feature. Metrics "
+        "count each row once.",
+    )
+}
 IntervalOption = Annotated[
     float | None,
     typer.Option(

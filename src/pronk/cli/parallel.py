@@ -43,6 +43,8 @@ def check_parallel(job: Job) -> None:
         raise CommandError("--model: models of --by go on in the folder of --save")
     if job.by is not None and job.checkpoint is not None:
         raise CommandError("--checkpoint: models of --by are kept in the folder of --save instead")
+    if job.reading.weight is not None and (job.by is not None or job.cluster is not None):
+        raise CommandError(f"--weight: not with {chosen[0]}, where each row counts once")
     if job.by is not None and job.interval is not None:
         raise CommandError("--interval: models of --by have none")
     if job.cluster is not None and (job.interval is not None or job.reading.keep or job.skip_bad):

@@ -107,6 +107,7 @@ def as_dict(
     return {
         "file": comparison.file,
         "target": comparison.target,
+        "weight": comparison.reading.weight,
         "columns": comparison.columns,
         "task": comparison.task,
         "rows": comparison.rows,

@@ -25,6 +25,8 @@ from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.estimators.faces.constraints import InvalidParameterError
 from pronk.estimators.registry import find, make
+from pronk.evaluate.adapters import adapt, takes_weights
+from pronk.evaluate.rows import part
 from pronk.keyed import Keyed
 from pronk.keyed.learner import SMALL
 from pronk.parts.spelling import did_you_mean
@@ -64,6 +66,7 @@ def _run(job: Job, as_json: bool) -> None:
     if job.workers is not None:
         use_workers(model, job.workers)
     check_interval(job.interval, stream.task, model)
+    _check_weight(stream, model, job.algorithm)
     run = Run(job, stream, model, console, as_json)
     run.chosen = chosen
     if "story_" in model.__dict__:
@@ -101,6 +104,14 @@ def _check_algorithm(name: str) -> None:
         find(name)
     except ValueError as error:
         raise CommandError(f"--algorithm: {error}") from None
+
+
+def _check_weight(stream: FileStream, model: Any, name: str) -> None:
+    if stream.weight is not None and not takes_weights(model):
+        raise CommandError(
+            f"--weight: rows of a weight have no meaning for {name}; choose another learner, as "
+            "--algorithm pkawv-nystrom"
+        )
 
 
 def _learner(job: Job, task: str) -> Any:
@@ -168,7 +179,9 @@ def _warm(model: Any, stream: FileStream, console: Console) -> None:
         return
     with console.status("getting ready (compiled once, then kept)"):
         try:
-            twin.predict_then_learn(X[labelled], np.array(y[labelled].tolist()))
+            adapter = adapt(twin, stream.task == "classification")
+            weights = part(stream.weights, labelled)
+            adapter.predict_then_learn(X[labelled], np.array(y[labelled].tolist()), weights)
         except InvalidParameterError as error:
             raise CommandError(f"--param: {error}") from None
 

@@ -64,7 +64,8 @@ def _facts(run: Run, last: Record) -> Table:
     if run.chosen:
         table.add_row("chosen", in_words(run.chosen))
     table.add_row("task", f"{stream.task}{guessed}")
-    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns")
+    weighed = f", weighed by {screen.visible(stream.weight)}" if stream.weight else ""
+    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}")
     if last.unlabelled:
         table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
     if run.bad is not None:
@@ -139,6 +140,7 @@ def write_page(run: Run, last: Record, path: Path) -> None:
     settings = {
         "file": Path(job.reading.file).name,
         "target": str(stream.target),
+        **({} if stream.weight is None else {"weight": stream.weight}),
         "columns": ", ".join(stream.columns),
         "task": stream.task
         + (f", guessed from {stream.reason}" if job.reading.task == "auto" else ""),
@@ -175,6 +177,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
     found = {
         "file": job.reading.file,
         "target": stream.target,
+        "weight": stream.weight,
         "columns": stream.columns,
         "task": stream.task,
         "algorithm": job.algorithm,

@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from pronk.evaluate.forecasts import Forecast
 
+Weights = NDArray[np.float64] | None
+
 
 class Adapter(Protocol):
     """A model as the evaluation calls it."""
 
-    def predict_then_learn(self, X: Any, y: NDArray[Any]) -> Forecast: ...
+    def predict_then_learn(self, X: Any, y: NDArray[Any], weights: Weights) -> Forecast: ...
     def predict(self, X: Any) -> Forecast: ...
-    def learn(self, X: Any, y: NDArray[Any]) -> None: ...
+    def learn(self, X: Any, y: NDArray[Any], weights: Weights) -> None: ...
 
 
 class Blocks:
@@ -34,14 +36,15 @@ class Blocks:
         self._shares = shares
         self._coverage = coverage
 
-    def predict_then_learn(self, X: Any, y: NDArray[Any]) -> Forecast:
+    def predict_then_learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> Forecast:
+        more = _weighted(weights)
         if self._shares:
-            values, shares = self.model.predict_then_learn(X, y, output="both")
+            values, shares = self.model.predict_then_learn(X, y, output="both", **more)
             return Forecast(np.asarray(values), shares, self.model.classes_)
         if self._coverage is not None:
-            values, intervals = self.model.predict_then_learn(X, y, interval=self._coverage)
+            values, intervals = self.model.predict_then_learn(X, y, interval=self._coverage, **more)
             return Forecast(np.asarray(values), intervals=intervals)
-        return Forecast(np.asarray(self.model.predict_then_learn(X, y)))
+        return Forecast(np.asarray(self.model.predict_then_learn(X, y, **more)))
 
     def predict(self, X: Any) -> Forecast:
         """Predictions that change nothing; 0, or no label, before anything was learned."""
@@ -64,8 +67,8 @@ class Blocks:
             return Forecast(values, intervals=intervals)
         return Forecast(values)
 
-    def learn(self, X: Any, y: NDArray[Any]) -> None:
-        self.model.partial_fit(X, y)
+    def learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> None:
+        self.model.partial_fit(X, y, **_weighted(weights))
 
 
 class Rows:
@@ -76,7 +79,8 @@ class Rows:
         self.columns = columns
         self._labels = labels
 
-    def predict_then_learn(self, X: Any, y: NDArray[Any]) -> Forecast:
+    def predict_then_learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> Forecast:
+        _refuse_weights(weights)
         predictions = []
         for x, target in zip(self._dicts(X), y.tolist(), strict=True):
             predictions.append(self.model.predict_one(x))
@@ -86,7 +90,8 @@ class Rows:
     def predict(self, X: Any) -> Forecast:
         return Forecast(self._array([self.model.predict_one(x) for x in self._dicts(X)]))
 
-    def learn(self, X: Any, y: NDArray[Any]) -> None:
+    def learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> None:
+        _refuse_weights(weights)
         for x, target in zip(self._dicts(X), y.tolist(), strict=True):
             self.model.learn_one(x, target)
 
@@ -100,6 +105,16 @@ class Rows:
         array = np.empty(len(predictions), dtype=object)
         array[:] = predictions
         return array
+
+
+def _weighted(weights: Weights) -> dict[str, Any]:
+    """Models need not know of weights where there are none."""
+    return {} if weights is None else {"sample_weight": weights}
+
+
+def _refuse_weights(weights: Weights) -> None:
+    if weights is not None:
+        raise ValueError("sample_weight: a model of predict_one and learn_one takes none")
 
 
 def adapt(
@@ -130,6 +145,12 @@ def has_intervals(model: Any) -> bool:
     """Whether a model of whole blocks has intervals around its predictions."""
     learner = getattr(model, "learner", model)
     return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_interval")
+
+
+def takes_weights(model: Any) -> bool:
+    """Whether rows of a weight have a meaning for a model of whole blocks."""
+    learner = getattr(model, "learner", model)
+    return bool(getattr(learner, "_takes_weights", lambda: False)())
 
 
 def predicts_labels(model: Any, y: NDArray[Any]) -> bool:

@@ -240,6 +240,7 @@ def inspect(stream: FileStream) -> Inspection:
             labels.update(y.tolist())
         if not one_file:
             digest.update(X.tobytes() + repr(y.tolist()).encode())
+            digest.update(b"" if stream.weights is None else stream.weights.tobytes())
     if rows == unlabelled:
         raise StreamError(f"{argument('target')}: no row has a label in column {stream.target!r}")
     if stream.task == "classification" and len(labels) == 1:

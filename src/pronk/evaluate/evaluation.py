@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.adapters import Adapter, adapt, predicts_labels
+from pronk.evaluate.adapters import Adapter, Weights, adapt, predicts_labels
 from pronk.evaluate.forecasts import Forecast, column, joined
 from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import DEFAULTS, get_scores
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import PIECE, pieces, plain, runs, without_label
+from pronk.evaluate.rows import PIECE, part, pieces, plain, runs, without_label
 from pronk.evaluate.scores import Scores
 from pronk.evaluate.statistics import Statistic
 
@@ -70,28 +70,35 @@ class Evaluation:
         self._paint = portrait
         self.portrait: Portrait | None = None
         """Losses along the stream, alarms, calibration: what a report is made of."""
-        self._waiting: deque[tuple[Any, Any, Forecast]] = deque()  # x, y, forecast
+        # x, y, forecast, weight
+        self._waiting: deque[tuple[Any, Any, Forecast, float | None]] = deque()
         self._keep = predictions
         self._weigh = memory
         self._kept: list[tuple[NDArray[Any], Forecast]] = []
         self._recorded = 0
         self._memory: int | None = None  # as counted since the model was last called
 
-    def feed(self, X: Any, y: Any) -> list[Record]:
-        """Predict then learn a block; the records of the rows that were scored."""
+    def feed(self, X: Any, y: Any, weights: Weights = None) -> list[Record]:
+        """Predict then learn a block; the records of the rows that were scored.
+
+        ``weights`` say how much each row counts when it is learned; for the metrics all count once.
+        """
         y = np.asarray(y)
         adapter = self._adapter or self._start(y)
         records = []
-        for piece, targets in pieces(X, y, self.piece):
+        for piece, targets, own in pieces(X, y, weights, self.piece):
             missing = without_label(targets)
             if self.delay:
-                records += self._feed_delayed(adapter, piece, targets)
+                records += self._feed_delayed(adapter, piece, targets, own)
             elif missing is None:
-                records += self._feed_labelled(adapter, piece, targets)
+                records += self._feed_labelled(adapter, piece, targets, own)
             else:
                 for rows, unlabelled in runs(missing):
-                    feed = self._feed_unlabelled if unlabelled else self._feed_labelled
-                    records += feed(adapter, piece[rows], plain(targets[rows]))
+                    some, known = piece[rows], plain(targets[rows])
+                    if unlabelled:
+                        self._feed_unlabelled(adapter, some, known)
+                    else:
+                        records += self._feed_labelled(adapter, some, known, part(own, rows))
         return records
 
     def count(self, y: NDArray[Any], predictions: NDArray[Any], seconds: float) -> list[Record]:
@@ -112,9 +119,11 @@ class Evaluation:
             self.portrait.mark(self.rows, self.model)
         return records
 
-    def _feed_labelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
+    def _feed_labelled(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+    ) -> list[Record]:
         began = perf_counter()
-        forecast = adapter.predict_then_learn(X, y)
+        forecast = adapter.predict_then_learn(X, y, weights)
         self.seconds += perf_counter() - began
         self._memory = None
         records = self._score(y, forecast)
@@ -122,16 +131,17 @@ class Evaluation:
             self.portrait.mark(self.rows, self.model)
         return records
 
-    def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
+    def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> None:
         began = perf_counter()
         forecast = adapter.predict(X)
         self.seconds += perf_counter() - began
         self._pass_by(y, forecast)
-        return []
 
-    def _feed_delayed(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[Record]:
+    def _feed_delayed(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+    ) -> list[Record]:
         began = perf_counter()
-        arrived = self._delayed(adapter, X, y)
+        arrived = self._delayed(adapter, X, y, weights)
         self.seconds += perf_counter() - began
         self._memory = None
         return self._score_mixed(arrived)
@@ -165,12 +175,12 @@ class Evaluation:
             rest = list(self._waiting)
             self._waiting.clear()
             began = perf_counter()
-            for x, target, _ in rest:
-                self._learn_one(self._adapter, x, target)
+            for x, target, _, weight in rest:
+                self._learn_one(self._adapter, x, target, weight)
             self.seconds += perf_counter() - began
             self._memory = None
             self.every = None  # one record for the rest
-            self._score_mixed([(target, forecast) for _, target, forecast in rest])
+            self._score_mixed([(target, forecast) for _, target, forecast, _ in rest])
         if not self.rows:
             what = "has no row with a label" if self.unlabelled else "has no rows"
             raise ValueError(f"the stream {what}")
@@ -186,7 +196,10 @@ class Evaluation:
         """
         if self._kept:
             raise ValueError("predictions wait for a record: call record() first")
-        waiting = [[np.asarray(x), y, forecast.to_state()] for x, y, forecast in self._waiting]
+        waiting = [
+            [np.asarray(x), y, forecast.to_state(), *([] if weight is None else [weight])]
+            for x, y, forecast, weight in self._waiting
+        ]
         return {
             "rows": self.rows,
             "unlabelled": self.unlabelled,
@@ -211,7 +224,10 @@ class Evaluation:
         self._scores.restore(state["scores"])
         if self.portrait is not None:
             self.portrait.restore(state["portrait"])
-        self._waiting = deque((x, y, Forecast.from_state(held)) for x, y, held in state["waiting"])
+        self._waiting = deque(
+            (x, y, Forecast.from_state(held), weight[0] if weight else None)
+            for x, y, held, *weight in state["waiting"]
+        )
 
     def _start(self, y: NDArray[Any]) -> Adapter:
         return self._begin(predicts_labels(self.model, y))
@@ -234,22 +250,25 @@ class Evaluation:
             self.portrait = Portrait(labels, shares, coverage)
         return self._adapter
 
-    def _delayed(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> list[tuple[Any, Forecast]]:
+    def _delayed(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+    ) -> list[tuple[Any, Forecast]]:
         """Row by row: predict the newest, then learn the one whose label arrives now."""
         arrived = []
         for i in range(len(y)):
             x = X[i : i + 1]
-            self._waiting.append((x, y[i], adapter.predict(x)))
+            weight = None if weights is None else float(weights[i])
+            self._waiting.append((x, y[i], adapter.predict(x), weight))
             if len(self._waiting) > self.delay:
-                x, target, forecast = self._waiting.popleft()
-                self._learn_one(adapter, x, target)
+                x, target, forecast, weight = self._waiting.popleft()
+                self._learn_one(adapter, x, target, weight)
                 arrived.append((target, forecast))
         return arrived
 
-    def _learn_one(self, adapter: Adapter, x: Any, target: Any) -> None:
+    def _learn_one(self, adapter: Adapter, x: Any, target: Any, weight: float | None) -> None:
         y = column([target])
         if without_label(y) is None:
-            adapter.learn(x, y)
+            adapter.learn(x, y, None if weight is None else np.array([weight]))
 
     def _score(self, y: NDArray[Any], forecast: Forecast) -> list[Record]:
         """Count the losses, stopping at the rows where a record is due."""

@@ -15,15 +15,18 @@ PIECE = 4096
 LONG_PIECE = 1 << 16
 
 
-def pieces(X: Any, y: NDArray[Any], length: int = PIECE) -> Iterator[tuple[Any, NDArray[Any]]]:
+def pieces(
+    X: Any, y: NDArray[Any], weights: NDArray[np.float64] | None = None, length: int = PIECE
+) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
     """A block, or pieces of a long one where X is an array or a sparse matrix."""
     if len(y) <= length or not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
-        yield X, y
+        yield X, y, weights
         return
     if len(y) != X.shape[0]:
         raise ValueError(f"y has {len(y)} rows but X has {X.shape[0]}: give one label a row")
     for start in range(0, len(y), length):
-        yield X[start : start + length], y[start : start + length]
+        rows = slice(start, start + length)
+        yield X[rows], y[rows], part(weights, rows)
 
 
 def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
@@ -35,6 +38,11 @@ def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
     else:
         return None
     return missing if missing.any() else None
+
+
+def part(values: Any, rows: Any) -> Any:
+    """Some rows of an array that may not be there."""
+    return None if values is None else values[rows]
 
 
 def runs(flags: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.adapters import Weights, adapt
 from pronk.evaluate.comparison import Contender, open_stream, prepare
 from pronk.evaluate.evaluation import Evaluation
 from pronk.evaluate.orders import order_of, shuffled
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import plain, without_label
+from pronk.evaluate.rows import part, plain, without_label
 from pronk.evaluate.study import Job
 from pronk.streams import FileStream
 
@@ -58,7 +59,9 @@ def _walk(job: Job) -> dict[str, Any]:
     marks = marked_rows(settings["rows"], settings["window"])
     curve, walked = Curve(), 0
     for X, y in cut(_blocks(job, stream), marks):
-        evaluation.feed(X, y)
+        X, weights = _apart(X, stream)
+        # What everyone must beat knows of no weights.
+        evaluation.feed(X, y, weights if settings["algorithm"] else None)
         walked += len(y)
         if walked in marks:
             curve.add(walked, evaluation.record(), _certificate(learner))
@@ -123,20 +126,25 @@ def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
 
 def _warm(model: Any, stream: FileStream) -> None:
     """Learn the first rows with a model that is then thrown away."""
-    X, y = labelled(*stream.head(WARM + 3))
+    X, y, weights = labelled(*stream.head(WARM + 3), stream.weights)
+    adapter = adapt(model, stream.task == "classification")
+    weights = weights if hasattr(model, "learner_") else None
     if len(y):
-        model.predict_then_learn(X[:WARM], y[:WARM])
+        adapter.predict_then_learn(X[:WARM], y[:WARM], part(weights, slice(WARM)))
     for i in range(WARM, len(y)):  # one row at a time is another loop
-        model.predict_then_learn(X[i : i + 1], y[i : i + 1])
+        row = slice(i, i + 1)
+        adapter.predict_then_learn(X[row], y[row], part(weights, row))
 
 
-def labelled(X: NDArray[np.float64], y: NDArray[Any]) -> Block:
+def labelled(
+    X: NDArray[np.float64], y: NDArray[Any], weights: Weights = None
+) -> tuple[NDArray[np.float64], NDArray[Any], Weights]:
     """The rows that have a label."""
     missing = without_label(y)
     if missing is None:
-        return X, y
+        return X, y, weights
     y = y[~missing]
-    return X[~missing], plain(y) if len(y) else y
+    return X[~missing], plain(y) if len(y) else y, part(weights, ~missing)
 
 
 def _certificate(learner: Any) -> dict[str, Any] | None:
@@ -176,8 +184,22 @@ def cut(blocks: Iterable[Block], marks: Iterable[int]) -> Iterator[Block]:
 
 def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
     """The rows of a run, as the file has them or in the random order of its seed."""
+    blocks, columns = _together(stream), len(stream.columns) + (stream.weight is not None)
     if job.settings["order"] == "given":
-        yield from stream
+        yield from blocks
     else:
         order = order_of(job.seed, job.settings["rows"])
-        yield from shuffled(stream, order, len(stream.columns), stream.task)
+        yield from shuffled(blocks, order, columns, stream.task)
+
+
+def _together(stream: FileStream) -> Iterator[Block]:
+    """The rows with their weights as the last column, so that any order keeps them together."""
+    for X, y in stream:
+        yield (X if stream.weights is None else np.column_stack([X, stream.weights])), y
+
+
+def _apart(X: NDArray[np.float64], stream: FileStream) -> tuple[NDArray[np.float64], Weights]:
+    """Rows and weights that were put together."""
+    if stream.weight is None:
+        return X, None
+    return np.ascontiguousarray(X[:, :-1]), np.ascontiguousarray(X[:, -1])

@@ -107,6 +107,8 @@ def progressive(
     if client is not None:
         if probabilities or interval is not None:
             raise ValueError("client: a pass on a cluster has no probabilities or intervals")
+        if getattr(stream, "weight", None) is not None:
+            raise ValueError("client: a pass on a cluster has no weights")
         return _from_cluster(evaluation, Arrays(*stream) if pair else stream, client, bar)
     return _records(evaluation, blocks, bar, n_jobs)
 
@@ -148,8 +150,9 @@ def _records(
 ) -> Iterator[Record]:
     with bar or nullcontext(), spread(evaluation.model, n_jobs):
         for X, y in blocks:
-            for rows, targets in pieces(X, np.asarray(y), evaluation.piece):
-                yield from evaluation.feed(rows, targets)
+            weights = getattr(blocks, "weights", None)
+            for rows, targets, own in pieces(X, np.asarray(y), weights, evaluation.piece):
+                yield from evaluation.feed(rows, targets, own)
                 if bar is not None:
                     bar.show(evaluation)
         last = evaluation.finish()

@@ -63,6 +63,7 @@ class Chooser:
         automatic = reading.categorical == (AUTOMATIC,) and AUTOMATIC not in names
         asked = {
             "target": [target] if target is not None else [],
+            "weight": [reading.weight] if reading.weight is not None else [],
             "columns": self._split(reading.columns),
             "drop": self._split(reading.drop),
             "keep": self._split(reading.keep),
@@ -78,8 +79,12 @@ class Chooser:
                     )
                 if name == target and option != "target":
                     raise StreamError(f"{argument(option)}: {name!r} is the target")
+                if name == reading.weight and option in ("columns", "categorical"):
+                    raise StreamError(
+                        f"{argument(option)}: {name!r} is the weight, which is no feature"
+                    )
         chosen = asked["columns"] or names
-        left = {target, *asked["drop"]}
+        left = {target, reading.weight, *asked["drop"]}
         columns = [name for name in chosen if name not in left]
         if automatic:
             asked["categorical"] = [n for n in columns if is_text(self._schema.field(n).type)]
@@ -139,6 +144,18 @@ class Chooser:
         else:
             text = f"columns {names} are not numeric; leave them out with {drops}"
         raise StreamError(f"{self._name}: {text}")
+
+    def check_weight(self, name: str, start: pa.RecordBatch) -> None:
+        """Refuse weights that are no numbers, and show the first."""
+        if is_number(kind := self._schema.field(name).type):
+            return
+        odd = ((i, v) for i, v in enumerate(start.column(name).to_pylist()) if _is_word(v))
+        row, value = next(odd, (0, None))
+        such = "" if value is None else f", such as {value[:40]!r} at row {row} (counting from 0)"
+        raise StreamError(
+            f"{argument('weight')}: column {name!r} of {self._name} is {in_words(kind)}{such}; it "
+            "must hold numbers"
+        )
 
     def _explain_numbers(self, name: str, start: pa.RecordBatch) -> None:
         """Text that is numbers in another spelling, or numbers with a word for missing."""
@@ -212,6 +229,10 @@ class Chooser:
         if distinct == 2 and set(values.drop_null().unique().to_pylist()) in ({0, 1}, {-1, 1}):
             return "classification", "two distinct values"
         return "regression", f"{distinct} distinct numbers"
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and not reads_as_number(value)
 
 
 def _counts_up(values: pa.Array) -> bool:

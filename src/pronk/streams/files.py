@@ -115,10 +115,13 @@ class FileStream:
         chooser = Chooser(self._name, self._schema, self._source.untyped, self.target)
         chosen = chooser.columns(reading)
         self.columns, self.categorical, self.keep = chosen
+        self.weight = reading.weight
         if not self.columns:
             raise StreamError(f"{self._name} has no column left beside the target {target!r}")
         self._head = self._start()
         chooser.check_usable(self.columns, self.categorical, self._head)
+        if self.weight is not None:
+            chooser.check_weight(self.weight, self._head)
         self.kinds = [
             CATEGORY if name in self.categorical else kind_of(self._schema.field(name).type)
             for name in self.columns
@@ -127,6 +130,7 @@ class FileStream:
         self.task, self.reason = chooser.task(reading.task, self._head)
         self.position = 0
         self.bad: list[BadRow] = []
+        self.weights: Array | None = None
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
     def _start(self) -> pa.RecordBatch:
@@ -139,7 +143,7 @@ class FileStream:
         raise StreamError(f"{self._name} has no rows of data")
 
     def _needed(self) -> list[str]:
-        used = [*self.columns, *([self.target] if self.target is not None else [])]
+        used = [*self.columns, *(n for n in (self.target, self.weight) if n is not None)]
         return [*used, *(name for name in self.keep if name not in used)]
 
     def _with_reasons(self, types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
@@ -169,16 +173,19 @@ class FileStream:
     def blocks_with_kept(self, skip: int = 0) -> Iterator[tuple[Array, NDArray[Any], Any]]:
         """As `blocks`, each with an Arrow batch of the columns that are kept.
 
-        `position` is the place in the file after each block, `bad` the rows that were left out.
+        `position` is the place in the file after each block, `bad` the rows that were left out,
+        `weights` how much its rows count, where the file says.
         """
         self.position = skip
         for batch in self._batches(skip):
-            X, y = self._features(batch), self._targets(batch)
-            problems, start = self._problems(X, y, batch), self.position
+            X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
+            problems, start = self._problems(X, y, weights, batch), self.position
+            self.weights = weights
             kept = batch.select(self.keep)
             if problems and not self.reading.skip_bad:
                 row = min(problems)
                 self.position += row
+                self.weights = None if weights is None else weights[:row]
                 if row:
                     yield X[:row], y[:row], kept.slice(0, row)
                 raise StreamError(self._told(problems[row], start + row))
@@ -188,6 +195,7 @@ class FileStream:
                 good[list(problems)] = False
                 self.bad += [self._bad_row(batch, row, start, problems) for row in sorted(problems)]
                 X, y, kept = X[good], y[good], kept.filter(pa.array(good))
+                self.weights = None if weights is None else weights[good]
             if len(y):
                 yield X, y, kept
 
@@ -198,11 +206,15 @@ class FileStream:
         return BadRow(start + row, as_arguments(problems[row]), values)
 
     def head(self, rows: int = 64) -> Block:
-        """The first rows as far as they are good, without reading again; perhaps none."""
+        """The first rows as far as they are good, without reading again; perhaps none.
+
+        `weights` is how much they count.
+        """
         batch = as_types(self._head.slice(0, rows), self._types())
-        X, y = self._features(batch), self._targets(batch)
-        problems = self._problems(X, y, batch)
+        X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
+        problems = self._problems(X, y, weights, batch)
         good = min(problems, default=len(y))
+        self.weights = None if weights is None else weights[:good]
         return X[:good], y[:good]
 
     def known_labels(self) -> NDArray[Any] | None:
@@ -326,7 +338,15 @@ class FileStream:
         with self._turning(self.target):
             return numbers(values) if self.task == "regression" else labels(values)
 
-    def _problems(self, X: Array, y: NDArray[Any], batch: pa.RecordBatch) -> dict[int, str]:
+    def _weights(self, batch: pa.RecordBatch) -> Array | None:
+        if self.weight is None:
+            return None
+        with self._turning(self.weight):
+            return numbers(batch.column(self.weight))
+
+    def _problems(
+        self, X: Array, y: NDArray[Any], weights: Array | None, batch: pa.RecordBatch
+    ) -> dict[int, str]:
         """Rows of a batch that cannot be used, and why; the first of each kind, or all to skip."""
         every = self.reading.skip_bad
         problems: list[tuple[int, str]] = []
@@ -346,6 +366,10 @@ class FileStream:
                 problems.append((row, f"the target {self.target!r} {_wrong(y[row])}"))
         elif self.task == "classification" and y.dtype.kind in "fO":
             problems += self._fractions(y)[: None if every else 1]
+        if weights is not None:
+            wrong = ~((weights >= 0.0) & (weights <= LARGEST))
+            for row in np.flatnonzero(wrong)[: None if every else 1].tolist():
+                problems.append((row, f"the weight {self.weight!r} {_wrong_weight(weights[row])}"))
         if not self.unlabelled and (without := is_missing(y)).any():
             what = f"the target {self.target!r} is missing"
             problems += [(row, what) for row in np.flatnonzero(without).tolist()]
@@ -355,7 +379,7 @@ class FileStream:
         return found
 
     def _told(self, what: str, row: int) -> str:
-        fills = what.endswith("NaN")
+        fills = what.startswith("column") and what.endswith("NaN")
         advice = f"; {argument('missing', 'mean')} fills it in" if fills else ""
         return f"{self._name}: {what} at row {row} (counting from 0){advice}"
 
@@ -379,10 +403,16 @@ class FileStream:
             advice = f"leave the column out with {argument('drop', error.column)}"
             if error.column == self.target:
                 advice = f"give {argument('task')}"
+            elif error.column == self.weight:
+                advice = f"leave {argument('weight')} out"
             raise StreamError(f"{error.text}; correct it, or {advice}") from None
         except (pa.ArrowException, OSError) as error:
             text = str(error).strip().splitlines()[0]
             raise StreamError(f"{self._name} cannot be read: {text}") from None
+
+
+def _wrong_weight(value: float) -> str:
+    return f"is negative ({value:.3g})" if -LARGEST <= value < 0 else _wrong(value)
 
 
 def _wrong(value: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.estimators import storage
-from pronk.estimators.faces.inputs import check_finite
+from pronk.estimators.faces.inputs import check_finite, check_weights
 from pronk.parts.state import require
 from pronk.streams.files import FileStream
 from pronk.streams.frames import Layout, has_names, layout_of
@@ -107,7 +108,10 @@ class Prepared(BaseEstimator):
     # -- learning --------------------------------------------------------------------------------
 
     def predict_then_learn(self, X: Any, y: Any, **options: Any) -> Any:
-        """As the learner's, on prepared rows; a refused call changes nothing."""
+        """As the learner's, on prepared rows; a refused call changes nothing.
+
+        A row of weight 0 in ``sample_weight`` moves no scale, mean or list of categories either.
+        """
         return self._learn("predict_then_learn", X, y, options)
 
     @available_if(_has("predict_interval_then_learn"))
@@ -186,21 +190,26 @@ class Prepared(BaseEstimator):
             rows = self._rows(X)
             # A part replaces its arrays and never writes into them: a copy is cheap.
             preparation = copy.copy(self._preparation)
-            prepared = preparation.learn_transform(rows)
+            weights = check_weights(options.get("sample_weight"), len(rows))
+            prepared = _prepare(preparation, rows, weights)
             result = getattr(self.learner_, verb)(prepared, y, **options)
             self._preparation = preparation
         except BaseException:
-            self._put_back(before, rows, seen)
+            self._put_back(before, rows, seen, options.get("sample_weight"))
             raise
         return result
 
-    def _put_back(self, before: dict[str, Any], rows: Array | None, seen: int) -> None:
+    def _put_back(
+        self, before: dict[str, Any], rows: Array | None, seen: int, weights: Any
+    ) -> None:
         """The state before a call, or after the rows that an interrupted learner did learn."""
         if rows is not None and self.__sklearn_is_fitted__():
             learned = self.learner_.n_seen_ - seen
             if learned:
                 self._preparation = copy.copy(self._preparation)
-                self._preparation.learn_transform(rows[:learned])
+                # Rows of weight 0 are not counted, and leave nothing behind.
+                counted = rows if weights is None else rows[np.asarray(weights) > 0]
+                self._preparation.learn_transform(counted[:learned])
                 return
         self.__dict__.clear()
         self.__dict__.update(before)
@@ -341,6 +350,21 @@ class Prepared(BaseEstimator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.learner_.predict(row)
+
+
+def _prepare(preparation: Preparation, rows: Array, weights: Array | None) -> Array:
+    """The rows of the learner, which the preparation learns; one of weight 0 it only sees."""
+    if weights is None or (weights > 0.0).all():
+        return preparation.learn_transform(rows)
+    cuts = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(rows)]
+    return np.concatenate(
+        [
+            preparation.learn_transform(rows[start:stop])
+            if weights[start] > 0.0
+            else preparation.transform(rows[start:stop])
+            for start, stop in pairwise(cuts)
+        ]
+    )
 
 
 def around(model: Any) -> Prepared:

@@ -50,6 +50,9 @@ class Reading:
     task : "auto", "regression" or "classification"
         Whether y is numbers or labels. "auto" looks at the first block: text, booleans, whole
         numbers with at most 20 distinct values and 0/1 or -1/1 are labels.
+    weight : str, optional
+        The column that says how much each row counts when it is learned, which is then no feature;
+        0 is predicted only. See ``sample_weight`` of the learners.
     limit : int, optional
         Stop after so many rows.
     delimiter : str, optional
@@ -77,6 +80,7 @@ class Reading:
     categorical: tuple[str, ...] = ()
     missing: str = "error"
     task: str = "auto"
+    weight: str | None = None
     limit: int | None = None
     delimiter: str | None = None
     decimal: str = "."

@@ -293,7 +293,10 @@ class History(Stateful):
         if not len(self.X):
             return
         rows = np.unique(np.linspace(0, len(self.X) - 1, 128).astype(np.intp))
-        off = np.abs(features(self.X[rows]) - self.Phi[rows]).max(initial=0.0)
+        expected = features(self.X[rows])
+        if self._roots is not None:
+            expected = expected * self._roots[rows, None]
+        off = np.abs(expected - self.Phi[rows]).max(initial=0.0)
         scale = np.abs(self.Phi[rows]).max(initial=0.0)
         require(off <= 1e-4 * scale, "history/Phi are not the features of X")
 
