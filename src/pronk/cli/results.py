@@ -104,10 +104,11 @@ def as_dict(
 ) -> dict[str, Any]:
     """Everything but the curves, which are in the results directory."""
     comparison = found.comparison
+    weight = comparison.reading.weight
     return {
         "file": comparison.file,
         "target": comparison.target,
-        "weight": comparison.reading.weight,
+        **({} if weight is None else {"weight": weight}),
         "columns": comparison.columns,
         "task": comparison.task,
         "rows": comparison.rows,

@@ -195,7 +195,7 @@ class Run:
                 self.kept.add(kept)
             if isinstance(self.model, KeyedRun):
                 self.model.give(kept)
-            yield partial(self._block, X, y, self.stream.weights)
+            yield partial(self._block, X, y)
 
     def _steps_on_cluster(self, stack: ExitStack, address: str) -> Iterator[Callable[[], None]]:
         for X, y in self.stream.blocks(self.position):
@@ -220,8 +220,8 @@ class Run:
         self._records = self.evaluation.count(part.targets, part.predictions, seconds)
         self.position = part.rows
 
-    def _block(self, X: Any, y: Any, weights: Any = None) -> None:
-        self._records = self.evaluation.feed(X, y, weights)
+    def _block(self, X: Any, y: Any) -> None:
+        self._records = self.evaluation.feed(X, y, self.stream.weights)
         self.position = self.stream.position
 
     def _keep(self) -> None:

@@ -86,7 +86,7 @@ class Evaluation:
         y = np.asarray(y)
         adapter = self._adapter or self._start(y)
         records = []
-        for piece, targets, own in pieces(X, y, weights, self.piece):
+        for piece, targets, own in pieces(X, y, self.piece, weights):
             missing = without_label(targets)
             if self.delay:
                 records += self._feed_delayed(adapter, piece, targets, own)

@@ -16,7 +16,7 @@ LONG_PIECE = 1 << 16
 
 
 def pieces(
-    X: Any, y: NDArray[Any], weights: NDArray[np.float64] | None = None, length: int = PIECE
+    X: Any, y: NDArray[Any], length: int = PIECE, weights: NDArray[np.float64] | None = None
 ) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
     """A block, or pieces of a long one where X is an array or a sparse matrix."""
     if len(y) <= length or not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):

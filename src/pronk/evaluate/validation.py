@@ -151,7 +151,7 @@ def _records(
     with bar or nullcontext(), spread(evaluation.model, n_jobs):
         for X, y in blocks:
             weights = getattr(blocks, "weights", None)
-            for rows, targets, own in pieces(X, np.asarray(y), weights, evaluation.piece):
+            for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
                 yield from evaluation.feed(rows, targets, own)
                 if bar is not None:
                     bar.show(evaluation)

@@ -138,4 +138,7 @@ class Span(Stateful):
         self._coefficients = None
         if not isinstance(self.kernel, UserKernel):
             X = self.points
-            self._factor.require_of(lambda rows: self.kernel(X[rows], X), self.alpha)
+            roots = np.ones(len(X)) if self._roots is None else self._roots
+            self._factor.require_of(
+                lambda rows: roots[rows, None] * self.kernel(X[rows], X) * roots, self.alpha
+            )
