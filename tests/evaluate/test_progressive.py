@@ -109,7 +109,7 @@ def test_losses_are_computed_once_a_block(data):
 
 
 def test_a_long_block_is_given_in_pieces(monkeypatch):
-    monkeypatch.setattr("pronk.evaluate.rows.PIECE", 300)
+    monkeypatch.setattr("pronk.evaluate.validation.PIECE", 300)
     model = Counting()
     list(progressive(model, next(drifting(N))))
     assert model.calls == [300, 300, 300, 100]

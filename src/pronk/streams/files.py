@@ -210,12 +210,14 @@ class FileStream:
 
         `weights` is how much they count.
         """
-        batch = as_types(self._head.slice(0, rows), self._types())
+        skips = self.reading.skip_bad  # then others come in the places of bad ones
+        batch = as_types(self._head if skips else self._head.slice(0, rows), self._types())
         X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
         problems = self._problems(X, y, weights, batch)
-        good = min(problems, default=len(y))
-        self.weights = None if weights is None else weights[:good]
-        return X[:good], y[:good]
+        end = len(y) if skips else min(problems, default=len(y))
+        good = np.array([row for row in range(end) if row not in problems][:rows], dtype=np.intp)
+        self.weights = None if weights is None else weights[good]
+        return X[good], y[good]
 
     def known_labels(self) -> NDArray[Any] | None:
         """All labels of the file, sorted, from a reading of its target alone.
