@@ -186,3 +186,63 @@ def test_predict_takes_the_options_of_reading(capsys, tmp_path, frame):
     assert code == 2 and "cannot fill it in" in err and not (tmp_path / "p.csv").exists()
     code, _, err = pronk_run(capsys, *call, "--missing", "mean")
     assert code == 2 and "let it learn with --missing mean" in err
+
+
+def test_metrics_go_on_whatever_the_interval_was(capsys, tmp_path, frame):
+    numbers = frame[["a", "y"]]
+    files = [tmp_path / f"{name}.csv" for name in ("one", "two", "all")]
+    for file, rows in zip(files, (slice(0, 300), slice(300, ROWS), slice(0, ROWS)), strict=True):
+        write(numbers, file, rows)
+    one, two, whole = files
+    with_interval, without, out = (tmp_path / name for name in ("i.pronk", "n.pronk", "o.pronk"))
+
+    def told(*arguments):
+        code, said, err = pronk_run(capsys, "run", *arguments, "--json")
+        assert code == 0, err
+        return json.loads(said), err
+
+    expected, _ = told(whole, "-t", "y", "--interval", "0.9")
+    first, _ = told(one, "-t", "y", "--interval", "0.9", "--save", with_interval)
+    told(one, "-t", "y", "--save", without)
+
+    def same(found):
+        assert found["rows"] == ROWS and found["rows_before"] == 300
+        for name in ("metrics", "recent", "baseline"):
+            assert found[name] == pytest.approx(expected[name], rel=1e-9), name
+
+    going, err = told(two, "--model", with_interval, "--save", out)
+    assert "note: the" not in err
+    same(going)
+    assert going["coverage"] == pytest.approx(expected["coverage"], rel=1e-9)
+    of_rest = (ROWS * expected["coverage"] - 300 * first["coverage"]) / (ROWS - 300)
+    page = tmp_path / "page.html"
+    later, err = told(two, "--model", without, "--save", out, "--interval", "0.9", "--report", page)
+    assert "coverage is counted from here on: the model's metrics knew no intervals" in err
+    same(later)
+    assert later["coverage"] == pytest.approx(of_rest, rel=1e-9)
+    assert "Coverage of the intervals" in page.read_text()
+    other, err = told(two, "--model", with_interval, "--save", out, "--interval", "0.5")
+    assert "counted from here on: the model's were with --interval 0.9" in err
+    same(other)
+    assert other["coverage"] < of_rest
+    _, err = told(two, "--model", without, "--save", out, "--window", "10")
+    assert "begin anew: --window is not as the model's" in err
+
+
+def test_the_summary_says_that_the_task_is_the_model_s(capsys, tmp_path, frame):
+    file, model = write(frame[["a", "y"]], tmp_path / "d.csv", slice(0, 100)), tmp_path / "m.pronk"
+    out, _ = good(pronk_run(capsys, "run", file, "-t", "y", "-a", "fogd", "--save", model))
+    assert "regression (guessed from 100 distinct numbers)" in out
+    out, _ = good(pronk_run(capsys, "run", file, "--model", model))
+    assert "regression (as the model)" in out
+
+
+def test_the_advice_for_text_can_be_used_as_it_stands(capsys, tmp_path, frame):
+    file = write(frame, tmp_path / "d.csv", slice(0, 100))
+    drop = ["-t", "y", "--drop", "time,word", "-a", "fogd"]
+    code, _, err = pronk_run(capsys, "run", file, *drop)
+    assert code == 2 and "--categorical city (--categorical auto: all columns of text)" in err
+    for named in ("city", "auto"):
+        good(pronk_run(capsys, "run", file, *drop, "--categorical", named))
+    code, _, err = pronk_run(capsys, "run", file, "-t", "y", "--drop", "time")
+    assert code == 2 and err.endswith("with --categorical auto\n")

@@ -48,8 +48,11 @@ def for_model(job: Job, model: Prepared) -> Job:
     if target is None:
         raise CommandError("--target is missing: which column is to be predicted?")
     known = story.get("weight")
+    *_, interval = story.get("scored_as", [None])
     return replace(
         job,
+        # A coverage that was counted goes on; a cluster has no intervals.
+        interval=interval if job.interval is None and job.cluster is None else job.interval,
         algorithm=algorithm,
         save=job.model if job.save is None else job.save,
         reading=replace(job.reading, target=target, weight=job.reading.weight or known),

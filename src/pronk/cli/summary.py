@@ -52,7 +52,6 @@ def _metrics(run: Run, last: Record) -> Table:
 
 def _facts(run: Run, last: Record) -> Table:
     job, stream, portrait = run.job, run.stream, run.portrait
-    guessed = f" (guessed from {stream.reason})" if job.reading.task == "auto" else ""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -63,7 +62,7 @@ def _facts(run: Run, last: Record) -> Table:
     table.add_row("drift", _drift(portrait))
     if run.chosen:
         table.add_row("chosen", in_words(run.chosen))
-    table.add_row("task", f"{stream.task}{guessed}")
+    table.add_row("task", _task(run))
     weighed = f", weighed by {screen.visible(stream.weight)}" if stream.weight else ""
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}")
     if last.unlabelled:
@@ -90,6 +89,15 @@ def _facts(run: Run, last: Record) -> Table:
         if path is not None:
             table.add_row(name, screen.visible(str(path)))
     return table
+
+
+def _task(run: Run) -> str:
+    """The task, and who chose it where nobody did."""
+    job, stream = run.job, run.stream
+    if job.reading.task != "auto":
+        return stream.task
+    said = "as the model" if job.model is not None else f"guessed from {stream.reason}"
+    return f"{stream.task} ({said})"
 
 
 def _course(portrait: Portrait) -> str:
@@ -142,8 +150,7 @@ def write_page(run: Run, last: Record, path: Path) -> None:
         "target": str(stream.target),
         **({} if stream.weight is None else {"weight": stream.weight}),
         "columns": ", ".join(stream.columns),
-        "task": stream.task
-        + (f", guessed from {stream.reason}" if job.reading.task == "auto" else ""),
+        "task": _task(run),
         "scaling": job.preparing.scale,
         "points held": f"{last.size:,}" if last.size else "none: fixed features",
         "memory": screen.size(held_bytes(model)),

@@ -89,9 +89,17 @@ class Run:
 
     def go_on(self, story: dict[str, Any]) -> None:
         """Go on with the metrics of the model's earlier rows."""
-        if story["scored_as"] != self.scored_as:
-            screen.note("the metrics begin anew: they are others than the model's", self.console)
+        *before, interval = story["scored_as"]
+        *now, wanted = self.scored_as
+        portrait = story["evaluation"]["portrait"] or {}
+        if before != now or (interval != wanted and "wanted" not in portrait):
+            what = "--window is" if before[1] != now[1] else "they are"
+            screen.note(f"the metrics begin anew: {what} not as the model's", self.console)
             return
+        if interval != wanted:
+            what = "the model's metrics knew no intervals"
+            what = what if interval is None else f"the model's were with --interval {interval:g}"
+            screen.note(f"the coverage is counted from here on: {what}", self.console)
         self.evaluation.restore(story["evaluation"])
         self._said = len(self.portrait.alarms)
         self.before = self.evaluation.rows

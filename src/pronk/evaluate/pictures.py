@@ -121,6 +121,10 @@ def _coverage(portrait: Portrait) -> list[Picture]:
     if not portrait.interval:
         return []
     rows, means, _ = _segments(portrait)
+    known = ~np.isnan(means[:, 2])  # a model that goes on may have begun without intervals
+    if not known.any():
+        return []
+    rows, means = rows[known], means[known]
     covered = f"{portrait.coverage:.1%} of all intervals held y."
     wanted = np.full(len(rows), portrait.wanted)
     return [

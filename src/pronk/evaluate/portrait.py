@@ -42,6 +42,7 @@ class Portrait:
         self.guessed = Scores(get_scores(names), None)
         #: The loss, that of guessing; whether y lay in the interval, and the interval's width.
         self.course = Course(4 if interval else 2)
+        self.covered = np.zeros(2)  # intervals that held y, and how many there were
         self.drift = DriftAlarm() if labels else ErrorAlarm()
         #: y, prediction and, where there are some, the ends of the interval.
         self.sample = Sample(4 if interval else 2)
@@ -66,6 +67,7 @@ class Portrait:
                 y.reshape(len(y), -1) <= ends[..., 1]
             )
             values += [inside.mean(axis=1), (ends[..., 1] - ends[..., 0]).mean(axis=1)]
+            self.covered = self.covered + np.array([values[2].sum(), len(y)])
         self.course.add(np.column_stack(values))
         if self.task == "classification":
             self.counts.add(y, forecast)
@@ -113,9 +115,8 @@ class Portrait:
     @property
     def coverage(self) -> float:
         """Share of the intervals that held y."""
-        if not self.interval or not self.course.rows:
-            return math.nan
-        return float(self.course.sums[:, 2].sum() / self.course.rows)
+        held, rows = self.covered
+        return float(held / rows) if rows else math.nan
 
     @property
     def worse_than_guessing(self) -> bool:
@@ -134,6 +135,8 @@ class Portrait:
             "counts": self.counts.to_state(),
             "calibration": self.calibration,
             "marks": self.marks.to_state(),
+            "wanted": self.wanted,
+            "covered": self.covered,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -141,6 +144,20 @@ class Portrait:
         for name in ("guess", "guessed", "course", "drift", "sample", "counts", "marks"):
             getattr(self, name).restore(state[name])
         self.calibration = np.array(state["calibration"])
+        if state.get("wanted", self.wanted) != self.wanted:
+            self._without_intervals()
+        elif "covered" in state:
+            self.covered = np.array(state["covered"])
+        elif self.interval:  # of an older version
+            self.covered = np.array([self.course.sums[:, 2].sum(), self.course.rows])
+
+    def _without_intervals(self) -> None:
+        """Rows before this had none, or others: they go on without."""
+        blank = 2 if self.interval else 0
+        sums, held = self.course.sums, self.sample.held
+        gone = np.full((len(sums), blank), np.nan)
+        self.course.sums = np.hstack((sums[:, :2], gone, sums[:, -1:]))
+        self.sample.held = np.hstack((held[:, :3], np.full((len(held), blank), np.nan)))
 
 
 def expert_name(expert: dict[str, Any]) -> str:

@@ -133,8 +133,12 @@ class Chooser:
             return
         names = ", ".join(repr(name) for name in bad)
         drops = " ".join(argument("drop", name) for name in bad)
-        if not all(pa.types.is_nested(kinds[name]) for name in bad):
-            drops += f", or take it as categories with {argument('categorical')}"
+        words = [name for name in bad if not pa.types.is_nested(kinds[name])]
+        if len(bad) == 1 and words:
+            one, every = argument("categorical", bad[0]), argument("categorical", AUTOMATIC)
+            drops += f", or take it as categories with {one} ({every}: all columns of text)"
+        elif words:
+            drops += f", or take text as categories with {argument('categorical', AUTOMATIC)}"
         what = in_words(kinds[bad[0]])
         self._explain_numbers(bad[0], start)
         values = [v for v in start.column(bad[0]).to_pylist() if not reads_as_number(v)]
