@@ -184,7 +184,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
     found = {
         "file": job.reading.file,
         "target": stream.target,
-        "weight": stream.weight,
+        **({} if stream.weight is None else {"weight": stream.weight}),
         "columns": stream.columns,
         "task": stream.task,
         "algorithm": job.algorithm,

@@ -175,7 +175,7 @@ class Chooser:
         if all(map(_COMMA.fullmatch, odd)):
             give = argument("decimal", ",")
             raise StreamError(f"{column} has decimal commas, such as {odd[0]!r}; give {give}")
-        if len(set(odd)) == 1 and len(odd) < len(words):
+        if len(set(odd)) == 1 and 2 * len(odd) < len(words):
             give = argument("na", odd[0])
             raise StreamError(
                 f"{column} is numbers but for {odd[0][:40]!r}; if that means missing, give {give}, "

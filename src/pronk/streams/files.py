@@ -137,9 +137,17 @@ class FileStream:
         """The first rows, in the file's own types."""
         types = {name: self._schema.field(name).type for name in self._needed()}
         with self._reading():
-            for batch in self._source.batches(self._with_reasons(types)):
+            types = self._with_reasons(types)
+            # Batches of lines may end at a bad one: the first rows are to be the same without it.
+            several = self.reading.skip_bad and not reads_once(self.reading.file)
+            held: list[pa.RecordBatch] = []
+            for batch in self._source.batches(types):
                 if batch.num_rows:
-                    return batch.slice(0, BLOCK_ROWS)
+                    held.append(as_types(batch, types))
+                if held and not (several and sum(map(len, held)) < BLOCK_ROWS):
+                    break
+        if held:
+            return pa.concat_batches(held).slice(0, BLOCK_ROWS)
         raise StreamError(f"{self._name} has no rows of data")
 
     def _needed(self) -> list[str]:
