@@ -3,6 +3,20 @@
 import numpy as np
 
 
+def logistic_step(p, m, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
+    """One Newton step of a stack of labels: (H, weights) after the row, weights = (u, c)."""
+    H = keep * H + (1 - keep) * alpha * np.eye(len(H))
+    slope = np.zeros(len(H))
+    X = [np.append(p[:, o] - m[o], m[o]) for o in counted]
+    for o, x in zip(counted, X, strict=True):
+        miss = 1 / (1 + np.exp(y[o] * (weights @ x)))
+        H = H + miss * (1 - miss) * np.outer(x, x) / len(counted)
+        slope += y[o] * miss * x / len(counted)
+    step = np.linalg.solve(H, slope)
+    moved = max(abs(step @ x) for x in X)
+    return H, weights + step * min(1.0, longest / moved if moved else 1.0)
+
+
 def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
     """Predictions, the experts' losses, and those of (final, experts) in units of 2 D^2."""
     n, experts, outputs = P.shape
@@ -10,12 +24,16 @@ def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
     w, v = np.full(experts, 1 / experts), np.full(1 + len(windows), 1 / (1 + len(windows)))
     A = [alpha * np.eye(experts) for _ in windows]
     b = [np.zeros(experts) for _ in windows]
+    H = [0.1 * np.eye(experts + 1) for _ in windows]
+    logits = [np.append(np.zeros(experts), 3.0) for _ in windows]
     worst = np.zeros(outputs)
     losses, ledger, out = np.zeros(experts), np.zeros(1 + experts), []
     for t in range(n):
         p, y = np.clip(P[t], low, high), Y[t]
         m = w @ p
         stacks = [m + np.linalg.solve(A_s, b_s) @ (p - m) for A_s, b_s in zip(A, b, strict=True)]
+        if signed:
+            stacks = [np.tanh((u[:-1] @ (p - m) + u[-1] * m) / 2) for u in logits]
         q = np.clip([m, *stacks], low, high)
         out.append(v @ q)
         low, high = np.minimum(low, y), np.maximum(high, y)
@@ -29,6 +47,8 @@ def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
             keep = 1 - 1 / window if window else 1.0
             A[s] = keep * A[s] + (1 - keep) * alpha * np.eye(experts)
             b[s] = keep * b[s]
+            if signed:
+                H[s], logits[s] = logistic_step(p, m, y, counted, keep, H[s], logits[s])
         for o in counted:
             worst[o] = max(worst[o], np.abs(np.concatenate((p, q))[:, o] - y[o]).max())
             loss_w += share * (p[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)

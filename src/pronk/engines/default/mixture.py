@@ -1,17 +1,16 @@
-"""One prediction out of many, row by row: exponential weights, and ridge regression on top.
+"""One prediction out of many, row by row: exponential weights, and regressions on top.
 
 Experts e predict p_e, clipped to the range [l, h] of the targets so far, half-width B. With D the
 largest |p_e - y| and |q_k - y| so far, this row's included, three steps:
 
     average    m = sum_e w_e p_e,   w_e <- w_e exp(-(p_e - y)^2 / 2 D^2)
-    stack      s = m + u'(p - m),   u = (alpha I + sum z z')^-1 sum z r
-               with z = (p - m)/B, r = (y - m)/B
+    stacks     ridge regression of y on the p, for labels logistic regression (`stacks`)
     final      sum_k v_k q_k over q = (m, the stacks), v like w
 
 (p - y)^2 / 2 D^2 is exp-concave at rate 1 for |p - y| <= D, so in units of 2 D^2 <= 8 B^2 the
 average loses at most log(experts) to the best expert, and the final prediction at most
-log(1 + stacks) to the average and to each stack; a stack is ridge regression, which competes with
-every fixed linear combination of the experts. After each row both weights mix with
+log(1 + stacks) to the average and to each stack; a ridge stack competes with every
+fixed linear combination of the experts. After each row both weights mix with
 the uniform by 1/(t + 1) (fixed share): that costs log t, and the bound then holds against the best
 sequence of experts, log(experts t) a change. Stacks with a window forget as in `discounted`.
 Dropping experts of weight W costs the average -log(1 - W) once, against those that stay. So after t
@@ -30,6 +29,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pronk.engines.default.stacks import (
+    LOGIT_ALPHA,
+    LOGIT_START,
+    RIDGE_ALPHA,
+    forget,
+    logistic_step,
+    logit,
+    solve_positive,
+)
 from pronk.engines.newton.certificate import Certificate
 from pronk.parts.state import Numbers, Sizes, Stateful, require
 
@@ -37,32 +45,6 @@ Array = NDArray[np.float64]
 
 #: Windows of the stacks; 0 forgets nothing.
 WINDOWS = (0.0, 1000.0, 100.0)
-#: Regularisation of the stacks towards the average, in rows of squared half-widths.
-STACK_ALPHA = 1.0
-
-
-@njit(cache=True, fastmath={"contract"})
-def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
-    """x = A^-1 b by Cholesky; L is work space. A has a diagonal of at least STACK_ALPHA's order."""
-    n = b.size
-    for i in range(n):
-        for j in range(i + 1):
-            total = A[i, j]
-            for k in range(j):
-                total -= L[i, k] * L[j, k]
-            if i == j:
-                L[i, i] = np.sqrt(max(total, 1e-300))
-            else:
-                L[i, j] = total / L[j, j]
-        total = b[i]
-        for k in range(i):
-            total -= L[i, k] * x[k]
-        x[i] = total / L[i, i]
-    for i in range(n - 1, -1, -1):
-        total = x[i]
-        for k in range(i + 1, n):
-            total -= L[k, i] * x[k]
-        x[i] = total / L[i, i]
 
 
 @njit(cache=True)
@@ -135,8 +117,12 @@ def mix_rows(
                 C[e, o] = min(max(P[t, e, o], limits[0, o]), limits[1, o])
                 Q[0, o] += np.exp(log_w[e]) * C[e, o]
         for s in range(stacks):
-            solve_positive(A[s], b[s], L, u)
+            if not signed:
+                solve_positive(A[s], b[s], L, u)
             for o in range(outputs):
+                if signed:
+                    Q[1 + s, o] = np.tanh(0.5 * logit(b[s], C[:, o], Q[0, o]))
+                    continue
                 total = Q[0, o]
                 for e in range(experts):
                     total += u[e] * (C[e, o] - Q[0, o])
@@ -152,12 +138,11 @@ def mix_rows(
         loss_w[:] = 0.0
         loss_v[:] = 0.0
         for s in range(stacks):
-            if discounts[s] < 1.0:
-                for e in range(experts):
-                    b[s, e] *= discounts[s]
-                    for f in range(e + 1):
-                        A[s, e, f] *= discounts[s]
-                    A[s, e, e] += (1.0 - discounts[s]) * STACK_ALPHA
+            if signed:
+                logistic_step(C, Q[0], y, live, discounts[s], A[s], b[s])
+            elif discounts[s] < 1.0:
+                b[s] *= discounts[s]
+                forget(A[s], discounts[s], RIDGE_ALPHA)
         for o in range(outputs):
             limits[0, o] = min(limits[0, o], y[o])
             limits[1, o] = max(limits[1, o], y[o])
@@ -176,7 +161,7 @@ def mix_rows(
             for k in range(1 + stacks):
                 loss_v[k] += relative_square(Q[k, o] - y[o], worst[o]) / count
             r = (y[o] - Q[0, o]) / half
-            for s in range(stacks):
+            for s in range(0 if signed else stacks):
                 for e in range(experts):
                     b[s, e] += z[e] * r / count
                     for f in range(e + 1):
@@ -204,8 +189,12 @@ class Mixture(Stateful):
         self._counter = np.zeros(1)
         self._log_w = np.full(experts, -np.log(experts))
         self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
-        self._A = np.tile(STACK_ALPHA * np.eye(experts), (stacks, 1, 1))
-        self._b = np.zeros((stacks, experts))
+        # Sums A, b of ridge stacks; H and (u, c) of logistic ones.
+        terms = experts + signed
+        self._alpha = LOGIT_ALPHA if signed else RIDGE_ALPHA
+        self._A = np.tile(self._alpha * np.eye(terms), (stacks, 1, 1))
+        self._b = np.zeros((stacks, terms))
+        self._b[:, experts:] = LOGIT_START
         self.losses = np.zeros(experts)
 
     def learn(self, P: Array, Y: Array) -> Array:
@@ -224,8 +213,10 @@ class Mixture(Stateful):
         mean = np.einsum("e,teo->to", self.weights, C)
         final = np.exp(self._log_v)
         out = final[0] * mean
-        for s, u in enumerate(self._stack_weights()):
-            stacked = mean + np.einsum("e,teo->to", u, C - mean[:, None])
+        for s, (u, c) in enumerate(self._stack_weights()):
+            stacked = c * mean + np.einsum("e,teo->to", u, C - mean[:, None])
+            if self.signed:
+                stacked = np.tanh(0.5 * stacked)
             out = out + final[1 + s] * np.clip(stacked, self.limits[0], self.limits[1])
         return np.asarray(out)
 
@@ -243,34 +234,41 @@ class Mixture(Stateful):
 
     @property
     def coefficients(self) -> Array:
-        """What each expert's prediction is multiplied by in the end (where nothing is clipped)."""
+        """What each expert's prediction is multiplied by in the end, where nothing is clipped and,
+
+        for labels, margins are small."""
         w, v = self.weights, np.exp(self._log_v)
-        stacked = [w * (1.0 - u.sum()) + u for u in self._stack_weights()]
-        return np.asarray(v[0] * w + v[1:] @ np.array(stacked))
+        slope = 0.5 if self.signed else 1.0
+        stacked = [slope * (w * (c - u.sum()) + u) for u, c in self._stack_weights()]
+        return np.asarray(v[0] * w + v[1:] @ np.array(stacked).reshape(-1, len(w)))
 
     @property
     def stack_shares(self) -> Array:
         """The weights of the average and of each stack in the final prediction."""
         return np.asarray(np.exp(self._log_v))
 
-    def _stack_weights(self) -> list[Array]:
+    def _stack_weights(self) -> list[tuple[Array, float]]:
+        """(u, c) of each stack; c = 1 for numbers."""
         n = len(self._log_w)
+        if self.signed:
+            return [(b[:n], float(b[n])) for b in self._b]
         L, weights = np.zeros((n, n)), []
         for A, b in zip(self._A, self._b, strict=True):
             u = np.empty(n)
             solve_positive(A, b, L, u)
-            weights.append(u)
+            weights.append((u, 1.0))
         return weights
 
     def keep(self, chosen: list[int]) -> None:
         """Go on with these experts; the losses start again."""
-        rows = np.array(chosen)
+        rows, old = np.array(chosen), len(self._log_w)
         weights = self.weights[rows]
         self._cost -= np.log(weights.sum())
         self._ledger = np.ascontiguousarray(self._ledger[[0, *(1 + rows)]])
         self._log_w = np.log(weights / weights.sum())
-        self._A = np.ascontiguousarray(self._A[:, rows][:, :, rows])
-        self._b = np.ascontiguousarray(self._b[:, rows])
+        terms = np.append(rows, np.arange(old, self._b.shape[1]))
+        self._A = np.ascontiguousarray(self._A[:, terms][:, :, terms])
+        self._b = np.ascontiguousarray(self._b[:, terms])
         self.losses = np.zeros(len(rows))
 
     def remap(self, matrix: Array) -> None:
@@ -288,8 +286,8 @@ class Mixture(Stateful):
         Numbers("counter", (1,), low=0.0, whole="float"),
         Numbers("log_w", ("experts",), high=1e-6),
         Numbers("log_v", ("candidates",), high=1e-6),
-        Numbers("A", ("stacks", "experts", "experts")),
-        Numbers("b", ("stacks", "experts")),
+        Numbers("A", ("stacks", "terms", "terms")),
+        Numbers("b", ("stacks", "terms")),
         Numbers("limits", (2, "outputs"), "limits"),
         Numbers("losses", ("experts",), "losses", low=0.0),
     )
@@ -300,13 +298,14 @@ class Mixture(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         require(sizes["ledger"] == 1 + sizes["experts"], "ledger has other experts")
+        require(sizes["terms"] == sizes["experts"] + self.signed, "A has other experts")
         require((self.limits[0] <= self.limits[1]).all(), "limits are in the wrong order")
         for name in ("log_w", "log_v"):
             total = np.exp(getattr(self, "_" + name)).sum()
             require(abs(total - 1.0) < 1e-6, f"{name} are not the logarithms of weights")
         for A in self._A:
             least = np.linalg.eigvalsh(A).min(initial=1.0)
-            require(least > 0.5 * STACK_ALPHA, "A is smaller than its regulariser")
+            require(least > 0.5 * self._alpha, "A is smaller than its regulariser")
 
 
 def remapped_signs(seen: Array, matrix: Array) -> Array:
