@@ -93,15 +93,16 @@ def test_many_classes_are_as_sure_as_they_are_right():
     y = rng.integers(12, size=3500)
     X = centres[y] + 0.45 * rng.normal(size=(3500, 4))
     learner = OnlineKernelClassifier(budget=100, random_state=0)
-    P = []
+    P, margins = [], []
     learner.partial_fit(X[:500], y[:500])
     for i in range(500, 3500, 100):
         rows = slice(i, i + 100)
         P.append(learner.predict_proba(X[rows]))
+        margins.append(learner.decision_function(X[rows]))
+        labels = learner.classes_[margins[-1].argmax(axis=1)]
+        assert np.array_equal(labels, learner.predict(X[rows]))
         learner.partial_fit(X[rows], y[rows])
-    P, truth = np.concatenate(P), y[500:]
+    P, margins, truth = np.concatenate(P), np.concatenate(margins), y[500:]
     assert calibration_error(P, truth) < 0.04
-    margins = learner.decision_function(X[500:])
-    assert np.array_equal(learner.classes_[margins.argmax(axis=1)], learner.predict(X[500:]))
     guess = (1 + 0.999 * margins) / 2  # margins as probabilities, normalised
     assert log_loss(P, truth) < log_loss(guess / guess.sum(axis=1, keepdims=True), truth)
