@@ -1,4 +1,4 @@
-"""The combinations on top of the average, one row at a time: ridge for numbers, logistic for labels.
+"""The combinations on top of the average, row by row: ridge for numbers, logistic for labels.
 
 Of expert predictions p, (experts, outputs), and their average m:
 
@@ -11,7 +11,8 @@ that are right by little and those that are sure count the other way round. So f
 follow the log loss by online Newton steps: with x = (p - m, m) and the probability e of the label
 that did not come, e = 1 / (1 + exp(y f)),
 
-    H <- lambda H + (1 - lambda) alpha I + mean e (1 - e) x x',    (u, c) <- (u, c) + H^-1 mean y e x
+    H <- lambda H + (1 - lambda) alpha I + mean e (1 - e) x x'
+    (u, c) <- (u, c) + H^-1 mean y e x
 
 means over the outputs, from (0, 3) and alpha I; a row that would move an f by more than 2 moves it
 by 2, since where all rows before were sure e (1 - e) says little about the curvature.
