@@ -186,7 +186,7 @@ def run_river(name, which):
 
 def share_of_work(rows=40_000):
     """Time of the whole grid at 150 points over that of one of its learners, the least of two."""
-    from pronk.parts.scaling import FixedScale
+    from pronk.parts.fixed_scale import FixedScale
 
     X, y = read("casp", 0)
     X, y = np.ascontiguousarray(FixedScale(X[:2048]).transform(X[:rows])), y[:rows]

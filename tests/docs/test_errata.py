@@ -14,7 +14,7 @@ import pronk
 from naive import features, kernels, kors, losses, ons, pros
 from pronk.paper import data as paper_data
 from pronk.paper import readings
-from pronk.paper.jobs import Job, as_view, view
+from pronk.paper.jobs import PaperJob, as_view, view
 from pronk.paper.printed import PROS_N_KONS_2
 from pronk.parts.embeddings import Taylor
 from pronk.regret import kors_beta, kors_size_bound
@@ -254,7 +254,7 @@ def test_table_2_of_pros_n_kons_has_public_weights_and_columns_in_minus_one_to_o
     def size(scale, power, seed):
         settings = {"bandwidth": 8.0, "power": power}
         held = view(data=name, part=part, x=scale)
-        return readings.dictionary(Job("size", name, "", seed, settings, held))["size"]
+        return readings.dictionary(PaperJob("size", name, "", seed, settings, held))["size"]
 
     public = np.mean([size((-1.0, 1.0), 1.0, seed) for seed in range(2)])
     assert public == pytest.approx(printed, rel=0.1)

@@ -17,7 +17,7 @@ from pronk.engines.default.spread import Spread, log_squares
 from pronk.engines.default.temperature import Temperature
 from pronk.engines.default.views import PLAIN, View
 from pronk.engines.newton.learner import Squared
-from pronk.parts.scaling import FixedScale
+from pronk.parts.fixed_scale import FixedScale
 
 
 def close(got, expected, atol=1e-9):

@@ -12,7 +12,7 @@ from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.intervals import COVERAGES, Intervals
 from pronk.engines.default.mixture import Mixture
 from pronk.engines.newton.learner import Newton, Squared
-from pronk.parts.scaling import FixedScale
+from pronk.parts.fixed_scale import FixedScale
 
 
 class WithoutForgetting(OnlineKernelRegressor):

@@ -212,8 +212,8 @@ def run(
 
     A row without a label is predicted only.
     """
-    from pronk.cli.job import Job
     from pronk.cli.run import run_job
+    from pronk.cli.run_options import RunOptions
     from pronk.streams import Preparing, Reading
 
     if model is not None:
@@ -225,7 +225,7 @@ def run(
     name = algorithm or DEFAULT_ALGORITHM
     scale = "none" if no_scale else preparing["scale"] or scale_of(name)
     run_job(
-        Job(
+        RunOptions(
             reading=Reading(
                 file, target, task=task.value, skip_bad=skip_bad is not None, **reading
             ),

@@ -169,7 +169,7 @@ def compare(
 
 
 def _open(reading: Reading) -> FileStream:
-    from pronk.cli.job import open_stream
+    from pronk.cli.run_options import open_stream
     from pronk.streams.sources import reads_once
 
     if reads_once(reading.file):

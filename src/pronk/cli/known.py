@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pronk.cli.errors import CommandError
-from pronk.cli.job import Job
+from pronk.cli.run_options import RunOptions
 from pronk.estimators import storage
 from pronk.evaluate.adapters import predicts_labels
 from pronk.streams import FileStream, Prepared, Preparing, Reading, StreamError
@@ -33,7 +33,7 @@ def saved_model(path: Path) -> Prepared:
     return around(model)
 
 
-def for_model(job: Job, model: Prepared) -> Job:
+def for_model(job: RunOptions, model: Prepared) -> RunOptions:
     """A job that goes on with a model: what the model knows is not chosen again."""
     assert job.model is not None
     if job.save is None:

@@ -18,13 +18,13 @@ from pronk.streams.prepared import Prepared
 from pronk.streams.reading import Reading
 
 if TYPE_CHECKING:
-    from pronk.cli.job import Job
+    from pronk.cli.run_options import RunOptions
 
 #: Seconds that a scheduler has to answer.
 PATIENCE = 10.0
 
 
-def check_parallel(job: Job) -> None:
+def check_parallel(job: RunOptions) -> None:
     """Refuse options that exclude each other."""
     chosen = [
         name
@@ -51,7 +51,7 @@ def check_parallel(job: Job) -> None:
         raise CommandError("--cluster: no --interval, --keep or --skip-bad on a cluster")
 
 
-def block_rows(job: Job) -> int | None:
+def block_rows(job: RunOptions) -> int | None:
     """Rows of a block: long ones where they are shared or grouped."""
     return LONG_PIECE if job.workers is not None or job.by is not None else None
 

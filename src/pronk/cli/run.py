@@ -16,11 +16,11 @@ from pronk.cli import screen
 from pronk.cli.checkpoint import alone
 from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
 from pronk.cli.errors import CommandError
-from pronk.cli.job import Job, check_job, open_stream
 from pronk.cli.known import for_model, open_for, saved_model
 from pronk.cli.options import DEFAULT_ALGORITHM
 from pronk.cli.parallel import KeyedRun, block_rows, check_parallel, use_workers, with_key
 from pronk.cli.predictions import StandardOutput, check_interval
+from pronk.cli.run_options import RunOptions, check_job, open_stream
 from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.estimators.faces.constraints import InvalidParameterError
@@ -34,14 +34,14 @@ from pronk.streams import FileStream, Preparing
 from pronk.streams.prepared import prepared
 
 
-def run_job(job: Job, *, as_json: bool) -> None:
+def run_job(job: RunOptions, *, as_json: bool) -> None:
     """Check everything, walk the file, print the summary."""
     check_job(job)
     with alone(job.checkpoint):
         _run(job, as_json)
 
 
-def _run(job: Job, as_json: bool) -> None:
+def _run(job: RunOptions, as_json: bool) -> None:
     console = screen.messages()
     check_parallel(job)
     path, chosen = job.model, dict[str, Any]()
@@ -114,7 +114,7 @@ def _check_weight(stream: FileStream, model: Any, name: str) -> None:
         )
 
 
-def _learner(job: Job, task: str) -> Any:
+def _learner(job: RunOptions, task: str) -> Any:
     if job.by is None or job.algorithm != DEFAULT_ALGORITHM:
         return build(job.algorithm, task, job.params, job.seed)
     small = tuple(f"{name}={value}" for name, value in SMALL.items())

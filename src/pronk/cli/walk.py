@@ -18,7 +18,6 @@ from pronk.cli.appending import AppendedFile
 from pronk.cli.bad_rows import BadRowsFile
 from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint
 from pronk.cli.errors import CommandError
-from pronk.cli.job import Job
 from pronk.cli.metrics_file import MetricsFile
 from pronk.cli.parallel import KeyedRun, block_rows, learner_for_cluster, open_cluster
 from pronk.cli.predictions import (
@@ -28,6 +27,7 @@ from pronk.cli.predictions import (
     PredictionsFile,
     StandardOutput,
 )
+from pronk.cli.run_options import RunOptions
 from pronk.cluster import ClusterPass
 from pronk.cluster.run import Part
 from pronk.estimators import storage
@@ -45,7 +45,12 @@ class Run:
     """A walk through a stream, from its start or from the last snapshot."""
 
     def __init__(
-        self, job: Job, stream: FileStream, model: Any, console: Console, as_json: bool = False
+        self,
+        job: RunOptions,
+        stream: FileStream,
+        model: Any,
+        console: Console,
+        as_json: bool = False,
     ) -> None:
         self.job = job
         self.as_json = as_json

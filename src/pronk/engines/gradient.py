@@ -14,14 +14,12 @@ descent on a growing set of points and goes on in their span when the set is ful
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
-
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from pronk.parts.embeddings import Embedding, chunks
 from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.losses import Loss, slope
@@ -34,18 +32,6 @@ CHUNK = 64
 
 #: Eigenvalues below this share of the largest are rounding (duplicate points) and are cut.
 SMALLEST_EIGENVALUE = 1e-10
-
-
-class Embedding(Protocol):
-    """Fixed features: a number of coordinates and a map."""
-
-    size: int
-
-    def transform(self, X: Array) -> Array: ...
-
-
-def chunks(n: int, rows: int = CHUNK) -> Iterator[slice]:
-    return (slice(i, min(i + rows, n)) for i in range(0, n, rows))
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
@@ -116,7 +102,7 @@ class Gradient(Stateful):
         """Predict then learn each row; the step of a row of weight w is w times as long."""
         out = np.empty(Y.shape)
         steps = self.eta * (np.ones(len(X)) if weights is None else weights)
-        for rows in chunks(len(X)):
+        for rows in chunks(len(X), CHUNK):
             gradient_rows(
                 self.embedding.transform(X[rows]), Y[rows], steps[rows], self.loss.code,
                 self.loss.parameter, self._W, out[rows],
@@ -126,7 +112,7 @@ class Gradient(Stateful):
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""
         return np.concatenate(
-            [self.embedding.transform(X[rows]) @ self._W.T for rows in chunks(len(X))]
+            [self.embedding.transform(X[rows]) @ self._W.T for rows in chunks(len(X), CHUNK)]
         )
 
     @property
@@ -219,9 +205,9 @@ class NystromGradient(Stateful):
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""
         a = self._a if self._T is None else self._T @ self._w[0]
-        return np.concatenate([self.kernel(X[rows], self.points) @ a for rows in chunks(len(X))])[
-            :, None
-        ]
+        return np.concatenate(
+            [self.kernel(X[rows], self.points) @ a for rows in chunks(len(X), CHUNK)]
+        )[:, None]
 
     def negate(self) -> None:
         """The model of the opposite targets."""

@@ -20,7 +20,7 @@ from pronk.streams.prepared import prepared
 
 ORDERS = ("given", "random")
 #: Windows of the windowed loss, and rows that a window has at least.
-WINDOWS = 50
+CURVE_WINDOWS = 50
 LEAST = 100
 
 #: The files of a results directory.
@@ -107,7 +107,7 @@ class Comparison:
     @property
     def window(self) -> int:
         """Rows of the windowed metrics."""
-        return min(self.rows, max(LEAST, self.rows // WINDOWS))
+        return min(self.rows, max(LEAST, self.rows // CURVE_WINDOWS))
 
     @property
     def view(self) -> dict[str, Any]:

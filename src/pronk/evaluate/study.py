@@ -27,7 +27,8 @@ from typing import Any, ClassVar
 from pronk._version import __version__
 from pronk.parts.threads import limited, set_threads
 
-Record = dict[str, Any]
+#: A job that was done, with its result, as the store keeps it.
+Outcome = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Store:
         self.path = path
         self.damaged = 0
         """Lines that could not be read."""
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, Outcome] = {}
         if path.exists():
             for line in path.read_bytes().split(b"\n"):
                 record = _parsed(line)
@@ -72,15 +73,15 @@ class Store:
                 else:
                     self.damaged += bool(line.strip())
 
-    def get(self, job: Job) -> Record | None:
+    def get(self, job: Job) -> Outcome | None:
         """The record of a job, if it is done."""
         return self.find(job.key)
 
-    def find(self, key: str) -> Record | None:
+    def find(self, key: str) -> Outcome | None:
         """The record under a key, if there is one."""
         return self._records.get(key)
 
-    def add(self, job: Job, result: dict[str, Any]) -> Record:
+    def add(self, job: Job, result: dict[str, Any]) -> Outcome:
         """Keep a result; it is on the disk when this returns."""
         record = {"key": job.key, **asdict(job), "result": result, "made": made_by()}
         line = json.dumps(_jsonable(record), sort_keys=True)
@@ -91,7 +92,7 @@ class Store:
             start = b"" if _ends_a_line(file) else b"\n"
             file.write(start + line.encode() + b"\n")
             os.fsync(file.fileno())
-        kept: Record = json.loads(line)
+        kept: Outcome = json.loads(line)
         self._records[job.key] = kept
         return kept
 
@@ -103,7 +104,7 @@ def _ends_a_line(file: Any) -> bool:
     return bool(file.read(1) == b"\n")
 
 
-def _parsed(line: bytes) -> Record | None:
+def _parsed(line: bytes) -> Outcome | None:
     try:
         record = json.loads(line)
     except ValueError:
@@ -169,7 +170,7 @@ def run(
     store: Store,
     workers: int = 1,
     done: Callable[[Job, bool], None] | None = None,
-) -> list[Record]:
+) -> list[Outcome]:
     """The records of the jobs, in order; those in the store are not run again.
 
     ``done`` is called with each job and whether it was run now. Jobs of one view follow each

@@ -11,7 +11,7 @@ from typing import Any
 
 from pronk.evaluate.comparison import RECORDS, Comparison, Contender
 from pronk.evaluate.metrics import DEFAULTS
-from pronk.evaluate.study import Record, Store
+from pronk.evaluate.study import Outcome, Store
 
 #: Numbers that the result of every run has.
 _FIGURES = ("rows", "seconds", "microseconds_a_row", "memory")
@@ -46,7 +46,7 @@ class Summary:
     microseconds_a_row: Spread
     size: Spread | None
     memory: Spread
-    records: list[Record] = field(repr=False)
+    records: list[Outcome] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The figures, for JSON; without the curves."""
@@ -63,7 +63,7 @@ class Summary:
         }
 
 
-def summary(contender: Contender, records: list[Record], task: str) -> Summary:
+def summary(contender: Contender, records: list[Outcome], task: str) -> Summary:
     """The figures of a learner from its records."""
     results = [record["result"] for record in records]
     names = DEFAULTS[task]
@@ -124,7 +124,7 @@ def results(
     comparison: Comparison, store: Store, keys: Sequence[tuple[str, str]] | None = None
 ) -> Results:
     """Everything a store has of a comparison, by its keys or those it was saved with."""
-    found: dict[str, list[Record]] = {}
+    found: dict[str, list[Outcome]] = {}
     if keys is None:
         keys = [(job.label, job.key) for job in comparison.jobs()]
     for label, key in keys:
@@ -143,7 +143,7 @@ def results(
     return Results(comparison, summaries, baseline, store.damaged)
 
 
-def _checked(record: Record, path: Path) -> Record:
+def _checked(record: Outcome, path: Path) -> Outcome:
     """A record of a run with all that a summary needs, or a ValueError."""
     try:
         result = record["result"]

@@ -15,7 +15,7 @@ from pronk.paper.experiment import (
     summarise,
     table_row,
 )
-from pronk.paper.jobs import Record, view
+from pronk.paper.jobs import Outcome, view
 from pronk.paper.printed import DUALSVRG_2, Printed
 
 RUNS = 10
@@ -136,7 +136,7 @@ def said(params: dict[str, float]) -> str:
     return ", ".join(f"{names[name]}={value:.3g}" for name, value in params.items())
 
 
-def sections(records: list[Record], printed: dict[str, dict[str, Printed]]) -> list[Section]:
+def sections(records: list[Outcome], printed: dict[str, dict[str, Printed]]) -> list[Section]:
     """A table a data set: a row for every label "algorithm|setting"."""
     made = []
     for group in dict.fromkeys(r["group"] for r in records):

@@ -28,7 +28,7 @@ from pronk.paper.dualsvrg import (
     variants,
 )
 from pronk.paper.experiment import Experiment, Options, Page, runs_text
-from pronk.paper.jobs import Job, Record
+from pronk.paper.jobs import Outcome, PaperJob
 from pronk.paper.printed import DUALSVRG_1
 
 #: Passes over the training part, which the paper does not state.
@@ -57,7 +57,7 @@ def learners(name: str) -> dict[str, dict[str, Any]]:
     return known
 
 
-def choose(options: Options, _: list[Record]) -> list[Job]:
+def choose(options: Options, _: list[Outcome]) -> list[PaperJob]:
     """The search, on the first rows of a permutation of the training part."""
     jobs = []
     for name in options.wanted(list(SETS)):
@@ -77,7 +77,7 @@ def choose(options: Options, _: list[Record]) -> list[Job]:
                 choices = choices[:: max(1, len(choices) // 4)]
             rows = choosing(options, settings.get("algorithm", ""))
             search = {**settings, "rows": rows, "grid": choices}
-            jobs.append(Job(label, name, "work:select", 10_000, search, _training(name)))
+            jobs.append(PaperJob(label, name, "work:select", 10_000, search, _training(name)))
     return jobs
 
 
@@ -86,7 +86,7 @@ def _training(name: str) -> dict[str, Any]:
     return {**whole, "part": "train"} if find(name).split else whole
 
 
-def plan(options: Options, chosen: list[Record]) -> list[Job]:
+def plan(options: Options, chosen: list[Outcome]) -> list[PaperJob]:
     """Every learner with its chosen parameters: trained on one part, tested on the other."""
     jobs = []
     for record in chosen:
@@ -100,13 +100,13 @@ def plan(options: Options, chosen: list[Record]) -> list[Job]:
             label = f"{record['label']}|{said(record['result']['params'])}{text}"
             for seed in runs:
                 jobs.append(
-                    Job(label, record["group"], "work:batch", seed, settings,
+                    PaperJob(label, record["group"], "work:batch", seed, settings,
                         data_view(record["group"]))
                 )  # fmt: skip
     return jobs
 
 
-def page(options: Options, records: list[Record]) -> Page:
+def page(options: Options, records: list[Outcome]) -> Page:
     """A section a data set."""
     return Page(
         "DualSVRG, Table 1: batch classification",

@@ -23,7 +23,7 @@ from pronk.paper.dualsvrg import (
     variants,
 )
 from pronk.paper.experiment import Experiment, Options, Page, runs_text
-from pronk.paper.jobs import Job, Record
+from pronk.paper.jobs import Outcome, PaperJob
 from pronk.paper.printed import DUALSVRG_2
 
 #: Steps with which the ranges are searched once more, over all rows.
@@ -57,7 +57,7 @@ def scripts(name: str) -> dict[str, dict[str, Any]]:
     return chosen
 
 
-def choose(options: Options, _: list[Record]) -> list[Job]:
+def choose(options: Options, _: list[Outcome]) -> list[PaperJob]:
     """The search for kernel width, regularisation and step of every learner."""
     jobs = []
     for name in options.wanted(list(SETS)):
@@ -67,12 +67,12 @@ def choose(options: Options, _: list[Record]) -> list[Job]:
                 choices = choices[:: max(1, len(choices) // 4)]
             rows = choosing(options, settings["algorithm"])
             search = {**settings, "rows": rows, "grid": choices}
-            jobs.append(Job(label, name, "work:select", 10_000, search, data_view(name)))
+            jobs.append(PaperJob(label, name, "work:select", 10_000, search, data_view(name)))
         jobs += hindsight(options, name)
     return jobs
 
 
-def hindsight(options: Options, name: str) -> list[Job]:
+def hindsight(options: Options, name: str) -> list[PaperJob]:
     """The best of the ranges over all rows of a run, for several steps (λ from its lower half)."""
     jobs = []
     for letter, loss in LOSSES.items():
@@ -86,11 +86,11 @@ def hindsight(options: Options, name: str) -> list[Job]:
                 "online": True, **limit_of(options, name),
             }  # fmt: skip
             label = f"{letter}|{step}"
-            jobs.append(Job(label, name, "work:select", 0, search, data_view(name)))
+            jobs.append(PaperJob(label, name, "work:select", 0, search, data_view(name)))
     return jobs
 
 
-def plan(options: Options, chosen: list[Record]) -> list[Job]:
+def plan(options: Options, chosen: list[Outcome]) -> list[PaperJob]:
     """Every learner with the chosen parameters, DualSVRG with the best ones and the scripts'."""
     searched = [r for r in chosen if not r["settings"].get("online")]
     best = [r for r in chosen if r["settings"].get("online")]
@@ -101,7 +101,9 @@ def plan(options: Options, chosen: list[Record]) -> list[Job]:
         settings = {"algorithm": record["settings"]["algorithm"], "params": params, **limit}
         for seed in runs_of(options, record["group"], record["label"]):
             label = f"{record['label']}|{said(record['result']['params'])}"
-            jobs.append(Job(label, record["group"], "work:online", seed, settings, record["view"]))
+            jobs.append(
+                PaperJob(label, record["group"], "work:online", seed, settings, record["view"])
+            )
     for name in dict.fromkeys(record["group"] for record in chosen):
         limit = limit_of(options, name)
         more = {f"{label}|scripts": script for label, script in scripts(name).items()}
@@ -113,14 +115,14 @@ def plan(options: Options, chosen: list[Record]) -> list[Job]:
                     text = f"{label}|best: {step}, {said(record['result']['params'])}"
                     more[text] = {**settings, "params": {**settings["params"], **tuned}}
         jobs += [
-            Job(label, name, "work:online", seed, {**settings, **limit}, data_view(name))
+            PaperJob(label, name, "work:online", seed, {**settings, **limit}, data_view(name))
             for label, settings in more.items()
             for seed in runs_of(options, name)
         ]
     return jobs
 
 
-def page(options: Options, records: list[Record]) -> Page:
+def page(options: Options, records: list[Outcome]) -> Page:
     """A section a data set."""
     return Page(
         "DualSVRG, Table 2: online classification",

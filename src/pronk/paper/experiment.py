@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from pronk.paper.jobs import Job, Record
+from pronk.paper.jobs import Outcome, PaperJob
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Page:
 
 
 #: A phase gets the options and the records of the phases before it.
-Phase = Callable[[Options, list[Record]], list[Job]]
+Phase = Callable[[Options, list[Outcome]], list[PaperJob]]
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ class Experiment:
     title: str
     data: tuple[str, ...]
     phases: tuple[Phase, ...]
-    page: Callable[[Options, list[Record]], Page]
+    page: Callable[[Options, list[Outcome]], Page]
 
 
 # -- records to rows ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Summary:
+class Measured:
     """Mean and deviation over the runs of one row."""
 
     loss: float
@@ -96,14 +96,14 @@ class Summary:
     rows: int
 
 
-def summarise(records: Sequence[Record], key: str = "loss") -> Summary | None:
+def summarise(records: Sequence[Outcome], key: str = "loss") -> Measured | None:
     """Over all records with that number; None where there are none."""
     results = [r["result"] for r in records if r["result"].get(key) is not None]
     if not results:
         return None
     losses = [result[key] for result in results]
     sizes = [result["size"] for result in results if result.get("size") is not None]
-    return Summary(
+    return Measured(
         fmean(losses),
         stdev(losses) if len(losses) > 1 else math.nan,
         fmean(sizes) if sizes else None,
@@ -113,12 +113,12 @@ def summarise(records: Sequence[Record], key: str = "loss") -> Summary | None:
     )
 
 
-def of(records: Sequence[Record], group: str, label: str) -> list[Record]:
+def of(records: Sequence[Outcome], group: str, label: str) -> list[Outcome]:
     """The records of one row of one section."""
     return [r for r in records if r["group"] == group and r["label"] == label]
 
 
-def labels(records: Sequence[Record], group: str) -> list[str]:
+def labels(records: Sequence[Outcome], group: str) -> list[str]:
     """The rows of a section, in the order of the jobs."""
     return list(dict.fromkeys(r["label"] for r in records if r["group"] == group))
 
@@ -147,7 +147,7 @@ HEADER = ("algorithm", "setting", "ours", "points", "s", "printed", "points", "s
 def table_row(
     name: str,
     setting: str,
-    ours: Summary | None,
+    ours: Measured | None,
     printed: tuple[Any, ...] | None,
     percent: bool,
     *,
@@ -167,7 +167,7 @@ def table_row(
     return (*cells, told, "" if points is None else str(points), seconds_text(seconds))
 
 
-def runs_text(options: Options, records: Sequence[Record], paper: int) -> str:
+def runs_text(options: Options, records: Sequence[Outcome], paper: int) -> str:
     """How many runs stand behind the page, and how many the paper has."""
     counts = sorted({len(of(records, r["group"], r["label"])) for r in records})
     ours = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

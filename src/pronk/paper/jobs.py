@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from pronk.evaluate import study
-from pronk.evaluate.study import Record, Store, made_by, perform, run
+from pronk.evaluate.study import Outcome, Store, made_by, perform, run
 from pronk.paper.data import View
 
-__all__ = ["Job", "Record", "Store", "as_view", "made_by", "perform", "run", "view"]
+__all__ = ["Outcome", "PaperJob", "Store", "as_view", "made_by", "perform", "run", "view"]
 
 
 @dataclass(frozen=True)
-class Job(study.Job):
+class PaperJob(study.Job):
     """A job whose view is a data set and its scaling (`pronk.paper.data.View`)."""
 
     package: ClassVar[str] = "pronk.paper"

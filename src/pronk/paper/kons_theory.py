@@ -13,7 +13,7 @@ import numpy as np
 from pronk.estimators.registry import make
 from pronk.paper.data import load
 from pronk.paper.experiment import Experiment, Figure, Options, Page, Section
-from pronk.paper.jobs import Job, Record, view
+from pronk.paper.jobs import Outcome, PaperJob, view
 from pronk.paper.work import order
 from pronk.parts.kernels import Gaussian
 
@@ -23,7 +23,7 @@ ROWS = (250, 500, 1000, 2000)
 EPSILON, DELTA = 0.5, 0.1
 
 
-def plan(options: Options, _: list[Record]) -> list[Job]:
+def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
     """Small runs: the exact quantities need whole kernel matrices."""
     counts = ROWS[:2] if options.quick else ROWS
     jobs = []
@@ -34,19 +34,21 @@ def plan(options: Options, _: list[Record]) -> list[Job]:
                 settings = {"rows": rows, "bandwidth": bandwidth, "alpha": alpha}
                 for work in ("regret", "chain"):
                     jobs.append(
-                        Job(work, name, f"kons_theory:{work}", 0, settings, view(data=name))
+                        PaperJob(work, name, f"kons_theory:{work}", 0, settings, view(data=name))
                     )
         for beta in (1.0, 4.0, 16.0, "theory"):
             for seed in options.seeds(RUNS):
                 settings = {
                     "rows": counts[-1] // 2, "bandwidth": 1.0, "alpha": 0.1, "beta": beta,
                 }  # fmt: skip
-                jobs.append(Job("kors", name, "kons_theory:kors", seed, settings, view(data=name)))
+                jobs.append(
+                    PaperJob("kors", name, "kons_theory:kors", seed, settings, view(data=name))
+                )
     horizon = 500 if options.quick else 4000
     for label, algorithm, params in ADVERSARY:
         for seed in options.seeds(RUNS):
             settings = {"algorithm": algorithm, "params": params, "rows": horizon}
-            jobs.append(Job(label, "adversary", "kons_theory:adversary", seed, settings))
+            jobs.append(PaperJob(label, "adversary", "kons_theory:adversary", seed, settings))
             if algorithm in ("kons", "ogd"):
                 break  # nothing random
     return jobs
@@ -66,13 +68,13 @@ ADVERSARY: list[tuple[str, str, dict[str, Any]]] = [
 # -- work --------------------------------------------------------------------------------------
 
 
-def _rows(job: Job) -> tuple[Any, Any, Gaussian]:
+def _rows(job: PaperJob) -> tuple[Any, Any, Gaussian]:
     X, y = load(job.data())
     rows = order(job.seed, len(y))[: job.settings["rows"]]
     return X[rows], y[rows], Gaussian(job.settings["bandwidth"])
 
 
-def regret(job: Job) -> dict[str, Any]:
+def regret(job: PaperJob) -> dict[str, Any]:
     """Theorem 1: KONS with the squared loss, C = 1, against the best function in hindsight."""
     from pronk.regret import (
         best_in_hindsight,
@@ -100,7 +102,7 @@ def regret(job: Job) -> dict[str, Any]:
     }
 
 
-def chain(job: Job) -> dict[str, Any]:
+def chain(job: PaperJob) -> dict[str, Any]:
     """Lemma 3: d_onl <= log det(K/alpha + I) <= d_eff (1 + log(|K|/alpha + 1))."""
     from pronk.parts.leverage import effective_dimension
     from pronk.regret import dimension_chain
@@ -116,7 +118,7 @@ def chain(job: Job) -> dict[str, Any]:
     }
 
 
-def kors(job: Job) -> dict[str, Any]:
+def kors(job: PaperJob) -> dict[str, Any]:
     """Theorem 2: least and largest eigenvalue of A^-1/2 A_I A^-1/2, and the dictionary's size."""
     from scipy.linalg import eigh
 
@@ -146,7 +148,7 @@ def kors(job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def adversary(job: Job) -> dict[str, Any]:
+def adversary(job: PaperJob) -> dict[str, Any]:
     """Section 6: one point, labels +1, -1, ..; the regret against 0 as the rows come."""
     from pronk.streams.adversarial import alternating
 
@@ -164,7 +166,7 @@ def adversary(job: Job) -> dict[str, Any]:
 # -- page --------------------------------------------------------------------------------------
 
 
-def page(options: Options, records: list[Record]) -> Page:
+def page(options: Options, records: list[Outcome]) -> Page:
     """Four sections and a figure."""
     del options
     held = {label: [r for r in records if r["label"] == label] for label in
@@ -219,25 +221,25 @@ def page(options: Options, records: list[Record]) -> Page:
     )  # fmt: skip
 
 
-def _settings(record: Record) -> tuple[str, ...]:
+def _settings(record: Outcome) -> tuple[str, ...]:
     s = record["settings"]
     return (record["group"], f"{s['rows']:,}", f"{s['bandwidth']:g}", f"{s['alpha']:g}")
 
 
-def _regret_row(record: Record) -> tuple[str, ...]:
+def _regret_row(record: Outcome) -> tuple[str, ...]:
     r = record["result"]
     numbers = (r["loss"], r["best"], r["regret"], r["sharp"], r["bound"])
     return (*_settings(record), *(f"{value:,.2f}" for value in numbers))
 
 
-def _chain_row(record: Record) -> tuple[str, ...]:
+def _chain_row(record: Outcome) -> tuple[str, ...]:
     r = record["result"]
     numbers = (r["effective"], r["online"], r["log_det"], r["upper"])
     return (*_settings(record), *(f"{value:,.2f}" for value in numbers))
 
 
-def _kors_rows(records: list[Record]) -> list[tuple[str, ...]]:
-    groups: dict[tuple[str, str], list[Record]] = {}
+def _kors_rows(records: list[Outcome]) -> list[tuple[str, ...]]:
+    groups: dict[tuple[str, str], list[Outcome]] = {}
     for r in records:
         groups.setdefault((r["group"], str(r["settings"]["beta"])), []).append(r)
     rows: list[tuple[str, ...]] = []
@@ -252,7 +254,7 @@ def _kors_rows(records: list[Record]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _game_rows(games: list[Record]) -> list[tuple[str, ...]]:
+def _game_rows(games: list[Outcome]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for label in dict.fromkeys(r["label"] for r in games):
         found = [r["result"] for r in games if r["label"] == label]
@@ -263,7 +265,7 @@ def _game_rows(games: list[Record]) -> list[tuple[str, ...]]:
     return rows
 
 
-def _draw(games: list[Record], path: Any) -> None:
+def _draw(games: list[Outcome], path: Any) -> None:
     from pronk.paper.figures import Line, draw
 
     lines = []

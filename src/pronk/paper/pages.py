@@ -8,7 +8,7 @@ from pathlib import Path
 from pronk.evaluate import study
 from pronk.paper import data
 from pronk.paper.experiment import Experiment, Options, Page, Section
-from pronk.paper.jobs import Job, Record, Store, run
+from pronk.paper.jobs import Outcome, PaperJob, Store, run
 
 
 def command(experiment: Experiment, options: Options) -> str:
@@ -27,9 +27,9 @@ def run_experiment(
     options: Options,
     store: Store,
     workers: int = 1,
-    started: Callable[[list[Job]], None] | None = None,
+    started: Callable[[list[PaperJob]], None] | None = None,
     done: Callable[[study.Job, bool], None] | None = None,
-) -> list[Record]:
+) -> list[Outcome]:
     """All phases; the records of the last one. ``started`` is told the jobs of each phase."""
     for name in options.data:
         if name not in experiment.data:
@@ -37,7 +37,7 @@ def run_experiment(
                 f"{experiment.name} has no data set {name!r}; it has {', '.join(experiment.data)}"
             )
     data.need(options.wanted(experiment.data))
-    records: list[Record] = []
+    records: list[Outcome] = []
     for phase in experiment.phases:
         jobs = phase(options, records)
         if started is not None:
@@ -46,7 +46,7 @@ def run_experiment(
     return records
 
 
-def markdown(page: Page, command: str, records: list[Record]) -> str:
+def markdown(page: Page, command: str, records: list[Outcome]) -> str:
     """The page as GitHub-flavoured Markdown; figures are in files beside it."""
     made = records[0]["made"] if records else {}
     versions = ", ".join(f"{name} {text}" for name, text in made.items() if name != "machine")

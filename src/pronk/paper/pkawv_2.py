@@ -20,7 +20,7 @@ from pronk.paper.experiment import (
     seconds_text,
 )
 from pronk.paper.figures import Line, draw
-from pronk.paper.jobs import Job, Record, view
+from pronk.paper.jobs import Outcome, PaperJob, view
 
 SETS = ("cod-rna", "susy_30k")
 BANDWIDTH = {"susy_30k": 4.0}
@@ -73,7 +73,7 @@ def learners(name: str, rows: int) -> list[tuple[str, dict[str, Any]]]:
 def make_plan(names: tuple[str, ...]) -> Any:
     """The phase for these data sets."""
 
-    def plan(options: Options, _: list[Record]) -> list[Job]:
+    def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
         jobs = []
         for name in options.wanted(names):
             part = "test" if name == "cod-rna" else "all"
@@ -87,11 +87,11 @@ def make_plan(names: tuple[str, ...]) -> Any:
                 settings = {
                     "rows": rows, "points": POINTS, "seconds": LIMIT, "block": block, **settings,
                 }  # fmt: skip
-                jobs.append(Job(label, name, "work:online", 0, settings, seen))
+                jobs.append(PaperJob(label, name, "work:online", 0, settings, seen))
                 if label in SCRIPTED:
                     said = f"{label}, x in [0, 1]"
                     script = {**seen, "x": [0.0, 1.0]}
-                    jobs.append(Job(said, name, "work:online", 0, settings, script))
+                    jobs.append(PaperJob(said, name, "work:online", 0, settings, script))
         return jobs
 
     return plan
@@ -100,7 +100,7 @@ def make_plan(names: tuple[str, ...]) -> Any:
 def make_page(figure: str, title: str) -> Any:
     """The page of a figure."""
 
-    def page(options: Options, records: list[Record]) -> Page:
+    def page(options: Options, records: list[Outcome]) -> Page:
         groups = list(dict.fromkeys(r["group"] for r in records))
         return Page(
             title,
@@ -124,7 +124,7 @@ def make_page(figure: str, title: str) -> Any:
     return page
 
 
-def _row(records: list[Record], group: str, label: str) -> tuple[str, ...]:
+def _row(records: list[Outcome], group: str, label: str) -> tuple[str, ...]:
     found = of(records, group, label)[0]
     r, settings = found["result"], found["settings"]
     columns = find(group).columns
@@ -141,7 +141,7 @@ def _row(records: list[Record], group: str, label: str) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _drawer(records: list[Record], group: str) -> Any:
+def _drawer(records: list[Outcome], group: str) -> Any:
     def figure(path: Path) -> None:
         by_rows, by_time = [], []
         for label in labels(records, group):

@@ -10,7 +10,7 @@ import numpy as np
 from pronk.estimators.registry import make
 from pronk.paper.experiment import Experiment, Figure, Options, Page, Section, of
 from pronk.paper.figures import Line, draw
-from pronk.paper.jobs import Job, Record
+from pronk.paper.jobs import Outcome, PaperJob
 from pronk.parts.kernels import Gaussian
 
 ROWS, COLUMNS, RUNS = 80, 5, 5
@@ -25,10 +25,10 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def plan(options: Options, _: list[Record]) -> list[Job]:
+def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
     """Every learner against its own adversary."""
     return [
-        Job(label, "adversary", "pkawv_3:game", seed,
+        PaperJob(label, "adversary", "pkawv_3:game", seed,
             {"algorithm": algorithm, "params": {k: float(v) if isinstance(v, float) else v
                                                 for k, v in params.items()},
              "rows": 30 if options.quick else ROWS})
@@ -37,7 +37,7 @@ def plan(options: Options, _: list[Record]) -> list[Job]:
     ]  # fmt: skip
 
 
-def game(job: Job) -> dict[str, Any]:
+def game(job: PaperJob) -> dict[str, Any]:
     """sup_f [R_t(f) - alpha |f|^2] after each row the adversary chose."""
     from pronk.streams.adversarial import greedy
 
@@ -52,7 +52,7 @@ def game(job: Job) -> dict[str, Any]:
     return {"regret": played.regret, "size": learner.size_}
 
 
-def page(options: Options, records: list[Record]) -> Page:
+def page(options: Options, records: list[Outcome]) -> Page:
     """A figure, and the regret at the end."""
     del options
     curves = {

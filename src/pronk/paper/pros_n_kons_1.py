@@ -19,7 +19,7 @@ from pronk.paper.experiment import (
     summarise,
     table_row,
 )
-from pronk.paper.jobs import Job, Record, view
+from pronk.paper.jobs import Outcome, PaperJob, view
 from pronk.paper.printed import PROS_N_KONS_1
 from pronk.paper.readings import PUBLIC
 
@@ -34,7 +34,7 @@ WEIGHTS = {0.5: "1/sqrt(p), the definition", 1.0: "1/p, public code"}
 KONS = {"PROS-N-KONS": "pros-n-kons", "CON-KONS": "con-kons", "B-KONS": "b-kons"}
 
 
-def plan(options: Options, _: list[Record]) -> list[Job]:
+def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
     """Three learners in both forms of the kernel, and first-order learners with three steps."""
     jobs = []
     for name in options.wanted(SETS):
@@ -46,14 +46,14 @@ def plan(options: Options, _: list[Record]) -> list[Job]:
                     settings["rows"] = options.rows()
                 if algorithm == "con-kons" and work == "work:online":
                     settings["hindsight"] = {"batch": 1.0, "free": 1e-6}
-                jobs.append(Job(label, name, work, seed, settings, view(data=name)))
+                jobs.append(PaperJob(label, name, work, seed, settings, view(data=name)))
         for seed in options.seeds(RUNS)[:3]:
             for bandwidth, power in product(WIDTHS, WEIGHTS):
                 settings = {"bandwidth": bandwidth, "power": power}
                 if options.rows() is not None:
                     settings["rows"] = options.rows()
                 jobs.append(
-                    Job("size", name, "readings:dictionary", seed, settings, view(data=name))
+                    PaperJob("size", name, "readings:dictionary", seed, settings, view(data=name))
                 )
     return jobs
 
@@ -77,7 +77,7 @@ def _learners() -> list[tuple[str, str, dict[str, Any]]]:
     return learners
 
 
-def page(options: Options, records: list[Record]) -> Page:
+def page(options: Options, records: list[Outcome]) -> Page:
     """A section a data set, and the dictionary's size in other readings."""
     sizes = [r for r in records if r["label"] == "size"]
     records = [r for r in records if r["label"] != "size"]
@@ -113,7 +113,7 @@ def page(options: Options, records: list[Record]) -> Page:
     )
 
 
-def _sizes(records: list[Record]) -> Section:
+def _sizes(records: list[Outcome]) -> Section:
     groups = list(dict.fromkeys(r["group"] for r in records))
     rows: list[tuple[str, ...]] = []
     for power, bandwidth in product(WEIGHTS, WIDTHS):

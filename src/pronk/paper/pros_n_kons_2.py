@@ -16,7 +16,7 @@ from pronk.paper.experiment import (
     summarise,
     table_row,
 )
-from pronk.paper.jobs import Job, Record, view
+from pronk.paper.jobs import Outcome, PaperJob, view
 from pronk.paper.printed import PROS_N_KONS_2
 from pronk.paper.pros_n_kons_1 import FORMS, KONS
 from pronk.paper.readings import PUBLIC
@@ -39,7 +39,7 @@ def _view(name: str) -> dict[str, Any]:
     return view(data=name, part="test" if name == "cod-rna" else "all")
 
 
-def plan(options: Options, _: list[Record]) -> list[Job]:
+def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
     """Two alphas, three readings, two kernels, three learners; and the first-order learners."""
     jobs = []
     for name in options.wanted(SETS):
@@ -48,7 +48,7 @@ def plan(options: Options, _: list[Record]) -> list[Job]:
                 if options.rows() is not None:
                     settings["rows"] = options.rows()
                 work = "readings:online" if "1/p" in label else "work:online"
-                jobs.append(Job(label, name, work, seed, settings, _view(name)))
+                jobs.append(PaperJob(label, name, work, seed, settings, _view(name)))
     return jobs
 
 
@@ -92,7 +92,7 @@ def _newton(
     return learners
 
 
-def page(options: Options, records: list[Record]) -> Page:
+def page(options: Options, records: list[Outcome]) -> Page:
     """A section for each data set and alpha."""
     sections = []
     for group in dict.fromkeys(r["group"] for r in records):

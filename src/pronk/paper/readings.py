@@ -10,7 +10,7 @@ import numpy as np
 from pronk.engines.newton.embedded import CHUNK
 from pronk.paper import work
 from pronk.paper.data import load
-from pronk.paper.jobs import Job
+from pronk.paper.jobs import PaperJob
 from pronk.paper.work import chosen_rows
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.kernels import Gaussian
@@ -24,7 +24,7 @@ PUBLIC = {
 }
 
 
-def online(job: Job) -> dict[str, Any]:
+def online(job: PaperJob) -> dict[str, Any]:
     """As `work.online`, for a learner whose dictionary weighs points by 1/p."""
     params = dict(job.settings["params"])
     numbers = {name: params.pop(name) for name in ("gamma", "epsilon", "beta") if name in params}
@@ -32,7 +32,7 @@ def online(job: Job) -> dict[str, Any]:
     return work.online(replace(job, settings={**job.settings, "params": params}))
 
 
-def dictionary(job: Job) -> dict[str, Any]:
+def dictionary(job: PaperJob) -> dict[str, Any]:
     """Points that KORS accepts with gamma = beta = 1, epsilon = 0.5 and weights p^-power.
 
     power = 1/2 is the definition (weights on both sides of the kernel matrix); public programs have

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pronk.estimators.registry import make
 from pronk.evaluate import progressive
 from pronk.paper.data import load
-from pronk.paper.jobs import Job
+from pronk.paper.jobs import PaperJob
 from pronk.parts.kernels import Gaussian
 
 Array = NDArray[np.float64]
@@ -31,7 +31,7 @@ def bandwidth(precision: float) -> float:
     return 1.0 / math.sqrt(2.0 * precision)
 
 
-def learner(job: Job) -> Any:
+def learner(job: PaperJob) -> Any:
     """The learner of a job's settings; "bandwidth" or "precision" make its Gaussian kernel."""
     params = dict(job.settings.get("params", {}))
     if "precision" in params:
@@ -55,7 +55,7 @@ def stream(
         yield X[chosen], y[chosen]
 
 
-def chosen_rows(job: Job, available: int) -> NDArray[np.intp]:
+def chosen_rows(job: PaperJob, available: int) -> NDArray[np.intp]:
     """All rows in the run's order (or in the given order), or the first ``rows`` of them."""
     if job.settings.get("order") == "given":
         rows = np.arange(available)
@@ -65,7 +65,7 @@ def chosen_rows(job: Job, available: int) -> NDArray[np.intp]:
     return rows if limit is None else rows[:limit]
 
 
-def online(job: Job) -> dict[str, Any]:
+def online(job: PaperJob) -> dict[str, Any]:
     """Progressive validation: mean loss (or error), size and seconds; a curve if asked for."""
     X, y = load(job.data())
     rows = chosen_rows(job, len(y))
@@ -92,7 +92,7 @@ def online(job: Job) -> dict[str, Any]:
 
 
 def hindsight(
-    model: Any, X: Array, y: Array, rows: NDArray[np.intp], job: Job, alpha: float
+    model: Any, X: Array, y: Array, rows: NDArray[np.intp], job: PaperJob, alpha: float
 ) -> float:
     """Mean loss (or error) of the best function of the final dictionary's span.
 
@@ -135,7 +135,7 @@ def _parts(text: str, seed: int, share: float | None) -> tuple[Array, Array, Arr
     return X[rows[:cut]], y[rows[:cut]], X[rows[cut:]], y[rows[cut:]]
 
 
-def batch(job: Job) -> dict[str, Any]:
+def batch(job: PaperJob) -> dict[str, Any]:
     """Train on the training part (``passes`` passes), test on the other."""
     share = job.settings.get("share")
     X, y, test, labels = _parts(json.dumps(job.view), job.seed, share)
@@ -160,7 +160,7 @@ def batch(job: Job) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _peer(job: Job, X: Array, y: Array, test: Array, labels: Array) -> dict[str, Any]:
+def _peer(job: PaperJob, X: Array, y: Array, test: Array, labels: Array) -> dict[str, Any]:
     """LIBSVM through scikit-learn, and LLSVM as Nystrom features with a linear machine."""
     params = job.settings["params"]
     began = perf_counter()
@@ -188,7 +188,7 @@ def _peer(job: Job, X: Array, y: Array, test: Array, labels: Array) -> dict[str,
 # -- choosing parameters -----------------------------------------------------------------------
 
 
-def select(job: Job) -> dict[str, Any]:
+def select(job: PaperJob) -> dict[str, Any]:
     """The parameters of a grid with the least error on a validation part.
 
     The rows are the first ``rows`` of the seed's order: 80 % are learned, 20 % validate, as in
@@ -201,7 +201,7 @@ def select(job: Job) -> dict[str, Any]:
     scores = []
     for choice in job.settings["grid"]:
         params = {**job.settings.get("params", {}), **choice}
-        candidate = Job(
+        candidate = PaperJob(
             job.label, job.group, job.work, job.seed, {**job.settings, "params": params}, job.view
         )
         if job.settings.get("online"):

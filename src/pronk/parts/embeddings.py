@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numba import njit
@@ -26,6 +27,19 @@ MOST_TAYLOR_FEATURES = 20_000
 #: eps / sqrt(s), hence later squared distances to 2 eps / sqrt(s): at s = 1e-10 that is 4e-11, just
 #: below s; for a smaller s it would be above, and whether a point is kept a matter of chance.
 DEPENDENT = 1e-10
+
+
+class Embedding(Protocol):
+    """Fixed features: a number of coordinates and a map."""
+
+    size: int
+
+    def transform(self, X: Array) -> Array: ...
+
+
+def chunks(n: int, rows: int) -> Iterator[slice]:
+    """n rows, so many at a time: features of all of them at once would leave the caches."""
+    return (slice(i, min(i + rows, n)) for i in range(0, n, rows))
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

@@ -32,10 +32,10 @@ from pronk.engines.default.past import MOST_TARGETS, Past, find_lags, informativ
 from pronk.engines.default.temperature import Temperature
 from pronk.engines.default.views import PAST, PLAIN, View, empty_views, make_views, offered
 from pronk.engines.newton.certificate import Certificate
+from pronk.parts.fixed_scale import FixedScale
 from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.randomness import KORS_COINS, Uniforms, generator
-from pronk.parts.scaling import FixedScale
 from pronk.parts.state import LARGEST, Count, Numbers, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]

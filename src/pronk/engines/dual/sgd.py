@@ -13,7 +13,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pronk.engines.dual.joint import CHUNK, slopes
-from pronk.engines.gradient import Embedding, add_multiple, chunks, dot
+from pronk.engines.gradient import add_multiple, dot
+from pronk.parts.embeddings import Embedding, chunks
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import Workspace, doubled
 from pronk.parts.losses import Loss

@@ -23,7 +23,7 @@ from pronk.engines.dual.steps import (
     reduced_rows,
     refresh_memory,
 )
-from pronk.engines.gradient import Embedding, chunks
+from pronk.parts.embeddings import Embedding, chunks
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.losses import Loss

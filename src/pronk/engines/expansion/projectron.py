@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pronk.engines.expansion.support import SIZE, Rows, Rule, Support, add, dot
+from pronk.engines.expansion.support import SIZE, Rows, Rule, Support, add, dot_of_first
 from pronk.parts.embeddings import DEPENDENT
 
 Array = NDArray[np.float64]
@@ -26,7 +26,7 @@ def coordinates(support: Support, values: Array, w: Array) -> float:
     size = int(support.running[SIZE])
     inside = 0.0
     for r in range(size):
-        w[r] = dot(support.square[r], values, r + 1)
+        w[r] = dot_of_first(support.square[r], values, r + 1)
         inside += w[r] * w[r]
     return inside
 

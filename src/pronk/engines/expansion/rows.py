@@ -25,7 +25,7 @@ from pronk.engines.expansion.support import (
     Rule,
     Support,
     add,
-    dot,
+    dot_of_first,
     kernel_row,
     remove,
     remove_random,
@@ -81,7 +81,7 @@ def plain_row(rule: Rule, support: Support, rows: Rows, i: int, f: float, memory
 def score(rule: Rule, support: Support, values: Array) -> float:
     """f(x) from the kernel values of x."""
     used = int(support.running[USED])
-    return scale(rule, support) * dot(support.raw, values, used)
+    return scale(rule, support) * dot_of_first(support.raw, values, used)
 
 
 @njit(cache=True)

@@ -117,7 +117,7 @@ def kernel_row(rule: Rule, support: Support, rows: Rows, i: int, memory: Array) 
 
 # The sum may be taken in any order ("reassoc"), or it would not vectorise.
 @njit(cache=True, fastmath={"contract", "reassoc"})
-def dot(a: Array, b: Array, n: int) -> float:
+def dot_of_first(a: Array, b: Array, n: int) -> float:
     """sum_j a_j b_j over j < n."""
     total = 0.0
     for j in range(n):

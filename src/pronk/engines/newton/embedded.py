@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from pronk.engines.newton.bank import NewtonBank
 from pronk.engines.newton.certificate import Certificate
 from pronk.engines.newton.learner import Newton
 from pronk.parts.dictionaries import Dictionary
-from pronk.parts.embeddings import Nystrom, extend
+from pronk.parts.embeddings import Embedding, Nystrom, chunks, extend
 from pronk.parts.kernels import Kernel, UserKernel
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.state import Count, Numbers, Part, Rows, Sizes, Stateful, require
@@ -23,18 +23,6 @@ Array = NDArray[np.float64]
 CHUNK = 288
 
 Growth = Literal["carry", "restart", "exact"]
-
-
-class Embedding(Protocol):
-    """Fixed features: a number of coordinates and a map."""
-
-    size: int
-
-    def transform(self, X: Array) -> Array: ...
-
-
-def chunks(n: int) -> Iterator[slice]:
-    return (slice(i, min(i + CHUNK, n)) for i in range(0, n, CHUNK))
 
 
 def _of(weights: Array | None, rows: slice) -> Array | None:
@@ -59,13 +47,16 @@ class FixedFeatures(Stateful):
             return self.learner.learn(self.embedding.transform(X), Y, weights)
         parts = [
             self.learner.learn(self.embedding.transform(X[rows]), Y[rows], _of(weights, rows))
-            for rows in chunks(len(X))
+            for rows in chunks(len(X), CHUNK)
         ]
         return np.concatenate(parts)
 
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""
-        parts = [self.learner.predict(self.embedding.transform(X[rows])) for rows in chunks(len(X))]
+        parts = [
+            self.learner.predict(self.embedding.transform(X[rows]))
+            for rows in chunks(len(X), CHUNK)
+        ]
         return np.concatenate(parts)
 
     def remap(self, matrix: Array) -> None:
@@ -128,7 +119,10 @@ class GrowingFeatures(Stateful):
         """Predict then learn each row."""
         if self.growth == "exact" and self._history is None:
             self._history = self._new_history()
-        parts = [self._learn_chunk(X[rows], Y[rows], _of(weights, rows)) for rows in chunks(len(X))]
+        parts = [
+            self._learn_chunk(X[rows], Y[rows], _of(weights, rows))
+            for rows in chunks(len(X), CHUNK)
+        ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
     def _learn_chunk(self, X: Array, Y: Array, weights: Array | None) -> Array:
@@ -180,7 +174,7 @@ class GrowingFeatures(Stateful):
         """What each row would be predicted if it came next and did not enter the dictionary."""
         parts = [
             self.learner.predict(self.nystrom.transform(self._kernel_values(X[rows])))
-            for rows in chunks(len(X))
+            for rows in chunks(len(X), CHUNK)
         ]
         return np.concatenate(parts)
 

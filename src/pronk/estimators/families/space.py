@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.newton.embedded import Embedding, FixedPoints
+from pronk.engines.newton.embedded import FixedPoints
 from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.inputs import check_finite
 from pronk.parts.dictionaries import Dictionary
-from pronk.parts.embeddings import Fourier, Taylor
+from pronk.parts.embeddings import Embedding, Fourier, Taylor
 from pronk.parts.kernels import Kernel
 from pronk.parts.rules import KORS, RULES, Rule
 

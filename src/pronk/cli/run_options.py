@@ -15,7 +15,7 @@ from pronk.streams.sources import open_source, reads_once
 
 
 @dataclass(frozen=True)
-class Job:
+class RunOptions:
     """The options of `pronk run`."""
 
     reading: Reading
@@ -48,7 +48,7 @@ def open_stream(reading: Reading, rows: int | None = None) -> FileStream:
     return reading.open(rows=rows)
 
 
-def check_job(job: Job) -> None:
+def check_job(job: RunOptions) -> None:
     """Can the results be written, each to its own file?"""
     printed = job.predictions is not None and str(job.predictions) == STANDARD_OUTPUT
     if printed and job.checkpoint is not None:
