@@ -10,6 +10,7 @@ from rich.table import Table
 from pronk.cli import screen
 from pronk.estimators import storage
 from pronk.evaluate import held_bytes
+from pronk.evaluate.plain_json import setting
 from pronk.streams import Prepared
 
 
@@ -52,7 +53,7 @@ def _describe(model: Any) -> dict[str, Any]:
         "scale": model.scaling_ if around else "none",
         "missing": model.missing if around else "error",
         "kinds": model.kinds_ if around else ["number"] * int(model.n_features_in_),
-        "params": {k: _plain(v) for k, v in learner.get_params(deep=False).items()},
+        "params": {k: setting(v) for k, v in learner.get_params(deep=False).items()},
     }
     kinds = enumerate(described["kinds"])
     described["categorical"] = [i for i, kind in kinds if kind == "category"]
@@ -63,10 +64,6 @@ def _describe(model: Any) -> dict[str, Any]:
     except (ValueError, AttributeError):
         described["certificate"] = None  # its regret is not tracked
     return described
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from pronk.cli.screen import finite
+from pronk.evaluate.plain_json import finite
 
 #: What a spreadsheet would run, unless it reads as a number.
 _FORMULA = r"^[=+\-@\t\r]"

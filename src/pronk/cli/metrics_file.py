@@ -15,8 +15,8 @@ from typing import Any
 
 from pronk.cli.appending import AppendedFile
 from pronk.cli.errors import CommandError
-from pronk.cli.screen import finite
 from pronk.evaluate import Record
+from pronk.evaluate.plain_json import finite
 
 _NDJSON = (".ndjson", ".jsonl")
 

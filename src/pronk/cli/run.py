@@ -25,8 +25,8 @@ from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.estimators.faces.constraints import InvalidParameterError
 from pronk.estimators.registry import find, make
-from pronk.evaluate.adapters import adapt, takes_weights
-from pronk.evaluate.rows import part
+from pronk.evaluate.adapters import takes_weights
+from pronk.evaluate.runs import warm_with
 from pronk.keyed import Keyed
 from pronk.keyed.learner import SMALL
 from pronk.parts.spelling import did_you_mean
@@ -173,15 +173,9 @@ def read_setting(text: str) -> tuple[str, Any]:
 def _warm(model: Any, stream: FileStream, console: Console) -> None:
     """Compile on a copy and the first rows: wrong parameters show now, and times are clean."""
     twin: Any = copy.deepcopy(model.keyed.learner if isinstance(model, KeyedRun) else model)
-    X, y = stream.head(64)
-    labelled = np.array([value is not None and value == value for value in y.tolist()], dtype=bool)
-    if not labelled.any():
-        return
     with console.status("getting ready (compiled once, then kept)"):
         try:
-            adapter = adapt(twin, stream.task == "classification")
-            weights = part(stream.weights, labelled)
-            adapter.predict_then_learn(X[labelled], np.array(y[labelled].tolist()), weights)
+            warm_with(twin, stream)
         except InvalidParameterError as error:
             raise CommandError(f"--param: {error}") from None
 

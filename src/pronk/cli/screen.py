@@ -14,6 +14,7 @@ from rich.console import Console
 
 from pronk._version import __version__
 from pronk.cli.errors import visible as visible
+from pronk.evaluate.plain_json import finite
 from pronk.evaluate.wording import number as number
 from pronk.evaluate.wording import size as size
 
@@ -54,17 +55,6 @@ def warnings_as_notes(console: Console) -> Iterator[None]:
 def print_json(value: Any, file: Any = None) -> None:
     """One JSON object on stdout; NaN and infinity, which JSON has not, are null."""
     print(json.dumps(finite(value), indent=2), file=file)
-
-
-def finite(value: Any) -> Any:
-    """A value for JSON: NaN and infinity become None, what JSON does not know becomes text."""
-    if isinstance(value, dict):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float | bool | None) else str(value)
 
 
 def versions() -> dict[str, str]:

@@ -17,8 +17,9 @@ from pronk.engines.newton.ahead import FixedMap, span_map
 from pronk.engines.newton.embedded import GrowingFeatures
 from pronk.estimators import storage
 from pronk.evaluate.evaluation import Evaluation
-from pronk.evaluate.rows import plain, without_label
+from pronk.evaluate.rows import plain
 from pronk.parts.linalg import add_products
+from pronk.parts.missing import without_label
 from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from pronk.estimators.registry import make
 from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.metrics import DEFAULTS
-from pronk.evaluate.rows import without_label
 from pronk.evaluate.study import Job
+from pronk.parts.missing import without_label
 from pronk.streams import FileStream, Preparing, Reading, StreamError
 from pronk.streams.errors import argument
 from pronk.streams.prepared import prepared

@@ -20,9 +20,10 @@ from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import DEFAULTS, get_scores
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import PIECE, part, pieces, plain, runs, without_label
+from pronk.evaluate.rows import PIECE, part, pieces, plain, runs
 from pronk.evaluate.scores import Scores
 from pronk.evaluate.statistics import Statistic
+from pronk.parts.missing import without_label
 
 
 class Evaluation:

@@ -29,17 +29,6 @@ def pieces(
         yield X[rows], y[rows], part(weights, rows)
 
 
-def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
-    """Which rows have no label; None if all have."""
-    if y.dtype.kind == "f":
-        missing = np.isnan(y) if y.ndim == 1 else np.isnan(y).all(axis=1)
-    elif y.dtype == object:
-        missing = np.array([value is None or value != value for value in y.tolist()], dtype=bool)
-    else:
-        return None
-    return missing if missing.any() else None
-
-
 def part(values: Any, rows: Any) -> Any:
     """Some rows of an array that may not be there."""
     return None if values is None else values[rows]

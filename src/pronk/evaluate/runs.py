@@ -19,9 +19,11 @@ from pronk.evaluate.adapters import Weights, adapt
 from pronk.evaluate.comparison import Contender, open_stream, prepare
 from pronk.evaluate.evaluation import Evaluation
 from pronk.evaluate.orders import order_of, shuffled
+from pronk.evaluate.plain_json import setting
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import part, plain, without_label
+from pronk.evaluate.rows import part, plain
 from pronk.evaluate.study import Job
+from pronk.parts.missing import without_label
 from pronk.streams import FileStream
 
 Block = tuple[NDArray[np.float64], NDArray[Any]]
@@ -30,6 +32,8 @@ Block = tuple[NDArray[np.float64], NDArray[Any]]
 STEPS = 10
 #: Rows learned by a copy beforehand, so that compiling is in nobody's time.
 WARM = 300
+#: Rows more that are learned one at a time, which is another loop.
+SINGLE = 3
 
 
 class RunError(Exception):
@@ -54,7 +58,7 @@ def one_run(job: Job) -> dict[str, Any]:
 def _walk(job: Job) -> dict[str, Any]:
     settings, stream = job.settings, open_stream(job.view)
     model, learner = _model(job, stream)
-    _warm(_model(job, stream)[0], stream)
+    warm_with(_model(job, stream)[0], stream, WARM, weighted=bool(settings["algorithm"]))
     evaluation = Evaluation(model, window=settings["window"], memory=True, portrait=False)
     marks = marked_rows(settings["rows"], settings["window"])
     curve, walked = Curve(), 0
@@ -78,7 +82,7 @@ def _walk(job: Job) -> dict[str, Any]:
         "microseconds_a_row": last.microseconds_a_row,
         "size": last.size,
         "memory": last.memory,
-        "params": {name: _json(value) for name, value in said.items() if name != "random_state"},
+        "params": {name: setting(value) for name, value in said.items() if name != "random_state"},
         "curve": curve.to_dict(),
     }
 
@@ -124,16 +128,18 @@ def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
     return model, model.learner_
 
 
-def _warm(model: Any, stream: FileStream) -> None:
-    """Learn the first rows with a model that is then thrown away."""
-    X, y, weights = labelled(*stream.head(WARM + 3), stream.weights)
-    adapter = adapt(model, stream.task == "classification")
-    weights = weights if hasattr(model, "learner_") else None
-    if len(y):
-        adapter.predict_then_learn(X[:WARM], y[:WARM], part(weights, slice(WARM)))
-    for i in range(WARM, len(y)):  # one row at a time is another loop
-        row = slice(i, i + 1)
-        adapter.predict_then_learn(X[row], y[row], part(weights, row))
+def warm_with(twin: Any, stream: FileStream, rows: int = 64, weighted: bool = True) -> None:
+    """Learn the first rows with a model that is then thrown away.
+
+    Its code is then compiled, so that times are clean, and wrong parameters have shown.
+    """
+    X, y, weights = labelled(*stream.head(rows + SINGLE), stream.weights)
+    if not len(y):
+        return
+    adapter = adapt(twin, stream.task == "classification")
+    for i in (0, *range(rows, len(y))):
+        some = slice(i, i + 1 if i else rows)
+        adapter.predict_then_learn(X[some], y[some], part(weights, some) if weighted else None)
 
 
 def labelled(
@@ -156,10 +162,6 @@ def _certificate(learner: Any) -> dict[str, Any] | None:
     except (ValueError, TypeError):
         return None
     return certificate
-
-
-def _json(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool | None) else repr(value)
 
 
 # -- rows --------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import multiprocessing
 import os
 import platform
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pronk._version import __version__
+from pronk.evaluate.plain_json import finite
 from pronk.parts.threads import limited, set_threads
 
 #: A job that was done, with its result, as the store keeps it.
@@ -84,7 +84,7 @@ class Store:
     def add(self, job: Job, result: dict[str, Any]) -> Outcome:
         """Keep a result; it is on the disk when this returns."""
         record = {"key": job.key, **asdict(job), "result": result, "made": made_by()}
-        line = json.dumps(_jsonable(record), sort_keys=True)
+        line = json.dumps(finite(record), sort_keys=True)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b", buffering=0) as file:
             # An interrupted run may have left half a line. One write appends whole lines, also
@@ -110,19 +110,6 @@ def _parsed(line: bytes) -> Outcome | None:
     except ValueError:
         return None
     return record if isinstance(record, dict) and "key" in record and "result" in record else None
-
-
-def _jsonable(value: Any) -> Any:
-    """NumPy numbers as Python's; NaN and infinity, which JSON has not, as None."""
-    if isinstance(value, dict):
-        return {str(name): _jsonable(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_jsonable(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _jsonable(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 @cache

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pronk._version import __version__
 from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.plain_json import finite
 from pronk.serve.online import Online
 from pronk.serve.service import Service
 
@@ -95,8 +93,8 @@ def _close(online: Online) -> dict[str, Any]:
         "naive": "mean of the labels so far" if regression else "most frequent label so far",
         "curve": {
             "ends": ends,
-            "loss": _finite(means[:, 0]),
-            "baseline": _finite(means[:, 1]),
+            "loss": finite(means[:, 0]),
+            "baseline": finite(means[:, 1]),
             "length": scores.curve.length,
         },
         "coverage": scores.metrics().get("coverage"),
@@ -120,7 +118,3 @@ def _setting(row: dict[str, Any]) -> str:
     if row.get("window"):
         parts.append(f"last {row['window']:g} rows")
     return ", ".join(parts)
-
-
-def _finite(values: Any) -> list[float | None]:
-    return [value if math.isfinite(value) else None for value in np.asarray(values).tolist()]

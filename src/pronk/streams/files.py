@@ -24,6 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pronk.estimators.faces.inputs import LARGEST
+from pronk.parts.missing import without_label
 from pronk.streams.choosing import Chooser
 from pronk.streams.errors import StreamError, argument, as_arguments, as_options, option
 from pronk.streams.reading import Reading
@@ -35,7 +36,6 @@ from pronk.streams.values import (
     Array,
     as_numbers,
     as_types,
-    is_missing,
     is_text,
     kind_of,
     labels,
@@ -380,7 +380,7 @@ class FileStream:
             wrong = ~((weights >= 0.0) & (weights <= LARGEST))
             for row in np.flatnonzero(wrong)[: None if every else 1].tolist():
                 problems.append((row, f"the weight {self.weight!r} {_wrong_weight(weights[row])}"))
-        if not self.unlabelled and (without := is_missing(y)).any():
+        if not self.unlabelled and (without := without_label(y)) is not None:
             what = f"the target {self.target!r} is missing"
             problems += [(row, what) for row in np.flatnonzero(without).tolist()]
         found: dict[int, str] = {}

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from pronk.parts.missing import no_label
 from pronk.parts.spelling import did_you_mean
 from pronk.streams.values import CATEGORY, KINDS, NUMBER, as_numbers, in_words, is_text, kind_of
 
@@ -144,7 +145,7 @@ def _column(values: NDArray[Any]) -> pa.Array:
     """A column of an array of objects or text; numbers and text mixed are text."""
     if values.dtype.kind == "M":
         return pa.array(values)
-    plain = [None if value is None or value != value else value for value in values.tolist()]
+    plain = [None if no_label(value) else value for value in values.tolist()]
     try:
         return pa.array(plain)
     except pa.ArrowException:

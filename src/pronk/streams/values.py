@@ -165,12 +165,3 @@ def _filled(values: pa.Array) -> NDArray[Any]:
     if pa.types.is_integer(values.type):
         return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
     return numbers(values)
-
-
-def is_missing(y: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which targets are missing."""
-    if y.dtype.kind == "f":
-        return np.isnan(y)
-    if y.dtype == object:
-        return np.array([value is None for value in y.tolist()], dtype=bool)
-    return np.zeros(len(y), dtype=bool)

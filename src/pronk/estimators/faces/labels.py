@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
 from pronk.estimators.faces.inputs import check_given, check_length
+from pronk.parts.missing import without_label
 from pronk.parts.state import require
 
 Array = NDArray[np.float64]
@@ -333,8 +334,9 @@ def _as_labels(y: Any, n: int) -> NDArray[Any]:
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
     """An object array of one kind of label as a plain array."""
     kinds = {type(v) for v in values}
-    if any(v is None or v != v for v in values):
-        row = next(i for i, v in enumerate(values) if v is None or v != v)
+    missing = without_label(values)
+    if missing is not None:
+        row = int(np.argmax(missing))
         raise ValueError(f"y has no label (None or NaN) at row {row} (counting from 0)")
     if any(issubclass(k, str) for k in kinds) and not all(issubclass(k, str) for k in kinds):
         raise ValueError(f"y mixes text and other labels: {sorted(k.__name__ for k in kinds)}")
