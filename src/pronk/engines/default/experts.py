@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.default.discounted import DiscountedNewton
-from pronk.engines.default.grid import FORGETFUL_POINTS, WINDOWS, Group, Setting
+from pronk.engines.default.grid import EXPERT_WINDOWS, FORGETFUL_POINTS, Group, Setting
 from pronk.engines.default.guesses import NAMES as GUESSES
 from pronk.engines.default.guesses import Guesses
 from pronk.engines.default.mixture import WINDOWS as STACK_WINDOWS
@@ -264,7 +264,7 @@ class Experts(Stateful):
         narrower = Setting(leader.factor / 2.0, leader.alpha, None, leader.view)
         if stable > 1 and narrower in [self.settings[i] for i in ranked[stable:]]:
             chosen[-1] = next(i for i in ranked if self.settings[i] == narrower)
-        for window in WINDOWS:
+        for window in EXPERT_WINDOWS:
             chosen += [i for i in order if self.settings[i].window == window][:1]
         return chosen
 

@@ -27,7 +27,7 @@ SMOOTH_FACTORS, SMOOTH_ALPHA = (4.0, 1.0, 0.25), 1.0
 #: The same of the other views: their kernel is not smooth and asks for less choice.
 VIEW_FACTORS, SMOOTH_VIEW_FACTORS = (4.0, 1.0), (1.0,)
 #: Rows that a forgetting expert speaks of; such experts have one or two of the bandwidths.
-WINDOWS = (1000, 100)
+EXPERT_WINDOWS = (1000, 100)
 FORGETFUL_FACTORS, FORGETFUL_VIEW_FACTORS = (4.0, 1.0), (4.0,)
 #: Most points of an expert that forgets: a window of rows cannot tell more of them apart.
 FORGETFUL_POINTS = 100
@@ -59,7 +59,7 @@ def grid(kernel: Kernel, forgetting: bool = True, past: bool = False) -> list[Se
         settings += [Setting(f, ALPHA, None, view) for f in factors]
         settings += [Setting(f, SMOOTH_ALPHA, None, view) for f in smooth]
         if forgetting:
-            settings += [Setting(f, ALPHA, w, view) for f in forgetful for w in WINDOWS]
+            settings += [Setting(f, ALPHA, w, view) for f in forgetful for w in EXPERT_WINDOWS]
     return settings
 
 

@@ -18,7 +18,7 @@ from pronk.parts.state import Numbers, Stateful
 Array = NDArray[np.float64]
 
 #: Rows that each guess speaks of.
-WINDOWS = np.array([1.0, 10.0, np.inf])
+MEAN_WINDOWS = np.array([1.0, 10.0, np.inf])
 NAMES = ("last target", "mean of 10", "mean")
 
 
@@ -37,7 +37,7 @@ def guess_rows(Y: Array, windows: Array, counter: Array, means: Array, out: Arra
 class Guesses(Stateful):
     """The running means of the targets, one a window."""
 
-    count = len(WINDOWS)
+    count = len(MEAN_WINDOWS)
 
     def __init__(self, outputs: int) -> None:
         self._counter = np.zeros(1)
@@ -46,7 +46,7 @@ class Guesses(Stateful):
     def learn(self, Y: Array) -> Array:
         """What each row is guessed before its target, (n, guesses, outputs)."""
         out = np.empty((len(Y), *self._means.shape))
-        guess_rows(np.ascontiguousarray(Y), WINDOWS, self._counter, self._means, out)
+        guess_rows(np.ascontiguousarray(Y), MEAN_WINDOWS, self._counter, self._means, out)
         return out
 
     def predict(self) -> Array:

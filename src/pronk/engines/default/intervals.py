@@ -38,7 +38,7 @@ NORMAL = np.array(
     [0.0, 0.601, 1.273, 1.588, 1.956, 2.171, 2.419, 2.717, 3.104, 3.699, 4.391, 4.862]
 )
 #: Rows that the size of recent errors speaks of: the larger of the two counts.
-WINDOWS = (1000.0, 20.0)
+ERROR_WINDOWS = (1000.0, 20.0)
 #: Step of the half-widths, as a share of the size of recent errors.
 RATE = 0.03
 #: Shares of the predictions below the edges of the levels, and how fast edges follow, in mean
@@ -92,8 +92,8 @@ def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: A
         for o in range(R.shape[1]):
             r = R[t, o]
             size = 0.0
-            for w in range(len(WINDOWS)):
-                keep = 1.0 - 1.0 / WINDOWS[w]
+            for w in range(len(ERROR_WINDOWS)):
+                keep = 1.0 - 1.0 / ERROR_WINDOWS[w]
                 sums = state.squares[w, :, o]
                 sums[0] = keep * sums[0] + r * r
                 sums[1] = keep * sums[1] + 1.0
@@ -106,7 +106,7 @@ def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: A
                 step = rate * size * (missed - (1.0 - coverages[c]))
                 state.widths[c, o] += step
                 own[c, o] += 0.5 * step
-            edge_rate = 1.0 / min(state.counter[0], WINDOWS[0])
+            edge_rate = 1.0 / min(state.counter[0], ERROR_WINDOWS[0])
             state.distance[o] = follow_predictions(
                 P[t, o], edge_rate, state.edges[:, o], state.distance[o]
             )
@@ -117,7 +117,7 @@ class Intervals(Stateful):
 
     def __init__(self, outputs: int) -> None:
         self._counter = np.zeros(1)
-        self._squares = np.zeros((len(WINDOWS), 2, outputs))
+        self._squares = np.zeros((len(ERROR_WINDOWS), 2, outputs))
         self._widths = np.zeros((len(COVERAGES), outputs))
         self._levels = np.zeros((LEVELS, len(COVERAGES), outputs))
         self._edges = np.zeros((len(EDGES), outputs))
@@ -164,7 +164,7 @@ class Intervals(Stateful):
 
     STATE = (
         Numbers("counter", (1,), low=0.0, whole="float"),
-        Numbers("squares", (len(WINDOWS), 2, "outputs"), low=0.0),
+        Numbers("squares", (len(ERROR_WINDOWS), 2, "outputs"), low=0.0),
         Numbers("widths", (len(COVERAGES), "outputs")),
         Numbers("levels", (LEVELS, len(COVERAGES), "outputs")),
         Numbers("edges", (len(EDGES), "outputs")),
