@@ -162,6 +162,7 @@ def test_rows_without_a_label_are_predicted_only(capsys, tmp_path, table):
     for name in ("d", "full"):
         code, out, _ = call(
             capsys, "run", tmp_path / f"{name}.csv", "-t", "y", "-a", "pkawv-taylor",
+            "-p", "bandwidth=1",  # chosen from the first rows, with or without a label, otherwise
             "--predictions", tmp_path / f"{name}-p.csv", "--save", tmp_path / name, "--json",
         )  # fmt: skip
         assert code == 0

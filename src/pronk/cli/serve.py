@@ -5,11 +5,16 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pronk.cli import screen
 from pronk.cli.errors import CommandError
+from pronk.cli.options import AsJSON
+
+if TYPE_CHECKING:
+    from pronk.serve.tokens import Tokens
 
 
 def serve(
@@ -62,6 +67,7 @@ def serve(
         str | None, typer.Option(metavar="ID", help="Take a token back (its id, see --list).")
     ] = None,
     list_tokens: Annotated[bool, typer.Option("--list", help="List the tokens.")] = False,
+    as_json: AsJSON = False,
 ) -> None:
     """Keep models online behind HTTP: predictions now, labels later, nothing lost.
 
@@ -77,7 +83,7 @@ def serve(
     if str(folder) == "token" and tokens_of is not None:
         from pronk.serve.tokens import Tokens
 
-        _tokens(Tokens(_existing(tokens_of)), scope, name, revoke, list_tokens)
+        _tokens(Tokens(_existing(tokens_of)), scope, name, revoke, list_tokens, as_json)
         return
     if tokens_of is not None:
         raise CommandError(f"one folder, not two: {folder} and {tokens_of}")
@@ -99,6 +105,7 @@ def serve(
                 key=tls_key,
                 most_bytes=max_body,
                 demo=demo,
+                as_json=as_json,
                 settings=Settings(
                     queue_rows=queue_rows,
                     snapshot_rows=snapshot_rows,
@@ -126,20 +133,25 @@ def _existing(folder: Path) -> Path:
 
 
 def _tokens(
-    tokens: object, scope: list[str] | None, name: str, revoke: str | None, listing: bool
-) -> None:
-    from pronk.serve.tokens import Tokens
-
-    assert isinstance(tokens, Tokens)
+    tokens: Tokens, scope: list[str] | None, name: str, revoke: str | None, listing: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    found: dict[str, Any]
     if listing:
-        for token in tokens.list():
-            print(f"{token.id}  {','.join(token.scopes):<20} {token.name}")
+        held = tokens.list()
+        found = {"tokens": [{"id": t.id, "scopes": list(t.scopes), "name": t.name} for t in held]}
+        text = "\n".join(f"{t.id}  {','.join(t.scopes):<20} {t.name}" for t in held)
     elif revoke is not None:
         if not tokens.revoke(revoke):
             raise CommandError(f"--revoke: there is no token {revoke!r}; --list shows them")
-        print(f"revoked {revoke}")
+        found, text = {"revoked": revoke}, f"revoked {revoke}"
     else:
         try:
-            print(tokens.add(tuple(dict.fromkeys(scope or ())), name))
+            text = tokens.add(tuple(dict.fromkeys(scope or ())), name)
         except ValueError as error:
             raise CommandError(f"--scope: {error}") from None
+        found = {"token": text}
+    if as_json:
+        screen.print_json(found)
+    elif text:
+        print(text)

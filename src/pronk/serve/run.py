@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sqlite3
 import sys
@@ -40,6 +41,7 @@ class Options:
     seconds: float = 30.0
     settings: Settings = field(default_factory=Settings)
     demo: bool = False
+    as_json: bool = False
 
 
 class PatientProtocol(HttpToolsProtocol):
@@ -137,7 +139,7 @@ def run(options: Options) -> None:
     scheme = "https" if options.certificate else "http"
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{scheme}://{host}:{listening.getsockname()[1]}"
-    _greet(address, first)
+    _greet(address, first, as_json=options.as_json)
     with threadpool_limits(1), _fed(address, tokens) if options.demo else nullcontext():
         server.run(sockets=[listening])
     logs.note("stopped")
@@ -158,12 +160,16 @@ def _fed(address: str, tokens: Tokens) -> Iterator[None]:
         tokens.revoke(token.split("_")[1])
 
 
-def _greet(address: str, token: str | None) -> None:
+def _greet(address: str, token: str | None, *, as_json: bool) -> None:
+    """Where the page is, and the first token, which is told this once."""
+    page = f"{address}/" if token is None else f"{address}/#token={token}"
+    if as_json:
+        print(json.dumps({"address": address, "page": page, "token": token}), flush=True)
+        return
+    print(f"page   {page}", flush=True)
     if token is None:
-        print(f"page   {address}/", flush=True)
         print("token  as before (pronk serve token makes more)", flush=True)
     else:
-        print(f"page   {address}/#token={token}", flush=True)
         print(f"token  {token}", flush=True)
         print("       scope admin, shown this once; pronk serve token makes more", flush=True)
 

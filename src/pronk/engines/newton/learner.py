@@ -495,8 +495,12 @@ class Newton(Stateful):
         return state
 
     def mark(self) -> Any:
-        self._marked = True
-        return super().mark()
+        before, self._marked = self._marked, True
+        return before, super().mark()
+
+    def undo(self, mark: Any) -> None:
+        self._marked, held = mark
+        super().undo(held)
 
 
 def _ones_or(weights: Array | None, Y: Array) -> Array:
