@@ -1,5 +1,6 @@
 """A run that is killed goes on where its last snapshot was, and ends with the same bits."""
 
+import copy
 import json
 import os
 import signal
@@ -310,6 +311,42 @@ def test_two_runs_on_one_checkpoint(capsys, tmp_path, folder, small_blocks):
     (tmp_path / ".checkpoint.lock").write_text("1\n")  # of a run that was killed
     assert call(capsys, arguments)[0] == 0
     assert not (tmp_path / ".checkpoint.lock").exists()
+
+
+def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, small_blocks):
+    arguments = job(folder, tmp_path)
+    assert call(capsys, arguments)[0] == 0
+    place, good = tmp_path / "checkpoint", storage.load_checkpoint(tmp_path / "checkpoint")
+    predictions = (tmp_path / "p.csv").read_bytes()
+
+    def refused(words):
+        code, out, err = call(capsys, arguments)
+        said = [line for line in err.splitlines() if not line.startswith("note: ")]
+        assert code == 2 and not out and len(said) == 1, err
+        assert words in err and "the checkpoint" in err and "Error" not in err
+
+    for path, value, words in [
+        (("settings",), [], "settings is missing"),
+        (("rows",), -1, "rows is outside"),
+        (("finished",), 1, "finished is missing, or of a wrong kind"),
+        (("predictions",), [1, "2", None, None], "predictions is not a whole number"),
+        (("predictions",), [1, 2], "predictions is not a place"),
+        (("evaluation", "rows"), 1, "portrait is of other rows"),
+        (("evaluation", "scores", "averages"), [], "scores/averages has 0 entries"),
+        (("evaluation", "portrait", "drift", "next"), 0, "portrait/drift/next is not after"),
+        (("model", "state"), {}, "does not hold a working"),
+    ]:
+        tree = copy.deepcopy(good)
+        inner = tree
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+        storage.save_checkpoint(tree, place)
+        refused(words)
+        assert (tmp_path / "p.csv").read_bytes() == predictions
+    storage.save_checkpoint(good, place)
+    (tmp_path / "p.csv").unlink()
+    refused("has 0 bytes, but the checkpoint says")
 
 
 def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_blocks):

@@ -8,7 +8,7 @@ import pytest
 from sklearn import metrics as sk
 
 import pronk
-from pronk.estimators import storage
+from pronk.estimators import encoding, storage
 from pronk.evaluate import Evaluation, RunningMajority, progressive
 from pronk.evaluate.counts import Counts
 from pronk.evaluate.course import SAMPLE, SEGMENTS, Course, Sample
@@ -180,6 +180,12 @@ def stationary(seed, rows=20_000, share=0.2):
     return (np.random.default_rng(seed).random(rows) < share).astype(float)
 
 
+def as_in_a_file(state):
+    arrays = {}
+    text = json.dumps(encoding.pack(state, "state", arrays))
+    return encoding.unpack(json.loads(text), arrays)
+
+
 def test_an_alarm_after_a_jump_in_any_cut():
     losses = np.concatenate((stationary(0, 5000, 0.1), stationary(1, 5000, 0.3)))
     whole = DriftAlarm()
@@ -190,7 +196,7 @@ def test_an_alarm_after_a_jump_in_any_cut():
     cut = DriftAlarm()
     for piece in np.array_split(losses, 313):
         cut.add(piece)
-        state = json.loads(json.dumps(cut.to_state(), default=np.ndarray.tolist))
+        state = as_in_a_file(cut.to_state())
         cut = DriftAlarm()
         cut.restore(state)
     assert cut.alarms == whole.alarms
@@ -214,7 +220,7 @@ def test_errors_of_any_size_make_alarms():
     whole.add(errors)
     for piece in np.array_split(errors, 57):
         alarm.add(piece)
-        state = json.loads(json.dumps(alarm.to_state(), default=np.ndarray.tolist))
+        state = as_in_a_file(alarm.to_state())
         alarm = ErrorAlarm()
         alarm.restore(state)
     assert alarm.alarms == whole.alarms

@@ -22,7 +22,8 @@ from typing import Any, Self
 from pronk.cli.errors import CommandError
 from pronk.estimators import storage
 from pronk.estimators.lock import FileLock, InUse
-from pronk.streams import Reading
+from pronk.parts.state import StateError, checked_count, require
+from pronk.streams import Reading, StreamError
 from pronk.streams.sources import files_in_order, reads_once
 
 #: Bytes at the start of an input file that must be the same when a run goes on.
@@ -33,6 +34,19 @@ _HEAD = 1 << 16
 _LINES = (".csv", ".tsv", ".txt", ".ndjson", ".jsonl", ".libsvm", ".svmlight", ".svm")
 #: What decides a result but is not in snapshots of the versions before it could be chosen.
 _USUAL: dict[str, Any] = {"--keep": []}
+
+
+#: The entries of a snapshot and their kinds.
+_PARTS: dict[str, tuple[type, ...]] = {
+    "settings": (dict,),
+    "rows": (int,),
+    "model": (dict, type(None)),
+    "evaluation": (dict,),
+    "predictions": (list, type(None)),
+    "metrics": (list, type(None)),
+    "bad": (list, type(None)),
+    "finished": (bool,),
+}
 
 
 class Stopped(BaseException):
@@ -68,8 +82,15 @@ class Checkpoint:
             tree = storage.load_checkpoint(self.path)
         except storage.ModelFileError as error:
             raise CommandError(f"--checkpoint: {error}") from None
-        self._compare(tree["settings"])
-        self.rows = int(tree["rows"])
+        with readable(f"--checkpoint: {str(self.path)!r}"):
+            for name, kinds in _PARTS.items():
+                require(type(tree.get(name)) in kinds, f"{name} is missing, or of a wrong kind")
+            checked_count(tree["rows"], "rows")
+            for name in ("metrics", "bad"):
+                check_place(tree[name], name, 2)
+            check_place(tree["predictions"], "predictions", 4)
+            self._compare(tree["settings"])
+        self.rows = tree["rows"]
         return tree
 
     def _compare(self, held: dict[str, Any]) -> None:
@@ -138,6 +159,29 @@ def alone(path: Path | None) -> Iterator[None]:
         raise CommandError(f"--checkpoint: {str(path)!r} cannot be locked: {reason}") from None
     with lock:
         yield
+
+
+@contextmanager
+def readable(where: str, advice: str = "remove the checkpoint to start anew") -> Iterator[None]:
+    """Whatever was cut out of a file or written into it by hand, the answer is one line."""
+    try:
+        yield
+    except (CommandError, StreamError, MemoryError):
+        raise
+    except Exception as error:
+        text = str(error).partition("\n")[0] or type(error).__name__
+        if not isinstance(error, StateError | storage.ModelFileError):
+            text = f"{type(error).__name__}: {text}"
+        raise CommandError(f"{where} is damaged or was edited ({text}); {advice}") from None
+
+
+def check_place(place: Any, name: str, size: int) -> None:
+    """The place in an output: rows, bytes and what else there is."""
+    if place is None:
+        return
+    require(isinstance(place, list) and len(place) == size, f"{name} is not a place in a file")
+    for value in place[:2]:
+        checked_count(value, name)
 
 
 def fingerprint(reading: Reading) -> Any:

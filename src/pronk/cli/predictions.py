@@ -29,6 +29,7 @@ from pronk.cli.errors import CommandError
 from pronk.cli.lines import csv_lines, json_lines
 from pronk.evaluate.adapters import has_intervals
 from pronk.evaluate.forecasts import Forecast
+from pronk.parts.state import require
 
 _PARQUET = (".parquet", ".pq")
 _NDJSON = (".ndjson", ".jsonl")
@@ -273,10 +274,14 @@ class Kept:
                 writer.write_batch(batch)
         return np.frombuffer(sink.getvalue(), dtype=np.uint8).copy()
 
-    def restore(self, state: NDArray[np.uint8] | None) -> None:
-        """Go on from what `to_state` gave."""
+    def restore(self, state: NDArray[np.uint8] | None, names: list[str]) -> None:
+        """Go on from what `to_state` gave of columns of these names."""
         if state is not None:
-            self._waiting = list(ipc.open_stream(pa.py_buffer(state.tobytes())))
+            with ipc.open_stream(pa.py_buffer(state.tobytes())) as held:
+                require(held.schema.names == names, "the kept columns are others")
+                self._waiting = list(held)
+            for batch in self._waiting:
+                batch.validate(full=True)
 
 
 def check_interval(interval: float | None, task: str, model: Any) -> None:

@@ -16,7 +16,7 @@ from rich.console import Console
 from pronk.cli import screen
 from pronk.cli.appending import AppendedFile
 from pronk.cli.bad_rows import BadRowsFile
-from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint
+from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint, readable
 from pronk.cli.errors import CommandError
 from pronk.cli.metrics_file import MetricsFile
 from pronk.cli.parallel import KeyedRun, block_rows, learner_for_cluster, open_cluster
@@ -37,6 +37,8 @@ from pronk.evaluate.metrics import ALL
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.progress import Bar
 from pronk.evaluate.rows import PIECE
+from pronk.evaluate.state import checked_labels
+from pronk.parts.state import require
 from pronk.streams import FileStream, StreamError
 from pronk.streams.errors import option
 
@@ -94,18 +96,20 @@ class Run:
 
     def go_on(self, story: dict[str, Any]) -> None:
         """Go on with the metrics of the model's earlier rows."""
-        *before, interval = story["scored_as"]
-        *now, wanted = self.scored_as
-        portrait = story["evaluation"]["portrait"] or {}
-        if before != now or (interval != wanted and "wanted" not in portrait):
-            what = "--window is" if before[1] != now[1] else "they are"
-            screen.note(f"the metrics begin anew: {what} not as the model's", self.console)
-            return
-        if interval != wanted:
-            what = "the model's metrics knew no intervals"
-            what = what if interval is None else f"the model's were with --interval {interval:g}"
-            screen.note(f"the coverage is counted from here on: {what}", self.console)
-        self.evaluation.restore(story["evaluation"])
+        with readable(f"--model: {str(self.job.model)!r}", "learn it anew"):
+            *before, interval = story["scored_as"]
+            *now, wanted = self.scored_as
+            portrait = story["evaluation"]["portrait"] or {}
+            if before != now or (interval != wanted and "wanted" not in portrait):
+                what = "--window is" if before[1] != now[1] else "they are"
+                screen.note(f"the metrics begin anew: {what} not as the model's", self.console)
+                return
+            if interval != wanted:
+                what = "the model's metrics knew no intervals"
+                if interval is not None:
+                    what = f"the model's were with --interval {interval:g}"
+                screen.note(f"the coverage is counted from here on: {what}", self.console)
+            self.evaluation.restore(story["evaluation"])
         self._said = len(self.portrait.alarms)
         self.before = self.evaluation.rows
 
@@ -313,15 +317,19 @@ class Run:
         tree = self.checkpoint.load()
         if tree is None:
             return None
-        if tree["model"] is not None:
-            self.model = storage.learner_from_tree(tree["model"], self.checkpoint.path)
-        self.evaluation = self._evaluation()
-        if "scores" not in tree["evaluation"]:
+        where = f"--checkpoint: {str(self.checkpoint.path)!r}"
+        if "untimed" not in tree["evaluation"]:
             raise CommandError(
-                f"--checkpoint: {str(self.checkpoint.path)!r} is of an older version of pronk; end "
+                f"{where} is of an older version of pronk; end "
                 "the run with that, or remove the checkpoint to start anew"
             )
-        self.evaluation.restore(tree["evaluation"])
+        with readable(where):
+            if tree["model"] is not None:
+                self.model = storage.learner_from_tree(tree["model"], self.checkpoint.path)
+            self.evaluation = self._evaluation()
+            self.evaluation.restore(tree["evaluation"])
+            known = self.evaluation.rows + self.evaluation.unlabelled
+            require(self.before or known <= tree["rows"], "rows are fewer than were scored")
         self._said = len(self.portrait.alarms) if self.evaluation.portrait else 0
         self.position = self.resumed = int(tree["rows"])
         grown = tree["finished"] and self.checkpoint.grown(tree)
@@ -348,10 +356,12 @@ class Run:
         if resume is None:
             file.start()
         elif not (self.finished and file.finished):
-            rows, size, *more = resume["predictions"]
-            if more:  # snapshots of older versions have no more
-                layout.classes = None if more[0] is None else np.asarray(more[0])
-                self.kept.restore(more[1])
+            assert self.checkpoint is not None
+            with readable(f"--checkpoint: {str(self.checkpoint.path)!r}"):
+                rows, size, classes, kept = resume["predictions"]
+                if classes is not None:
+                    layout.classes = np.asarray(checked_labels(classes, "classes"))
+                self.kept.restore(kept, list(layout.kept))
             if file.finished:
                 file.reopen(rows)
             else:

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.state import Items, Sums, checked_labels
+from pronk.parts.state import Count, Stateful, checked_count, require
+
 Array = NDArray[np.float64]
 
 
-class RunningMean:
+class RunningMean(Stateful):
     """Predict the mean of the targets so far; 0 for the first.
 
     >>> import numpy as np
@@ -46,16 +49,10 @@ class RunningMean:
         mean = np.asarray(self.total) / max(self.rows, 1)
         return np.broadcast_to(mean, (len(X), *mean.shape)).copy()
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything it knows."""
-        return {"rows": self.rows, "total": self.total}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_state` gave."""
-        self.rows, self.total = state["rows"], state["total"]
+    STATE = (Count("rows", "rows"), Sums("total", "total"))
 
 
-class RunningMajority:
+class RunningMajority(Stateful):
     """Predict the most frequent label so far, the one seen first among equals.
 
     >>> import numpy as np
@@ -106,12 +103,30 @@ class RunningMajority:
         """The most frequent label so far."""
         return np.full(len(X), self.best, dtype=object)
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything it knows; the labels in the order they came."""
-        counts = list(self.counts.values())
-        return {"labels": list(self.counts), "counts": counts, "best": self.best}
+    #: Labels in the order they came, how often, and the place of the one that is predicted.
+    STATE = (
+        Items("labels", "_labels", out=lambda label: label, back=lambda label, name: label),
+        Items("counts", "_times", out=int, back=checked_count),
+        Items("best", "_place", out=int, back=checked_count),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_state` gave."""
-        self.counts = Counter(dict(zip(state["labels"], state["counts"], strict=True)))
-        self.best = state["best"]
+    @property
+    def _labels(self) -> list[Any]:
+        return list(self.counts)
+
+    @property
+    def _times(self) -> list[int]:
+        return list(self.counts.values())
+
+    @property
+    def _place(self) -> list[int]:
+        return [] if self.best is None else [list(self.counts).index(self.best)]
+
+    def _adopt(self, values: dict[str, Any]) -> None:
+        labels, counts = checked_labels(values["labels"], "labels"), values["counts"]
+        require(len(counts) == len(labels), "counts are not those of the labels")
+        best = values["best"]
+        require(len(best) == min(1, len(labels)), "best is not one of the labels")
+        require(all(place < len(labels) for place in best), "best is not one of the labels")
+        self.counts = Counter(dict(zip(labels, counts, strict=True)))
+        self.best = labels[best[0]] if best else None

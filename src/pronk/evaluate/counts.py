@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.evaluate.forecasts import Forecast
+from pronk.evaluate.state import Labels
+from pronk.parts.state import Numbers, Sizes, Stateful, require
 
 
-class Counts:
+class Counts(Stateful):
     """How often each label was predicted as each; grows with the labels, not with the rows.
 
     >>> import numpy as np
@@ -106,11 +108,9 @@ class Counts:
         hits, rows, named = self._sums
         return float(np.mean(2.0 * hits / (rows + named))) if len(rows) else math.nan
 
-    def to_state(self) -> dict[str, Any]:
-        """Labels in the order they came, and the table."""
-        return {"labels": list(self._labels), "table": self._table}
+    STATE = (Labels("labels"), Numbers("table", ("side", "side"), whole=True, low=0))
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_state` gave."""
-        self._labels, self._table = list(state["labels"]), np.array(state["table"])
+    def _restored(self, sizes: Sizes) -> None:
+        # Labels that were met while a block failed may have no row yet.
+        require(1 <= sizes["side"] <= sizes["labels"] + 1, "table is not that of the labels")
         self._places = {label: i for i, label in enumerate(self._labels)}

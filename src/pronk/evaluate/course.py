@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.state import Items, Values, figure
+from pronk.parts.state import Count, Sizes, Stateful, checked_count, require
+
 Array = NDArray[np.float64]
 
 #: Most segments and most rows held; even.
@@ -20,7 +23,7 @@ SEGMENTS, SAMPLE = 256, 512
 SHORTEST = 32
 
 
-class Course:
+class Course(Stateful):
     """Sums of some quantities over segments of rows.
 
     >>> import numpy as np
@@ -69,16 +72,29 @@ class Course:
         """Means of the quantities over each segment."""
         return np.asarray(self.sums[:, :-1] / self.sums[:, -1:])
 
-    def to_state(self) -> list[Any]:
-        """Everything it knows."""
-        return [self.length, self.rows, self.sums]
+    STATE = (
+        Count("length", "length", low=SHORTEST),
+        Count("rows", "rows"),
+        Values("sums", ("segments", "columns"), "sums"),
+    )
 
-    def restore(self, state: list[Any]) -> None:
-        """Go on from what `to_state` gave."""
-        self.length, self.rows, self.sums = state[0], state[1], np.array(state[2])
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self.sums.shape[1]}
+
+    def _restored(self, sizes: Sizes) -> None:
+        segments = -(-self.rows // self.length)
+        good = sizes["segments"] == segments <= SEGMENTS
+        require(good, "sums has other segments than the rows make")
 
 
-class Marks:
+def _checked_mark(state: Any, name: str) -> tuple[int, dict[str, float]]:
+    good = isinstance(state, list) and len(state) == 2 and isinstance(state[1], dict)
+    require(good, f"{name} is not a mark")
+    values = {str(key): figure(value, name) for key, value in state[1].items()}
+    return checked_count(state[0], name), values
+
+
+class Marks(Stateful):
     """Values at some rows (points held, weights), at most one for a length of rows that doubles.
 
     They are those at the end of a block: where they fall depends on the blocks.
@@ -102,17 +118,18 @@ class Marks:
                 last[mark[0] // self.length] = mark
             self.marks = list(last.values())
 
-    def to_state(self) -> list[Any]:
-        """Everything it knows."""
-        return [self.length, [[rows, values] for rows, values in self.marks]]
+    STATE = (
+        Count("length", "length", low=SHORTEST),
+        Items("marks", "marks", out=list, back=_checked_mark),
+    )
 
-    def restore(self, state: list[Any]) -> None:
-        """Go on from what `to_state` gave."""
-        self.length = state[0]
-        self.marks = [(rows, dict(values)) for rows, values in state[1]]
+    def _restored(self, sizes: Sizes) -> None:
+        rows = [mark[0] for mark in self.marks]
+        require(rows == sorted(set(rows)), "marks are not in order")
+        require(len(rows) <= SEGMENTS, "marks are too many")
 
 
-class Sample:
+class Sample(Stateful):
     """Every stride-th row, at most `SAMPLE` of them."""
 
     def __init__(self, columns: int) -> None:
@@ -131,10 +148,16 @@ class Sample:
             self.stride *= 2
             self.held = self.held[self.held[:, 0] % self.stride == 0]
 
-    def to_state(self) -> list[Any]:
-        """Everything it knows."""
-        return [self.stride, self.rows, self.held]
+    STATE = (
+        Count("stride", "stride", low=1),
+        Count("rows", "rows"),
+        Values("held", ("held", "columns"), "held"),
+    )
 
-    def restore(self, state: list[Any]) -> None:
-        """Go on from what `to_state` gave."""
-        self.stride, self.rows, self.held = state[0], state[1], np.array(state[2])
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self.held.shape[1]}
+
+    def _restored(self, sizes: Sizes) -> None:
+        wanted = np.arange(0, self.rows, self.stride) if self.rows <= SAMPLE * self.stride else None
+        good = wanted is not None and np.array_equal(self.held[:, 0], wanted)
+        require(good, "held are other rows than the stride says")

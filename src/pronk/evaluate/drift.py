@@ -23,10 +23,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pronk.evaluate.state import Figure, Items, Values, figure
+from pronk.parts.state import Count, Field, Sizes, Stateful, checked_count, require
 
 Array = NDArray[np.float64]
 
@@ -52,7 +55,19 @@ class Alarm:
         return asdict(self)
 
 
-class DriftAlarm:
+def _checked_alarm(state: Any, name: str) -> Alarm:
+    known = {"row", "since", "before", "after"}
+    require(isinstance(state, dict) and set(state) == known, f"{name} is not an alarm")
+    row, since = checked_count(state["row"], name), checked_count(state["since"], name)
+    return Alarm(row, since, figure(state["before"], name), figure(state["after"], name))
+
+
+def _checked_bucket(state: Any, name: str) -> tuple[int, float, float]:
+    require(isinstance(state, list) and len(state) == 3, f"{name} is not a bucket")
+    return checked_count(state[0], name, low=1), figure(state[1], name), figure(state[2], name)
+
+
+class DriftAlarm(Stateful):
     """Losses in [0, 1] come, alarms are kept.
 
     >>> import numpy as np
@@ -118,20 +133,15 @@ class DriftAlarm:
                 self.alarms.append(Alarm(row, since, float(low[cut]), float(high[cut])))
             self._buckets = self._buckets[cut + 1 :]
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything it knows."""
-        return {
-            "rows": self._rows,
-            "open": self._open,
-            "buckets": [list(bucket) for bucket in self._buckets],
-            "alarms": [alarm.to_dict() for alarm in self.alarms],
-        }
+    STATE: ClassVar[tuple[Field, ...]] = (
+        Count("rows"),
+        Values("open", ("open",)),
+        Items("buckets", "_buckets", out=list, back=_checked_bucket),
+        Items("alarms", "alarms", out=Alarm.to_dict, back=_checked_alarm),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_state` gave."""
-        self._rows, self._open = state["rows"], np.array(state["open"])
-        self._buckets = [(int(n), float(a), float(b)) for n, a, b in state["buckets"]]
-        self.alarms = [Alarm(**alarm) for alarm in state["alarms"]]
+    def _restored(self, sizes: Sizes) -> None:
+        require(sizes["open"] < BUCKET, "open has a whole bucket")
 
 
 class ErrorAlarm(DriftAlarm):
@@ -164,13 +174,13 @@ class ErrorAlarm(DriftAlarm):
                     self._scale, self._buckets = mean, []
                 self._sums, self._next = np.zeros(2), 2 * self._next
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything it knows."""
-        own = {"sums": self._sums, "scale": self._scale, "next": self._next}
-        return {**super().to_state(), **own}
+    STATE: ClassVar[tuple[Field, ...]] = (
+        *DriftAlarm.STATE,
+        Values("sums", (2,)),
+        Figure("scale"),
+        Count("next"),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_state` gave."""
-        super().restore(state)
-        self._sums, self._scale = np.array(state["sums"]), state["scale"]
-        self._next = state["next"]
+    def _restored(self, sizes: Sizes) -> None:
+        super()._restored(sizes)
+        require(self._rows + len(self._open) < self._next, "next is not after the rows")

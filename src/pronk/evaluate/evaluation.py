@@ -22,8 +22,13 @@ from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.records import Record
 from pronk.evaluate.rows import PIECE, part, pieces, plain, runs
 from pronk.evaluate.scores import Scores
+from pronk.evaluate.state import figure
 from pronk.evaluate.statistics import Statistic
 from pronk.parts.missing import without_label
+from pronk.parts.state import checked_count, require, take_part
+
+_FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "portrait"}
+_FIELDS |= {"waiting"}
 
 
 class Evaluation:
@@ -117,7 +122,7 @@ class Evaluation:
             else:
                 records += self._score(plain(y[rows]), forecast)
         if self.portrait is not None:
-            self.portrait.mark(self.rows, self.model)
+            self.portrait.watch(self.rows, self.model)
         return records
 
     def _feed_labelled(
@@ -129,7 +134,7 @@ class Evaluation:
         self._memory = None
         records = self._score(y, forecast)
         if self.portrait is not None:
-            self.portrait.mark(self.rows, self.model)
+            self.portrait.watch(self.rows, self.model)
         return records
 
     def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> None:
@@ -213,22 +218,32 @@ class Evaluation:
             "waiting": waiting,
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_state` gave; made with the same arguments, its model restored."""
-        self.rows, self.unlabelled = state["rows"], state["unlabelled"]
-        self.seconds, self._recorded = state["seconds"], state["recorded"]
-        self._untimed = state["untimed"]
+    def restore(self, state: Any) -> None:
+        """Go on from what `to_state` gave; made with the same arguments, its model restored.
+
+        It may come from a file: a StateError if it is something else.
+        """
+        require(isinstance(state, dict) and set(state) >= _FIELDS, "the evaluation lacks fields")
+        self.rows = checked_count(state["rows"], "rows")
+        self.unlabelled = checked_count(state["unlabelled"], "unlabelled")
+        self._recorded = checked_count(state["recorded"], "recorded")
+        self._untimed = checked_count(state["untimed"], "untimed", 0, self.rows + self.unlabelled)
+        self.seconds = figure(state["seconds"], "seconds")
         if state["labels"] is None:
             return
+        require(type(state["labels"]) is bool, "labels is neither true nor false")
         self._begin(state["labels"])
         assert self._scores is not None
-        self._scores.restore(state["scores"])
+        take_part(self._scores, state["scores"], "scores")
+        self._scores.try_out(state["labels"])
         if self.portrait is not None:
-            self.portrait.restore(state["portrait"])
-        self._waiting = deque(
-            (x, y, Forecast.from_state(held), weight[0] if weight else None)
-            for x, y, held, *weight in state["waiting"]
-        )
+            take_part(self.portrait, state["portrait"], "portrait")
+            require(self.portrait.course.rows == self.rows, "portrait is of other rows")
+            shapes = self._scores.outputs | self.portrait.outputs
+            require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
+        require(isinstance(state["waiting"], list), "waiting is not a list")
+        require(len(state["waiting"]) <= self.delay, "more rows wait than --delay says")
+        self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
 
     def _start(self, y: NDArray[Any]) -> Adapter:
         return self._begin(predicts_labels(self.model, y))
@@ -359,6 +374,17 @@ class Evaluation:
             forecast=forecast,
             unlabelled=self.unlabelled,
         )
+
+
+def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
+    """A row that waits for its label, from a file."""
+    require(isinstance(entry, list) and len(entry) in (3, 4), "waiting has no rows")
+    x, y, forecast = entry[0], entry[1], Forecast.from_state(entry[2])
+    good = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype.kind == "f" and len(x) == 1
+    require(good and len(forecast) == 1, "waiting has no rows")
+    simple = y is None or isinstance(y, str | int | float)
+    require(simple or (isinstance(y, np.ndarray) and y.dtype.kind == "f"), "waiting has no labels")
+    return x, y, forecast, figure(entry[3], "waiting") if len(entry) == 4 else None
 
 
 def _check_counts(**counts: int | None) -> None:

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.state import checked_column, checked_labels, doubles
+from pronk.parts.state import require
+
 Array = NDArray[np.float64]
+
+_FIELDS = ("values", "probabilities", "classes", "intervals")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +69,25 @@ class Forecast:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Forecast:
-        """What `to_state` gave."""
-        classes = state["classes"]
-        return cls(
-            column(state["values"]) if isinstance(state["values"], list) else state["values"],
-            state["probabilities"],
-            None if classes is None else np.asarray(classes),
-            state["intervals"],
+        """What `to_state` gave, from a file; a StateError if it is something else."""
+        require(
+            isinstance(state, dict) and set(state) == set(_FIELDS), "a forecast has other fields"
         )
+        values, shares, classes, ends = (state[name] for name in _FIELDS)
+        if isinstance(values, list):
+            values = checked_column(values, "values")
+        good = isinstance(values, np.ndarray) and values.ndim > 0 and values.dtype.kind in "biufUO"
+        require(good, "values of a forecast are not labels or numbers")
+        rows = len(values)
+        require((shares is None) == (classes is None), "probabilities of a forecast lack classes")
+        if shares is not None:
+            classes = np.asarray(checked_labels(classes, "classes"))
+            shares = doubles(shares, "probabilities", least=2, most=2)
+            require(shares.shape == (rows, len(classes)), "probabilities are of other rows")
+        if ends is not None:
+            ends = doubles(ends, "intervals", least=2, most=3)
+            require(ends.shape[0] == rows and ends.shape[-1] == 2, "intervals are of other rows")
+        return cls(values, shares, classes, ends)
 
 
 def column(values: Sequence[Any]) -> NDArray[Any]:

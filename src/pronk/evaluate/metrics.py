@@ -6,13 +6,16 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.state import Figure, Items, doubles
 from pronk.evaluate.statistics import STATISTICS, Statistic
 from pronk.parts.spelling import did_you_mean
+from pronk.parts.state import Count, Sizes, Stateful
 
 Array = NDArray[np.float64]
 Losses = Callable[[NDArray[Any], NDArray[Any]], Any]
@@ -120,7 +123,7 @@ def _get(metric: Any) -> Metric | Statistic:
     raise ValueError(f"metric {metric!r} is not known{hint}")
 
 
-class Averages:
+class Averages(Stateful):
     """The mean loss of all rows and that of the last ``window`` rows, for one metric."""
 
     def __init__(self, metric: Metric, window: int | None) -> None:
@@ -156,14 +159,16 @@ class Averages:
         total = float(oldest.sum()) + sum(float(losses.sum()) for losses in self._others())
         return self.metric.finish(total / min(self._held, self.window))
 
-    def to_state(self) -> dict[str, Any]:
-        """Sums, and the losses of the last rows block by block: they are added in that order."""
-        return {"rows": self.rows, "total": self.total, "recent": list(self._recent)}
+    # The losses of the last rows stand block by block: they are added in that order.
+    STATE = (
+        Count("rows", "rows"),
+        Figure("total", "total"),
+        Items(
+            "recent", "_recent", out=np.array, back=partial(doubles, most=1, least=1), kind=deque
+        ),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_state` gave."""
-        self.rows, self.total = state["rows"], state["total"]
-        self._recent = deque(state["recent"])
+    def _restored(self, sizes: Sizes) -> None:
         self._held = sum(len(losses) for losses in self._recent)
 
     def _others(self) -> Iterable[Array]:

@@ -15,7 +15,9 @@ from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
 from pronk.evaluate.forecasts import Forecast
 from pronk.evaluate.metrics import ALL, DEFAULTS, METRICS, get_scores
 from pronk.evaluate.scores import Scores
+from pronk.evaluate.state import Figure, Values, figure
 from pronk.evaluate.statistics import absolute_errors
+from pronk.parts.state import Part, Sizes, Stateful
 
 Array = NDArray[np.float64]
 
@@ -25,7 +27,7 @@ CALIBRATION = 20
 EXPERTS = 12
 
 
-class Portrait:
+class Portrait(Stateful):
     """Losses along the stream beside those of guessing, alarms, calibration, some rows.
 
     Guessing is the mean of the targets, or the most frequent label, of the rows before.
@@ -98,7 +100,7 @@ class Portrait:
             added = np.column_stack((shares, hits, np.ones(len(shares))))
             np.add.at(self.calibration, place, added)
 
-    def mark(self, rows: int, model: Any) -> None:
+    def watch(self, rows: int, model: Any) -> None:
         """Note the points and the experts' weights after so many rows, if it is time."""
         if not self.marks.due(rows):
             return
@@ -113,6 +115,12 @@ class Portrait:
         self.marks.add(rows, values)
 
     @property
+    def outputs(self) -> set[tuple[int, ...]]:
+        """Shapes of a row's target, of which there should be one."""
+        own = {np.shape(self.guess.total)} if self.task == "regression" else set()
+        return own | self.guessed.outputs
+
+    @property
     def coverage(self) -> float:
         """Share of the intervals that held y."""
         held, rows = self.covered
@@ -124,32 +132,24 @@ class Portrait:
         sums = self.course.sums.sum(axis=0)
         return bool(sums[0] > sums[1])
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything it knows."""
-        return {
-            "guess": self.guess.to_state(),
-            "guessed": self.guessed.to_state(),
-            "course": self.course.to_state(),
-            "drift": self.drift.to_state(),
-            "sample": self.sample.to_state(),
-            "counts": self.counts.to_state(),
-            "calibration": self.calibration,
-            "marks": self.marks.to_state(),
-            "wanted": self.wanted,
-            "covered": self.covered,
-        }
+    STATE = (
+        *(Part(name, name) for name in ("guess", "guessed", "course", "drift", "sample", "counts")),
+        Values("calibration", (CALIBRATION, 3), "calibration"),
+        Part("marks", "marks"),
+        Figure("wanted", "wanted"),
+        Values("covered", (2,), "covered"),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_state` gave."""
-        for name in ("guess", "guessed", "course", "drift", "sample", "counts", "marks"):
-            getattr(self, name).restore(state[name])
-        self.calibration = np.array(state["calibration"])
-        if state.get("wanted", self.wanted) != self.wanted:
+    def _take(self, state: Any) -> Sizes:
+        wanted = self.wanted
+        held = figure(state.get("wanted") if isinstance(state, dict) else None, "wanted")
+        if held != wanted:
+            self.course, self.sample = Course(4 if held else 2), Sample(4 if held else 2)
+        sizes = super()._take(state)
+        if held != wanted:
+            self.wanted, self.covered = wanted, np.zeros(2)
             self._without_intervals()
-        elif "covered" in state:
-            self.covered = np.array(state["covered"])
-        elif self.interval:  # of an older version
-            self.covered = np.array([self.course.sums[:, 2].sum(), self.course.rows])
+        return sizes
 
     def _without_intervals(self) -> None:
         """Rows before this had none, or others: they go on without."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,31 @@ from numpy.typing import NDArray
 
 from pronk.evaluate.forecasts import Forecast, joined
 from pronk.evaluate.metrics import Averages, Metric
-from pronk.evaluate.statistics import Statistic
+from pronk.evaluate.state import Items, checked_column
+from pronk.evaluate.statistics import Explained, Running, Statistic
+from pronk.parts.state import Parts, Sizes, StateError, Stateful, require
 
 
-class Scores:
+def _as_state(block: tuple[NDArray[Any], Forecast]) -> list[Any]:
+    return [block[0].tolist(), block[1].to_state()]
+
+
+def _checked_block(state: Any, name: str) -> tuple[NDArray[Any], Forecast]:
+    require(isinstance(state, list) and len(state) == 2, f"{name} is not a block of rows")
+    y, forecast = checked_column(state[0], name), Forecast.from_state(state[1])
+    require(y.dtype.kind in "biufU" and len(y) == len(forecast), f"{name} has other labels")
+    return y, forecast
+
+
+class Scores(Stateful):
     """Means of losses, and statistics; a row is added once, and forgotten with its window."""
 
     def __init__(self, metrics: Sequence[Metric | Statistic], window: int | None) -> None:
         self.names = [metric.name for metric in metrics]
         self.window = window
         self._averages = [Averages(m, window) for m in metrics if isinstance(m, Metric)]
-        self._statistics = [(m, m.running()) for m in metrics if isinstance(m, Statistic)]
+        self._statistics = [m for m in metrics if isinstance(m, Statistic)]
+        self._running = [statistic.running() for statistic in self._statistics]
         self._recent: deque[tuple[NDArray[Any], Forecast]] = deque()
         self._held = 0
 
@@ -38,7 +52,7 @@ class Scores:
         """Count some rows."""
         for average, values in zip(self._averages, losses, strict=True):
             average.add(values)
-        for _, running in self._statistics:
+        for running in self._running:
             running.add(y, forecast)
         if self.window is None or not self._statistics:
             return
@@ -50,7 +64,7 @@ class Scores:
     def values(self) -> dict[str, float]:
         """Each metric over all rows so far."""
         found = {average.metric.name: average.mean() for average in self._averages}
-        found |= {statistic.name: running.value() for statistic, running in self._statistics}
+        found |= {statistic.name: running.value() for statistic, running in self._pairs()}
         return {name: found[name] for name in self.names}
 
     def recent(self) -> dict[str, float]:
@@ -61,24 +75,36 @@ class Scores:
         if self._statistics and self._recent:
             y = np.concatenate([pair[0] for pair in self._recent])[-self.window :]
             forecast = joined([pair[1] for pair in self._recent])[-self.window :]
-            found |= {one.name: one.exact(y, forecast) for one, _ in self._statistics}
+            found |= {one.name: one.exact(y, forecast) for one in self._statistics}
         return {name: found.get(name, np.nan) for name in self.names}
 
-    def to_state(self) -> dict[str, Any]:
-        """Everything it knows; the last rows where a window needs them."""
-        recent = [[y.tolist(), forecast.to_state()] for y, forecast in self._recent]
-        return {
-            "averages": [average.to_state() for average in self._averages],
-            "statistics": [running.to_state() for _, running in self._statistics],
-            "recent": recent,
-        }
+    def try_out(self, labels: bool) -> None:
+        """Refuse a state whose rows are wrong in ways no table says: labels for numbers, say."""
+        kinds = {kind.dtype.kind for y, said in self._recent for kind in (y, said.values)}
+        require(labels or kinds <= set("biuf"), "recent has text for numbers")
+        try:
+            with np.errstate(all="ignore"):
+                self.values(), self.recent()
+        except Exception as error:
+            raise StateError(f"recent does not give the metrics: {error}") from None
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what `to_state` gave."""
-        for average, held in zip(self._averages, state["averages"], strict=True):
-            average.restore(held)
-        for (_, running), held in zip(self._statistics, state["statistics"], strict=True):
-            running.restore(held)
-        pairs = [(np.array(y), Forecast.from_state(held)) for y, held in state["recent"]]
-        self._recent = deque(pairs)
-        self._held = sum(len(y) for y, _ in pairs)
+    @property
+    def outputs(self) -> set[tuple[int, ...]]:
+        """Shapes of a row's target, of which there should be one."""
+        sums = {np.shape(one.mean) for one in self._running if isinstance(one, Explained)}
+        return sums | {y.shape[1:] for y, _ in self._recent}
+
+    def _pairs(self) -> Iterable[tuple[Statistic, Running]]:
+        return zip(self._statistics, self._running, strict=True)
+
+    # The last rows are there where a window needs them.
+    STATE = (
+        Parts("averages"),
+        Parts("statistics", "_running"),
+        Items("recent", "_recent", out=_as_state, back=_checked_block, kind=deque),
+    )
+
+    def _restored(self, sizes: Sizes) -> None:
+        self._held = sum(len(y) for y, _ in self._recent)
+        rows = {average.rows for average in self._averages}
+        require(len(rows) <= 1, "averages are of different rows")

@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 
 from pronk.evaluate.counts import Counts
 from pronk.evaluate.forecasts import Forecast
+from pronk.evaluate.state import Labels, Sums, Values
+from pronk.parts.state import MOST, Count, Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -34,6 +36,8 @@ Array = NDArray[np.float64]
 BINS, SPAN = 2048, 16.0
 #: Ratio of neighbouring bins of absolute errors.
 RATIO = 1.01
+#: Bins of the smallest and the largest double lie nearer to 0.
+FARTHEST = math.ceil(745.2 / math.log(RATIO))
 #: Probabilities are kept this far from 0, as scikit-learn does.
 LEAST = float(np.finfo(np.float64).eps)
 
@@ -58,7 +62,7 @@ class Statistic:
     """Whether it needs them."""
 
 
-class LogLoss:
+class LogLoss(Stateful):
     """Sum and number of the losses."""
 
     def __init__(self) -> None:
@@ -72,11 +76,7 @@ class LogLoss:
     def value(self) -> float:
         return float(self.sums[0] / self.sums[1]) if self.sums[1] else math.nan
 
-    def to_state(self) -> Array:
-        return self.sums
-
-    def restore(self, state: Array) -> None:
-        self.sums = np.array(state)
+    STATE = (Values("sums", (2,), "sums"),)
 
 
 def log_losses(y: NDArray[Any], forecast: Forecast) -> Array:
@@ -92,7 +92,7 @@ def log_losses(y: NDArray[Any], forecast: Forecast) -> Array:
     return losses
 
 
-class Ranks:
+class Ranks(Stateful):
     """Histograms of the log odds of each class, for its own rows and for the others."""
 
     def __init__(self) -> None:
@@ -124,12 +124,11 @@ class Ranks:
     def value(self) -> float:
         return _mean([area(others, own) for others, own in self.bins])
 
-    def to_state(self) -> dict[str, Any]:
-        return {"labels": list(self.labels), "bins": self.bins, "rows": self.rows}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        self.labels, self.rows = list(state["labels"]), state["rows"]
-        self.bins = np.array(state["bins"])
+    STATE = (
+        Labels("labels", "labels"),
+        Numbers("bins", ("labels", 2, BINS), "bins", whole=True, low=0),
+        Count("rows", "rows"),
+    )
 
 
 def bin_of(shares: Array) -> NDArray[np.int64]:
@@ -170,7 +169,7 @@ def exact_auc(y: NDArray[Any], forecast: Forecast) -> float:
     return _mean(areas)
 
 
-class Explained:
+class Explained(Stateful):
     """Sums for R2, by the pairwise update of Chan, Golub and LeVeque."""
 
     def __init__(self) -> None:
@@ -196,14 +195,14 @@ class Explained:
             return math.nan
         return float(np.mean(1.0 - np.atleast_1d(self.errors) / spread))
 
-    def to_state(self) -> list[Any]:
-        return [self.rows, *(np.asarray(v) for v in (self.mean, self.spread, self.errors))]
+    STATE = (Count("rows", "rows"), *(Sums(name, name) for name in ("mean", "spread", "errors")))
 
-    def restore(self, state: list[Any]) -> None:
-        self.rows, self.mean, self.spread, self.errors = state
+    def _restored(self, sizes: Sizes) -> None:
+        shapes = {np.shape(value) for value in (self.mean, self.spread, self.errors)}
+        require(len(shapes) == 1, "mean, spread and errors are not of one shape")
 
 
-class MedianError:
+class MedianError(Stateful):
     """Absolute errors counted in bins of equal ratio; those of several outputs are averaged."""
 
     def __init__(self) -> None:
@@ -235,17 +234,25 @@ class MedianError:
                 return 2.0 * RATIO**place / (RATIO + 1.0)
         raise AssertionError("a rank beyond all rows")
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "zeros": self.zeros,
-            "places": np.array(list(self.counts), dtype=np.int64),
-            "counts": np.array(list(self.counts.values()), dtype=np.int64),
-        }
+    STATE = (
+        Count("zeros", "zeros"),
+        Numbers("places", ("bins",), whole=True, low=-FARTHEST, high=FARTHEST),
+        Numbers("counts", ("bins",), "_times", whole=True, low=0, high=MOST),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.zeros = state["zeros"]
-        pairs = zip(state["places"].tolist(), state["counts"].tolist(), strict=True)
-        self.counts = dict(pairs)
+    @property
+    def _places(self) -> NDArray[np.int64]:
+        return np.array(list(self.counts), dtype=np.int64)
+
+    @property
+    def _times(self) -> NDArray[np.int64]:
+        return np.array(list(self.counts.values()), dtype=np.int64)
+
+    def _adopt(self, values: dict[str, Any]) -> None:
+        places = values["places"].tolist()
+        require(len(set(places)) == len(places), "places are there twice")
+        self.zeros = values["zeros"]
+        self.counts = dict(zip(places, values["counts"].tolist(), strict=True))
 
 
 def absolute_errors(y: NDArray[Any], forecast: Forecast) -> Array:
