@@ -168,7 +168,7 @@ def test_parameters_that_do_not_fit_are_named(stream):
         ({"kernel": Gaussian(-1.0)}, "bandwidth"), ({"random_state": -1}, "random_state"),
     ]:  # fmt: skip
         learner = PKAWVRegressor(**params)
-        before = dict(learner.__dict__)
+        before = learner.__getstate__()
         with pytest.raises(ValueError, match=word):
             learner.predict_then_learn(X, y)
-        assert learner.__dict__ == before
+        assert learner.__getstate__() == before
