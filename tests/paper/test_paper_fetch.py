@@ -27,10 +27,11 @@ CODES = {"skip": 1, "target": 1, "drop": (0,), "codes": {"M": 1.0, "F": -1.0}}
 
 @pytest.fixture
 def server():
-    files = {}
+    files, asked = {}, []
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
+            asked.append(self.headers)
             body = files.get(self.path)
             if body is None:
                 self.send_error(404)
@@ -48,7 +49,7 @@ def server():
     httpd = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=httpd.serve_forever)
     thread.start()
-    httpd.files = files
+    httpd.files, httpd.asked = files, asked
     httpd.url = f"http://127.0.0.1:{httpd.server_port}"
     yield httpd
     httpd.shutdown()
@@ -136,6 +137,22 @@ def test_a_cut_download_is_refused(server, place):
     with pytest.raises(DataError, match="cannot be downloaded"):
         fetch(made_up([f"{server.url}/toy"]))
     assert not place.exists()
+
+
+def test_a_server_that_sends_on_and_on_is_left(server, place, monkeypatch):
+    monkeypatch.setattr("pronk.paper.fetch.MOST_BYTES", 100_000)
+    server.files.update({"/toy": b"1" * 1_000_000, "/toy?length": None})
+    seen = []
+    with pytest.raises(DataError, match="more than 100,000 bytes"):
+        fetch(made_up([f"{server.url}/toy"]), lambda *said: seen.append(said))
+    assert seen[-1][1] <= 100_000 and not place.exists()
+
+
+def test_a_packed_file_is_asked_for_as_it_is(server, place):
+    server.files["/toy.gz"] = gzip.compress(LIBSVM)
+    fetch(made_up([f"{server.url}/toy.gz"]))
+    assert [asked["Accept-Encoding"] for asked in server.asked] == ["identity"]
+    assert [asked["User-Agent"] for asked in server.asked] == ["pronk"]
 
 
 def test_without_network_the_error_says_where_to_put_the_file(server, place):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.estimators.atomic import write_whole
 from pronk.parts.spelling import did_you_mean
 
 Array = NDArray[np.float64]
@@ -194,11 +194,10 @@ def find(name: str) -> DataSet:
 
 
 def cache_directory() -> Path:
-    """The user's cache: XDG_CACHE_HOME, or LOCALAPPDATA on Windows, or ~/.cache."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    if not base and os.name == "nt":
-        base = os.environ.get("LOCALAPPDATA")
-    return (Path(base) if base else Path.home() / ".cache") / "pronk" / "data"
+    """The user's cache, where this system has it; XDG_CACHE_HOME says otherwise."""
+    import pooch
+
+    return Path(pooch.os_cache("pronk")) / "data"
 
 
 def directories() -> list[Path]:
@@ -290,17 +289,11 @@ def store(dataset: DataSet, X: Single, y: Single) -> Path:
         )
     columns = {f"x{i}": X[:, i] for i in range(X.shape[1])}
     table = pa.table({**columns, "y": y})
-    directory = directories()[0]
-    directory.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=directory, prefix=dataset.file, suffix=".part")
-    os.close(handle)
-    try:
-        parquet.write_table(table, temporary, compression="zstd")
-        Path(temporary).replace(directory / dataset.file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return directory / dataset.file
+    packed = pa.BufferOutputStream()
+    parquet.write_table(table, packed, compression="zstd")
+    place = directories()[0] / dataset.file
+    write_whole(place, packed.getvalue())
+    return place
 
 
 # -- scaling as in the papers ------------------------------------------------------------------

@@ -1,11 +1,15 @@
-"""Download a data set from its original public source, verify it, keep it."""
+"""Download a data set from its original public source, verify it, keep it.
+
+pooch does the downloads. Packed originals have no checksums that anybody published, so what is
+verified is the array that they hold (`data.store`); what came is kept only if that is right.
+"""
 
 from __future__ import annotations
 
 import tempfile
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from pronk.paper import data
@@ -14,6 +18,9 @@ from pronk.paper.parsers import parse
 
 #: Called with a file's name, the bytes so far, and all bytes where they are known.
 Progress = Callable[[str, int, int | None], None]
+
+#: No original is larger; a server that sends on and on is left.
+MOST_BYTES = 1 << 30
 
 
 def fetch(dataset: DataSet, progress: Progress | None = None, mirror: str | None = None) -> Path:
@@ -38,10 +45,9 @@ def fetch(dataset: DataSet, progress: Progress | None = None, mirror: str | None
                 continue
             if mirror is not None:
                 url = f"{mirror.rstrip('/')}/{name}"
-            path = Path(directory) / str(i)
             try:
-                _download(url, path, name, progress)
-            except (OSError, ValueError) as error:  # urllib's errors are OSErrors
+                path = _download(url, Path(directory) / str(i), name, progress)
+            except (OSError, ValueError) as error:  # those of requests are OSErrors
                 raise _unreachable(dataset, url, error) from error
             files.append((path, name))
         try:
@@ -53,23 +59,56 @@ def fetch(dataset: DataSet, progress: Progress | None = None, mirror: str | None
         return data.store(dataset, X, y)
 
 
-def _download(url: str, path: Path, name: str, progress: Progress | None) -> None:
-    request = urllib.request.Request(url, headers={"User-Agent": "pronk"})
-    with urllib.request.urlopen(request, timeout=30) as response, path.open("wb") as file:
-        length = response.headers.get("Content-Length")
-        total = int(length) if length else None
-        done = 0
-        while chunk := response.read(1 << 16):
-            file.write(chunk)
-            done += len(chunk)
-            if progress is not None:
-                progress(name, done, total)
-    if total is not None and done != total:
-        raise OSError(f"the connection ended after {done:,} of {total:,} bytes")
+def _download(url: str, place: Path, name: str, progress: Progress | None) -> Path:
+    import pooch
+
+    def download(url: str, output: str, _: Any) -> None:
+        with open(output, "wb") as file:
+            meter = _Meter(file, name, progress)
+            # as it is: a packed file is not to be unpacked on the way
+            headers = {"User-Agent": "pronk", "Accept-Encoding": "identity"}
+            fetch = pooch.HTTPDownloader(meter, 1 << 16, timeout=30, headers=headers)
+            fetch(url, meter, None)
+
+    pooch.get_logger().setLevel("WARNING")
+    return Path(pooch.retrieve(url, None, name, place, downloader=download))
+
+
+class _Meter:
+    """The file that pooch writes and the progress bar that it moves: counts what has come."""
+
+    total = 0
+
+    def __init__(self, file: BinaryIO, name: str, progress: Progress | None) -> None:
+        self._file, self._name, self._progress = file, name, progress
+        self._done = 0
+
+    def write(self, chunk: bytes) -> None:
+        self._done += len(chunk)
+        if self._done > MOST_BYTES:
+            raise OSError(f"more than {MOST_BYTES:,} bytes came")
+        self._file.write(chunk)
+        if self._progress is not None:
+            self._progress(self._name, self._done, self.total or None)
+
+    def flush(self) -> None:
+        """At the end is soon enough."""
+
+    def update(self, size: int) -> None:
+        """pooch counts whole chunks; `write` counts bytes."""
+
+    def reset(self) -> None:
+        """Nothing was counted."""
+
+    def close(self) -> None:
+        """The bar has no end of its own."""
 
 
 def _unreachable(dataset: DataSet, url: str, error: Exception) -> DataError:
-    reason = getattr(error, "reason", None) or error
+    inner: BaseException = error
+    while (cause := inner.__cause__ or inner.__context__) is not None:
+        inner = cause
+    reason = getattr(inner, "strerror", None) or error  # what the system said, without its layers
     place = data.directories()[0] / Path(urlsplit(url).path).name
     return DataError(
         f"{url} cannot be downloaded ({reason}); put that file at {place} by hand and fetch again, "
