@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pronk.cli import screen
 from pronk.cli.errors import CommandError
 from pronk.cli.options import AsJSON
 
@@ -152,6 +151,8 @@ def _tokens(
             raise CommandError(f"--scope: {error}") from None
         found = {"token": text}
     if as_json:
+        from pronk.cli import screen  # heavy
+
         screen.print_json(found)
     elif text:
         print(text)
