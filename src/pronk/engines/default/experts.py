@@ -205,6 +205,14 @@ class Experts(Stateful):
         A row enters when its uniform is below rho / (rho + GAMMA), rho its squared distance to the
         span of the points before it.
         """
+        if self.extend_spans(Z, uniforms, room):
+            for group in self._all_groups():
+                group.grow()
+            if self.spread is not None:
+                self.spread.grow()
+
+    def extend_spans(self, Z: Array, uniforms: Array, room: int) -> bool:
+        """The spans take points, the learners do not yet; whether any entered."""
         reference = self._reference
         entered: list[int] = []
         diagonal = reference.diagonal(Z)
@@ -217,15 +225,11 @@ class Experts(Stateful):
                 self._points.append(Z[row : row + 1])
                 reference.nystrom.grow(phi, diagonal[row])
                 entered.append(row)
-        if not entered:
-            return
         new = Z[entered]
         for group in self._all_groups():
             if group is not reference:
                 self._extend(group, new)
-            group.grow()
-        if self.spread is not None:
-            self.spread.grow()
+        return bool(entered)
 
     def _extend(self, group: Group, new: Array) -> None:
         """A group's span takes in the newest points, as far as its limit goes."""

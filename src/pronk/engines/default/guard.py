@@ -31,7 +31,7 @@ REACH = 3.0
 STEP = 0.05
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def clip_rows(Y: Array, centre: Array, size: Array, out: Array) -> None:
     """Each row's targets drawn to the range the rows before it gave; the sizes follow."""
     up, down = np.exp(STEP * (1.0 - BEYOND)), np.exp(-STEP * BEYOND)

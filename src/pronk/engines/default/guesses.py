@@ -22,7 +22,7 @@ MEAN_WINDOWS = np.array([1.0, 10.0, np.inf])
 NAMES = ("last target", "mean of 10", "mean")
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def guess_rows(Y: Array, windows: Array, counter: Array, means: Array, out: Array) -> None:
     """The means (windows, outputs) that each row met go to ``out``."""
     for t in range(Y.shape[0]):

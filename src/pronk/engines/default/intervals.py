@@ -63,7 +63,7 @@ class Followed(NamedTuple):
     distance: Array
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def level_of(p: float, edges: Array) -> int:
     """How many edges lie below a prediction."""
     level = 0
@@ -72,7 +72,7 @@ def level_of(p: float, edges: Array) -> int:
     return level
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def follow_predictions(p: float, rate: float, edges: Array, distance: float) -> float:
     """The edges of one output's levels follow its predictions; the mean distance after the row."""
     middle = 0.5 * (edges[1] + edges[2])
@@ -83,7 +83,7 @@ def follow_predictions(p: float, rate: float, edges: Array, distance: float) -> 
     return distance
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: Array) -> None:
     """The half-widths (coverages, outputs) that each row met go to ``used``, in spreads."""
     for t in range(R.shape[0]):

@@ -18,6 +18,7 @@ Targets are learned as `guard` lets them pass.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -39,6 +40,8 @@ from pronk.parts.randomness import KORS_COINS, Uniforms, generator
 from pronk.parts.state import LARGEST, Count, Numbers, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
+#: What learns scaled rows and targets with the experts: predictions and spreads, in order.
+Walk = Callable[[Experts, Array, Array], Iterable[tuple[Array, Array]]]
 
 #: Rows at which everything is set anew from the rows so far.
 STAGES = (8, 32, 128, 512, 2048)
@@ -77,8 +80,8 @@ class OnlineKernel(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, X: Array, Y: Array) -> Array:
-        """Predict then learn each row."""
+    def learn(self, X: Array, Y: Array, walk: Walk | None = None) -> Array:
+        """Predict then learn each row; ``walk`` may learn the experts' rows in their place."""
         out = np.empty((len(X), self.outputs))
         widths: list[Array] = []
         factors: list[Array] = []
@@ -94,11 +97,15 @@ class OnlineKernel(Stateful):
                 self._first_X.append(X[rows])
                 self._first_Y.append(Y[rows])
             targets = Y[rows] if self.signed else self.guard.learn(Y[rows])
-            out[rows], spread = self._learn_rows(X[rows], targets)
-            if self.signed:
-                factors.append(self.temperature.learn(out[rows], targets))
-            else:
-                widths.append(self.intervals.learn(out[rows], spread, targets))
+            done = start
+            for P, spread in self._learn_rows(X[rows], targets, walk):
+                learned = slice(done, done + len(P))
+                out[learned], own = P, targets[done - start :][: len(P)]
+                if self.signed:
+                    factors.append(self.temperature.learn(P, own))
+                else:
+                    widths.append(self.intervals.learn(P, spread, own))
+                done = learned.stop
             self._rows += stop - start
             if self._rows in STAGES:
                 self._set_stage()
@@ -107,13 +114,18 @@ class OnlineKernel(Stateful):
         self.last_factors = np.concatenate(factors) if factors else self.last_factors
         return out
 
-    def _learn_rows(self, X: Array, Y: Array) -> tuple[Array, Array]:
-        """Predictions, and the spread of y around each."""
+    def _learn_rows(self, X: Array, Y: Array, walk: Walk | None) -> Iterator[tuple[Array, Array]]:
+        """Predictions, and the spread of y around each, of some rows after the other."""
         if self.experts is None:
             P = np.stack([self._middle(self._rows + t) for t in range(len(X))])
-            return P, np.ones(P.shape)
-        P, spread = self.experts.learn(self._scaled(X, learn=True), (Y - self._level) / self._size)
-        return P * self._size + self._level, spread * self._size
+            yield P, np.ones(P.shape)
+            return
+        Z, targets = self._scaled(X, learn=True), (Y - self._level) / self._size
+        learned = (
+            [self.experts.learn(Z, targets)] if walk is None else walk(self.experts, Z, targets)
+        )
+        for P, spread in learned:
+            yield P * self._size + self._level, spread * self._size
 
     def _middle(self, rows: int) -> Array:
         """What is predicted before the first stage: the mean label, the median target."""

@@ -47,14 +47,14 @@ Array = NDArray[np.float64]
 WINDOWS = (0.0, 1000.0, 100.0)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def note_signs(y: Array, seen: Array) -> None:
     """seen[0, o] and seen[1, o]: whether output o has been negative, positive."""
     for o in range(y.size):
         seen[0 if y[o] < 0.0 else 1, o] = 1.0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def live_outputs(seen: Array, signed: bool, live: NDArray[np.bool_]) -> int:
     """Which outputs count, and how many; before two classes came it is the first, the ones."""
     count = 0
@@ -67,7 +67,7 @@ def live_outputs(seen: Array, signed: bool, live: NDArray[np.bool_]) -> int:
     return count
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def share(log_weights: Array, losses: Array, rate: float) -> None:
     """w_e <- (1 - rate) w_e exp(-loss_e) / sum + rate / n, as logarithms."""
     n = losses.size
@@ -83,13 +83,13 @@ def share(log_weights: Array, losses: Array, rate: float) -> None:
         log_weights[e] = np.log((1.0 - rate) * weight + rate / n)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def relative_square(error: float, worst: float) -> float:
     """error^2 / (2 worst^2); 0 where there was no error at all."""
     return 0.5 * (error / worst) ** 2 if worst > 0.0 else 0.0
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def mix_rows(
     P: Array, Y: Array, signed: bool, counter: Array, discounts: Array, limits: Array, seen: Array,
     worst: Array, log_w: Array, log_v: Array, A: Array, b: Array, losses: Array, ledger: Array,

@@ -45,7 +45,7 @@ STEEPEST = 4.0
 READ_OUTPUTS = 3
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def log_squares(E: Array, running: Array, levels: Array, out: Array) -> None:
     """``running`` is (rows, then mean square, level and quick level, one row an output): before
 

@@ -32,7 +32,7 @@ RIDGE_ALPHA = 1.0
 LOGIT_ALPHA, LOGIT_START, LOGIT_STEP = 0.1, 3.0, 2.0
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
     """x = A^-1 b by Cholesky; L is work space. A has a diagonal of at least some alpha's order."""
     n = b.size
@@ -56,7 +56,7 @@ def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
         x[i] = total / L[i, i]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def forget(A: Array, discount: float, alpha: float) -> None:
     """A <- discount A + (1 - discount) alpha I on the lower triangle."""
     for e in range(len(A)):
@@ -65,7 +65,7 @@ def forget(A: Array, discount: float, alpha: float) -> None:
         A[e, e] += (1.0 - discount) * alpha
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def logit(weights: Array, p: Array, m: float) -> float:
     """c m + u'(p - m) of one output, weights = (u, c)."""
     total = weights[p.size] * m
@@ -74,7 +74,7 @@ def logit(weights: Array, p: Array, m: float) -> float:
     return total
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def logistic_step(
     C: Array, average: Array, y: Array, live: NDArray[np.bool_], discount: float, H: Array,
     weights: Array,

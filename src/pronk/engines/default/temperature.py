@@ -34,7 +34,7 @@ WINDOW = 500.0
 SMALLEST, LARGEST = 0.01, 50.0
 
 
-@njit(cache=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
     """One row: M are the margins of the classes, ``label`` the one that came."""
     classes = M.size
@@ -65,7 +65,7 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
     slopes[1] = min(max(slopes[1], -0.9 * slopes[0] * SUREST / (1.0 + SUREST)), LARGEST)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def follow_margins(P: Array, Y: Array, seen: Array, slopes: Array, H: Array, used: Array) -> None:
     """All rows, over the classes that had come by then, this row's included.
 
