@@ -266,7 +266,7 @@ def cases(count: int, seed: int, check: Check) -> None:
                 "-H", f"Authorization: Bearer {served.token}", "-n", str(count // calls + 1),
                 "--seed", str(seed), "--request-timeout", "600",
             ],
-            capture_output=True, text=True,
+            capture_output=True, text=True, cwd=folder,
         )  # fmt: skip
         told = next((line for line in done.stdout.splitlines() if "generated," in line), "")
         learned = client.model("m")["rows"]

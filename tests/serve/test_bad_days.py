@@ -73,9 +73,48 @@ def test_clients_that_say_nothing_stand_in_nobodys_way(site: Site) -> None:
 
 
 def test_a_silent_connection_is_closed(site: Site, monkeypatch: Any) -> None:
-    monkeypatch.setattr("pronk.serve.run.PatientProtocol.silence", 0.1)
+    monkeypatch.setattr("pronk.serve.http.protocol.PatientProtocol.silence", 0.1)
     with socket.create_connection(("127.0.0.1", site.port), timeout=10) as connection:
         assert connection.recv(1) == b""
+
+
+def test_a_head_that_does_not_end_is_closed_on_an_old_connection_too(
+    site: Site, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("pronk.serve.http.protocol.PatientProtocol.silence", 0.1)
+    for half in (b"GET /v2/hea", b"\r\n", b"GET / HTTP/1.1\r\nX-A: b\r\n"):
+        with _raw(site, b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
+            answer = b""
+            while not answer.endswith(b"}"):
+                answer += connection.recv(1000)
+            connection.sendall(half)
+            assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("line", [b"X-A: b\r\n", b"a"])
+def test_a_head_without_end_is_refused_before_it_fills_the_memory(site: Site, line: bytes) -> None:
+    with _raw(site, b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\nX-First: ") as connection:
+        try:
+            for _ in range(100):
+                connection.sendall(line * (100_000 // len(line)))
+            refused = connection.recv(100).startswith(b"HTTP/1.1 431")
+        except ConnectionError:
+            refused = True  # it stopped to listen
+        assert refused
+    assert site.call("GET", "/v2/health/live").status == 200
+
+
+def test_a_model_that_learns_long_holds_up_no_other_call(site: Site) -> None:
+    path = site.create("busy")
+    online = site.service.model("busy")
+    with online.lock:  # as the writer has it for a piece of a block
+        waiting = threading.Thread(target=site.call, args=("GET", path))
+        waiting.start()
+        time.sleep(0.1)
+        assert site.call("GET", "/v2/health/live").status == 200
+        assert site.call("GET", "/metrics").status == 200
+        assert waiting.is_alive()
+    waiting.join()
 
 
 def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:

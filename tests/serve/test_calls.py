@@ -75,8 +75,16 @@ def test_lines_are_requests_of_their_own(site: Site) -> None:
     assert second == {"id": "none", "status": 404, "error": second["error"]}
     assert third["model_version"] > first["model_version"]
     assert site.call("GET", path).json["rows"] == 2
-    bad = site.call("POST", f"{path}/learn", body + '\n{"row": [1]', headers=kind)
-    assert bad.status == 400 and site.call("GET", path).json["rows"] == 2
+    mixed = (
+        '{"row": [1, "x"], "label": 1}\n{"row": [3, 2], "label": 1}\n{"row": [1]\n{"row": [1, 2]}'
+    )
+    some = site.call("POST", f"{path}/learn", mixed, headers=kind).lines
+    assert [line.get("status") for line in some] == [422, None, 400, 422]
+    assert "row 0, column 'b'" in some[0]["error"]
+    assert site.call("GET", path).json["rows"] == 3
+    bad = site.call("POST", f"{path}/learn", '{"row": [1\n5', headers=kind)
+    assert bad.status == 400 and bad.error.startswith("line 0:")
+    assert site.call("GET", path).json["rows"] == 3
 
 
 def test_tensors_of_the_open_inference_protocol(site: Site) -> None:

@@ -55,6 +55,23 @@ def test_events_tell_of_the_server_and_the_chosen_model(site: Site) -> None:
     assert site.call("GET", "/v2/events", token=None).status == 401
 
 
+def test_every_kind_of_expert_has_a_name_on_the_page() -> None:
+    from types import SimpleNamespace
+    from typing import Any
+
+    from pronk.serve.live import _experts
+
+    kernel = {"factor": 2.0, "alpha": 0.1, "window": 100, "view": "relevance", "bandwidth": 1.5}
+    guess: dict[str, Any] = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
+    table = [{**kernel, "weight": 0.7}, {**guess, "view": "last target", "weight": 0.3}]
+    asleep = {**kernel, "weight": 0.0, "awake": False}
+    online: Any = SimpleNamespace(fitted=True, inner=SimpleNamespace(experts_=[*table, asleep]))
+    assert _experts(online) == [
+        ("bandwidth x2, alpha 0.1, relevance, last 100 rows", 0.7),
+        ("guess: last target", 0.3),
+    ]
+
+
 def test_metrics_are_for_prometheus(site: Site) -> None:
     path = site.create("measured")
     site.call("POST", f"{path}/learn", {"row": [1, 2], "label": 1})
@@ -93,6 +110,7 @@ def test_the_curve_moves_in_a_browser(site: Site) -> None:
         assert site.token not in view.current_url
         buttons = view.find_elements("css selector", "#models button")
         next(button for button in buttons if button.text == "seen").click()
+        view.execute_script("document.querySelector('#models button').focus()")
         _until(lambda: view.find_element("id", "name").text == "seen")
 
         def rows() -> int:
@@ -101,6 +119,8 @@ def test_the_curve_moves_in_a_browser(site: Site) -> None:
         _until(lambda: rows() == 64)
         more()
         _until(lambda: rows() == 128)
+        focused = view.execute_script("return document.activeElement.closest('#models') !== null")
+        assert focused  # rows are drawn anew each second, the focus of a keyboard stays
         wide = view.execute_script("return document.documentElement.scrollWidth")
         assert wide <= view.execute_script("return window.innerWidth")
     finally:

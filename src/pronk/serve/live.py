@@ -9,6 +9,7 @@ from typing import Any
 from pronk._version import __version__
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.plain_json import finite
+from pronk.evaluate.portrait import expert_name
 from pronk.serve.online import Online
 from pronk.serve.service import Service
 
@@ -108,13 +109,4 @@ def _experts(online: Online) -> list[tuple[str, float]]:
     if not online.fitted or not hasattr(learner, "experts_"):
         return []
     table = [row for row in learner.experts_ if row.get("awake", True)]
-    return [(_setting(row), float(row["weight"])) for row in table[:MOST_EXPERTS]]
-
-
-def _setting(row: dict[str, Any]) -> str:
-    parts = [f"bandwidth {row['bandwidth']:.3g}"] if "bandwidth" in row else []
-    if "alpha" in row:
-        parts.append(f"α {row['alpha']:g}")
-    if row.get("window"):
-        parts.append(f"last {row['window']:g} rows")
-    return ", ".join(parts)
+    return [(expert_name(row), float(row["weight"])) for row in table[:MOST_EXPERTS]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import threading
 import time
@@ -21,3 +22,23 @@ def note(event: str, **fields: Any) -> None:
             sys.stderr.flush()
         except (OSError, ValueError):  # nobody reads it any more
             pass
+
+
+class _Noted(logging.Handler):
+    """Lines of other packages, in our form and without what was sent."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = (
+            {"reason": record.exc_info[0].__name__}
+            if record.exc_info and record.exc_info[0]
+            else {}
+        )
+        note("server", logger=record.name, text=record.getMessage()[:300], **fields)
+
+
+def take_over(*names: str) -> None:
+    """Have the warnings of these loggers written as lines of this log."""
+    for name in names:
+        logger = logging.getLogger(name)
+        logger.handlers = [_Noted(logging.WARNING)]
+        logger.propagate = False

@@ -14,11 +14,11 @@ from typing import Any
 
 import uvicorn
 from threadpoolctl import threadpool_limits
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pronk.estimators.lock import InUse
 from pronk.serve import logs
 from pronk.serve.http.app import App
+from pronk.serve.http.protocol import PatientProtocol
 from pronk.serve.journal import JournalError
 from pronk.serve.service import Service, Settings
 from pronk.serve.tokens import Tokens
@@ -44,28 +44,6 @@ class Options:
     as_json: bool = False
 
 
-class PatientProtocol(HttpToolsProtocol):
-    """Closes connections on which no request begins in time: silent clients cost nothing."""
-
-    silence = 30.0
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._silent = self.loop.call_later(self.silence, self._close_silent)
-
-    def on_headers_complete(self) -> None:
-        self._silent.cancel()
-        super().on_headers_complete()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._silent.cancel()
-        super().connection_lost(exc)
-
-    def _close_silent(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.close()
-
-
 class Server(uvicorn.Server):
     """Ends with exit code 0 after a signal: everything was answered and kept."""
 
@@ -84,7 +62,8 @@ class Server(uvicorn.Server):
 def open_service(options: Options) -> Service:
     """The service of a folder; what stands in the way is one line."""
     try:
-        options.folder.mkdir(parents=True, exist_ok=True)
+        if not options.folder.is_dir():  # it will hold rows: for its owner alone
+            options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Service(options.folder, options.settings, logs.note)
     except (InUse, JournalError) as error:
         raise ServeError(str(error)) from None
@@ -112,6 +91,7 @@ def listen(host: str, port: int) -> socket.socket:
 def run(options: Options) -> None:
     """Serve until SIGTERM or SIGINT."""
     _many_files()
+    logs.take_over("uvicorn.error", "asyncio")
     if (options.certificate is None) != (options.key is None):
         raise ServeError("--tls-certificate and --tls-key go together")
     for path in (options.certificate, options.key):

@@ -22,7 +22,7 @@ from pronk.serve.http.exchange import (
     send_json,
     send_lines,
 )
-from pronk.serve.http.requests import binary_work, works
+from pronk.serve.http.requests import binary_work, work_of, works_of_lines
 from pronk.serve.queues import Work
 from pronk.serve.service import Service
 
@@ -64,24 +64,22 @@ class Calls:
     ) -> None:
         online = self.service.model(name)
         body = await self._body(scope, receive)
-        lines = header(scope, b"content-type").startswith(NDJSON)
-        length = header(scope, b"inference-header-content-length")
-        if length:
-            asked, lines = [binary_work(online, body, length, learn)], False
-        else:
-            asked = works(online, body, lines, learn)
         coverage = online.spec.coverage
-        if not lines:
-            work = asked[0]
+        length = header(scope, b"inference-header-content-length")
+        if length or not header(scope, b"content-type").startswith(NDJSON):
+            made = binary_work(online, body, length, learn) if length else None
+            work = made or work_of(online, body, learn)
             answer = await self._submit(work)
             await send_json(send, response(name, work.id, answer, coverage))
             return
-        futures = [self._submit(work) for work in asked]
-        found = await asyncio.gather(*futures, return_exceptions=True)
+        asked = works_of_lines(online, body, learn)
+        futures = [self._submit(work) for work in asked if isinstance(work, Work)]
+        outcomes = iter(await asyncio.gather(*futures, return_exceptions=True))
+        found = [work if isinstance(work, Refused) else next(outcomes) for work in asked]
         await send_lines(
             send,
             [
-                _line(name, work, outcome, coverage)
+                _line(name, getattr(work, "id", None), outcome, coverage)
                 for work, outcome in zip(asked, found, strict=True)
             ],
         )
@@ -122,7 +120,10 @@ class Calls:
         await send_json(send, {"models": found})
 
     async def model(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
-        await send_json(send, describe(self.service, self.service.model(name), long=True))
+        online = self.service.model(name)
+        # It waits for the model's lock, and a certificate takes arithmetic.
+        found = await asyncio.to_thread(describe, self.service, online, long=True)
+        await send_json(send, found)
 
     async def model_ready(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         online = self.service.model(name)
@@ -167,10 +168,10 @@ def _decode(decoder: Any, body: bytes) -> Any:
         raise Refused(400, f"the body is not JSON: {error}"[:300]) from None
 
 
-def _line(name: str, work: Work, outcome: Any, coverage: float) -> Any:
+def _line(name: str, id: str | None, outcome: Any, coverage: float) -> Any:
     if isinstance(outcome, Refused):
         found: dict[str, Any] = {"error": str(outcome), "status": outcome.status}
-        return found if work.id is None else {"id": work.id, **found}
+        return found if id is None else {"id": id, **found}
     if isinstance(outcome, BaseException):
         raise outcome
-    return response(name, work.id, outcome, coverage)
+    return response(name, id, outcome, coverage)

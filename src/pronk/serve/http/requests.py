@@ -7,7 +7,7 @@ fails, a second, slow look names the row and the column.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -78,26 +78,38 @@ def binary_work(online: Online, body: bytes, length: bytes, learn: bool) -> Work
     return _made(online, given.id, rows if len(rows) else None, labels, learn)
 
 
-def works(online: Online, body: bytes, lines: bool, learn: bool) -> list[Work]:
-    """What a body asks for; with ``lines`` each line is a request of its own."""
-    decoder = decoders(online).body
+def work_of(online: Online, body: bytes, learn: bool) -> Work:
+    """What a body asks for."""
     try:
-        bodies = decoder.decode_lines(body) if lines else [decoder.decode(body)]
+        given = decoders(online).body.decode(body)
     except msgspec.ValidationError as error:
-        raise _explained(online, body, lines, str(error)) from None
+        raise _explained(online, body, str(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Refused(400, f"the body is not JSON: {error}"[:300]) from None
-    if not bodies:
+    return _work(online, given, learn)
+
+
+def works_of_lines(online: Online, body: bytes, learn: bool) -> list[Work | Refused]:
+    """What each line asks for, or why it is refused; refused as a whole if no line is good."""
+    found: list[Work | Refused]
+    try:
+        bodies = decoders(online).body.decode_lines(body)
+        found = [_or_refused(_work, online, given, learn) for given in bodies]
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        lines = [line for line in body.split(b"\n") if line.strip()]
+        found = [_or_refused(work_of, online, line, learn) for line in lines]
+    if not found:
         raise Refused(422, "the body has no lines")
-    found = []
-    for number, given in enumerate(bodies):
-        try:
-            found.append(_work(online, given, learn))
-        except Refused as error:
-            if not lines:
-                raise
-            raise Refused(error.status, f"line {number}: {error}") from None
+    if isinstance(found[0], Refused) and not any(isinstance(work, Work) for work in found):
+        raise Refused(found[0].status, f"line 0: {found[0]}")
     return found
+
+
+def _or_refused(made: Callable[..., Work], online: Online, given: Any, learn: bool) -> Any:
+    try:
+        return made(online, given, learn)
+    except Refused as error:
+        return error
 
 
 def _work(online: Online, given: Any, learn: bool) -> Work:
@@ -154,10 +166,10 @@ def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
     return rows, more
 
 
-def _explained(online: Online, body: bytes, lines: bool, message: str) -> Refused:
+def _explained(online: Online, body: bytes, message: str) -> Refused:
     """The row and column of a body of wrong types, by name."""
     try:
-        given = {} if lines else json.loads(body)
+        given = json.loads(body)
         if isinstance(given, dict):
             if "rows" in given:
                 online.columns.explain(given["rows"])

@@ -44,14 +44,23 @@
 
   function table(models) {
     $("empty").hidden = models.length > 0;
-    $("models").replaceChildren(...models.map((model) => {
-      const button = element("button", { type: "button", title: model.name }, model.name);
-      button.addEventListener("click", () => choose(model.name));
+    const shown = [...$("models").rows];
+    if (shown.length !== models.length || shown.some((row, i) => row.dataset.name !== models[i].name)) {
+      $("models").replaceChildren(...models.map((model) => {  // only then: a focus is not lost each second
+        const button = element("button", { type: "button", title: model.name }, model.name);
+        button.addEventListener("click", () => choose(model.name));
+        const row = element("tr", {}, element("th", { scope: "row" }, button));
+        for (let i = 0; i < 5; i++) row.append(element("td"));
+        row.dataset.name = model.name;
+        return row;
+      }));
+    }
+    models.forEach((model, i) => {
+      const row = $("models").rows[i];
       const cells = [whole(model.rows), number(model.loss), number(model.baseline), whole(model.waiting), model.version];
-      const row = element("tr", { className: model.name === chosen ? "chosen" : "" },
-        element("th", { scope: "row" }, button), ...cells.map((text) => element("td", {}, text)));
-      return row;
-    }));
+      cells.forEach((text, k) => { row.cells[k + 1].textContent = text; });
+      row.className = model.name === chosen ? "chosen" : "";
+    });
   }
 
   const NS = "http://www.w3.org/2000/svg";
