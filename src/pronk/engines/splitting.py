@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.engines.default import parallel as default
+from pronk.engines.default.learner import OnlineKernel
 from pronk.engines.newton import parallel, split
 from pronk.engines.newton.embedded import FixedFeatures, GrowingFeatures
 
@@ -18,9 +20,13 @@ def why_not(engine: Any) -> str | None:
     """Why the pass of an engine cannot be split; None if it can."""
     if isinstance(engine, FixedFeatures | GrowingFeatures):
         return split.why_not(engine)
+    if isinstance(engine, OnlineKernel):
+        return None
     return "its updates depend on its predictions"
 
 
 def learn(engine: Any, X: Array, Y: Array, pool: Executor) -> Array:
     """As ``engine.learn(X, Y)`` up to rounding; the number of threads changes no bit."""
+    if isinstance(engine, OnlineKernel):
+        return default.learn(engine, X, Y, pool)
     return parallel.learn(engine, X, Y, pool)

@@ -60,6 +60,12 @@ def cap(rows: int, budget: int) -> int:
     return min(budget, rows // 2, int(8.0 * np.sqrt(rows)))
 
 
+def asks(diagonal: Array, Phi: Array, uniforms: Array) -> NDArray[np.bool_]:
+    """Which rows, of features Phi by the reference group, ask to become points."""
+    rho = diagonal - np.einsum("ij,ij->i", Phi, Phi)
+    return np.asarray(uniforms * (rho + GAMMA) < rho + DOUBT)
+
+
 class Groups(Field):
     """The groups that are left, in their order; a group is known by view and factor."""
 
@@ -161,8 +167,7 @@ class Experts(Stateful):
             for number, learner in group.learners.items():
                 P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y)
             if open_to_points and group is self._reference:
-                rho = group.diagonal(Z) - np.einsum("ij,ij->i", Phi, Phi)
-                asking = uniforms * (rho + GAMMA) < rho + DOUBT
+                asking = asks(group.diagonal(Z), Phi, uniforms)
                 self._waiting.append(np.column_stack((Z[asking], uniforms[asking])))
         out[:] = self.mixture.learn(P, Y)
         if self.spread is not None:

@@ -80,9 +80,10 @@ class Spread(Stateful):
         self._shape = DiscountedNewton(Squared(True), ALPHA, 1 + 2 * self._read, outputs, WINDOW)
         self._running = np.zeros((4, outputs))
 
-    def grow(self) -> None:
-        """Take in the coordinates that the span has gained."""
-        self._shape.grow_by(1 + 2 * self._read + self.group.nystrom.size - self._shape.size)
+    def grow(self, size: int | None = None) -> None:
+        """Take in the coordinates that the span has gained, or the first ``size``."""
+        size = self.group.nystrom.size if size is None else size
+        self._shape.grow_by(1 + 2 * self._read + size - self._shape.size)
 
     def learn(self, Phi: Array, P: Array, Y: Array) -> Array:
         """The spread of each row from its features and predictions; then learn its error."""

@@ -51,6 +51,8 @@ class Element:
     def then(self, later: Element) -> Element:
         """This, then the rows of ``later``, which may have more coordinates."""
         first = self.padded(len(later.G))
+        if later.kept == 1.0:
+            return Element(self.kept, first.G + later.G, first.H + later.H)
         return Element(
             self.kept * later.kept,
             later.kept * first.G + later.G,
@@ -77,6 +79,8 @@ class Sums:
     def after(self, element: Element, alpha: float) -> Sums:
         """The sums after the element's rows; alpha stands in coordinates that are new."""
         r, size = len(self.A), len(element.G)
+        if r == size and element.kept == 1.0:
+            return Sums(self.A + element.G, self.b + element.H)
         A, b = np.zeros((size, size), order="F"), np.zeros((size, self.b.shape[1]))
         A[:r, :r], b[:r] = self.A, self.b
         A[range(r, size), range(r, size)] = alpha
@@ -157,6 +161,16 @@ class Learned:
 
     predictions: Array
     ledger: Array
+
+
+def joined(results: list[Learned]) -> Learned:
+    """Partitions one after the other as one."""
+    if len(results) == 1:
+        return results[0]
+    ledger = results[0].ledger.copy()
+    for result in results[1:]:
+        merge_ledgers(ledger, result.ledger)
+    return Learned(np.concatenate([result.predictions for result in results]), ledger)
 
 
 def learn(newton: Newton, part: Partition, sums: Sums, Phi: Array, Y: Array) -> Learned:

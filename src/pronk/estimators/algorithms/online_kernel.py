@@ -73,14 +73,21 @@ class _OnlineKernel(OnlineLearner):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
         "budget": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
     }
 
     def __init__(
-        self, kernel: Any = "gaussian", *, budget: int = 500, random_state: Any = None
+        self,
+        kernel: Any = "gaussian",
+        *,
+        budget: int = 500,
+        random_state: Any = None,
+        n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.budget = budget
         self.random_state = random_state
+        self.n_jobs = n_jobs
 
     def _make_model(self, columns: int, outputs: int) -> OnlineKernel:
         kernel = get_kernel(self.kernel)
@@ -138,6 +145,10 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
     budget : int, default 500
         Most points held: more are slower and, on streams with fine structure, better.
     random_state : int, Generator or None
+    n_jobs : int, optional
+        Threads that long calls are spread over, -1 for all cores, from row 16,384 on, where the
+        grid stands; the predictions are those of the sequential pass up to rounding, and no bit
+        depends on the number.
 
     Examples
     --------

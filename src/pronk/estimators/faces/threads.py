@@ -15,7 +15,8 @@ Array = NDArray[np.float64]
 
 #: What can be done instead.
 ADVICE = (
-    "learners that can: PKAWVRegressor and PKAWVClassifier with fixed features or "
+    "learners that can: OnlineKernelRegressor and OnlineKernelClassifier (the default), "
+    "PKAWVRegressor and PKAWVClassifier with fixed features or "
     'history="projected"; others gain from keyed models (pronk.Keyed) and from comparisons in '
     "parallel"
 )
