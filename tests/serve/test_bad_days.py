@@ -16,14 +16,17 @@ from typing import Any
 import pytest
 from driving import bits, created, infer, label, learn, opened
 from serving import Site
+from typer.testing import CliRunner
 
+from pronk.cli.app import app
 from pronk.estimators.lock import InUse
 from pronk.serve import Client, recovery
 from pronk.serve.errors import Refused
 from pronk.serve.housekeeping import DAY, drop, expire
 from pronk.serve.journal import JournalError
-from pronk.serve.queues import Queue
+from pronk.serve.queues import Order, Queue
 from pronk.serve.service import Service
+from pronk.serve.tokens import Tokens, TokensError
 
 
 def _raw(site: Site, text: bytes) -> socket.socket:
@@ -157,6 +160,47 @@ def test_a_full_disk_learns_nothing_and_later_goes_on(tmp_path: Path) -> None:
     reopened = opened(tmp_path)
     assert bits(reopened) == after
     reopened.close()
+
+
+def test_orders_on_a_full_disk_are_refused_and_it_stops_in_order(tmp_path: Path) -> None:
+    events: list[str] = []
+    service = Service(tmp_path, note=lambda event, **_: events.append(event))
+    created(service)
+    service.writer.group([learn(service, "1", [1.0, 2.0], 3.0)])
+    before = bits(service)
+    connection = service.journal.connection
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.execute("PRAGMA query_only=1")  # no transaction is taken
+    model = service.models["m"]
+    for call in (
+        lambda: service.snapshot("m"),
+        lambda: service.rollback("m", 0),
+        lambda: service.remove("m"),
+        lambda: service.create("n", model.spec),
+    ):
+        order = Order(call)
+        service.writer._obey(order)
+        assert isinstance(order.outcome, Refused) and order.outcome.status == 507
+        assert "nothing was changed" in str(order.outcome)
+    assert list(service.models) == ["m"] and bits(service) == before
+    service.stop()
+    assert events[-1] == "stopped without a snapshot"
+    again = opened(tmp_path)
+    assert bits(again) == before
+    again.close()
+
+
+def test_a_damaged_file_of_tokens_is_one_line(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    token = tokens.add(("infer",))
+    for text in ("", "{", "[1]", '[{"id": "a"}]', '{"a": 1}', "[" * 10_000, "\udcff"):
+        tokens.path.write_text(text, errors="surrogateescape")
+        with pytest.raises(TokensError, match=r"tokens\.json cannot be read"):
+            Tokens(tmp_path)
+    tokens._checked = 0.0
+    assert tokens.check(token) is not None  # a server that runs goes on with those of before
+    done = CliRunner().invoke(app, ["serve", "token", str(tmp_path), "--list"])
+    assert done.exit_code == 1 and "cannot be read" in str(done.exception)
 
 
 def test_a_snapshot_that_cannot_be_written_loses_nothing(tmp_path: Path, monkeypatch: Any) -> None:

@@ -80,9 +80,12 @@ def serve(
             f"serve needs further packages ({error.name} is missing): pip install 'pronk[serve]'"
         ) from None
     if str(folder) == "token" and tokens_of is not None:
-        from pronk.serve.tokens import Tokens
+        from pronk.serve.tokens import Tokens, TokensError
 
-        _tokens(Tokens(_existing(tokens_of)), scope, name, revoke, list_tokens, as_json)
+        try:
+            _tokens(Tokens(_existing(tokens_of)), scope, name, revoke, list_tokens, as_json)
+        except TokensError as error:
+            raise CommandError(str(error), 1) from None
         return
     if tokens_of is not None:
         raise CommandError(f"one folder, not two: {folder} and {tokens_of}")

@@ -21,7 +21,7 @@ from pronk.serve.http.app import App
 from pronk.serve.http.protocol import PatientProtocol
 from pronk.serve.journal import JournalError
 from pronk.serve.service import Service, Settings
-from pronk.serve.tokens import Tokens
+from pronk.serve.tokens import Tokens, TokensError
 
 
 class ServeError(Exception):
@@ -99,7 +99,11 @@ def run(options: Options) -> None:
             raise ServeError(f"{path} is not there")
     service = open_service(options)
     listening = listen(options.host, options.port)
-    tokens = Tokens(options.folder)
+    try:
+        tokens = Tokens(options.folder)
+        first = None if len(tokens) else tokens.add(("admin",), "first")
+    except TokensError as error:
+        raise ServeError(str(error)) from None
     app = App(service, tokens, options.most_bytes, options.seconds)
     config = uvicorn.Config(
         app,
@@ -115,7 +119,6 @@ def run(options: Options) -> None:
         ssl_keyfile=options.key,
     )
     server = Server(config, app)
-    first = None if len(tokens) else tokens.add(("admin",), "first")
     scheme = "https" if options.certificate else "http"
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{scheme}://{host}:{listening.getsockname()[1]}"

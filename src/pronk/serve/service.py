@@ -13,7 +13,7 @@ from pronk.estimators.lock import FileLock
 from pronk.serve import answers, keyed, recovery, spec
 from pronk.serve.errors import Refused, unknown_model
 from pronk.serve.housekeeping import Housekeeper
-from pronk.serve.journal import ROLLBACK, Entry, Journal, ModelRow
+from pronk.serve.journal import ROLLBACK, Entry, Journal, JournalError, ModelRow
 from pronk.serve.online import Online
 from pronk.serve.queues import Deliver, Order, Queue, Work, resolve
 from pronk.serve.worker import Figures, Reader, Writer
@@ -93,11 +93,15 @@ class Service:
         for thread in self._threads:
             thread.join()
         self._threads = []
-        self._write_answers()
-        for online in self.models.values():
-            if online.version > online.snapshot and not online.broken:
-                self._snapshot(online)
-        self.close()
+        try:
+            self._write_answers()
+            for online in self.models.values():
+                if online.version > online.snapshot and not online.broken:
+                    self._snapshot(online)
+        except (JournalError, OSError) as error:  # the journal has all; the next start replays it
+            self.note("stopped without a snapshot", reason=str(error))
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Let go of the files, as they are."""

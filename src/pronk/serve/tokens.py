@@ -12,12 +12,18 @@ import json
 import os
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 NAME = "tokens.json"
 SCOPES = ("infer", "learn", "admin")
 _NOBODY = hashlib.sha256(b"").hexdigest()
+
+
+class TokensError(Exception):
+    """The file of tokens cannot be read or written; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +61,11 @@ class Tokens:
         stamp = (status.st_mtime_ns, status.st_size)
         if stamp == self._stamp:
             return
-        found = json.loads(self.path.read_text())
-        self._tokens = {
-            given["id"]: Token(**{**given, "scopes": tuple(given["scopes"])}) for given in found
-        }
+        try:
+            found = json.loads(self.path.read_text())
+            self._tokens = {given["id"]: _token(given) for given in found}
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise TokensError(f"{self.path} cannot be read: {error}") from None
         self._stamp = stamp
 
     def __len__(self) -> int:
@@ -92,7 +99,8 @@ class Tokens:
         now = time.monotonic()
         if now - self._checked > 1.0:
             self._checked = now
-            self.refresh()
+            with suppress(TokensError):  # damaged while it runs: those of before stay good
+                self.refresh()
         prefix, _, rest = text.partition("_")
         id, _, secret = rest.partition("_")
         token = self._tokens.get(id)
@@ -102,14 +110,29 @@ class Tokens:
 
     def _save(self, tokens: dict[str, Token]) -> None:
         beside = self.path.with_suffix(f".{os.getpid()}")
-        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(handle, "w") as file:
-            json.dump([asdict(token) for token in tokens.values()], file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path)
+        try:
+            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(handle, "w") as file:
+                json.dump([asdict(token) for token in tokens.values()], file, indent=1)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self.path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise TokensError(f"{self.path} cannot be written: {error.strerror or error}") from None
         self.refresh()
 
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _token(given: dict[str, Any]) -> Token:
+    """A token of the file, each part of its kind."""
+    token = Token(**{**given, "scopes": tuple(given["scopes"])})
+    texts = (token.id, token.digest, token.name, *token.scopes)
+    if not all(isinstance(text, str) and text.isascii() for text in texts[:2]):
+        raise ValueError("id and digest must be text")
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("name and scopes must be text")
+    return token

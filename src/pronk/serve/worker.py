@@ -74,6 +74,10 @@ class Writer:
     def _obey(self, order: Order) -> None:
         try:
             order.outcome = order.call()
+        except (JournalError, OSError) as error:
+            text = " ".join(str(error).split())
+            self.note("order failed", reason=text)
+            order.outcome = Refused(507, f"{text}; nothing was changed", {"Retry-After": "10"})
         except Exception as error:
             order.outcome = error
         self.deliver([order])
