@@ -240,7 +240,11 @@ def _resident(pid: int) -> int:
 
 
 def cases(count: int, seed: int, check: Check) -> None:
-    """Requests made from the OpenAPI description (schemathesis, if it is there): no 5xx."""
+    """Requests made from the OpenAPI description (schemathesis, if it is there).
+
+    No 5xx, and no refused call changes a state: the journal has no more rows than calls were
+    answered with 200, and the model is the one that the journal gives.
+    """
     program = Path(sys.executable).with_name("schemathesis")
     if not program.exists():
         print("skip serve-cases: pip install schemathesis", flush=True)
@@ -252,29 +256,85 @@ def cases(count: int, seed: int, check: Check) -> None:
         client = served.client()
         client.create("m", 2, algorithm="fogd")
         described = client._call("GET", "/openapi.json")
-        # One model that is there, so that bodies are looked at and not only names.
-        for path, calls in described["paths"].items():
-            if "{model}" in path:
-                calls["parameters"][0]["schema"] = {"enum": ["m"]}
-            calls.pop("delete", None)
+        bodies = _narrowed(described)
         (folder / "openapi.json").write_text(json.dumps(described))
-        calls = sum(len(calls.keys() - {"parameters"}) for calls in described["paths"].values())
+        # Else it tries DELETE, and what follows finds no model.
+        (folder / "schemathesis.toml").write_text(
+            '[phases.coverage]\nunexpected-methods = ["PATCH"]\n'
+        )
         done = subprocess.run(
             [
                 str(program), "run", str(folder / "openapi.json"), "--phases", "coverage,fuzzing",
                 "--url", f"http://127.0.0.1:{served.port}", "--checks", "not_a_server_error",
-                "-H", f"Authorization: Bearer {served.token}", "-n", str(count // calls + 1),
+                "-H", f"Authorization: Bearer {served.token}", "-n", str(count // bodies + 1),
                 "--seed", str(seed), "--request-timeout", "600",
             ],
             capture_output=True, text=True, cwd=folder,
         )  # fmt: skip
         told = next((line for line in done.stdout.splitlines() if "generated," in line), "")
-        learned = client.model("m")["rows"]
+        taken = _taken(served, "learn") + _taken(served, "infer")
+        refused = sum(_taken(served, call, "4") for call in ("learn", "infer", "rollback"))
         code = served.stop()
+        rows, equal = _audit(folder / "served", {})[2:]
+        kept = _kept(folder / "served")
         check(
             "serve-cases",
-            done.returncode == 0 and code == 0,
-            f"schemathesis: {told.strip()}; no 5xx; {learned} rows learned on the way",
+            done.returncode == 0 and code == 0 and equal and kept <= taken,
+            f"schemathesis: {told.strip()}; no 5xx; infer and learn: {taken:,} answered, {kept:,} "
+            f"kept in the journal; {refused:,} refused; {rows:,} rows learned after all rollbacks; "
+            f"model equal bit by bit to one fed the journal: {equal}",
         )
         if done.returncode:
             print(done.stdout[-3000:])
+
+
+def _narrowed(described: Any) -> int:
+    """Bodies for one model that is there, half of them good; how many calls have a body."""
+    number = {"type": "number", "minimum": -1e6, "maximum": 1e6}
+    row = {"type": "array", "items": number, "minItems": 2, "maxItems": 2}
+    known = {"enum": ["a", "b", "c"]}
+    good: dict[str, list[Any]] = {
+        "infer": [{"row": row}, {"row": row, "id": {"type": "string", "minLength": 1}}],
+        "learn": [{"row": row, "label": number}, {"id": known, "row": row, "label": number}],
+    }
+    bodies = 0
+    for path, calls in described["paths"].items():
+        if "{model}" in path:
+            calls["parameters"][0]["schema"] = {"enum": ["m"]}
+        calls.pop("delete", None)
+        for method in calls.keys() - {"parameters"}:
+            content = calls[method].get("requestBody", {}).get("content")
+            bodies += content is not None
+            name = path.rsplit("/", 1)[1]
+            if content is not None and name in good:
+                content.pop("application/x-ndjson", None)
+                forms = [
+                    {"type": "object", "properties": form, "required": list(form)}
+                    | {"additionalProperties": False}
+                    for form in good[name]
+                ]
+                forms.append(content["application/json"]["schema"])
+                content["application/json"]["schema"] = {"anyOf": forms}
+    return bodies
+
+
+def _taken(served: Served, call: str, status: str = "2") -> int:
+    """Calls that were answered so, by the metrics of the server."""
+    _, _, text = served.client()._once("GET", "/metrics", None)
+    start = f'pronk_requests_total{{call="{call}",status="{status}'
+    return int(
+        sum(
+            float(line.split()[-1]) for line in text.decode().splitlines() if line.startswith(start)
+        )
+    )
+
+
+def _kept(folder: Path) -> int:
+    """Rows of infer and learn in the journal, those of rollbacks included."""
+    from pronk.serve.journal import ROLLBACK, Journal
+
+    journal = Journal(folder)
+    query = f"SELECT count(*) FROM journal WHERE kind <> {ROLLBACK}"
+    found = int(journal.connection.execute(query).fetchone()[0])
+    journal.close()
+    return found

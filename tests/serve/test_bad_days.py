@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import socket
@@ -105,6 +106,17 @@ def test_a_head_without_end_is_refused_before_it_fills_the_memory(site: Site, li
             refused = True  # it stopped to listen
         assert refused
     assert site.call("GET", "/v2/health/live").status == 200
+
+
+def test_large_bodies_on_one_connection_are_no_heads(site: Site) -> None:
+    path = site.create("wide")
+    connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=60)
+    body = b'{"row": [1, 2]' + b" " * 300_000 + b"}"
+    for _ in range(5):
+        connection.request("POST", f"{path}/infer", body, {"Authorization": f"Bearer {site.token}"})
+        answer = connection.getresponse()
+        assert answer.status == 200 and answer.read()
+    connection.close()
 
 
 def test_a_model_that_learns_long_holds_up_no_other_call(site: Site) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sqlite3
+import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -92,11 +93,7 @@ def run(options: Options) -> None:
     """Serve until SIGTERM or SIGINT."""
     _many_files()
     logs.take_over("uvicorn.error", "asyncio")
-    if (options.certificate is None) != (options.key is None):
-        raise ServeError("--tls-certificate and --tls-key go together")
-    for path in (options.certificate, options.key):
-        if path is not None and not path.is_file():
-            raise ServeError(f"{path} is not there")
+    _check_tls(options)
     service = open_service(options)
     listening = listen(options.host, options.port)
     try:
@@ -126,6 +123,23 @@ def run(options: Options) -> None:
     with threadpool_limits(1), _fed(address, tokens) if options.demo else nullcontext():
         server.run(sockets=[listening])
     logs.note("stopped")
+
+
+def _check_tls(options: Options) -> None:
+    """A certificate that cannot be used is said before anything else."""
+    certificate, key = options.certificate, options.key
+    if (certificate is None) != (key is None):
+        raise ServeError("--tls-certificate and --tls-key go together")
+    if certificate is None or key is None:
+        return
+    for path in (certificate, key):
+        if not path.is_file():
+            raise ServeError(f"{path} is not there")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ServeError(f"{certificate} with {key} cannot be used: {reason}") from None
 
 
 @contextmanager

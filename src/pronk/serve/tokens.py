@@ -118,7 +118,8 @@ class Tokens:
                 os.fsync(file.fileno())
             os.replace(beside, self.path)
         except OSError as error:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
             raise TokensError(f"{self.path} cannot be written: {error.strerror or error}") from None
         self.refresh()
 

@@ -26,9 +26,10 @@ class PatientProtocol(HttpToolsProtocol):
         self._watch()
 
     def data_received(self, data: bytes) -> None:
+        before = self._heading
         super().data_received(data)
-        if not self._heading or self.transport.is_closing():
-            return
+        if not (before and self._heading) or self.transport.is_closing():
+            return  # of a body, or the last of one: the next head begins with the next data
         self._head += len(data)
         if self._head > self.most_head:
             self._refuse()
