@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # them are skipped without it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test doctest docs lint format bench soak mutants coverage dist clean
+.PHONY: help install demo test doctest docs lint format bench soak mutants fingerprints coverage dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -33,10 +33,10 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 # One thread everywhere where time is measured or two processes share two cores.
-test doctest docs bench soak mutants coverage: export OPENBLAS_NUM_THREADS := 1
-test doctest docs bench soak mutants coverage: export OMP_NUM_THREADS := 1
-test doctest docs bench soak mutants coverage: export MKL_NUM_THREADS := 1
-test doctest docs bench soak mutants coverage: export NUMBA_NUM_THREADS := 1
+test doctest docs bench soak mutants fingerprints coverage: export OPENBLAS_NUM_THREADS := 1
+test doctest docs bench soak mutants fingerprints coverage: export OMP_NUM_THREADS := 1
+test doctest docs bench soak mutants fingerprints coverage: export MKL_NUM_THREADS := 1
+test doctest docs bench soak mutants fingerprints coverage: export NUMBA_NUM_THREADS := 1
 
 # Every process that a test starts would compile the sources again.
 test doctest: export PYTHONDONTWRITEBYTECODE :=
@@ -84,6 +84,9 @@ soak: $(STAMP) ## run the long reliability tests (benchmarks/soak.py)
 
 mutants: $(STAMP) ## change the code on purpose, see what no test notices (long; EVERY=7: more)
 	cd tests && $(abspath $(BIN))/python -m tools.mutants --every $(EVERY)
+
+fingerprints: $(STAMP) ## digests of what every learner predicts and saves (AGAINST=old.json: what differs)
+	cd tests && $(abspath $(BIN))/python -m tools.fingerprints --out ../fingerprints.json $(if $(AGAINST),--against $(abspath $(AGAINST)))
 
 # Compiled functions run as plain Python, so that their lines count; some tests of exact bits fail then.
 coverage: $(STAMP) ## lines that no test walks, in htmlcov/ (long)

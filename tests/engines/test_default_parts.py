@@ -16,7 +16,7 @@ from pronk.engines.default.past import Past
 from pronk.engines.default.spread import Spread, log_squares
 from pronk.engines.default.temperature import Temperature
 from pronk.engines.default.views import PLAIN, View
-from pronk.engines.newton.learner import Squared
+from pronk.engines.newton.curvature import Squared
 from pronk.parts.fixed_scale import FixedScale
 
 

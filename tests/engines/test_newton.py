@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from naive.awv import feature_awv
 from naive.ons import ons
+from pronk.engines.newton import curvature
 from pronk.engines.newton import learner as newton
-from pronk.engines.newton.learner import Newton, OnlineNewton, Squared
+from pronk.engines.newton.curvature import OnlineNewton, Squared
+from pronk.engines.newton.learner import Newton
 from pronk.parts.losses import get_loss
 
 cuts_of_200 = st.lists(st.integers(1, 199), max_size=8, unique=True).map(sorted)
@@ -81,6 +83,7 @@ def test_row_loop_and_block_form_give_the_same(monkeypatch):
         block = Newton(rule, 1.0, 40).learn(Phi, y)
         with monkeypatch.context() as patch:
             patch.setattr(newton, "SMALL", 1000)
+            patch.setattr(curvature, "SMALL", 1000)
             rows = Newton(rule, 1.0, 40).learn(Phi, y)
         np.testing.assert_allclose(rows, block, rtol=0, atol=1e-10)
 

@@ -12,7 +12,8 @@ import pronk
 from pronk.engines import splitting
 from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.newton import split
-from pronk.engines.newton.learner import Newton, OnlineNewton, Squared
+from pronk.engines.newton.curvature import OnlineNewton, Squared
+from pronk.engines.newton.learner import Newton
 from pronk.parts.losses import get_loss
 from pronk.parts.threads import limited
 

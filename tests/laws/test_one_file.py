@@ -23,7 +23,8 @@ Reference: nobody.
 """
 
 from pronk.engines.newton.embedded import FixedFeatures
-from pronk.engines.newton.learner import Newton, Squared
+from pronk.engines.newton.curvature import Squared
+from pronk.engines.newton.learner import Newton
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.space import NO_USER_KERNEL

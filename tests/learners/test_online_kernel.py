@@ -11,7 +11,8 @@ from pronk import Gaussian, OnlineKernelClassifier, OnlineKernelRegressor
 from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.intervals import COVERAGES, Intervals
 from pronk.engines.default.mixture import Mixture
-from pronk.engines.newton.learner import Newton, Squared
+from pronk.engines.newton.curvature import Squared
+from pronk.engines.newton.learner import Newton
 from pronk.parts.fixed_scale import FixedScale
 
 

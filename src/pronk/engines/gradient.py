@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from pronk.parts.embeddings import Embedding, chunks
-from pronk.parts.kernels import Kernel, UserKernel
+from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.losses import Loss, slope
 from pronk.parts.state import Numbers, Rows, Sizes, Stateful, require
@@ -230,7 +230,7 @@ class NystromGradient(Stateful):
         expected = (0, sizes["span"]) if full else (sizes["points"], 0)
         require((sizes["expanded"], sizes["span"]) == expected, "a does not fit the points")
         require(sizes["span"] <= self.rank, "w is longer than the rank")
-        if self._T is not None and not isinstance(self.kernel, UserKernel):
+        if self._T is not None and not self.kernel.foreign:
             # T = V D^-1/2 with K = V D V'; eigenvalues of 1e-10 of the largest lose six digits.
             product = self._T.T @ self.kernel(self.points, self.points) @ self._T
             off = np.abs(product - np.eye(sizes["span"])).max(initial=0.0)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.parts.kernels import Kernel, UserKernel
+from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
 from pronk.parts.rules import Rule
@@ -147,7 +147,7 @@ class Dictionary(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         room = self.budget is None or sizes["points"] <= self.budget
         require(room, "points are more than the budget")
-        if self._factor is not None and not isinstance(self.kernel, UserKernel):
+        if self._factor is not None and not self.kernel.foreign:
             X = self.points
             weights = self._scales.values[:, 0] if self.rule.weighs else np.ones(len(X))
 

@@ -54,6 +54,8 @@ class Kernel(BaseEstimator):
     normalised: ClassVar[bool] = False
     #: k(x, x) grows with x without limit, and may overflow.
     unlimited: ClassVar[bool] = False
+    #: ``distances`` are the squares of what the bandwidth measures.
+    squares: ClassVar[bool] = True
     #: A function that pronk does not know: it may raise, and no file holds it.
     foreign: ClassVar[bool] = False
 
@@ -151,6 +153,7 @@ class Laplacian(Kernel):
 
     name = "laplacian"
     normalised = True
+    squares = False
 
     def __init__(self, bandwidth: float = 1.0) -> None:
         self.bandwidth = bandwidth

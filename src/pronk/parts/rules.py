@@ -41,6 +41,13 @@ class Rule:
     draws: ClassVar[bool] = False
     #: Whether points have weights, the diagonal of S; without, S = I.
     weighs: ClassVar[bool] = False
+    #: Whether a row that is refused is refused for good: more points never bring it nearer.
+    final: ClassVar[bool] = False
+
+    @property
+    def published(self) -> bool:
+        """Whether it is the rule that the theorems of PKAWV and PROS-N-KONS are proved for."""
+        return False
 
     @property
     def ridge(self) -> float:
@@ -82,6 +89,12 @@ class KORS(Rule):
     name: ClassVar[str] = "kors"
     draws: ClassVar[bool] = True
     weighs: ClassVar[bool] = True
+    final: ClassVar[bool] = True
+
+    @property
+    def published(self) -> bool:
+        """With the paper's weights."""
+        return self.power == 0.5
 
     @property
     def ridge(self) -> float:
@@ -107,6 +120,7 @@ class ALD(Rule):
     nu: float = 0.1
 
     name: ClassVar[str] = "ald"
+    final: ClassVar[bool] = True
 
     def accepts(self, rho: Array, diagonal: Array, uniforms: Array) -> NDArray[np.bool_]:
         return np.asarray(rho > np.maximum(self.nu, DEPENDENT * diagonal))  # below it is rounding

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, TypeGuard
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,6 @@ from pronk.estimators.families.space import rule_of
 from pronk.parts.kernels import get_kernel
 from pronk.parts.leverage import effective_dimension
 from pronk.parts.losses import get_loss
-from pronk.parts.rules import KORS, Rule
 from pronk.parts.threads import limited
 from pronk.regret import bounds
 from pronk.regret.hindsight import Best
@@ -68,22 +67,22 @@ def _awv(learner: Any, theorem: str, X: Array, y: Array, norm2: float) -> float:
         )
         gap = bounds.taylor_gap(n, radius, sigma, degree)
         return min(printed, _or_infinity(n, alpha, norm2, log_det, largest, gap))
-    rule = rule_of(learner)
+    rule: Any = rule_of(learner)
     if learner.features == "nystrom" and rule is None:
         points = np.ascontiguousarray(learner.dictionary, dtype=np.float64)
         Phi = FixedPoints(kernel, points).transform(X)
         gap = max(float(np.linalg.eigvalsh(K - Phi @ Phi.T)[-1]), 0.0)
         return _or_infinity(n, alpha, norm2, log_det, largest, gap)
-    if _is_published(rule) and learner.history == "exact" and learner.budget is None:
+    if (
+        rule is not None
+        and rule.published
+        and learner.history == "exact"
+        and learner.budget is None
+    ):
         gap = bounds.kors_gap(rule.gamma, rule.epsilon)
         d, top = effective_dimension(K, alpha), float(np.diag(K).max())
         return bounds.pkawv_kors_bound(n, alpha, norm2, d, largest, gap, learner.size_, top)
     raise ValueError(f"none of the papers' theorems speaks of {learner!r}")
-
-
-def _is_published(rule: Rule | None) -> TypeGuard[KORS]:
-    """Whether points are sampled by KORS with the weights for which its theorems are proved."""
-    return isinstance(rule, KORS) and rule.power == 0.5
 
 
 def _or_infinity(
@@ -129,8 +128,8 @@ def _newton(learner: Any, theorem: str, X: Array, y: Array, comparator: Best) ->
 def _pros_n_kons(
     learner: Any, X: Array, K: Array, norm2: float, sigma: float, L: float, clip: float, eta: float
 ) -> float:
-    rule = rule_of(learner)
-    if not (_is_published(rule) and learner.restart and learner.budget is None):
+    rule: Any = rule_of(learner)
+    if not (rule is not None and rule.published and learner.restart and learner.budget is None):
         raise ValueError(f"none of the papers' theorems speaks of {learner!r}")
     if not math.isclose(eta, sigma / 2):
         return math.inf

@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.newton.learner import Newton, Squared
+from pronk.engines.newton.curvature import Squared
+from pronk.engines.newton.learner import Newton
 
 Array = NDArray[np.float64]
 

@@ -24,8 +24,7 @@ from pronk.engines.default.past import Past
 from pronk.engines.default.spread import Spread
 from pronk.engines.default.views import NAMES as VIEWS
 from pronk.engines.default.views import PAST, PLAIN, View
-from pronk.engines.newton.learner import Squared
-from pronk.parts.kernels import UserKernel
+from pronk.engines.newton.curvature import Squared
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
 from pronk.parts.state import (
@@ -405,5 +404,5 @@ class Experts(Stateful):
         for group in self._groups:
             largest = max(learner.size for learner in group.learners.values())
             require(largest <= group.nystrom.size, "groups have learners on too many points")
-            if not isinstance(group.kernel, UserKernel):
+            if not group.kernel.foreign:
                 group.nystrom.require_of(group.kernel, group.view.rows(self._points.values))

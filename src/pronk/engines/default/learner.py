@@ -34,7 +34,7 @@ from pronk.engines.default.temperature import Temperature
 from pronk.engines.default.views import PAST, PLAIN, View, empty_views, make_views, offered
 from pronk.engines.newton.certificate import Certificate
 from pronk.parts.fixed_scale import FixedScale
-from pronk.parts.kernels import Kernel, UserKernel
+from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.randomness import KORS_COINS, Uniforms, generator
 from pronk.parts.state import LARGEST, Count, Numbers, Part, Rows, Sizes, Stateful, require
@@ -146,7 +146,7 @@ class OnlineKernel(Stateful):
         n = len(X)
         if n == STAGES[0]:
             self.intervals.start()  # from here on errors are measured in spreads
-        if not isinstance(self.kernel, UserKernel):
+        if not self.kernel.foreign:
             self._scale = FixedScale(X)
         Z = self._scaled(X)
         if not self.signed:
@@ -297,5 +297,5 @@ class OnlineKernel(Stateful):
         require(sizes["first"] == kept, "first_X has another number of rows than rows says")
         held = self._rows >= STAGES[0]
         require((self.experts is not None) == held, "experts are not there as rows says")
-        scaled = held and not isinstance(self.kernel, UserKernel)
+        scaled = held and not self.kernel.foreign
         require((self._scale is not None) == scaled, "scale is not there as rows says")

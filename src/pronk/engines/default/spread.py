@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.grid import Group
 from pronk.engines.default.views import View
-from pronk.engines.newton.learner import Squared
+from pronk.engines.newton.curvature import Squared
 from pronk.parts.state import Numbers, Part, Sizes, Stateful, require
 
 Array = NDArray[np.float64]

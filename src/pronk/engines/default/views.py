@@ -49,12 +49,12 @@ def typical_distance(kernel: Kernel, Z: Array) -> float:
     median = float(np.median(values))
     if not median > 0.0:
         return 1.0
-    return median if isinstance(kernel, Laplacian) else float(np.sqrt(median))
+    return float(np.sqrt(median)) if kernel.squares else median
 
 
 def offered(kernel: Kernel) -> tuple[int, ...]:
     """The views that a kernel's experts may have."""
-    return (PLAIN, RELEVANCE, PAST) if isinstance(kernel, Gaussian) else (PLAIN,)
+    return (PLAIN,) if kernel.rate is None else (PLAIN, RELEVANCE, PAST)
 
 
 def empty_views(kernel: Kernel, numbers: list[int], units: list[float]) -> list[View]:

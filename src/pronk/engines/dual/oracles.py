@@ -16,6 +16,9 @@ Array = NDArray[np.float64]
 class FirstPoints:
     """The budget oracle: the first ``budget`` points ever stay kernel terms, later ones move."""
 
+    #: Whether there may be kernel terms at all.
+    keeps = True
+
     def __init__(self, budget: int) -> None:
         self.budget = budget
 
@@ -26,6 +29,8 @@ class FirstPoints:
 
 class Coverage:
     """The coverage oracle: a point within ``radius`` of the core moves, any other joins it."""
+
+    keeps = True
 
     def __init__(self, radius: float) -> None:
         self.radius = radius
@@ -49,6 +54,8 @@ class Coverage:
 
 class AlwaysMove:
     """The always-move oracle: no kernel terms at all."""
+
+    keeps = False
 
     def stay(self, X: Array, core: Array) -> NDArray[np.intp]:
         """The rows of X that join the core: none."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.dual.joint import CHUNK, class_numbers
-from pronk.engines.dual.oracles import AlwaysMove, Oracle
+from pronk.engines.dual.oracles import Oracle
 from pronk.engines.dual.steps import (
     BASE,
     MEMORY,
@@ -52,7 +52,7 @@ class ReducedDual(Stateful):
         self._vectors = np.zeros((4, outputs, embedding.size))
         self._scalars = np.array([1.0, 0.0, 0.0, 0.0])
         # Kernel values of remembered rows are evaluated anew at a snapshot, if there are any.
-        self._set_memory(0, 0 if isinstance(oracle, AlwaysMove) else columns, outputs)
+        self._set_memory(0, columns if oracle.keeps else 0, outputs)
         self._work = Workspace()
         self._overwritten: list[Any] | None = None  # what a mark has to put back
 

@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from pronk.engines.newton.embedded import CHUNK, FixedFeatures, GrowingFeatures
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky
-from pronk.parts.rules import ALD, KORS
 
 Array = NDArray[np.float64]
 
@@ -91,7 +90,7 @@ def choose(engine: GrowingFeatures, X: Array, pool: Executor) -> list[int]:
     uniforms = dictionary.draw(len(X))
     if dictionary.full:
         return []
-    if isinstance(dictionary.rule, KORS | ALD):
+    if dictionary.rule.final:
         twins = Own(dictionary)
         pieces = [slice(i, i + CHUNK) for i in range(0, len(X), CHUNK)]
         asking = pool.map(

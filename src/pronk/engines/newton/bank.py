@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.newton.certificate import Certificate
-from pronk.engines.newton.learner import Newton, OnlineNewton
+from pronk.engines.newton.curvature import OnlineNewton
+from pronk.engines.newton.learner import Newton
 from pronk.engines.onevsrest import remapped
 from pronk.parts.linalg import add_products, bordered, cholesky, solve_lower
 from pronk.parts.losses import SQUARED

@@ -13,7 +13,7 @@ from pronk.engines.newton.certificate import Certificate
 from pronk.engines.newton.learner import Newton
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.embeddings import Embedding, Nystrom, chunks, extend
-from pronk.parts.kernels import Kernel, UserKernel
+from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.state import Count, Numbers, Part, Rows, Sizes, Stateful, require
 
@@ -208,7 +208,7 @@ class GrowingFeatures(Stateful):
         exact = self.growth == "exact" and sizes["points"] > 0
         require(self._history is not None or not exact, "history is missing")
         require(self._history is None or self.growth == "exact", "history is unknown")
-        if not isinstance(self.kernel, UserKernel):
+        if not self.kernel.foreign:
             self.nystrom.require_of(self.kernel, self.points)
             if self._history is not None:
                 self._history.require_of(self._features)

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.newton import recurrence
-from pronk.engines.newton.learner import OnlineNewton
+from pronk.engines.newton.curvature import OnlineNewton
 from pronk.parts.dictionaries import Dictionary
-from pronk.parts.kernels import Kernel, UserKernel
+from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows
 from pronk.parts.rules import KORS
 from pronk.parts.state import Field, Numbers, Part, Rows, Sizes, Stateful, require
@@ -127,7 +127,7 @@ class KONS(Stateful):
         whole = (numbers == np.floor(numbers)).all() and (numbers >= 0.0).all()
         require(whole and (numbers < sizes["points"]).all(), "members are not rows of points")
         require((d > 0.0).all(), "members have a curvature that is not positive")
-        if not isinstance(self.kernel, UserKernel):
+        if not self.kernel.foreign:
             X = np.ascontiguousarray(self.points[self.sketch])
             self._factor.require_of(
                 lambda rows: d[rows, None] * self.kernel(X[rows], X) * d, self.alpha

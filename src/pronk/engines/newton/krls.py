@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.newton.learner import Newton, Squared
+from pronk.engines.newton.curvature import Squared
+from pronk.engines.newton.learner import Newton
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.kernels import Kernel
 from pronk.parts.rules import ALD

@@ -17,7 +17,6 @@ Cost a row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -26,6 +25,9 @@ from scipy.linalg.blas import dtrsm
 
 from pronk.engines.newton import recurrence
 from pronk.engines.newton.certificate import Certificate, account, new_ledger, squared_certificate
+from pronk.engines.newton.checking import require_factor, require_open_rows, require_solved
+from pronk.engines.newton.curvature import LONGEST_BLOCK, SMALL, Curvature
+from pronk.engines.newton.triangle import squared_block, through_open
 from pronk.parts.linalg import (
     Workspace,
     add_products,
@@ -34,75 +36,26 @@ from pronk.parts.linalg import (
     solve_lower,
     solve_rows,
 )
-from pronk.parts.losses import Loss
 from pronk.parts.state import Count, Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
 #: Calls up to this many rows take the compiled row loop; longer ones go through BLAS.
 SHORT_CALL = 4
-#: Up to this many features the compiled row loop is faster for any call (benchmarks/bench_newton).
-SMALL = 16
-#: No rule has longer blocks.
-LONGEST_BLOCK = 1024
-
-
-@dataclass(frozen=True)
-class Squared:
-    """The ridge forecaster, or with ``anticipate`` the AWV forecaster; any number of outputs."""
-
-    anticipate: bool = True
-
-    def block_rows(self, r: int) -> int:
-        """Block length by measurement: the new factor costs r^3 / 3B a row, the triangle B r."""
-        return 40 if r <= SMALL else min(LONGEST_BLOCK, max(96, 16 * round(r / 32)))
-
-
-@dataclass(frozen=True)
-class OnlineNewton:
-    """The online Newton step on a loss; one output. ``clip`` None: the largest |y| so far."""
-
-    loss: Loss
-    eta: float | str = "auto"
-    clip: float | None = None
-
-    def block_rows(self, r: int) -> int:
-        """Shorter than for squared loss: the triangle is a compiled loop, not LAPACK."""
-        return min(512, max(48, 16 * round(r / 32)))
-
-    def as_array(self) -> Array:
-        """What the compiled rows read: loss, its parameter, how eta is made, whether clip grows."""
-        eta = self.eta
-        if eta == "auto" and not self.loss.curved:
-            eta = "convex"
-        mode, given = recurrence.ETA_GIVEN, 0.0
-        if eta == "auto":
-            mode = recurrence.ETA_CURVATURE
-        elif eta == "convex":
-            mode = recurrence.ETA_CONVEX
-        else:
-            given = float(eta)
-        growing = float(self.clip is None)
-        return np.array([self.loss.code, self.loss.parameter, mode, given, growing])
 
 
 class Newton(Stateful):
-    """A, b and the open block; ``rule`` is `Squared` or `OnlineNewton`."""
+    """A, b and the open block; ``rule`` says what a row adds (`curvature`)."""
 
-    def __init__(
-        self, rule: Squared | OnlineNewton, alpha: float, size: int, outputs: int = 1
-    ) -> None:
+    def __init__(self, rule: Curvature, alpha: float, size: int, outputs: int = 1) -> None:
         self.rule = rule
         self.alpha = alpha
         self.outputs = outputs
         self._Phi = np.empty((0, 0))
         self._marked = False  # whether a mark holds the sums and the open block
         self._memory = Workspace()
-        clip = 0.0
-        if isinstance(rule, OnlineNewton):
-            self._rule = rule.as_array()
-            clip = rule.clip or 0.0
-        self._running = np.array([clip, 0.0, 0.0])  # clip, rows, sum of g'A^-1 g
+        self._rule = rule.as_array()
+        self._running = np.array([rule.clip or 0.0, 0.0, 0.0])  # clip, rows, sum of g'A^-1 g
         self._ledger = new_ledger(outputs)
         self._start(size)
 
@@ -143,7 +96,7 @@ class Newton(Stateful):
         A row of weight w counts w times in A and b. Under squared loss that is the row times
         sqrt(w), with the target and the prediction times sqrt(w) too.
         """
-        if weights is not None and isinstance(self.rule, Squared):
+        if weights is not None and self.rule.unit:
             roots = np.sqrt(weights)[:, None]
             return np.asarray(self.learn(Phi * roots, Y * roots) / roots)
         out = np.empty((len(Phi), self.outputs))
@@ -173,7 +126,7 @@ class Newton(Stateful):
     def _append_rows(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
         t, rule = self._open, self.rule
         batch, block = recurrence.Batch(Y, _ones_or(weights, Y), out), self._block
-        if isinstance(rule, Squared):
+        if rule.unit:
             self._target[t : t + len(Phi)] = Y
             recurrence.squared_rows_from_features(
                 Phi, batch, t, rule.anticipate, self._L.T, self._beta, self._Z, block
@@ -195,41 +148,13 @@ class Newton(Stateful):
         solve_rows(self._L, Z)
         F = Z @ self._beta
         G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.take("G", m, t + m))
-        if isinstance(rule, Squared):
+        if rule.unit:
             self._target[t : t + m] = Y
-            self._squared_block(G, F, Y, out)
+            F = squared_block(G, F, Y, t, self._block, self._memory)
+            out[:] = F * self._kappa[t : t + m, None] if rule.anticipate else F
         else:
             batch = recurrence.Batch(Y, _ones_or(weights, Y), out)
             recurrence.newton_rows(G, F, batch, t, self._rule, self._running, self._block)
-
-    def _squared_block(self, G: Array, F: Array, Y: Array, out: Array) -> None:
-        """c = 1 throughout, so R comes out of LAPACK: with C C' = I + G - R_old kappa R_old',
-
-        1 + q_t = C_tt^2,  T = C diag(C)^-1,  and the errors f - y solve T (f - y) = f_old - y.
-        """
-        t, m = self._open, len(F)
-        own = slice(t, t + m)
-        corner = G if t == 0 else np.ascontiguousarray(G[:, t:])
-        if t:
-            R = self._through_open(G[:, :t])
-            F = F - R @ self._step[:t]
-            scaled = R * self._kappa[:t]
-            corner -= scaled @ R.T
-            self._upper[:t, own] = scaled.T
-        corner.flat[:: m + 1] += 1.0
-        C = cholesky(corner, "block matrix I + G", self._memory.take("C", m, m).T)
-        root = np.diag(C)
-        errors = root[:, None] * solve_lower(C, F - Y)
-        np.divide(C.T, root[:, None], out=self._upper[own, own])
-        self._kappa[own] = root**-2
-        self._step[own] = errors * self._kappa[own, None]
-        F = Y + errors
-        out[:] = F * self._kappa[own, None] if self.rule.anticipate else F  # type: ignore[union-attr]
-
-    def _through_open(self, G: Array) -> Array:
-        """R for rows whose products with the open rows are G: R T' = G."""
-        t = G.shape[1]
-        return np.asarray(dtrsm(1.0, self._upper[:t, :t].T, G.T, lower=1, diag=1)).T
 
     def _close_block(self) -> None:
         """Add the open rows to the sums and factor A anew."""
@@ -247,7 +172,7 @@ class Newton(Stateful):
         self._b = self._b + rows.T @ self._target[:t]
         if self._marked:
             self._A = self._A.copy(order="F")
-        if not isinstance(self.rule, Squared):
+        if not self.rule.unit:
             out = self._memory.take("weighted", *rows.shape)
             rows = np.multiply(rows, np.sqrt(self._curvature[:t, None]), out=out)
         self._A = add_products(self._A, rows)
@@ -330,7 +255,7 @@ class Newton(Stateful):
     def predict(self, Phi: Array) -> Array:
         """What each row would be predicted if it came next; changes nothing."""
         F = Phi @ self.weights
-        if isinstance(self.rule, OnlineNewton):
+        if not self.rule.unit:
             return np.clip(F, -self._running[0], self._running[0])
         if not self.rule.anticipate:
             return F
@@ -341,7 +266,7 @@ class Newton(Stateful):
         Z = solve_rows(self._L, Phi.copy())
         q = np.einsum("ij,ij->i", Z, Z)
         if self._open:
-            R = self._through_open(Z @ self._Z[: self._open].T)
+            R = through_open(Z @ self._Z[: self._open].T, self._upper)
             q -= (R * R) @ self._kappa[: self._open]
         return np.maximum(q, 0.0)
 
@@ -358,7 +283,7 @@ class Newton(Stateful):
     def log_determinant(self) -> float:
         """log det(A / alpha): the factor's diagonal, and 1 + c q of each open row."""
         factor = 2.0 * float(np.log(np.diag(self._L)).sum()) - self.size * np.log(self.alpha)
-        if isinstance(self.rule, Squared):
+        if self.rule.unit:
             return factor - float(np.log(self._kappa[: self._open]).sum())
         # kappa = c / (1 + c q)
         c, kappa = self._curvature[: self._open], self._kappa[: self._open]
@@ -366,7 +291,7 @@ class Newton(Stateful):
 
     def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
         """Regret so far against the best of the current space: O(r) from the cached weights."""
-        if not isinstance(self.rule, Squared):
+        if not self.rule.unit:
             raise TypeError("online Newton keeps its certificate in RegretSums")
         v, t = self.weights[:, output], self._open
         fit = float(v @ (self._b[:, output] + self._Phi[:t].T @ self._target[:t, output]))
@@ -447,43 +372,12 @@ class Newton(Stateful):
         self.size = sizes["size"]
         self._weights = None
         self._curvature[self._open :] = 1.0  # c = 1 is set with the block, not by its rows
-        self._check_factor()
-
-    def _check_factor(self) -> None:
-        """Refuse a state from a file whose A, b and open rows are not those of the factor L."""
-        if not self.size:
-            return
-        L, v = self._L, np.cos(np.arange(self.size))
-        lower = np.tril(self._A)
-        product = lower @ v + np.tril(lower, -1).T @ v
-        scale = np.abs(np.diagonal(lower)).max() * self.size
-        # A factor that needed help differs by up to 2e-5 of the scale.
-        require(np.abs(L @ (L.T @ v) - product).max() <= 1e-4 * scale, "L is not the factor of A")
-        pairs = (
-            ("beta", self._beta, self._b),
-            ("Z", self._Z[: self._open].T, self._Phi[: self._open].T),
-        )
-        for name, solved, given in pairs:
-            most = (np.abs(L) @ np.abs(solved)).max(initial=0.0)
-            off = np.abs(L @ solved - given).max(initial=0.0)
-            require(off <= 1e-6 * most + 1e-300, f"{name} does not fit L")
-        self._check_open_rows()
-
-    def _check_open_rows(self) -> None:
-        """Refuse open rows from a file that do not keep to the recurrence: for s < t
-
-        kappa_s G[t, s] = T[t, s] + kappa_s sum_{i<s} T[t, i] T[s, i] / kappa_i,  0 <= kappa <= c.
-        """
-        t = self._open
-        kappa, c, Z = self._kappa[:t], self._curvature[:t], self._Z[:t]
-        require((kappa <= c * (1.0 + 1e-9)).all(), "kappa is larger than the curvature")
-        T = np.tril(self._upper[:t, :t].T, -1)
-        inverse = np.divide(1.0, kappa, out=np.zeros(t), where=kappa > 0.0)
-        expected = kappa * (Z @ Z.T)
-        got = T + kappa * ((T * inverse) @ T.T)
-        off = np.abs(np.tril(got - expected, -1)).max(initial=0.0)
-        most = np.abs(expected).max(initial=0.0)
-        require(off <= 1e-6 * most + 1e-300, "upper does not fit the open rows")
+        if self.size:
+            require_factor(self._A, self._L)
+            require_solved("beta", self._L, self._beta, self._b)
+            t = self._open
+            require_solved("Z", self._L, self._Z[:t].T, self._Phi[:t].T)
+            require_open_rows(self._block, self._Z, t)
 
     def to_state(self) -> dict[str, Any]:
         """Beyond its rows the open block is saved as zeros, not as what the last one left there."""

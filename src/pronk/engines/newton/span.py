@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.newton.certificate import Certificate, account, new_ledger, squared_certificate
-from pronk.parts.kernels import Kernel, UserKernel
+from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingCholesky, GrowingRows, solve_lower
 from pronk.parts.state import Numbers, Part, Rows, Sizes, Stateful
 
@@ -136,7 +136,7 @@ class Span(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         self._coefficients = None
-        if not isinstance(self.kernel, UserKernel):
+        if not self.kernel.foreign:
             X = self.points
             roots = np.ones(len(X)) if self._roots is None else self._roots
             self._factor.require_of(

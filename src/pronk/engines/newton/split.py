@@ -31,7 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.newton.certificate import merge_ledgers
-from pronk.engines.newton.learner import Newton, Squared
+from pronk.engines.newton.curvature import Squared
+from pronk.engines.newton.learner import Newton
 from pronk.parts.linalg import add_products
 
 Array = NDArray[np.float64]

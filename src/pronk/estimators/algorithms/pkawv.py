@@ -21,8 +21,9 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
+from pronk.engines.newton.curvature import Squared
 from pronk.engines.newton.embedded import FixedFeatures, GrowingFeatures, Growth
-from pronk.engines.newton.learner import Newton, Squared
+from pronk.engines.newton.learner import Newton
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.constraints import Interval, StrOptions

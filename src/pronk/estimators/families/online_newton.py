@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from pronk.engines.newton.learner import OnlineNewton
+from pronk.engines.newton.curvature import OnlineNewton
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.constraints import Interval, StrOptions
