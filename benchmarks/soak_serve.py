@@ -313,8 +313,9 @@ def _narrowed(described: Any) -> int:
                     | {"additionalProperties": False}
                     for form in good[name]
                 ]
-                forms.append(content["application/json"]["schema"])
-                content["application/json"]["schema"] = {"anyOf": forms}
+                # Under a name of its own: one schema for both would be the wider one alone.
+                content["application/any+json"] = content["application/json"]
+                content["application/json"] = {"schema": {"anyOf": forms}}
     return bodies
 
 

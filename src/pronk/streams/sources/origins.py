@@ -1,7 +1,8 @@
 """Which files an input is read from, so that no output is ever written over one of them.
 
 A directory or a pattern is all its files, and those that would join them; standard input is the
-file it was redirected from; a query is its database and every file that its text names.
+file it was redirected from; a query is its database, every file that its text names, and every file
+that DuckDB opens to plan it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from pronk.streams.errors import StreamError
 from pronk.streams.sources.opening import files_in_order, reads_as_known
+from pronk.streams.sources.sql import SQLSource
 
 #: What databases keep beside their file.
 _BESIDE = ("", ".wal", "-wal", "-shm", "-journal")
@@ -81,6 +83,7 @@ class Origins:
             yield Path(text)
             if glob.has_magic(text):
                 yield from map(Path, glob.glob(text, recursive=True))
+        yield from map(Path, SQLSource(self._name, self._query).opened())
 
 
 def _literals(query: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -63,6 +64,26 @@ class SQLSource(Dense):
                 raise
             text = str(error).strip().splitlines()[0]
             raise StreamError(f"{argument('query')}: {text}") from None
+
+    def opened(self) -> list[str]:
+        """The files that DuckDB opens to plan the query, also where their names are computed.
+
+        Best effort: nothing where DuckDB cannot tell, or the query is wrong, which its walk says.
+        """
+        if self.database.startswith("adbc:"):
+            return []
+        try:
+            with self._duckdb() as connection:
+                connection.execute("CALL enable_logging('FileSystem')")
+                connection.execute(f"EXPLAIN {self.query}")
+                rows = connection.execute("SELECT message FROM duckdb_logs").fetchall()
+        except Exception as error:
+            module = type(error).__module__.partition(".")[0]
+            if module not in ("duckdb", "_duckdb") and not isinstance(error, StreamError):
+                raise
+            return []
+        found = [json.loads(row[0]) for row in rows if row[0].startswith("{")]
+        return list(dict.fromkeys(str(entry["path"]) for entry in found if "path" in entry))
 
     def _duckdb(self) -> Any:
         duckdb = _optional("duckdb")
