@@ -121,14 +121,6 @@ def test_the_cases_are_what_they_are_called():
     assert "past" in awake
 
 
-def test_features_need_not_be_held():
-    plan = Plan(bundle=300, stretch=512, hold=False)
-    found, _, _ = rest("a dictionary that grows", plan, [1800], 2)
-    np.testing.assert_allclose(
-        found, sequential("a dictionary that grows")[0], rtol=1e-9, atol=1e-9
-    )
-
-
 def test_threads_of_the_estimator(tmp_path):
     """n_jobs, a save between two calls, and the intervals."""
     models = [storage.from_bytes(begun("labels"), "a model") for _ in range(3)]

@@ -10,6 +10,7 @@ import numpy as np
 
 from pronk.cli.errors import CommandError
 from pronk.cli.run_options import RunOptions
+from pronk.cluster.pool import shares_rows
 from pronk.estimators import storage
 from pronk.evaluate.adapters import predicts_labels
 from pronk.streams import FileStream, Prepared, Preparing, Reading, StreamError
@@ -49,10 +50,11 @@ def for_model(job: RunOptions, model: Prepared) -> RunOptions:
         raise CommandError("--target is missing: which column is to be predicted?")
     known = story.get("weight")
     *_, interval = story.get("scored_as", [None])
+    here = job.cluster is None or shares_rows(model)
     return replace(
         job,
-        # A coverage that was counted goes on; a cluster has no intervals.
-        interval=interval if job.interval is None and job.cluster is None else job.interval,
+        # A coverage that was counted goes on; where workers read the rows there is none.
+        interval=interval if job.interval is None and here else job.interval,
         algorithm=algorithm,
         save=job.model if job.save is None else job.save,
         reading=replace(job.reading, target=target, weight=job.reading.weight or known),
@@ -60,7 +62,7 @@ def for_model(job: RunOptions, model: Prepared) -> RunOptions:
     )
 
 
-def open_for(model: Any, path: Path, reading: Reading) -> FileStream:
+def open_for(model: Any, path: Path, reading: Reading, rows: int | None = None) -> FileStream:
     """The rows with the columns of a model, read as the model expects them.
 
     The model's names choose the columns; ``columns`` of the reading stand in their places.
@@ -88,7 +90,7 @@ def open_for(model: Any, path: Path, reading: Reading) -> FileStream:
         missing=fills,
         task=task_of(model),
     )
-    stream = chosen.open()
+    stream = chosen.open(rows=rows)
     if len(stream.columns) != len(kinds):
         raise CommandError(
             f"{reading.file!r} has {len(stream.columns)} columns; the model has {len(kinds)}, and "

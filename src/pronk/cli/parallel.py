@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.cli.errors import CommandError
+from pronk.cluster.pool import CALL, shares_rows
 from pronk.evaluate.rows import LONG_PIECE
 from pronk.evaluate.spreading import set_jobs
 from pronk.keyed import Keyed
@@ -47,12 +48,23 @@ def check_parallel(job: RunOptions) -> None:
         raise CommandError(f"--weight: not with {chosen[0]}, where each row counts once")
     if job.by is not None and job.interval is not None:
         raise CommandError("--interval: models of --by have none")
-    if job.cluster is not None and (job.interval is not None or job.reading.keep or job.skip_bad):
+
+
+def check_cluster(job: RunOptions, learner: Any) -> None:
+    """Refuse what a learner whose rows the workers read does not have."""
+    if job.cluster is None or shares_rows(learner):
+        return
+    if job.interval is not None or job.reading.keep or job.skip_bad:
         raise CommandError("--cluster: no --interval, --keep or --skip-bad on a cluster")
 
 
-def block_rows(job: RunOptions) -> int | None:
-    """Rows of a block: long ones where they are shared or grouped."""
+def block_rows(job: RunOptions, default: bool) -> int | None:
+    """Rows of a block: long ones where they are shared or grouped.
+
+    On a cluster the rows of the default learner are read here.
+    """
+    if job.cluster is not None and default:
+        return CALL
     return LONG_PIECE if job.workers is not None or job.by is not None else None
 
 

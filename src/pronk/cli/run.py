@@ -18,11 +18,19 @@ from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
 from pronk.cli.errors import CommandError
 from pronk.cli.known import for_model, open_for, saved_model
 from pronk.cli.options import DEFAULT_ALGORITHM
-from pronk.cli.parallel import KeyedRun, block_rows, check_parallel, use_workers, with_key
+from pronk.cli.parallel import (
+    KeyedRun,
+    block_rows,
+    check_cluster,
+    check_parallel,
+    use_workers,
+    with_key,
+)
 from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.run_options import RunOptions, check_job, open_stream
 from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
+from pronk.cluster.pool import shares_rows
 from pronk.estimators.faces.constraints import InvalidParameterError
 from pronk.estimators.registry import find, make
 from pronk.evaluate.adapters import takes_weights
@@ -49,7 +57,8 @@ def _run(job: RunOptions, as_json: bool) -> None:
     if path is None:
         _check_algorithm(job.algorithm)
         reading = job.reading if job.by is None else with_key(job.reading, job.by)
-        stream = open_stream(reading, block_rows(job))
+        default = find(job.algorithm).name == DEFAULT_ALGORITHM
+        stream = open_stream(reading, block_rows(job, default))
         learner = _learner(job, stream.task)
         # The first rows of all keys together say nothing about the rows of one.
         if job.by is None:
@@ -60,9 +69,10 @@ def _run(job: RunOptions, as_json: bool) -> None:
     else:
         model = saved_model(path)
         job = for_model(job, model)
-        stream = open_for(model, path, job.reading)
+        stream = open_for(model, path, job.reading, block_rows(job, shares_rows(model)))
     for text in stream.notes(options=True) if path is None else ():
         screen.note(text, console)
+    check_cluster(job, model)
     if job.workers is not None:
         use_workers(model, job.workers)
     check_interval(job.interval, stream.task, model)

@@ -19,7 +19,7 @@ from pronk.cli.bad_rows import BadRowsFile
 from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint, readable
 from pronk.cli.errors import CommandError
 from pronk.cli.metrics_file import MetricsFile
-from pronk.cli.parallel import KeyedRun, block_rows, learner_for_cluster, open_cluster
+from pronk.cli.parallel import KeyedRun, learner_for_cluster, open_cluster
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
     Kept,
@@ -29,8 +29,10 @@ from pronk.cli.predictions import (
 )
 from pronk.cli.run_options import RunOptions
 from pronk.cluster import ClusterPass
+from pronk.cluster.pool import pool_for, shares_rows
 from pronk.cluster.run import Part
 from pronk.estimators import storage
+from pronk.estimators.faces.threads import sharing
 from pronk.evaluate import Evaluation, Record
 from pronk.evaluate.adapters import has_probabilities
 from pronk.evaluate.metrics import ALL
@@ -74,8 +76,13 @@ class Run:
         self._clock = perf_counter()  # when the last part of a cluster's work came
         self.chosen: dict[str, Any] = {}  # parameters that nobody gave
 
+    @property
+    def read_elsewhere(self) -> bool:
+        """Whether the workers of a cluster read the rows, and not this process."""
+        return self.job.cluster is not None and not shares_rows(self.model)
+
     def _evaluation(self) -> Evaluation:
-        elsewhere = self.job.cluster is not None or self.job.by is not None
+        elsewhere = self.read_elsewhere or self.job.by is not None
         shares = self.stream.task == "classification" and has_probabilities(self.model)
         shares = shares and not elsewhere
         names = ALL[self.stream.task]
@@ -91,7 +98,7 @@ class Run:
             probabilities=shares,
             interval=self.job.interval,
             delay=self.job.delay,
-            piece=block_rows(self.job) or PIECE,
+            piece=max(PIECE, self.stream.rows),
         )
 
     def go_on(self, story: dict[str, Any]) -> None:
@@ -192,7 +199,7 @@ class Run:
                 whole = self.position % self.stream.rows == 0
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
                     self._snapshot()
-        if self.job.cluster is None:
+        if not self.read_elsewhere:
             self.position = self.stream.position
         self._tell_bad()
 
@@ -204,9 +211,12 @@ class Run:
 
     def _steps(self, stack: ExitStack) -> Iterator[Callable[[], None]]:
         """What is to be done, one block or one part of a cluster's work after the other."""
-        if self.job.cluster is not None:
-            yield from self._steps_on_cluster(stack, self.job.cluster)
+        if self.read_elsewhere:
+            yield from self._steps_on_cluster(stack, str(self.job.cluster))
             return
+        if self.job.cluster is not None:
+            client = stack.enter_context(open_cluster(self.job.cluster))
+            stack.enter_context(sharing(pool_for(self.model, client)))
         for X, y, kept in self.stream.blocks_with_kept(self.position):
             if self.file is not None:
                 self.kept.add(kept)
@@ -246,7 +256,7 @@ class Run:
         if self.metrics_file is not None:
             for record in self._records:
                 self.metrics_file.write(record, len(self.portrait.alarms))
-        elsewhere = self.job.cluster is not None
+        elsewhere = self.read_elsewhere
         if self.file is not None:
             for record in [*self._records, self.evaluation.record()]:
                 if record.forecast is not None:

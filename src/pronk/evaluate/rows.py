@@ -29,6 +29,31 @@ def pieces(
         yield X[rows], y[rows], part(weights, rows)
 
 
+def gathered(blocks: Any, length: int) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """Blocks of rows, short ones joined to ``length`` rows and more: a shared pass drains at the
+    end of each call. Only arrays are joined."""
+    held: list[tuple[Any, NDArray[Any]]] = []
+    for X, y in blocks:
+        y = np.asarray(y)
+        joins = isinstance(X, np.ndarray)
+        if held and not (joins and X.shape[1:] == held[0][0].shape[1:]):
+            yield _joined(held)
+            held = []
+        held.append((X, y))
+        if not joins or sum(len(y) for _, y in held) >= length:
+            yield _joined(held)
+            held = []
+    if held:
+        yield _joined(held)
+
+
+def _joined(held: list[tuple[Any, NDArray[Any]]]) -> tuple[Any, NDArray[Any]]:
+    if len(held) == 1:
+        return held[0]
+    X, y = zip(*held, strict=True)
+    return np.concatenate(X), np.concatenate(y)
+
+
 def part(values: Any, rows: Any) -> Any:
     """Some rows of an array that may not be there."""
     return None if values is None else values[rows]

@@ -15,10 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from pronk.estimators.faces.threads import sharing
 from pronk.evaluate.evaluation import Evaluation
 from pronk.evaluate.progress import Bar
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import LONG_PIECE, PIECE, pieces
+from pronk.evaluate.rows import LONG_PIECE, PIECE, gathered, pieces
 from pronk.evaluate.spreading import spread
 
 
@@ -68,8 +69,9 @@ def progressive(
         Threads that share the pass of a learner that can be split, -1 for all cores; no bit depends
         on their number. Others are refused by name.
     client : a Dask ``Client``, optional
-        The workers of a cluster share the pass; they read the stream themselves. Of the learners
-        that can be split those without a preparation before them; no probabilities or intervals.
+        The workers of a cluster share the pass of a learner that can be split. Of the default
+        learner's rows the sequential part is done here. For the PKAWV learners the workers read
+        the stream themselves: without a preparation before them, no probabilities or intervals.
     progress : bool or "always", default False
         Show a bar with rows, loss and, where the length of the stream is known, the time left: on
         stderr, where that is a terminal, or always.
@@ -88,6 +90,13 @@ def progressive(
     parallel = n_jobs is not None or client is not None
     if parallel and delay:
         raise ValueError("delay: rows whose labels come late are learned one by one, not n_jobs")
+    piece = LONG_PIECE if parallel else PIECE
+    pool: Any = None
+    if client is not None:
+        from pronk.cluster.pool import pool_for
+
+        pool = pool_for(model, client)
+        piece = LONG_PIECE if pool is None else pool.plan.longest
     evaluation = Evaluation(
         model,
         metrics,
@@ -99,18 +108,20 @@ def progressive(
         columns=getattr(stream, "columns", None),
         probabilities=probabilities,
         interval=interval,
-        piece=LONG_PIECE if parallel else PIECE,
+        piece=piece,
     )
     pair = isinstance(stream, tuple) and len(stream) == 2 and not isinstance(stream[0], tuple)
     blocks = [stream] if pair else stream
     bar = Bar(blocks, progress == "always") if progress else None
-    if client is not None:
+    if client is not None and pool is None:
         if probabilities or interval is not None:
             raise ValueError("client: a pass on a cluster has no probabilities or intervals")
         if getattr(stream, "weight", None) is not None:
             raise ValueError("client: a pass on a cluster has no weights")
         return _from_cluster(evaluation, Arrays(*stream) if pair else stream, client, bar)
-    return _records(evaluation, blocks, bar, n_jobs)
+    if parallel and getattr(stream, "weight", None) is None:
+        blocks = gathered(blocks, piece)
+    return _records(evaluation, blocks, bar, n_jobs, pool)
 
 
 class Arrays:
@@ -146,13 +157,15 @@ def _from_cluster(
 
 
 def _records(
-    evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None
+    evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None, pool: Any
 ) -> Iterator[Record]:
     with bar or nullcontext(), spread(evaluation.model, n_jobs):
         for X, y in blocks:
             weights = getattr(blocks, "weights", None)
             for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
-                yield from evaluation.feed(rows, targets, own)
+                with sharing(pool):
+                    records = evaluation.feed(rows, targets, own)
+                yield from records
                 if bar is not None:
                     bar.show(evaluation)
         last = evaluation.finish()

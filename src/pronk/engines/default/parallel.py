@@ -18,8 +18,8 @@ no bit. Memory is bounded by the bundles under way.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future, wait
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -35,22 +35,20 @@ from pronk.engines.default.experts import Experts
 from pronk.engines.default.grid import FORGETFUL_POINTS
 from pronk.engines.default.learner import OnlineKernel
 from pronk.engines.default.spans import Range, Spans
-from pronk.engines.default.tasks import Bundle, Cut, Held, Source, Summed
+from pronk.engines.default.tasks import Bundle, Cut, Held, Summed
 from pronk.engines.newton import split
 from pronk.parts.linalg import GrowingRows
 
 Array = NDArray[np.float64]
 Births = NDArray[np.int64]
-#: Where tasks find the rows from some number on, given their past and targets.
-Place = Callable[[int, Array, Array], Source]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a pass is cut, and what is held: part of the job, not of who does it."""
+    """How a pass is cut, which is part of the job, and how many bundles may be under way."""
 
     bundle: int = 1024  # rows of a bundle, about
-    hold: bool = True  # whether features are held between sums and rows
+    hold: bool = True  # whether tasks share the memory: features are held between sums and rows
     stretch: int = 8192  # rows that are asked ahead
     longest: int = 1 << 16  # rows that are walked at a time
     most: int = 24  # bundles under way, and the bytes they may hold
@@ -60,15 +58,22 @@ class Plan:
 
 #: For threads of this process.
 THREADS = Plan()
+#: Rows of a shorter bundle at the end of a call, at least.
+LAST_BUNDLE = 1024
 #: Fewer rows than this are not worth a split: the longest block, and a few bundles.
 LEAST_ROWS = 4096
 #: Experts with more coordinates than this sum their blocks one by one, and only once.
 APART = 128
 
 
-def learn(engine: OnlineKernel, X: Array, Y: Array, pool: Executor) -> Array:
-    """As ``engine.learn(X, Y)`` up to rounding, by the threads of a pool."""
-    return engine.learn(X, Y, partial(walk, pool=pool))
+def learn(engine: OnlineKernel, X: Array, Y: Array, pool: Any) -> Array:
+    """As ``engine.learn(X, Y)`` up to rounding, by the threads of a pool.
+
+    A pool that has a ``plan`` is elsewhere: its tasks get the rows they need, and its `keep` makes
+    something of a snapshot that many tasks get.
+    """
+    plan = getattr(pool, "plan", THREADS)
+    return engine.learn(X, Y, partial(walk, pool=pool, plan=plan))
 
 
 def stands() -> int:
@@ -82,12 +87,8 @@ def walk(
     Y: Array,
     pool: Any,
     plan: Plan = THREADS,
-    place: Place | None = None,
 ) -> Iterator[tuple[Array, Array]]:
-    """Predictions and spreads of rows, some after the other, in order.
-
-    ``place`` says where the tasks find the rows; None: in memory.
-    """
+    """Predictions and spreads of rows, some after the other, in order."""
     start = min(len(Z), max(0, stands() - experts._rows))
     if start:
         yield experts.learn(Z[:start], Y[:start])
@@ -99,8 +100,7 @@ def walk(
         if stop - start < LEAST_ROWS:
             yield experts.learn(Z[rows], Y[rows])
         else:
-            own = None if place is None else partial(place, start)
-            yield from _Pass(experts, Z[rows], Y[rows], pool, plan, own).run()
+            yield from _Pass(experts, Z[rows], Y[rows], pool, plan).run()
         start = stop
 
 
@@ -126,15 +126,12 @@ class _Expert:
 class _Pass:
     """The rows of one call."""
 
-    def __init__(
-        self, experts: Experts, Z: Array, Y: Array, pool: Any, plan: Plan,
-        place: Callable[[Array, Array], Source] | None,
-    ) -> None:  # fmt: skip
+    def __init__(self, experts: Experts, Z: Array, Y: Array, pool: Any, plan: Plan) -> None:
         self.experts, self.pool, self.plan = experts, pool, plan
         self.Y, self.n = Y, len(Y)
         past = experts.past.learn(Y)
         self.Z = np.hstack((Z, past)) if past.shape[1] else Z
-        self.source: Source = Held(self.Z, Y) if place is None else place(past, Y)
+        self.source = Held(self.Z, Y)
         self.uniforms = experts._uniforms.take(self.n)
         self.groups = experts._all_groups()
         self.births = [np.full(g.nystrom.size, -1, dtype=np.int64) for g in self.groups]
@@ -149,7 +146,7 @@ class _Pass:
         self.given = 0  # rows in bundles
         self.mixed = 0  # rows that have their prediction
         self.read: deque[Array] = deque()  # features for the spread of rows that were not mixed
-        self.summing: deque[tuple[Spans, Bundle, Future[Summed]]] = deque()
+        self.summing: deque[tuple[Any, Bundle, Future[Summed]]] = deque()
         self.learning: deque[tuple[Bundle, Future[list[split.Learned]]]] = deque()
         self.going: set[Future[Any]] = set()
 
@@ -157,17 +154,21 @@ class _Pass:
         try:
             yield from self._run()
         finally:  # what a failed call left behind must not run while it is undone
-            for future in self.going:
+            open_ones = [future for future in self.going if not future.done()]
+            for future in open_ones:
                 future.cancel()
-            wait([future for future in self.going if isinstance(future, Future)])
+            wait([future for future in open_ones if isinstance(future, Future)])
 
     def _run(self) -> Iterator[tuple[Array, Array]]:
         spans = None
+        kept: Any = None
         for spans, reach in self._stretches():
             if self.ways[0].sums is None:
                 self._head(spans)
+            if kept is None or kept[0] is not spans:
+                kept = spans, self._keep(spans)
             for bundle in self._bundles(reach):
-                yield from self._give_out(spans, bundle)
+                yield from self._give_out(kept[1], bundle)
         while self.summing or self.learning:
             yield from self._advance()
         assert spans is not None
@@ -183,6 +184,14 @@ class _Pass:
         future = self.pool.submit(function, *arguments)
         self.going = {other for other in self.going if not other.done()} | {future}
         return future
+
+    def _keep(self, spans: Spans) -> Any:
+        """A snapshot for many tasks."""
+        return spans if self.plan.hold else self.pool.keep(spans)
+
+    def _rows_of(self, reach: tuple[int, int]) -> Held:
+        """Where a task finds its rows."""
+        return self.source if self.plan.hold else self.source.only(reach)
 
     # -- points ---------------------------------------------------------------------------------
 
@@ -214,10 +223,11 @@ class _Pass:
             done = stop
 
     def _asking(self, spans: Spans, start: int, stop: int) -> NDArray[np.int64]:
+        kept = self._keep(spans)
         edges = [*range(start, stop, max(1, self.plan.bundle // 2)), stop]
         futures = [
-            self._submit(tasks.ask, spans, self.source, (low, high), self.uniforms[low:high])
-            for low, high in pairwise(edges)
+            self._submit(tasks.ask, kept, self._rows_of(reach), reach, self.uniforms[slice(*reach)])
+            for reach in pairwise(edges)
         ]
         return np.concatenate([future.result() for future in futures])
 
@@ -257,7 +267,8 @@ class _Pass:
                 stop = part.stop
                 if stop - self.given >= self.plan.bundle:
                     break
-            if stop - self.given < self.plan.bundle:
+            wanted = self.plan.bundle if reach < self.n else min(self.plan.bundle, LAST_BUNDLE)
+            if stop - self.given < wanted:
                 return
             cuts = []
             for way in self.ways:
@@ -272,8 +283,10 @@ class _Pass:
             self.given = stop
             yield bundle
 
-    def _give_out(self, spans: Spans, bundle: Bundle) -> Iterator[tuple[Array, Array]]:
-        future = self._submit(tasks.sum_up, spans, self.source, bundle, self.plan.hold)
+    def _give_out(self, spans: Any, bundle: Bundle) -> Iterator[tuple[Array, Array]]:
+        future = self._submit(
+            tasks.sum_up, spans, self._rows_of(bundle.reach), bundle, self.plan.hold
+        )
         self.summing.append((spans, bundle, future))
         while len(self.summing) + len(self.learning) > self._under_way(bundle) or (
             self.summing and self.summing[0][2].done()
@@ -301,7 +314,8 @@ class _Pass:
                 assert way.sums is not None
                 way.sums = way.sums.after(total, way.blank.alpha)
             given = replace(summed, totals=[], read=None) if self.plan.hold else None
-            task = self._submit(tasks.learn_rows, spans, self.source, bundle, starts, given)
+            rows = self._rows_of(bundle.reach)
+            task = self._submit(tasks.learn_rows, spans, rows, bundle, starts, given)
             self.learning.append((bundle, task))
         else:
             bundle, learning = self.learning.popleft()
@@ -345,8 +359,9 @@ class _Pass:
 
     def _replay(self, spans: Spans, reaches: list[tuple[int, int]]) -> None:
         """Each expert learns some rows itself."""
+        submit = self._submit if self.plan.hold else _now
         futures = [
-            (way, reach, self._submit(_replayed, way, self._births(way), spans, self, reach))
+            (way, reach, submit(_replayed, way, self._births(way), spans, self, reach))
             for way, reach in zip(self.ways, reaches, strict=True)
             if reach[1] > reach[0]
         ]
@@ -384,6 +399,13 @@ class _Pass:
             rows -= len(held)
             taken.append(np.pad(held, ((0, 0), (0, size - held.shape[1]))))
         return np.concatenate(taken)
+
+
+def _now(function: Any, *arguments: Any) -> Any:
+    """A task of this process, where the pool is elsewhere."""
+    future: Future[Any] = Future()
+    future.set_result(function(*arguments))
+    return future
 
 
 def _blank(learner: DiscountedNewton) -> DiscountedNewton:

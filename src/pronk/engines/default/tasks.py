@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,30 +18,28 @@ from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.spans import Range, Spans
 from pronk.engines.newton import split
 from pronk.engines.newton.split import Element, Learned, Partition, Sums
+from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
 
 
-class Source(Protocol):
-    """Where the rows of a call are: with their past, as the kernels see them."""
-
-    def rows(self, start: int, stop: int) -> Array: ...
-
-    def targets(self, start: int, stop: int) -> Array: ...
-
-
 @dataclass(frozen=True)
 class Held:
-    """Rows and targets in memory."""
+    """Rows, with their past, as the kernels see them, and targets, from some row of a call on."""
 
     Z: Array
     Y: Array
+    first: int = 0
 
     def rows(self, start: int, stop: int) -> Array:
-        return self.Z[start:stop]
+        return self.Z[start - self.first : stop - self.first]
 
     def targets(self, start: int, stop: int) -> Array:
-        return self.Y[start:stop]
+        return self.Y[start - self.first : stop - self.first]
+
+    def only(self, reach: tuple[int, int]) -> Held:
+        """Some of the rows: what is sent to another process."""
+        return Held(self.rows(*reach), self.targets(*reach), reach[0])
 
 
 @dataclass(frozen=True)
@@ -113,12 +111,14 @@ def cut_blocks(
     return tuple(Partition(a, b, (a,), births) for a, b in zip(blocks, ends, strict=True))
 
 
-def ask(spans: Spans, source: Source, reach: tuple[int, int], uniforms: Array) -> NDArray[np.int64]:
+@limited
+def ask(spans: Spans, source: Held, reach: tuple[int, int], uniforms: Array) -> NDArray[np.int64]:
     """The rows that ask to become points."""
     return reach[0] + np.flatnonzero(spans.asking(source.rows(*reach), uniforms))
 
 
-def sum_up(spans: Spans, source: Source, bundle: Bundle, hold: bool) -> Summed:
+@limited
+def sum_up(spans: Spans, source: Held, bundle: Bundle, hold: bool) -> Summed:
     """What the rows of a bundle do to the sums of each expert; ``hold`` keeps their features."""
     features = spans.features(source.rows(*bundle.reach), bundle.reach[0], list(bundle.wanted))
     elements, totals = [], []
@@ -136,8 +136,9 @@ def sum_up(spans: Spans, source: Source, bundle: Bundle, hold: bool) -> Summed:
     return Summed(features if hold else None, elements if hold else [], totals, read)
 
 
+@limited
 def learn_rows(
-    spans: Spans, source: Source, bundle: Bundle, starts: list[Sums], summed: Summed | None
+    spans: Spans, source: Held, bundle: Bundle, starts: list[Sums], summed: Summed | None
 ) -> list[Learned]:
     """The predictions of each expert for its part of a bundle, from the sums at its start."""
     features = None if summed is None else summed.features

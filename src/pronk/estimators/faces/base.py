@@ -17,7 +17,7 @@ from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.filed import Filed
 from pronk.estimators.faces.inputs import LARGEST, check_rows, check_weights, dense_blocks
 from pronk.estimators.faces.showing import as_html
-from pronk.estimators.faces.threads import check_splits, learn_on_threads
+from pronk.estimators.faces.threads import check_splits, learn_shared, shared
 from pronk.parts.kernels import KERNELS, Kernel, get_kernel
 from pronk.parts.randomness import make_seed
 from pronk.parts.threads import limited
@@ -187,9 +187,9 @@ class OnlineLearner(Filed):
     def _learn(self, X: Array, Y: Array) -> Array:
         """The engine's pass; on the threads that ``n_jobs`` asks for where a call is long."""
         jobs = getattr(self, "n_jobs", None)
-        if jobs is None or len(X) < LONG_CALL:
+        if len(X) < LONG_CALL or (jobs is None and not shared()):
             return self._model.learn(X, Y)
-        return learn_on_threads(self._model, X, Y, jobs)
+        return learn_shared(self._model, X, Y, jobs)
 
     def _check_result(self, P: Array) -> None:
         """Refuse numbers that are none: only a state far out of range makes them."""

@@ -1,8 +1,11 @@
-"""``n_jobs``: the pass of a learner on several threads of this machine, where it can be split."""
+"""The pass of a learner on several threads (``n_jobs``) or elsewhere, where it can be split."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -32,7 +35,28 @@ def check_splits(learner: Any, engine: Any) -> None:
         )
 
 
-def learn_on_threads(engine: Any, X: Array, Y: Array, jobs: int) -> Array:
+_elsewhere: ContextVar[Any] = ContextVar("elsewhere", default=None)
+
+
+@contextmanager
+def sharing(pool: Any) -> Iterator[None]:
+    """Long calls of learners inside are shared by the workers of a pool."""
+    token = _elsewhere.set(pool)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
+def shared() -> bool:
+    """Whether a pool shares the calls of this moment."""
+    return _elsewhere.get() is not None
+
+
+def learn_shared(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:
     """The engine's pass. Inside a learner's call BLAS has one thread in each of ours."""
+    pool = _elsewhere.get()
+    if pool is not None:
+        return splitting.learn(engine, X, Y, pool)
     with ThreadPoolExecutor(effective_n_jobs(jobs)) as pool:
         return splitting.learn(engine, X, Y, pool)

@@ -1,0 +1,113 @@
+"""The default learner on a cluster: sequential parts here, tasks with their rows elsewhere."""
+
+import pickle
+from concurrent.futures import Future
+
+import numpy as np
+import pytest
+
+import pronk
+from pronk.cluster import pool
+from pronk.engines.default import experts, parallel
+from pronk.evaluate import progressive
+
+RNG = np.random.default_rng(0)
+ROWS = 5000
+X = RNG.normal(size=(ROWS, 3))
+Y = np.sin(X[:, 0]) * X[:, 1] + 0.1 * RNG.normal(size=ROWS)
+LABELS = np.where(Y > 0.2, "a", np.where(Y < -0.4, "b", "c"))
+LABELS = np.where(np.arange(ROWS) < 3000, np.where(LABELS == "b", "c", LABELS), LABELS)
+
+
+@pytest.fixture(autouse=True)
+def early_grid(monkeypatch):
+    monkeypatch.setattr(experts, "AWAKE", {2304: 5, 2560: 3})
+    monkeypatch.setattr(parallel, "LEAST_ROWS", 400)
+    monkeypatch.setattr(parallel, "LAST_BUNDLE", 200)
+    for name, value in {"BUNDLE": 500, "STRETCH": 700, "CALL": 1500}.items():
+        monkeypatch.setattr(pool, name, value)
+
+
+class Here:
+    """Does a task when it is asked for, from pickled arguments, like another process; twice now
+    and then, as after the loss of a worker."""
+
+    def __init__(self):
+        self.names = []
+
+    def submit(self, function, *arguments):
+        self.names.append(function.__name__)
+        arguments = pickle.dumps(arguments)
+        future = Future()
+        try:
+            if len(self.names) % 3 == 0:
+                function(*pickle.loads(arguments))
+            future.set_result(pickle.loads(pickle.dumps(function(*pickle.loads(arguments)))))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Blocks:
+    """A stream in short blocks, which are joined."""
+
+    def __init__(self, y):
+        self.y = y
+
+    def __iter__(self):
+        for i in range(0, ROWS, 300):
+            yield X[i : i + 300], self.y[i : i + 300]
+
+
+def scored(learner, y, **options):
+    last = list(progressive(learner, Blocks(y), predictions=True, every=1000, **options))
+    return np.concatenate([record.predictions for record in last]), last, learner
+
+
+def test_numbers_of_the_sequential_pass_with_intervals():
+    kind, settings = pronk.OnlineKernelRegressor, {"budget": 600, "random_state": 1}
+    expected, records, one = scored(kind(**settings), Y, interval=0.8)
+    here = Here()
+    found, others, model = scored(kind(**settings), Y, interval=0.8, client=here)
+    assert {"ask", "sum_up", "learn_rows"} <= set(here.names)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert [r.rows for r in records] == [r.rows for r in others]
+    assert others[-1].metrics == pytest.approx(records[-1].metrics, rel=1e-9)
+    np.testing.assert_allclose(
+        others[-1].forecast.intervals, records[-1].forecast.intervals, rtol=1e-7, atol=1e-9
+    )
+    assert model.n_seen_ == ROWS and (model.dictionary_ == one.dictionary_).all()
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_labels_that_come_on_the_way_with_probabilities(prepared):
+    def learner():
+        learner = pronk.OnlineKernelClassifier(budget=30, random_state=1)
+        return pronk.Prepared(learner) if prepared else learner
+
+    expected, records, _ = scored(learner(), LABELS, probabilities=True)
+    found, others, _ = scored(learner(), LABELS, probabilities=True, client=Here())
+    assert (found == expected).all()
+    for a, b in zip(records, others, strict=True):
+        np.testing.assert_allclose(
+            b.forecast.probabilities, a.forecast.probabilities, rtol=1e-7, atol=1e-9
+        )
+
+
+def test_the_number_of_workers_changes_no_bit():
+    results = []
+    for workers in (1, 5):
+        model = pronk.OnlineKernelRegressor(budget=60, random_state=1).fit(X[:2600], Y[:2600])
+        shared = pool.ClusterPool(Here(), workers)
+        with pronk.estimators.faces.threads.sharing(shared):
+            results.append(model.predict_then_learn(X[2600:], Y[2600:]))
+    assert (results[0] == results[1]).all()
+
+
+def test_rows_without_a_label_are_predicted_only():
+    y = np.where(RNG.random(ROWS) < 0.002, np.nan, Y)
+    settings = {"budget": 20, "random_state": 1}
+    expected, _, _ = scored(pronk.OnlineKernelRegressor(**settings), y)
+    found, _, model = scored(pronk.OnlineKernelRegressor(**settings), y, client=Here())
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert model.n_seen_ == (~np.isnan(y)).sum()
