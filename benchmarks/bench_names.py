@@ -53,9 +53,11 @@ def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) 
         "",
         f"`pronk run FILE -t y -a NAME --limit {rows}` without a parameter: the loss (mean squared "
         "error, or error rate) over that of guessing (the running mean, or the most frequent "
-        "label). Below 1 a learner beats guessing; **bold** is worse. The bandwidth is the median "
-        "distance of the first 256 rows and a growing dictionary holds 500 points, unless `-p` "
-        f"says otherwise. Made by `python benchmarks/bench_names.py --rows {rows} --sets "
+        "label). Below 1 a learner beats guessing; **bold** is worse than guessing where the default "
+        "learner is better, (in brackets) where it is not either. The bandwidth is the median "
+        "distance of the first 256 rows, a growing dictionary holds 500 points (30 where every new "
+        "one starts the learner anew), targets are centred and scaled by the first rows, unless "
+        f"`-p` and `--scale-target` say otherwise. Made by `python benchmarks/bench_names.py --rows {rows} --sets "
         f"{','.join(sets)}`.",
         "",
         "| name | " + " | ".join(sets) + " |",
@@ -68,9 +70,11 @@ def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) 
             if value is None:
                 cells.append("-")
             elif value < 1:
-                cells.append(f"{value:.2f}")
+                cells.append(f"{value:.2f}" if value < 0.995 else f"{value:.3f}")
             else:
-                cells.append(f"**{value:.2f}**" if value < 100 else f"**{value:.0e}**")
+                shown = f"{value:.2f}" if value < 100 else f"{value:.0e}"
+                ours = table.get("online-kernel", {}).get(one)
+                cells.append(f"({shown})" if ours is None or ours >= 1 else f"**{shown}**")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

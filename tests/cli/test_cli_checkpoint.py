@@ -23,10 +23,13 @@ ROWS = 1000
 BLOCK = 64
 
 #: Runs of `pronk` with small blocks, each in a process of its own that does something to itself at
-#: a given moment. They are forked, so that the libraries are loaded once.
+#: a given moment. They are forked from one process, so that libraries and compiled functions are
+#: loaded once; what is read there is one list of runs a line.
 RUNS = """
 import json, os, sys
-import sklearn.base, pyarrow.parquet
+import numpy as np, sklearn.base, pyarrow.parquet
+import pronk.cli.run
+from pronk import make
 from pronk.cli import main, predictions, walk
 from pronk.estimators import storage
 from pronk.streams import files
@@ -65,19 +68,27 @@ def prepare(number, rows, moment):
     predictions.PredictionsFile.write = written
     storage.os.replace = replaced
 
-ended = []
-for arguments, number, rows, moment in json.loads(sys.stdin.read()):
-    out, err = os.memfd_create("out"), os.memfd_create("err")
-    child = os.fork()
-    if not child:
-        os.dup2(out, 1)
-        os.dup2(err, 2)
-        prepare(number, rows, moment)
-        main(arguments)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    texts = [os.pread(file, 1 << 20, 0).decode() for file in (out, err)]
-    ended.append([code, *texts])
-print(json.dumps(ended))
+X = np.random.default_rng(0).uniform(size=(300, 3))
+for name in ("pros-n-kons", "con-kons"):
+    for task, y in (("regression", X[:, 0]), ("classification", X[:, 0] > 0.5)):
+        for rows in (1, 40, 300):
+            make(name, task, random_state=0).partial_fit(X[:rows], y[:rows]).predict(X)
+for line in sys.stdin:
+    ended = []
+    for arguments, number, rows, moment in json.loads(line):
+        out, err = os.memfd_create("out"), os.memfd_create("err")
+        child = os.fork()
+        if not child:
+            os.dup2(out, 1)
+            os.dup2(err, 2)
+            prepare(number, rows, moment)
+            main(arguments)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        texts = [os.pread(file, 1 << 20, 0).decode() for file in (out, err)]
+        ended.append([code, *texts])
+        os.close(out)
+        os.close(err)
+    print(json.dumps(ended), flush=True)
 """
 
 
@@ -88,13 +99,22 @@ class Ended:
         self.returncode, self.stdout, self.stderr = code, out, err
 
 
-def processes(arguments, *acts):
+@pytest.fixture(scope="module")
+def processes():
     """Runs one after the other; an act is (signal, rows, moment)."""
-    plan = [[[str(a) for a in arguments], int(n), rows, moment] for n, rows, moment in acts]
     command = [sys.executable, "-c", RUNS.format(block=BLOCK)]
-    done = subprocess.run(command, input=json.dumps(plan), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return [Ended(*each) for each in json.loads(done.stdout)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as parent:
+
+        def run(arguments, *acts):
+            plan = [[[str(a) for a in arguments], int(n), rows, moment] for n, rows, moment in acts]
+            parent.stdin.write(json.dumps(plan) + "\n")
+            parent.stdin.flush()
+            return [Ended(*each) for each in json.loads(parent.stdout.readline())]
+
+        yield run
+        parent.stdin.close()
 
 
 KILL, NOTHING = signal.SIGKILL, (0, 0, "never")
@@ -151,7 +171,7 @@ def outcome(process, out, predictions="p.csv"):
     ],
     ids=["csv", "parquet"],
 )
-def test_five_kills_change_no_bit(tmp_path, folder, options):
+def test_five_kills_change_no_bit(tmp_path, folder, options, processes):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
     killed.mkdir()
@@ -178,7 +198,7 @@ def test_five_kills_change_no_bit(tmp_path, folder, options):
     assert outcome(again, killed, options["predictions"]) == (*expected[:3], ROWS)
 
 
-def test_a_file_without_header_goes_on_from_a_snapshot(tmp_path, folder):
+def test_a_file_without_header_goes_on_from_a_snapshot(tmp_path, folder, processes):
     nameless = tmp_path / "nameless.csv"
     nameless.write_bytes((folder / "data.csv").read_bytes().partition(b"\n")[2])
     whole, killed = tmp_path / "whole", tmp_path / "killed"
@@ -201,7 +221,9 @@ def test_a_file_without_header_goes_on_from_a_snapshot(tmp_path, folder):
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_waits_for_the_block_and_makes_a_snapshot(tmp_path, folder, number, code):
+def test_a_signal_waits_for_the_block_and_makes_a_snapshot(
+    tmp_path, folder, number, code, processes
+):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     whole.mkdir()
     stopped.mkdir()
@@ -349,7 +371,7 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
     refused("has 0 bytes, but the checkpoint says")
 
 
-def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_blocks):
+def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_blocks, processes):
     arguments = [*job(folder, tmp_path), "--every", 10**6]
     (ended,) = processes(arguments, (signal.SIGTERM, 200, "block"))
     assert ended.returncode == 143
@@ -358,7 +380,7 @@ def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_b
     assert code == 2 and "has 5 bytes, but the checkpoint says" in err
 
 
-def test_a_checkpoint_is_also_a_model(capsys, tmp_path, folder):
+def test_a_checkpoint_is_also_a_model(capsys, tmp_path, folder, processes):
     arguments = [*job(folder, tmp_path), "--every", 10**6]
     assert processes(arguments, (signal.SIGTERM, 200, "block"))[0].returncode == 143
     model = pronk.load(tmp_path / "checkpoint")

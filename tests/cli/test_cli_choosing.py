@@ -32,17 +32,15 @@ def data(tmp_path_factory):
 
 def test_the_bandwidth_is_the_median_distance_of_the_first_rows(capsys, data):
     file, X, y = data
-    found = json.loads(run(capsys, file, "-t", "y", "-a", "fogd", "--scale", "none", "--json"))
+    options = [file, "-t", "y", "-a", "fogd", "--scale", "none", "--scale-target", "none", "--json"]
+    found = json.loads(run(capsys, *options))
     median = np.median(pdist(X[: choosing.ROWS]))
     assert found["chosen"] == {"bandwidth": pytest.approx(median, rel=1e-3)}
     learner = pronk.make("fogd", random_state=0)
     learner.set_params(kernel__bandwidth=found["chosen"]["bandwidth"])
     loss = np.mean((learner.predict_then_learn(X, y) - y) ** 2)
     assert found["metrics"]["mse"] == pytest.approx(loss, rel=1e-9)
-    said = ["-p", "bandwidth=auto"]
-    again = json.loads(
-        run(capsys, file, "-t", "y", "-a", "fogd", "--scale", "none", "--json", *said)
-    )
+    again = json.loads(run(capsys, *options, "-p", "bandwidth=auto"))
     assert again["metrics"] == found["metrics"]
 
 
@@ -62,4 +60,27 @@ def test_what_chooses_for_itself_is_left_alone(capsys, data):
     options = ["-a", "fogd", "-p", "bandwidth=2", "--json"]
     assert json.loads(run(capsys, data[0], "-t", "y", *options))["chosen"] == {}
     assert not choosing.wants_bandwidth(pronk.make("krls", kernel="linear"), {})
-    assert not choosing.wants_budget(pronk.make("ogd"), {})
+    assert choosing.budget_for(pronk.make("ogd"), {}) is None
+
+
+def test_steps_and_sizes_are_chosen_and_said(capsys, data, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    text = run(capsys, data[0], "-t", "y", "-a", "pros-n-kons")
+    assert "budget=30" in text and "alpha=10" in text and "--scale-target none" in text
+    options = [data[0], "-t", "y", "-a", "pa-1", "--json"]
+    found = json.loads(run(capsys, *options))
+    assert found["chosen"]["C"] == 0.3 and found["scale_target"]
+    given = json.loads(run(capsys, *options, "-p", "C=1", "--scale-target", "none"))
+    assert "C" not in given["chosen"] and not given["scale_target"]
+    labels = pronk.make("pros-n-kons", "classification")
+    assert choosing.choose(labels, {}, np.empty((0, 1))) == {"budget": choosing.ANEW_BUDGET}
+
+
+@pytest.mark.parametrize("name", ["pa-1", "sketched-kons", "dual-svrg-b", "pros-n-kons", "krls"])
+def test_numbers_far_from_zero_are_learned(capsys, data, tmp_path, name):
+    _, X, y = data
+    file = tmp_path / "far.csv"
+    columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": 454 + 17 * y}
+    arrow_csv.write_csv(pa.table(columns), file)
+    found = json.loads(run(capsys, file, "-t", "y", "-a", name, "--json"))
+    assert found["metrics"]["mse"] < found["baseline"]["mse"]

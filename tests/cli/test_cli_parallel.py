@@ -12,7 +12,10 @@ import pronk
 from helpers import pronk_run as command
 
 ROWS = 9000
-OPTIONS = ["-t", "y", "--drop", "who", "-a", "pkawv-taylor", "-p", "degree=2", "--scale", "none"]
+OPTIONS = [
+    "-t", "y", "--drop", "who", "-a", "pkawv-taylor", "-p", "degree=2", "--scale", "none",
+    "--scale-target", "none",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,8 @@ def folder(tmp_path_factory, data):
 def options(target="y", algorithm="pkawv-taylor"):
     others = [name for name in ("y", "sign", "word") if name != target]
     drops = [part for name in ("name", *others) for part in ("--drop", name)]
-    return ["--target", target, "--algorithm", algorithm, "--param", "bandwidth=1", *drops]
+    plain = ["--param", "bandwidth=1", "--scale-target", "none"]
+    return ["--target", target, "--algorithm", algorithm, *plain, *drops]
 
 
 @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz", "data.parquet"])
@@ -83,7 +84,8 @@ def test_shape_of_the_json(capsys, folder):
     _, out, _ = pronk_run(capsys, "run", folder / "data.csv", *options(), "--json")
     assert set(json.loads(out)) == {
         "file", "target", "columns", "task", "algorithm", "params", "scale", "seed", "rows",
-        "metrics", "seconds", "microseconds_a_row", "size", "memory", "baseline", "saved",
+        "scale_target", "metrics", "seconds", "microseconds_a_row", "size", "memory", "baseline",
+        "saved",
         "predictions", "versions", "unlabelled", "checkpoint", "resumed_at", "drift", "recent",
         "worse_than_guessing", "metrics_file", "report", "chosen", "rows_before",
         "bad_rows",

@@ -58,7 +58,7 @@ def for_model(job: RunOptions, model: Prepared) -> RunOptions:
         algorithm=algorithm,
         save=job.model if job.save is None else job.save,
         reading=replace(job.reading, target=target, weight=job.reading.weight or known),
-        preparing=Preparing(model.scaling_, model.encoding, model.slots),
+        preparing=Preparing(model.scaling_, model.encoding, model.slots, model.scale_target),
     )
 
 

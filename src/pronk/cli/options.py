@@ -34,6 +34,14 @@ class Scale(StrEnum):
     none = "none"
 
 
+class ScaleTarget(StrEnum):
+    """How numbers to learn are scaled."""
+
+    auto = "auto"
+    standard = "standard"
+    none = "none"
+
+
 class Encoding(StrEnum):
     """How a category gets its slot."""
 
@@ -150,12 +158,23 @@ PREPARING = {
         None,
         lambda given: None if given is None else given.value,
     ),
+    "scale_target": Choice(
+        Annotated[
+            ScaleTarget,
+            typer.Option(
+                help="Learn (y - mean) / deviation, of the first rows; auto: unless the learner "
+                "does so itself.",
+            ),
+        ],
+        ScaleTarget.auto,
+        lambda given: given.value,
+    ),
 }
 
 
 def refuse_choices(because: str, reading: Mapping[str, Any], others: Mapping[str, Any]) -> None:
     """Refuse what a saved model has decided already."""
-    usual = {"encoding": Encoding.hash.value, "slots": 32}
+    usual = {"encoding": Encoding.hash.value, "slots": 32, "scale_target": "auto"}
     chosen = {**others, "categorical": reading["categorical"] or None}
     for name, value in chosen.items():
         if value is not None and value != usual.get(name):

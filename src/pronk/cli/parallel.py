@@ -151,7 +151,7 @@ def open_cluster(address: str) -> Iterator[Any]:
 
 def learner_for_cluster(model: Prepared) -> Any:
     """The learner of a model whose columns need no preparation on the way."""
-    plain = model.scaling_ == "none" and model.missing == "error"
+    plain = model.scaling_ == "none" and model.missing == "error" and model._targets is None
     if not plain or set(model.kinds_) != {"number"}:
         raise CommandError(
             "--cluster: the workers read numbers as they are, and scaling, filling in and "

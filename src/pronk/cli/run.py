@@ -6,6 +6,7 @@ import ast
 import copy
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,9 @@ def run_job(job: RunOptions, *, as_json: bool) -> None:
 def _run(job: RunOptions, as_json: bool) -> None:
     console = screen.messages()
     check_parallel(job)
+    if (job.cluster or job.by) and job.preparing.scale_target == "auto":
+        # Workers take numbers as they are, and few rows of a key are worth being held.
+        job = replace(job, preparing=replace(job.preparing, scale_target="none"))
     path, chosen = job.model, dict[str, Any]()
     model: Any
     if path is None:

@@ -60,8 +60,12 @@ def _facts(run: Run, last: Record) -> Table:
         covered = f"{portrait.coverage:.1%} of the intervals held y, of {job.interval:.0%} wanted"
         table.add_row("coverage", covered)
     table.add_row("drift", _drift(portrait))
-    if run.chosen:
-        table.add_row("chosen", in_words(run.chosen))
+    chosen = in_words(run.chosen)
+    if getattr(run.model, "_targets", None) is not None and job.preparing.scale_target == "auto":
+        less = "y less the mean of the first rows, over their deviation (--scale-target none)"
+        chosen = f"{chosen}; {less}" if chosen else less
+    if chosen:
+        table.add_row("chosen", chosen)
     table.add_row("task", _task(run))
     weighed = f", weighed by {screen.visible(stream.weight)}" if stream.weight else ""
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}")
@@ -191,6 +195,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "params": learner.get_params(deep=False),
         "chosen": run.chosen,
         "scale": job.preparing.scale,
+        "scale_target": getattr(model, "_targets", None) is not None,
         "seed": job.seed,
         **result,
         "memory": held_bytes(model),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,9 +20,10 @@ from pronk.estimators.faces.inputs import check_finite, check_weights
 from pronk.parts.state import require
 from pronk.streams.files import FileStream
 from pronk.streams.frames import Layout, has_names, layout_of
-from pronk.streams.preparing import Preparation
+from pronk.streams.preparing import Preparation, prepare
 from pronk.streams.reading import MISSING, Preparing
 from pronk.streams.scaling import make_scaler
+from pronk.streams.targets import Targets, scales_targets
 from pronk.streams.values import KINDS, NUMBER
 
 Array = NDArray[np.float64]
@@ -71,6 +71,10 @@ class Prepared(BaseEstimator):
         How a category gets its slot: by a hash, or in the order in which categories come.
     slots : int, default 32
         Columns that a categorical column becomes.
+    scale_target : "auto", "standard" or "none"
+        Whether y is given to a regressor as (y - mean) / deviation of the first rows, at most 256
+        (see `pronk.streams.targets`); "auto" does it unless the learner does so itself. What a
+        learner tells of itself, as its ``certificate()``, then speaks of these numbers.
 
     Examples
     --------
@@ -97,6 +101,7 @@ class Prepared(BaseEstimator):
         categorical: str | Sequence[str | int] = "auto",
         encoding: str = "hash",
         slots: int = 32,
+        scale_target: str = "auto",
     ) -> None:
         self.learner = learner
         self.scale = scale
@@ -104,6 +109,7 @@ class Prepared(BaseEstimator):
         self.categorical = categorical
         self.encoding = encoding
         self.slots = slots
+        self.scale_target = scale_target
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -144,6 +150,7 @@ class Prepared(BaseEstimator):
         self._preparation = Preparation(
             make_scaler(self._scale), layout.kinds, self.missing, self.slots, self.encoding
         )
+        self._targets = Targets() if scales_targets(self.learner, self.scale_target) else None
         self._start_learner()
         self.n_features_in_ = len(layout.kinds)
         if layout.names is not None:
@@ -172,6 +179,7 @@ class Prepared(BaseEstimator):
         held = (
             "_layout",
             "_preparation",
+            "_targets",
             "learner_",
             "n_features_in_",
             "feature_names_in_",
@@ -191,8 +199,13 @@ class Prepared(BaseEstimator):
             # A part replaces its arrays and never writes into them: a copy is cheap.
             preparation = copy.copy(self._preparation)
             weights = check_weights(options.get("sample_weight"), len(rows))
-            prepared = _prepare(preparation, rows, weights)
-            result = getattr(self.learner_, verb)(prepared, y, **options)
+            prepared = prepare(preparation, rows, weights)
+            if self._targets is None:
+                result = getattr(self.learner_, verb)(prepared, y, **options)
+            else:
+                targets = copy.copy(self._targets)
+                learner, result = targets.learn(self.learner, self.learner_, prepared, y, options)
+                self.learner_, self._targets = learner, targets
             self._preparation = preparation
         except BaseException:
             self._put_back(before, rows, seen, options.get("sample_weight"))
@@ -216,7 +229,12 @@ class Prepared(BaseEstimator):
 
     # -- predicting ------------------------------------------------------------------------------
 
-    predict = _passed("predict", "The current model's predictions; changes nothing.")
+    def predict(self, X: Any, **options: Any) -> Any:
+        """The current model's predictions; changes nothing."""
+        check_is_fitted(self)
+        values = self.learner_.predict(self._transformed(X), **options)
+        return values if self._targets is None else self._targets.back(values)
+
     decision_function = _passed(
         "decision_function", "Margins by the current model; changes nothing."
     )
@@ -313,6 +331,7 @@ class Prepared(BaseEstimator):
         name, settings = known.pop("learner"), known.pop("params")
         if isinstance(known["categorical"], list):
             known["categorical"] = tuple(known["categorical"])
+        known.setdefault("scale_target", "none")  # earlier files do not have it
         return cls(storage._learner_class(name, "the file")(**settings), **known)
 
     def _fitted_state(self) -> dict[str, Any]:
@@ -323,13 +342,14 @@ class Prepared(BaseEstimator):
             "preparation": self._preparation.to_state(),
             "learner": self.learner_._fitted_state(),
             "story": self.__dict__.get("story_"),
+            "targets": None if self._targets is None else self._targets.to_state(),
         }
 
     def _restore(self, state: Any) -> None:
         """Take over a state that anybody may have written; a StateError if it does not fit."""
         require(isinstance(state, dict), "the state is not a table")
         entries = {"names", "kinds", "preparation", "learner", "story"}
-        require(set(state) == entries, "the state has other entries than it should")
+        require(set(state) - {"targets"} == entries, "the state has other entries than it should")
         names, kinds = state["names"], state["kinds"]
         text = isinstance(kinds, list) and all(kind in KINDS for kind in kinds)
         require(text and kinds, "kinds are not those of columns")
@@ -339,6 +359,10 @@ class Prepared(BaseEstimator):
         self.with_columns(names, kinds)
         self._preparation.restore(state["preparation"])
         self.learner_._restore(state["learner"])
+        held = state.get("targets")
+        require((held is None) == (self._targets is None), "targets are not what the learner needs")
+        if self._targets is not None:
+            self._targets.restore(held, int(self.learner_.n_features_in_))
         if state["story"] is not None:
             self.story_ = state["story"]
 
@@ -352,27 +376,12 @@ class Prepared(BaseEstimator):
             self.learner_.predict(row)
 
 
-def _prepare(preparation: Preparation, rows: Array, weights: Array | None) -> Array:
-    """The rows of the learner, which the preparation learns; one of weight 0 it only sees."""
-    if weights is None or (weights > 0.0).all():
-        return preparation.learn_transform(rows)
-    cuts = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(rows)]
-    return np.concatenate(
-        [
-            preparation.learn_transform(rows[start:stop])
-            if weights[start] > 0.0
-            else preparation.transform(rows[start:stop])
-            for start, stop in pairwise(cuts)
-        ]
-    )
-
-
 def around(model: Any) -> Prepared:
     """A model that was loaded, if need be behind a preparation that does nothing."""
     if isinstance(model, Prepared):
         return model
     names = getattr(model, "feature_names_in_", None)
-    whole = Prepared(clone(model), scale="none", categorical=())
+    whole = Prepared(clone(model), scale="none", categorical=(), scale_target="none")
     kinds = [NUMBER] * int(model.n_features_in_)
     whole.with_columns(None if names is None else [str(name) for name in names], kinds)
     whole.learner_ = model
@@ -388,5 +397,6 @@ def prepared(learner: Any, stream: FileStream, how: Preparing) -> Prepared:
         categorical=tuple(stream.categorical),
         encoding=how.encoding,
         slots=how.slots,
+        scale_target=how.scale_target,
     )
     return model.with_columns(stream.columns, stream.kinds)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -292,3 +293,18 @@ class Preparation:
             good = len(set(values)) == len(values) < encoder.slots
             require(good, "categories are more than their slots, or twice")
             encoder.known = {value: i for i, value in enumerate(values)}
+
+
+def prepare(preparation: Preparation, rows: Array, weights: Array | None) -> Array:
+    """The rows of the learner, which the preparation learns; one of weight 0 it only sees."""
+    if weights is None or (weights > 0.0).all():
+        return preparation.learn_transform(rows)
+    cuts = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(rows)]
+    return np.concatenate(
+        [
+            preparation.learn_transform(rows[start:stop])
+            if weights[start] > 0.0
+            else preparation.transform(rows[start:stop])
+            for start, stop in pairwise(cuts)
+        ]
+    )

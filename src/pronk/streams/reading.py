@@ -139,6 +139,7 @@ class Preparing:
     scale: str = "minmax"
     encoding: str = "hash"
     slots: int = 32
+    scale_target: str = "auto"
 
     def chosen(self) -> dict[str, Any]:
         """What is not as usual, by name."""

@@ -49,7 +49,12 @@ class Scaled(Prepared):
         encoding: str = "hash",
     ) -> None:
         super().__init__(
-            learner, missing=missing, categorical=categorical, slots=slots, encoding=encoding
+            learner,
+            missing=missing,
+            categorical=categorical,
+            slots=slots,
+            encoding=encoding,
+            scale_target="none",
         )
         self.scaler = scaler
 
