@@ -53,12 +53,12 @@ def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) 
         "",
         f"`pronk run FILE -t y -a NAME --limit {rows}` without a parameter: the loss (mean squared "
         "error, or error rate) over that of guessing (the running mean, or the most frequent "
-        "label). Below 1 a learner beats guessing; **bold** is worse than guessing where the default "
-        "learner is better, (in brackets) where it is not either. The bandwidth is the median "
-        "distance of the first 256 rows, a growing dictionary holds 500 points (30 where every new "
-        "one starts the learner anew), targets are centred and scaled by the first rows, unless "
-        f"`-p` and `--scale-target` say otherwise. Made by `python benchmarks/bench_names.py --rows {rows} --sets "
-        f"{','.join(sets)}`.",
+        "label). Below 1 a learner beats guessing; **bold** is worse where the default learner is "
+        "better, (brackets) where it is not either. The bandwidth is the median distance of the "
+        "first 256 rows, a growing dictionary holds 500 points (30 where every new one starts the "
+        "learner anew), and targets are centred and scaled by the first rows, unless `-p` and "
+        "`--scale-target` say otherwise. Made by `python benchmarks/bench_names.py --rows "
+        f"{rows} --sets {','.join(sets)}`.",
         "",
         "| name | " + " | ".join(sets) + " |",
         "|:--|" + "--:|" * len(sets),

@@ -117,8 +117,11 @@ class Comparison:
         """
         preparing = self.preparing.chosen()
         preparing.pop("scale", None)  # it is a setting of each learner
+        preparing.pop("scale_target", None)
         usual: dict[str, Any] = {"drop": [], "limit": None, "delimiter": None}
         view = {**usual, **self.reading.chosen(), "digest": self.digest}
+        if self.task == "regression":  # always: earlier results learned y as it is
+            view["scale_target"] = self.preparing.scale_target
         return {**view, **preparing} if self.reading.categorical else view
 
     def jobs(self) -> list[Job]:
