@@ -169,6 +169,16 @@ class Nystrom(Stateful):
         out[:] = K[:, : self.points] if self.size == self.points else K[:, self._used]
         return self._factor.solve_rows(out)
 
+    @property
+    def factor(self) -> Array:
+        """The lower factor of K over the points that have a coordinate, with room to grow."""
+        return self._factor.storage
+
+    def transform_one(self, values: Array) -> Array:
+        """Coordinates of one row from its kernel values (points,)."""
+        phi = values[: self.points] if self.size == self.points else values[self._used]
+        return self._factor.solve_one(phi.copy())
+
     def grow(self, phi: Array, diagonal: float) -> float | None:
         """Add a point with the present coordinates phi and k(x, x) = diagonal.
 

@@ -20,6 +20,7 @@ unit may still be chosen when it first changes: that first step counts as 1.
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from pronk.parts.state import Numbers, Sizes, Stateful, require
@@ -32,6 +33,30 @@ _ROUNDING = 1e-12
 _GLITCH = 10.0
 #: How far, in first steps, a late column may go to either side.
 _LATE_REACH = 1.5
+
+
+@njit(cache=True, nogil=True)
+def _scale(X: Array, centre: Array, unit: Array, low: Array, high: Array, out: Array) -> None:
+    """The scaled rows; a column without a unit is 0, or where it changes the sign of the change."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            if unit[j] > 0.0:
+                out[i, j] = (min(max(X[i, j], low[j]), high[j]) - centre[j]) / unit[j]
+            else:
+                step = X[i, j] - centre[j]
+                moved = abs(step) > _ROUNDING * abs(X[i, j])
+                out[i, j] = np.sign(step) if moved else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _first_change(X: Array, centre: Array, unit: Array) -> tuple[int, int] | None:
+    """Row and column where a column without a unit changes for the first time; None: nowhere."""
+    for j in range(X.shape[1]):
+        if unit[j] == 0.0:
+            for i in range(X.shape[0]):
+                if abs(X[i, j] - centre[j]) > _ROUNDING * abs(X[i, j]):
+                    return i, j
+    return None
 
 
 class FixedScale(Stateful):
@@ -50,26 +75,24 @@ class FixedScale(Stateful):
         self.low = np.where(varied, least - 0.5 * width, rows[0])
         self.high = np.where(varied, largest + 0.5 * width, rows[0])
 
+    def changes(self, X: Array) -> bool:
+        """Whether one of the columns that were constant so far changes in these rows."""
+        return _first_change(X, self.centre, self.unit) is not None
+
     def learn_transform(self, X: Array) -> Array:
         """The scaled rows; columns that change for the first time get their unit."""
-        for j in np.flatnonzero(self.unit == 0.0):
-            step = np.abs(X[:, j] - self.centre[j])
-            moved = np.flatnonzero(step > _ROUNDING * np.abs(X[:, j]))
-            if moved.size:
-                unit = step[moved[0]]
-                self.unit[j] = self.width[j] = unit
-                self.low[j] = self.centre[j] - _LATE_REACH * unit
-                self.high[j] = self.centre[j] + _LATE_REACH * unit
+        while (place := _first_change(X, self.centre, self.unit)) is not None:
+            i, j = place
+            self.unit[j] = self.width[j] = unit = abs(X[i, j] - self.centre[j])
+            self.low[j] = self.centre[j] - _LATE_REACH * unit
+            self.high[j] = self.centre[j] + _LATE_REACH * unit
         return self.transform(X)
 
     def transform(self, X: Array) -> Array:
         """Each row as it would be scaled if it came next; changes nothing."""
-        unit = np.where(self.unit > 0.0, self.unit, 1.0)
-        Z = (np.clip(X, self.low, self.high) - self.centre) / unit
-        for j in np.flatnonzero(self.unit == 0.0):
-            step = X[:, j] - self.centre[j]
-            Z[:, j] = np.where(np.abs(step) > _ROUNDING * np.abs(X[:, j]), np.sign(step), 0.0)
-        return np.ascontiguousarray(Z)
+        Z = np.empty(X.shape)
+        _scale(X, self.centre, self.unit, self.low, self.high, Z)
+        return Z
 
     STATE = (
         Numbers("centre", ("columns",), "centre"),

@@ -64,6 +64,11 @@ class Kernel(BaseEstimator):
         """The r of a kernel that is exp(-r |x - z|^2); None for all others."""
         return None
 
+    @property
+    def exponent(self) -> float | None:
+        """The r of a kernel that is exp(-r * distance) of its ``distances``; None for others."""
+        return None
+
     def spectral_sample(
         self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
     ) -> Array:
@@ -143,8 +148,12 @@ class Gaussian(Kernel):
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         return square_distances(X, Z, out)
 
+    @property
+    def exponent(self) -> float:
+        return 0.5 / float(self.bandwidth) ** 2
+
     def from_distances(self, values: Array) -> Array:
-        _exponential(values, 0.5 / self.bandwidth**2)
+        _exponential(values, self.exponent)
         return values
 
 
@@ -169,8 +178,12 @@ class Laplacian(Kernel):
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
         return absolute_distances(X, Z, out)
 
+    @property
+    def exponent(self) -> float:
+        return 1.0 / float(self.bandwidth)
+
     def from_distances(self, values: Array) -> Array:
-        _exponential(values, 1.0 / self.bandwidth)
+        _exponential(values, self.exponent)
         return values
 
 

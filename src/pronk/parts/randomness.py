@@ -72,5 +72,9 @@ class Uniforms(Stateful):
     def undo(self, mark: Any) -> None:
         """From the start: between counting and drawing the two do not agree."""
         super().undo(mark)
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Let the generator stand where the count says."""
         self._generator = generator(self.seed, self.stream)
         self._generator.bit_generator.advance(self.count)  # type: ignore[attr-defined]

@@ -126,6 +126,11 @@ class Stateful:
             [field.mark(self) for field in nested],
         )
 
+    @classmethod
+    def copied_names(cls) -> list[str]:
+        """The attributes with arrays that are written in place."""
+        return list(cls._plan[1])
+
     def undo(self, mark: Any) -> None:
         """Go back to the mark; it can be used once."""
         names = [field.attribute for field in self.STATE if _is_kept(field)]

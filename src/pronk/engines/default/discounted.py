@@ -72,7 +72,7 @@ class DiscountedNewton(Newton):
         return self.leverage(Phi * self._root_next())
 
     def _root_next(self) -> float:
-        return float(self._roots(self._open, self._open + 1)[0])
+        return 1.0 if self.discount == 1.0 else float(self.discount ** (-0.5 * (self._open + 1)))
 
     def grow_by(self, count: int) -> None:
         """``count`` more coordinates, in which all rows so far are 0: `grow` with one copy."""

@@ -18,8 +18,10 @@ from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.grid import EXPERT_WINDOWS, FORGETFUL_POINTS, Group, Setting
 from pronk.engines.default.guesses import NAMES as GUESSES
 from pronk.engines.default.guesses import Guesses
+from pronk.engines.default.marks import CalmRow
 from pronk.engines.default.mixture import WINDOWS as STACK_WINDOWS
 from pronk.engines.default.mixture import Mixture
+from pronk.engines.default.onerow import OneRow
 from pronk.engines.default.past import Past
 from pronk.engines.default.spread import Spread
 from pronk.engines.default.views import NAMES as VIEWS
@@ -128,6 +130,31 @@ class Experts(Stateful):
         self._waiting = GrowingRows(wide + 1)  # candidates and their uniforms
         self._rows = 0
         self._memory = Workspace()
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go what is held of points and experts besides themselves."""
+        self._seen_points: dict[int, Array] = {}
+        self._one: OneRow | None = None
+        self._calm: CalmRow | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            **self.__dict__,
+            "_seen_points": {},
+            "_one": None,
+            "_calm": None,
+        }  # copies make their own
+
+    @property
+    def rows(self) -> int:
+        """Rows learned so far."""
+        return self._rows
+
+    @property
+    def awake(self) -> list[int]:
+        """The numbers of the settings whose experts are awake."""
+        return self._awake
 
     @property
     def points(self) -> Array:
@@ -141,6 +168,7 @@ class Experts(Stateful):
 
         Predictions, and the spread of y around each (1 for labels).
         """
+        self._one = None  # what it holds of a row lies where the next rows go
         out, spread = np.empty(Y.shape), np.ones(Y.shape)
         start = 0
         while start < len(Z):
@@ -172,26 +200,87 @@ class Experts(Stateful):
         if self.spread is not None:
             spread[:] = self.spread.learn(Phi, out, Y)  # its group is the last
 
-    def _all_groups(self) -> list[Group]:
+    def all_groups(self) -> list[Group]:
         """The groups of the experts and, last, that of the spread."""
         return self._groups if self.spread is None else [*self._groups, self.spread.group]
 
     def _features(self, Z: Array) -> Any:
         """Each group with the features of the rows; distances are computed once a view."""
-        points, groups, seen = self._points.values, self._all_groups(), None
-        for group in groups:
+        seen = None
+        for group in self.all_groups():
             view, first = group.view, group.nystrom.points
-            if not hasattr(view.kernel, "bandwidth"):
-                yield group, group.features(group.kernel(view.rows(Z), view.rows(points)))
-                continue
             if view is not seen:
-                seen = view
-                count = max(g.nystrom.points for g in groups if g.view is view)
-                out = self._memory.take("distances", len(Z), count)
-                distances = view.kernel.distances(view.rows(Z), view.rows(points[:count]), out)
-            values = self._memory.take("values", len(Z), first)
-            values[:] = distances[:, :first]
-            yield group, group.features(group.kernel.from_distances(values))
+                seen, rows, points = view, view.rows(Z), self.points_of(view)
+                if view.has_bandwidth:
+                    out = self._memory.take("distances", len(Z), len(points))
+                    distances = view.kernel.distances(rows, points, out)
+            if view.has_bandwidth:
+                values = self._memory.take("values", len(Z), first)
+                values[:] = distances[:, :first]
+                yield group, group.features(group.kernel.from_distances(values))
+            else:
+                yield group, group.features(group.kernel(rows, points))
+
+    def points_of(self, view: View) -> Array:
+        """The points that some group of a view uses, as its kernel sees them: columns together."""
+        points = self._seen_points.get(view.number)
+        if points is None:
+            count = max(g.nystrom.points for g in self.all_groups() if g.view is view)
+            points = np.asfortranarray(view.rows(self._points.values[:count]))
+            self._seen_points[view.number] = points
+        return points
+
+    # -- one row ----------------------------------------------------------------------------
+
+    def look(self, z: Array) -> OneRow:
+        """What one row would be predicted if it came next; `take` learns it."""
+        if self._one is None:
+            self._one = OneRow(self, self._reference)
+        self._one.look(z)
+        return self._one
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether the next row closes no block and ends no epoch."""
+        learners = (learner for group in self._groups for learner in group.learners.values())
+        last = (self._rows + 1) % EPOCH == 0 or any(m.open_room == 1 for m in learners)
+        return not (last or (self.spread is not None and self.spread.shape.open_room == 1))
+
+    @property
+    def calm_row(self) -> CalmRow:
+        """What such a row changes."""
+        if self._calm is None:
+            learners = [learner for group in self._groups for learner in group.learners.values()]
+            parts: list[Any] = [self.guesses, self.mixture]
+            if self.spread is not None:
+                parts.append(self.spread)
+                learners.append(self.spread.shape)
+            others: list[tuple[object, str]] = [
+                (learner, name) for learner in learners for name in ("_open", "_weights")
+            ]
+            others += [(self, "_rows"), (self._uniforms, "count"), (self.past, "_held")]
+            self._calm = CalmRow((*parts, *learners), others, (self._waiting,))
+        return self._calm
+
+    def put_back_derived(self) -> None:
+        """After a calm row was undone: what follows from the state."""
+        self.mixture.solve()
+        self._uniforms.rewind()
+        self.forget()
+
+    def take(self, one: OneRow, y: Array) -> None:
+        """Learn the row that was looked at last."""
+        uniform = self._uniforms.take(1)
+        if self._room(self._rows - self._rows % EPOCH + EPOCH) > 0:
+            rho = one.rho
+            if uniform[0] * (rho + GAMMA) < rho + DOUBT:
+                self._waiting.append(np.append(one.z, uniform)[None, :])
+        self.guesses.learn(y[None, :])
+        self.past.learn(y[None, :])
+        one.take(y)
+        self._rows += 1
+        if self._rows % EPOCH == 0:
+            self._end_epoch()
 
     # -- points -----------------------------------------------------------------------------
 
@@ -210,13 +299,14 @@ class Experts(Stateful):
         span of the points before it.
         """
         if self.extend_spans(Z, uniforms, room):
-            for group in self._all_groups():
+            for group in self.all_groups():
                 group.grow()
             if self.spread is not None:
                 self.spread.grow()
 
     def extend_spans(self, Z: Array, uniforms: Array, room: int) -> bool:
         """The spans take points, the learners do not yet; whether any entered."""
+        self.forget()
         reference = self._reference
         entered: list[int] = []
         diagonal = reference.diagonal(Z)
@@ -230,7 +320,7 @@ class Experts(Stateful):
                 reference.nystrom.grow(phi, diagonal[row])
                 entered.append(row)
         new = Z[entered]
-        for group in self._all_groups():
+        for group in self.all_groups():
             if group is not reference:
                 self._extend(group, new)
         return bool(entered)
@@ -253,6 +343,7 @@ class Experts(Stateful):
             rows = np.ascontiguousarray(waiting[:, :-1])
             self.take_points(rows, waiting[:, -1].copy(), self._room(self._rows))
             self._waiting = GrowingRows(self._waiting.columns)
+            self.forget()
         if self._rows in AWAKE:
             self._sleep(self.best(AWAKE[self._rows]))
 
@@ -280,6 +371,7 @@ class Experts(Stateful):
         """Only these go on; the losses start again."""
         places = [i for i, number in enumerate(self._awake) if number in kept]
         guesses = range(len(self._awake), len(self._awake) + self.guesses.count)
+        self.forget()
         self._awake = [self._awake[i] for i in places]
         self.mixture.keep([*places, *guesses])
         for group in self._groups:
@@ -352,6 +444,7 @@ class Experts(Stateful):
         return sorted(listed, key=lambda row: (-row["weight"], -row["awake"]))
 
     def remap(self, matrix: Array) -> None:
+        self.forget()
         self.outputs = matrix.shape[1]
         for group in self._groups:
             for learner in group.learners.values():
@@ -380,7 +473,12 @@ class Experts(Stateful):
     def _sizes(self) -> dict[str, int]:
         return {"settings": len(self.settings), "outputs": self.outputs}
 
+    def undo(self, mark: Any) -> None:
+        super().undo(mark)
+        self.forget()
+
     def _restored(self, sizes: Sizes) -> None:
+        self.forget()
         wide = self.columns + self.past.columns
         require((sizes["wide"], sizes["wider"]) == (wide, wide + 1), "points have another width")
         for view in self.views:

@@ -117,8 +117,9 @@ class Group(Stateful):
 
     def features_of(self, row: Array, points: Array) -> Array:
         """Features of one row, from the row and the points alone."""
-        values = self.kernel(self.view.rows(row), self.view.rows(points))
-        return self.features(values)[0].copy()
+        return self.nystrom.transform_one(
+            self.kernel(self.view.rows(row), self.view.rows(points))[0]
+        )
 
     def diagonal(self, Z: Array) -> Array:
         """k(z, z) of each row."""

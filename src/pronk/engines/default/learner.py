@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from pronk.engines.default.experts import EPOCH, Experts, cap
 from pronk.engines.default.grid import Setting, grid
 from pronk.engines.default.guard import Guard
 from pronk.engines.default.intervals import Intervals
+from pronk.engines.default.marks import CalmRow, Mark
 from pronk.engines.default.past import MOST_TARGETS, Past, find_lags, informative_outputs
 from pronk.engines.default.temperature import Temperature
 from pronk.engines.default.views import PAST, PLAIN, View, empty_views, make_views, offered
@@ -72,6 +74,7 @@ class OnlineKernel(Stateful):
         self.temperature = Temperature(outputs)
         self.last_widths = np.empty((0, 0, outputs))
         self.last_factors = np.empty((0, 2))
+        self._mark: ReferenceType[Mark] | None = None  # of the call that is under way
 
     @property
     def points(self) -> Array:
@@ -82,6 +85,9 @@ class OnlineKernel(Stateful):
 
     def learn(self, X: Array, Y: Array, walk: Walk | None = None) -> Array:
         """Predict then learn each row; ``walk`` may learn the experts' rows in their place."""
+        if len(X) == 1 and self.experts is not None:
+            return self._learn_one(X, Y)
+        self._fill_mark()
         out = np.empty((len(X), self.outputs))
         widths: list[Array] = []
         factors: list[Array] = []
@@ -110,9 +116,31 @@ class OnlineKernel(Stateful):
             if self._rows in STAGES:
                 self._set_stage()
             start = stop
+        if walk is not None and self.experts is not None:
+            self.experts.forget()
         self.last_widths = np.concatenate(widths) if widths else self.last_widths
         self.last_factors = np.concatenate(factors) if factors else self.last_factors
         return out
+
+    def _learn_one(self, X: Array, Y: Array) -> Array:
+        """The same for one row: what `predict` has computed of it is not computed again."""
+        assert self.experts is not None
+        self._fill_mark(self.experts.calm_row if self._is_calm(X) else None)
+        if self._rows < STAGES[-1]:
+            self._first_X.append(X)
+            self._first_Y.append(Y)
+        targets = Y if self.signed else self.guard.learn(Y)
+        one = self.experts.look(self._scaled(X, learn=True)[0])
+        P, spread = (one.final * self._size + self._level)[None, :], one.spread
+        self.experts.take(one, (targets[0] - self._level) / self._size)
+        if self.signed:
+            self.last_factors = self.temperature.learn(P, targets)
+        else:
+            self.last_widths = self.intervals.learn(P, (spread * self._size)[None, :], targets)
+        self._rows += 1
+        if self._rows in STAGES:
+            self._set_stage()
+        return P
 
     def _learn_rows(self, X: Array, Y: Array, walk: Walk | None) -> Iterator[tuple[Array, Array]]:
         """Predictions, and the spread of y around each, of some rows after the other."""
@@ -191,6 +219,49 @@ class OnlineKernel(Stateful):
             self.columns, self.forgetting,
         )  # fmt: skip
 
+    # -- undoing a call: see `marks` -----------------------------------------------------------
+
+    def mark(self) -> Mark:
+        mark = Mark()
+        self._mark = ref(mark)
+        return mark
+
+    def _fill_mark(self, experts: CalmRow | None = None) -> None:
+        """Before the first change of a call: of everything, or of what one calm row changes."""
+        mark = None if self._mark is None else self._mark()
+        if mark is None or mark.held is not None:
+            return
+        if experts is None:
+            mark.held = False, super().mark()
+        else:
+            mark.held = True, (self._calm_row().save(), experts.save())
+
+    def undo(self, mark: Mark) -> None:
+        self._mark = None
+        if mark.held is None:
+            return
+        calm, held = mark.held
+        if not calm:
+            super().undo(held)
+        elif self.experts is not None:
+            for saved in held:
+                saved[0].put_back(saved)
+            self.experts.put_back_derived()
+
+    def _is_calm(self, X: Array) -> bool:
+        """Whether a row leaves experts, points, scales and closed blocks as they are."""
+        if self._rows + 1 in STAGES or (self._scale is not None and self._scale.changes(X)):
+            return False
+        return self.experts is not None and self.experts.is_calm
+
+    def _calm_row(self) -> CalmRow:
+        follows = self.temperature if self.signed else self.intervals
+        others = [(self, name) for name in ("_rows", "last_widths", "last_factors")]
+        return CalmRow((self.guard, follows), others, (self._first_X, self._first_Y))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_mark": None}
+
     # -- the current model --------------------------------------------------------------------
 
     def predict(self, X: Array) -> Array:
@@ -202,6 +273,10 @@ class OnlineKernel(Stateful):
         if self.experts is None:
             P = np.tile(self._middle(self._rows), (len(X), 1))
             return P, np.ones(P.shape)
+        if len(X) == 1:
+            one = self.experts.look(self._scaled(X)[0])
+            P = (one.final * self._size + self._level)[None, :]
+            return P, (one.spread * self._size)[None, :]
         blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
         parts = [self.experts.predict(self._scaled(block)) for block in blocks]
         P, spread = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -228,6 +303,7 @@ class OnlineKernel(Stateful):
         return self.experts.mixture.certificate()
 
     def remap(self, matrix: Array) -> None:
+        self._fill_mark()
         self.outputs = matrix.shape[1]
         self.guard = Guard(self.outputs)
         self._first_Y.remap(matrix)

@@ -25,6 +25,8 @@ weights the same whether a class is known beforehand or not.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -89,87 +91,163 @@ def relative_square(error: float, worst: float) -> float:
     return 0.5 * (error / worst) ** 2 if worst > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def mix_rows(
-    P: Array, Y: Array, signed: bool, counter: Array, discounts: Array, limits: Array, seen: Array,
-    worst: Array, log_w: Array, log_v: Array, A: Array, b: Array, losses: Array, ledger: Array,
-    out: Array,
-) -> None:  # fmt: skip
-    """Predict then learn rows of expert predictions P (n, experts, outputs).
+class Weights(NamedTuple):
+    """What rows change: rows seen; the discounts of the stacks; the range of the targets, the signs
 
-    ``ledger`` sums losses in units of 2 D^2: of the final prediction, then of each expert.
+    and the largest error so far; logarithms of w and v; sums A, b of the stacks and what they make
+    of the predictions (``stacked``); losses since the last sleep; losses in units of 2 D^2, of the
+    final prediction, then of each expert.
     """
-    n, experts, outputs = P.shape
-    stacks = discounts.size
-    C = np.empty((experts, outputs))
-    Q = np.empty((1 + stacks, outputs))
-    L = np.zeros((experts, experts))
-    u = np.empty(experts)
-    z = np.empty(experts)
-    loss_w = np.empty(experts)
-    loss_v = np.empty(1 + stacks)
-    live = np.empty(outputs, dtype=np.bool_)
-    for t in range(n):
-        counter[0] += 1.0
-        for o in range(outputs):
-            Q[0, o] = 0.0
-            for e in range(experts):
-                C[e, o] = min(max(P[t, e, o], limits[0, o]), limits[1, o])
-                Q[0, o] += np.exp(log_w[e]) * C[e, o]
-        for s in range(stacks):
-            if not signed:
-                solve_positive(A[s], b[s], L, u)
-            for o in range(outputs):
-                if signed:
-                    Q[1 + s, o] = np.tanh(0.5 * logit(b[s], C[:, o], Q[0, o]))
-                    continue
-                total = Q[0, o]
-                for e in range(experts):
-                    total += u[e] * (C[e, o] - Q[0, o])
-                Q[1 + s, o] = min(max(total, limits[0, o]), limits[1, o])
-        for o in range(outputs):
-            out[t, o] = 0.0
-            for k in range(1 + stacks):
-                out[t, o] += np.exp(log_v[k]) * Q[k, o]
-        # the label is used from here on
-        y = Y[t]
-        note_signs(y, seen)
-        count = live_outputs(seen, signed, live)
-        loss_w[:] = 0.0
-        loss_v[:] = 0.0
+
+    counter: Array
+    discounts: Array
+    limits: Array
+    seen: Array
+    worst: Array
+    log_w: Array
+    log_v: Array
+    A: Array
+    b: Array
+    stacked: Array
+    losses: Array
+    ledger: Array
+
+
+class Row(NamedTuple):
+    """One row on its way: clipped predictions (experts, outputs); the average and the stacks
+
+    (1 + stacks, outputs); the final prediction (outputs)."""
+
+    clipped: Array
+    candidates: Array
+    final: Array
+
+
+@njit(cache=True, nogil=True)
+def new_row(experts: int, stacks: int, outputs: int) -> Row:
+    return Row(np.empty((experts, outputs)), np.empty((1 + stacks, outputs)), np.empty(outputs))
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
+    """The final prediction of a row of expert predictions p (experts, outputs), and its parts."""
+    experts, outputs = p.shape
+    stacks = state.discounts.size
+    C, Q = row.clipped, row.candidates
+    low, high = state.limits[0], state.limits[1]
+    weights, shares = np.exp(state.log_w), np.exp(state.log_v)
+    for o in range(outputs):
+        Q[0, o] = 0.0
+        for e in range(experts):
+            C[e, o] = min(max(p[e, o], low[o]), high[o])
+            Q[0, o] += weights[e] * C[e, o]
         for s in range(stacks):
             if signed:
-                logistic_step(C, Q[0], y, live, discounts[s], A[s], b[s])
-            elif discounts[s] < 1.0:
-                b[s] *= discounts[s]
-                forget(A[s], discounts[s], RIDGE_ALPHA)
-        for o in range(outputs):
-            limits[0, o] = min(limits[0, o], y[o])
-            limits[1, o] = max(limits[1, o], y[o])
-            half = 0.5 * (limits[1, o] - limits[0, o])
-            if not live[o] or half == 0.0:
+                Q[1 + s, o] = np.tanh(0.5 * logit(state.stacked[s], C[:, o], Q[0, o]))
                 continue
+            total = Q[0, o]
             for e in range(experts):
-                worst[o] = max(worst[o], abs(C[e, o] - y[o]))
-            for k in range(1 + stacks):
-                worst[o] = max(worst[o], abs(Q[k, o] - y[o]))
-            ledger[0] += relative_square(out[t, o] - y[o], worst[o]) / count
-            for e in range(experts):
-                loss_w[e] += relative_square(C[e, o] - y[o], worst[o]) / count
-                losses[e] += ((C[e, o] - y[o]) / half) ** 2 / count
-                z[e] = (C[e, o] - Q[0, o]) / half
-            for k in range(1 + stacks):
-                loss_v[k] += relative_square(Q[k, o] - y[o], worst[o]) / count
-            r = (y[o] - Q[0, o]) / half
-            for s in range(0 if signed else stacks):
-                for e in range(experts):
-                    b[s, e] += z[e] * r / count
-                    for f in range(e + 1):
-                        A[s, e, f] += z[e] * z[f] / count
-        ledger[1:] += loss_w
-        rate = 1.0 / (counter[0] + 1.0)
-        share(log_w, loss_w, rate)
-        share(log_v, loss_v, rate)
+                total += state.stacked[s, e] * (C[e, o] - Q[0, o])
+            Q[1 + s, o] = min(max(total, low[o]), high[o])
+        row.final[o] = 0.0
+        for k in range(1 + stacks):
+            row.final[o] += shares[k] * Q[k, o]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, row: Row) -> None:
+    """Ranges, largest errors, losses and both weights after the row's targets."""
+    C, Q = row.clipped, row.candidates
+    loss_w, loss_v = np.zeros(len(C)), np.zeros(len(Q))
+    for o in range(y.size):
+        state.limits[0, o] = min(state.limits[0, o], y[o])
+        state.limits[1, o] = max(state.limits[1, o], y[o])
+        half = 0.5 * (state.limits[1, o] - state.limits[0, o])
+        if not live[o] or half == 0.0:
+            continue
+        for e in range(len(C)):
+            state.worst[o] = max(state.worst[o], abs(C[e, o] - y[o]))
+        for k in range(len(Q)):
+            state.worst[o] = max(state.worst[o], abs(Q[k, o] - y[o]))
+        worst = state.worst[o]
+        state.ledger[0] += relative_square(row.final[o] - y[o], worst) / count
+        for e in range(len(C)):
+            loss_w[e] += relative_square(C[e, o] - y[o], worst) / count
+            state.losses[e] += ((C[e, o] - y[o]) / half) ** 2 / count
+        for k in range(len(Q)):
+            loss_v[k] += relative_square(Q[k, o] - y[o], worst) / count
+    state.ledger[1:] += loss_w
+    rate = 1.0 / (state.counter[0] + 1.0)
+    share(state.log_w, loss_w, rate)
+    share(state.log_v, loss_v, rate)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
+    """One row in the sums of the ridge stacks, in half-widths of the targets' range."""
+    C, average = row.clipped, row.candidates[0]
+    z = np.empty(len(C))
+    for s in range(state.discounts.size):
+        if state.discounts[s] < 1.0:
+            state.b[s] *= state.discounts[s]
+            forget(state.A[s], state.discounts[s], RIDGE_ALPHA)
+    for o in range(y.size):
+        half = 0.5 * (state.limits[1, o] - state.limits[0, o])
+        if half == 0.0:
+            continue
+        for e in range(len(C)):
+            z[e] = (C[e, o] - average[o]) / half
+        r = (y[o] - average[o]) / half
+        for s in range(state.discounts.size):
+            for e in range(len(C)):
+                state.b[s, e] += z[e] * r / count
+                for f in range(e + 1):
+                    state.A[s, e, f] += z[e] * z[f] / count
+
+
+@njit(cache=True, nogil=True)
+def solve_stacks(A: Array, b: Array, out: Array) -> None:
+    """The coefficients of all ridge stacks from their sums."""
+    L = np.zeros(A.shape[1:])
+    for s in range(len(A)):
+        solve_positive(A[s], b[s], L, out[s])
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def learn_row(y: Array, signed: bool, state: Weights, row: Row) -> None:
+    """Learn the targets of a row as `predict_row` left it."""
+    state.counter[0] += 1.0
+    live = np.empty(y.size, dtype=np.bool_)
+    note_signs(y, state.seen)
+    count = live_outputs(state.seen, signed, live)
+    add_losses(y, live, count, state, row)
+    if signed:
+        for s in range(state.discounts.size):
+            logistic_step(
+                row.clipped, row.candidates[0], y, live, state.discounts[s], state.A[s], state.b[s]
+            )
+    else:
+        add_to_ridges(y, count, state, row)
+        solve_stacks(state.A, state.b, state.stacked)
+
+
+@njit(cache=True, nogil=True)
+def mix_rows(P: Array, Y: Array, signed: bool, state: Weights, out: Array) -> None:
+    """Predict then learn rows of expert predictions P (n, experts, outputs)."""
+    row = new_row(P.shape[1], state.discounts.size, P.shape[2])
+    for t in range(len(P)):
+        predict_row(P[t], signed, state, row)
+        out[t] = row.final
+        learn_row(Y[t], signed, state, row)
+
+
+@njit(cache=True, nogil=True)
+def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
+    """What rows would be predicted if they came next."""
+    row = new_row(P.shape[1], state.discounts.size, P.shape[2])
+    for t in range(len(P)):
+        predict_row(P[t], signed, state, row)
+        out[t] = row.final
 
 
 class Mixture(Stateful):
@@ -196,29 +274,45 @@ class Mixture(Stateful):
         self._b = np.zeros((stacks, terms))
         self._b[:, experts:] = LOGIT_START
         self.losses = np.zeros(experts)
+        self.solve()
+
+    def solve(self) -> None:
+        """What the stacks make of the predictions, from their sums; of labels they hold it."""
+        self._stacked = self._b
+        if not self.signed:
+            self._stacked = np.empty(self._b.shape)
+            solve_stacks(self._A, self._b, self._stacked)
+
+    @property
+    def _state(self) -> Weights:
+        return Weights(
+            self._counter, self._discounts, self.limits, self._seen, self._worst, self._log_w,
+            self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger,
+        )  # fmt: skip
 
     def learn(self, P: Array, Y: Array) -> Array:
         """Predictions of the rows, each made before its target was used."""
         out = np.empty(Y.shape)
-        mix_rows(
-            P, np.ascontiguousarray(Y), self.signed, self._counter, self._discounts, self.limits,
-            self._seen, self._worst, self._log_w, self._log_v, self._A, self._b, self.losses,
-            self._ledger, out,
-        )  # fmt: skip
+        mix_rows(P, np.ascontiguousarray(Y), self.signed, self._state, out)
         return out
 
     def predict(self, P: Array) -> Array:
         """What rows of expert predictions would be predicted if they came next."""
-        C = np.clip(P, self.limits[0], self.limits[1])
-        mean = np.einsum("e,teo->to", self.weights, C)
-        final = np.exp(self._log_v)
-        out = final[0] * mean
-        for s, (u, c) in enumerate(self._stack_weights()):
-            stacked = c * mean + np.einsum("e,teo->to", u, C - mean[:, None])
-            if self.signed:
-                stacked = np.tanh(0.5 * stacked)
-            out = out + final[1 + s] * np.clip(stacked, self.limits[0], self.limits[1])
-        return np.asarray(out)
+        out = np.empty((len(P), P.shape[2]))
+        predict_rows(P, self.signed, self._state, out)
+        return out
+
+    def new_row(self) -> Row:
+        """Where a row goes that is looked at."""
+        return new_row(len(self._log_w), len(self._discounts), self.limits.shape[1])
+
+    def look(self, p: Array, row: Row) -> None:
+        """One row of expert predictions (experts, outputs) that may come next; `take` learns it."""
+        predict_row(p, self.signed, self._state, row)
+
+    def take(self, row: Row, y: Array) -> None:
+        """Learn the row that was looked at last."""
+        learn_row(y, self.signed, self._state, row)
 
     def certificate(self) -> Certificate:
         """Loss of the final predictions against the best expert's, in units of 2 D^2."""
@@ -250,14 +344,7 @@ class Mixture(Stateful):
     def _stack_weights(self) -> list[tuple[Array, float]]:
         """(u, c) of each stack; c = 1 for numbers."""
         n = len(self._log_w)
-        if self.signed:
-            return [(b[:n], float(b[n])) for b in self._b]
-        L, weights = np.zeros((n, n)), []
-        for A, b in zip(self._A, self._b, strict=True):
-            u = np.empty(n)
-            solve_positive(A, b, L, u)
-            weights.append((u, 1.0))
-        return weights
+        return [(u[:n], float(u[n]) if self.signed else 1.0) for u in self._stacked]
 
     def keep(self, chosen: list[int]) -> None:
         """Go on with these experts; the losses start again."""
@@ -270,6 +357,7 @@ class Mixture(Stateful):
         self._A = np.ascontiguousarray(self._A[:, terms][:, :, terms])
         self._b = np.ascontiguousarray(self._b[:, terms])
         self.losses = np.zeros(len(rows))
+        self.solve()
 
     def remap(self, matrix: Array) -> None:
         """New outputs, each plus or minus one old one: only which signs were seen changes."""
@@ -306,6 +394,11 @@ class Mixture(Stateful):
         for A in self._A:
             least = np.linalg.eigvalsh(A).min(initial=1.0)
             require(least > 0.5 * self._alpha, "A is smaller than its regulariser")
+        self.solve()
+
+    def undo(self, mark: Any) -> None:
+        super().undo(mark)
+        self.solve()
 
 
 def remapped_signs(seen: Array, matrix: Array) -> Array:

@@ -133,7 +133,7 @@ class _Pass:
         self.Z = np.hstack((Z, past)) if past.shape[1] else Z
         self.source = Held(self.Z, Y)
         self.uniforms = experts._uniforms.take(self.n)
-        self.groups = experts._all_groups()
+        self.groups = experts.all_groups()
         self.births = [np.full(g.nystrom.size, -1, dtype=np.int64) for g in self.groups]
         awake = experts._awake
         self.P = np.empty((self.n, len(awake) + experts.guesses.count, experts.outputs))

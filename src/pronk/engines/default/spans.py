@@ -55,7 +55,7 @@ class Spans:
     """A snapshot of the spans of all groups."""
 
     def __init__(self, experts: Experts) -> None:
-        groups = experts._all_groups()
+        groups = experts.all_groups()
         self.spans = [Span.of(group) for group in groups]
         self.reference = groups.index(experts._reference)
         self.points = experts._points.values.copy()

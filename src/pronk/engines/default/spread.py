@@ -79,6 +79,12 @@ class Spread(Stateful):
         self._read = outputs if outputs <= READ_OUTPUTS else 0
         self._shape = DiscountedNewton(Squared(True), ALPHA, 1 + 2 * self._read, outputs, WINDOW)
         self._running = np.zeros((4, outputs))
+        self._row, self._shaped = np.zeros(0), np.zeros(outputs)  # the row looked at last
+
+    @property
+    def shape(self) -> DiscountedNewton:
+        """The learner of the shape."""
+        return self._shape
 
     def grow(self, size: int | None = None) -> None:
         """Take in the coordinates that the span has gained, or the first ``size``."""
@@ -94,6 +100,27 @@ class Spread(Stateful):
     def predict(self, Phi: Array, P: Array) -> Array:
         """The spread of rows that might come next."""
         return _spread(self._running[2], self._shape.predict(self._features(Phi, P)))
+
+    def look(self, p: Array) -> Array:
+        """The spread of one row that may come next, from its ``features``; `take` learns it."""
+        row, read = self._row, self._read
+        row[1 : 1 + read] = p[:read]
+        row[1 + read : 1 + 2 * read] = np.minimum(p[:read] * p[:read], 9.0)
+        self._shape.look(row, self._shaped)
+        return _spread(self._running[2], self._shaped)
+
+    @property
+    def features(self) -> Array:
+        """Where the kernel features of a row go that is looked at."""
+        if len(self._row) != self._shape.size:
+            self._row = np.ones(self._shape.size)
+        return self._row[1 + 2 * self._read :]
+
+    def take(self, p: Array, y: Array) -> None:
+        """Learn the error of the row that was looked at last."""
+        levels, targets = np.empty((2, 1, len(y)))
+        log_squares((y - p)[None, :], self._running, levels, targets)
+        self._shape.take(targets[0], self._shaped)
 
     def _features(self, Phi: Array, P: Array) -> Array:
         read = P[:, : self._read]
@@ -114,4 +141,5 @@ class Spread(Stateful):
 
 
 def _spread(level: Array, shape: Array) -> Array:
-    return np.asarray(np.exp(0.5 * (level + np.clip(shape, -STEEPEST, STEEPEST))))
+    shape = np.minimum(np.maximum(shape, -STEEPEST), STEEPEST)
+    return np.asarray(np.exp(0.5 * (level + shape)))

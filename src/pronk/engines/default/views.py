@@ -31,6 +31,7 @@ class View(Stateful):
 
     def __init__(self, number: int, kernel: Kernel, weights: Array, unit: float) -> None:
         self.number, self.kernel, self.weights, self.unit = number, kernel, weights, unit
+        self.has_bandwidth = hasattr(kernel, "bandwidth")
 
     def rows(self, Z: Array) -> Array:
         """Rows, with or without their past, as the kernel sees them."""

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dtrsm
 
-from pronk.engines.newton import recurrence
+from pronk.engines.newton import onerow, recurrence
 from pronk.engines.newton.certificate import Certificate, account, new_ledger, squared_certificate
 from pronk.engines.newton.checking import require_factor, require_open_rows, require_solved
 from pronk.engines.newton.curvature import LONGEST_BLOCK, SMALL, Curvature
@@ -54,6 +54,7 @@ class Newton(Stateful):
         self._Phi = np.empty((0, 0))
         self._marked = False  # whether a mark holds the sums and the open block
         self._memory = Workspace()
+        self._row: onerow.State | None = None
         self._rule = rule.as_array()
         self._running = np.array([rule.clip or 0.0, 0.0, 0.0])  # clip, rows, sum of g'A^-1 g
         self._ledger = new_ledger(outputs)
@@ -135,6 +136,36 @@ class Newton(Stateful):
             recurrence.newton_rows_from_features(
                 Phi, batch, t, self._rule, self._running, self._L.T, self._beta, self._Z, block
             )
+
+    # -- one row, in two steps: `onerow` ------------------------------------------------------
+
+    def look(self, phi: Array, out: Array) -> None:
+        """Predict a row of features (r,) under squared loss, ready to be taken by `take`.
+
+        What is kept of it is valid until another row is looked at or learned.
+        """
+        anticipate = self.rule.anticipate
+        onerow.look(phi, self._root_next(), self._open, anticipate, self._row_state(), out)
+
+    def take(self, y: Array, p: Array) -> None:
+        """Learn the row that was looked at last and predicted p."""
+        onerow.take(y, self._root_next(), self._open, self._row_state(), self._ledger, p)
+        self._weights = None
+        self._open += 1
+        if self._open == len(self._kappa):
+            self._close_block()
+
+    def _root_next(self) -> float:
+        """The root of the weight with which the next row enters the open block."""
+        return 1.0
+
+    def _row_state(self) -> onerow.State:
+        """For the compiled steps; made again when its arrays are others, once a block at most."""
+        row = self._row
+        if row is None or row.beta is not self._beta or row.Phi is not self._Phi:
+            factor = np.ascontiguousarray(self._L)
+            row = self._row = onerow.State(factor, self._beta, self._Phi, self._Z, self._block)
+        return row
 
     @property
     def _block(self) -> recurrence.Open:
@@ -233,6 +264,7 @@ class Newton(Stateful):
         stays open, because nobody needs its factor."""
         twin = copy.copy(self)
         twin._memory = Workspace()
+        twin._row = None
         twin._running, twin._ledger = self._running.copy(), new_ledger(self.outputs)
         twin._Phi, twin._L = np.empty((0, 0)), np.empty((0, 0))
         twin._blocks_left = blocks
@@ -336,7 +368,7 @@ class Newton(Stateful):
         self._b, self._beta = self._b @ matrix, self._beta @ matrix
         self._step, self._target = self._step @ matrix, self._target @ matrix
         self._ledger = np.ascontiguousarray(self._ledger @ np.abs(matrix))
-        self._weights = None
+        self._weights = self._row = None
 
     def negate(self) -> None:
         """As if all targets had had the other sign."""
@@ -387,6 +419,9 @@ class Newton(Stateful):
         state["upper"][:, self._open :] = 0.0
         np.fill_diagonal(state["upper"], 0.0)  # ones that only some walks write, and none reads
         return state
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_row": None}  # it holds views, and a copy would part them
 
     def mark(self) -> Any:
         before, self._marked = self._marked, True

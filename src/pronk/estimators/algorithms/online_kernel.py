@@ -190,7 +190,7 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         if not return_std:
             return P
         rows = self._rows(X)
-        with limited:
+        with self._own_lock(), limited:
             parts = [self._model.deviation(block()) for _, block in dense_blocks(rows)]
         deviation = np.concatenate(parts)
         return P, deviation[:, 0] if self._flat else deviation
@@ -204,7 +204,7 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         """
         _check_coverage(coverage)
         check_is_fitted(self)
-        with limited:
+        with self._own_lock(), limited:
             parts = [
                 self._model.half_widths(block(), coverage)
                 for _, block in dense_blocks(self._rows(X))
