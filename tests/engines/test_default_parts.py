@@ -14,7 +14,7 @@ from pronk.engines.default.intervals import COVERAGES, NORMAL, Intervals
 from pronk.engines.default.mixture import Mixture
 from pronk.engines.default.past import Past
 from pronk.engines.default.spread import Spread, log_squares
-from pronk.engines.default.temperature import Temperature
+from pronk.engines.default.temperature import SMALLEST, STEEPEST, Temperature, draw_inside
 from pronk.engines.default.views import PLAIN, View
 from pronk.engines.newton.curvature import Squared
 from pronk.parts.fixed_scale import FixedScale
@@ -224,6 +224,33 @@ def test_two_classes_have_both_signs_of_one_margin():
     temperature.learn(np.column_stack((np.ones(600), margin))[first:], y[first:])
     pairs = np.column_stack((-margin, margin))
     close(temperature._slopes, naive.slopes(pairs[first:], labels[first:]), 1e-8)
+
+
+def test_slopes_outside_go_to_the_nearest_inside():
+    """Nearest in the norm of H: on either edge, in the corner, or where they are."""
+    rng = np.random.default_rng(5)
+    places = set()
+    for _ in range(300):
+        slopes, half = 2 * rng.normal(size=2), rng.normal(size=(2, 2))
+        H = half @ half.T + 0.01 * np.eye(2)
+        expected = naive.nearest_allowed(slopes, H, SMALLEST, STEEPEST)
+        places.add((expected[0] > SMALLEST + 1e-9, expected[1] + STEEPEST * expected[0] > 1e-9))
+        draw_inside(slopes, H)
+        close(slopes, expected, 1e-8)
+    assert len(places) == 4
+
+
+def test_labels_that_are_noise_in_part_do_not_make_it_surer():
+    """One label in ten is wrong at random, beyond a hard edge: margins near +-1 mean 0.9."""
+    rng = np.random.default_rng(6)
+    truth = rng.choice([-1.0, 1.0], 4000)
+    margin = np.clip(truth * rng.uniform(0.7, 0.99, 4000), -1, 1)
+    came = np.where(rng.random(4000) < 0.1, -truth, truth)
+    temperature = Temperature(2)
+    P, Y = (np.column_stack((np.ones(4000), z)) for z in (margin, came))
+    used = temperature.learn(P, Y)
+    sure = temperature.shares(np.abs(margin)[:, None], used)[:, 0]
+    assert abs(sure[1000:].mean() - np.mean(came == truth)) < 0.02
 
 
 @pytest.mark.parametrize("seed", range(3))

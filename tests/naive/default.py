@@ -1,6 +1,7 @@
 """Twins of the default learner's parts, from the definitions in their docstrings, row by row."""
 
 import numpy as np
+from scipy.optimize import nnls
 
 
 def logistic_step(p, m, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
@@ -130,6 +131,13 @@ def slopes(M, labels, surest=0.99, window=500):
         P = np.exp(F @ theta) / np.exp(F @ theta).sum()
         H = (1 - 1 / window) * H + np.eye(2) / window + np.cov(F.T, aweights=P, ddof=0)
         theta = theta + np.linalg.solve(H, F[label] - P @ F)
-        theta[0] = np.clip(theta[0], 0.01, 50)
-        theta[1] = np.clip(theta[1], -0.9 * theta[0] * surest / (1 + surest), 50)
+        theta = np.minimum(nearest_allowed(theta, H, 0.01, 0.9 * surest / (1 + surest)), 50)
     return theta
+
+
+def nearest_allowed(theta, H, least, c):
+    """(a, b) with a >= least and b >= -c a, nearest in the norm of H: least squares over x, y >= 0
+
+    with a = least + x, b = y - c a."""
+    L, T, start = np.linalg.cholesky(H), np.array([[1, 0], [-c, 1]]), np.array([least, -c * least])
+    return start + T @ nnls(L.T @ T, L.T @ (theta - start))[0]

@@ -58,7 +58,7 @@ DOUBT = 1e-9
 
 def cap(rows: int, budget: int) -> int:
     """Most points after so many rows: the square root keeps late rows a share of the points."""
-    return min(budget, rows // 2, int(8.0 * np.sqrt(rows)))
+    return min(budget, rows, int(8.0 * np.sqrt(rows)))
 
 
 def asks(diagonal: Array, Phi: Array, uniforms: Array) -> NDArray[np.bool_]:

@@ -46,7 +46,7 @@ Array = NDArray[np.float64]
 Walk = Callable[[Experts, Array, Array], Iterable[tuple[Array, Array]]]
 
 #: Rows at which everything is set anew from the rows so far.
-STAGES = (8, 32, 128, 512, 2048)
+STAGES = (8, 32, 128, 256, 512, 2048)
 #: How many of the experts that do not forget come through the last stage.
 SURVIVORS = 6
 #: Stream of random numbers for the order in which first rows are tried as points.

@@ -11,9 +11,10 @@ window of 500 rows: with F_k = (log p_k, m_k), mean and covariance taken under P
 
     H <- (1 - 1/500) H + I / 500 + Cov F,      (a, b) <- (a, b) + H^-1 (F_y - E F)
 
-starting at (1, 0) and I. Then a is kept above 0 and b above -0.9 a s / (1 + s), which keeps z
-increasing in the margin: the most probable class is the predicted one. Two classes have the margins
--m and m.
+starting at (1, 0) and I. a is kept above 0.01 and b above -c a, c = 0.9 s / (1 + s), s = 0.99: that
+keeps z increasing in the margin, and the most probable class is the predicted one. A step that
+leads outside ends at the point inside that is nearest in the norm of H: log p and m say nearly the
+same, so what is cut off one slope must come from the other. Two classes have the margins -m and m.
 """
 
 from __future__ import annotations
@@ -32,6 +33,29 @@ SUREST = 0.99
 #: Rows that the slopes speak of.
 WINDOW = 500.0
 SMALLEST, LARGEST = 0.01, 50.0
+#: b is at least this times -a.
+STEEPEST = 0.9 * SUREST / (1.0 + SUREST)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def draw_inside(slopes: Array, H: Array) -> None:
+    """Slopes (a, b) to the nearest with a >= SMALLEST and b >= -STEEPEST a, in the norm of H."""
+    a, b = slopes[0], slopes[1]
+    if a < SMALLEST or b < -STEEPEST * a:
+        # The nearest points of the two edges, and on each the half that is allowed.
+        upper = max(b + H[0, 1] / H[1, 1] * (a - SMALLEST), -STEEPEST * SMALLEST)
+        along = H[0, 0] - 2.0 * STEEPEST * H[0, 1] + STEEPEST * STEEPEST * H[1, 1]
+        lower = (H[0, 0] - STEEPEST * H[0, 1]) * a + (H[0, 1] - STEEPEST * H[1, 1]) * b
+        lower = max(lower / along, SMALLEST)
+        u, v = SMALLEST - a, upper - b
+        x, y = lower - a, -STEEPEST * lower - b
+        far = H[0, 0] * u * u + 2.0 * H[0, 1] * u * v + H[1, 1] * v * v
+        near = H[0, 0] * x * x + 2.0 * H[0, 1] * x * y + H[1, 1] * y * y
+        if near < far:
+            a, b = lower, -STEEPEST * lower
+        else:
+            a, b = SMALLEST, upper
+    slopes[0], slopes[1] = min(a, LARGEST), min(b, LARGEST)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -61,8 +85,7 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
     determinant = H[0, 0] * H[1, 1] - H[0, 1] * H[1, 0]
     slopes[0] += (H[1, 1] * u - H[0, 1] * v) / determinant
     slopes[1] += (H[0, 0] * v - H[1, 0] * u) / determinant
-    slopes[0] = min(max(slopes[0], SMALLEST), LARGEST)
-    slopes[1] = min(max(slopes[1], -0.9 * slopes[0] * SUREST / (1.0 + SUREST)), LARGEST)
+    draw_inside(slopes, H)
 
 
 @njit(cache=True, nogil=True)

@@ -1,0 +1,1 @@
+"""The field's table: data sets, peers, measures and the page of `bench_default.py`."""
