@@ -48,6 +48,7 @@ def ratio(file: Path, name: str, rows: int) -> float | None:
 
 def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) -> str:
     """The table as Markdown."""
+    chosen = "" if tuple(sets) == SETS else f" --sets {','.join(sets)}"
     lines = [
         "# Every name as it comes",
         "",
@@ -58,7 +59,7 @@ def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) 
         "first 256 rows, a growing dictionary holds 500 points (30 where every new one starts the "
         "learner anew), and targets are centred and scaled by the first rows, unless `-p` and "
         "`--scale-target` say otherwise. Made by `python benchmarks/bench_names.py --rows "
-        f"{rows} --sets {','.join(sets)}`.",
+        f"{rows}{chosen}`.",
         "",
         "| name | " + " | ".join(sets) + " |",
         "|:--|" + "--:|" * len(sets),
