@@ -129,7 +129,10 @@ def run(
     target: Annotated[
         str | None,
         typer.Option(
-            "--target", "-t", metavar="COLUMN", help="The column to predict; LIBSVM has its own."
+            "--target",
+            "-t",
+            metavar="COLUMN",
+            help="The column to predict, or several: y1,y2. LIBSVM has its own.",
         ),
     ] = None,
     task: Annotated[Task, typer.Option(help="auto: labels if the target looks like it.")] = (

@@ -121,6 +121,8 @@ def compare(
     check_report("--report", report, figures, read)
     stream = _open(how)
     assert stream.target is not None
+    if len(stream.targets) > 1:
+        raise CommandError("--target: a comparison has one target; `pronk run` takes several")
     scale = preparing["scale"]
     comparison = Comparison(
         replace(

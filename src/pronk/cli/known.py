@@ -26,6 +26,22 @@ def task_of(model: Any) -> str:
     return "classification" if predicts_labels(model, np.zeros(0)) else "regression"
 
 
+def outputs_of(model: Any) -> int:
+    """The targets that a model predicts."""
+    learner = getattr(model, "learner_", model)
+    return int(getattr(learner, "_outputs", 1))
+
+
+def target_names(model: Any, stream: FileStream) -> list[str]:
+    """Names of several targets: the stream's, those the model learned, or numbers; none of one."""
+    outputs = outputs_of(model)
+    if outputs < 2:
+        return []
+    known = (model.__dict__.get("story_") or {}).get("targets")
+    names = stream.targets or (known if isinstance(known, list) else [])
+    return list(map(str, names if len(names) == outputs else range(outputs)))
+
+
 def saved_model(path: Path) -> Prepared:
     """The model of a file, to go on with."""
     model = storage.load(path)
@@ -91,6 +107,14 @@ def open_for(model: Any, path: Path, reading: Reading, rows: int | None = None) 
         task=task_of(model),
     )
     stream = chosen.open(rows=rows)
+    outputs = outputs_of(model)
+    if stream.targets and len(stream.targets) != outputs:
+        known = (model.__dict__.get("story_") or {}).get("target")
+        what = f"{outputs} targets" if outputs > 1 else "one target"
+        raise CommandError(
+            f"--target names {len(stream.targets)}; {str(path)!r} has learned {what}"
+            + (f", {known}" if known else "")
+        )
     if len(stream.columns) != len(kinds):
         raise CommandError(
             f"{reading.file!r} has {len(stream.columns)} columns; the model has {len(kinds)}, and "

@@ -1,7 +1,8 @@
 """`--metrics FILE`: how a run goes, one record every so many rows, for monitors and plots.
 
 A record is flat: when it was written (UTC), the rows so far, each metric over all rows and, as
-``recent_NAME``, over the window, then time, points, bytes and the number of drift alarms so far.
+``recent_NAME``, over the window, of several targets also ``NAME_TARGET``, then time, points, bytes
+and the number of drift alarms so far.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,14 +26,15 @@ _NDJSON = (".ndjson", ".jsonl")
 class MetricsFile(AppendedFile):
     """Records in CSV or NDJSON, appended as the stream goes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, targets: Sequence[str] = ()) -> None:
         check_metrics_ending(path)
+        self._targets = list(targets)
         super().__init__(path, "--metrics")
         self._lines = path.suffix.lower() in _NDJSON
 
     def write(self, record: Record, alarms: int) -> None:
         """Add a record."""
-        values = finite(as_row(record, alarms))
+        values = finite(as_row(record, alarms, self._targets))
         try:
             self._append(self._encode(values).encode())
         except OSError as error:
@@ -49,14 +52,16 @@ class MetricsFile(AppendedFile):
         return text.getvalue()
 
 
-def as_row(record: Record, alarms: int) -> dict[str, Any]:
+def as_row(record: Record, alarms: int, targets: Sequence[str] = ()) -> dict[str, Any]:
     """The columns of a record."""
+    each = zip(targets, record.outputs, strict=False)
     return {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "rows": record.rows,
         "unlabelled": record.unlabelled,
         **record.metrics,
         **{f"recent_{name}": value for name, value in record.windowed.items()},
+        **{f"{name}_{target}": v for target, own in each for name, v in own.items()},
         "seconds": record.seconds,
         "microseconds_a_row": record.microseconds_a_row,
         "size": record.size,

@@ -83,6 +83,8 @@ def with_key(reading: Reading, by: str) -> Reading:
     """The column of keys goes along and is no feature."""
     if by == reading.target:
         raise CommandError(f"--by: {by!r} is the target")
+    if reading.target is not None and "," in reading.target:
+        raise CommandError("--by: a model a key has one target; name one with --target")
     return replace(reading, keep=(*reading.keep, by), drop=(*reading.drop, by))
 
 

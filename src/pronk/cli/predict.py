@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.known import open_for, task_of, worded
+from pronk.cli.known import open_for, target_names, task_of, worded
 from pronk.cli.places import check_outputs
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
@@ -25,6 +25,7 @@ from pronk.cli.predictions import (
 from pronk.estimators import storage
 from pronk.evaluate.adapters import Blocks, has_probabilities
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
+from pronk.parts.missing import without_label
 from pronk.streams import FileStream, Reading, StreamError
 
 
@@ -59,6 +60,7 @@ def predict_file(
         probabilities=shares,
         classes=model.classes_ if shares else None,
         kept=stream.kept_types(),
+        names=target_names(model, stream),
     )
     adapter = Blocks(model, labels, shares, interval)
     averages = [Averages(metric, None) for metric in get_metrics(DEFAULTS[task])]
@@ -114,7 +116,8 @@ def _kind(model: Any, stream: FileStream) -> Any:
 
 
 def _score(averages: list[Averages], y: NDArray[Any], predictions: NDArray[Any]) -> None:
-    known = np.array([value is not None and value == value for value in y.tolist()], dtype=bool)
+    missing = without_label(y)
+    known = np.ones(len(y), dtype=bool) if missing is None else ~missing
     if known.any():
         for average in averages:
             average.add(average.metric.rows(y[known], predictions[known]))

@@ -3,7 +3,8 @@
     row, the columns that are kept, y, prediction, low, high, p_CLASS, ..
 
 y is there where the stream has a target, low and high where intervals are asked for, and a column
-p_CLASS for each class where the learner has probabilities.
+p_CLASS for each class where the learner has probabilities. Of several targets each has its own
+columns, y_NAME, prediction_NAME, ..
 
 CSV and NDJSON are appended to, so a checkpoint can name a place in them and a run that goes on cuts
 them back to it. A Parquet file cannot be appended to: a run with checkpoints writes its rows into a
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -51,6 +53,7 @@ class Layout:
     classes : whose probabilities have a column; None for those known after the first block
     probabilities : whether there are columns of probabilities
     kept : names and types of the columns that are carried along
+    names : of the targets, where there are several; their columns are y_NAME, prediction_NAME, ..
     """
 
     def __init__(
@@ -62,8 +65,10 @@ class Layout:
         probabilities: bool = False,
         classes: NDArray[Any] | None = None,
         kept: dict[str, pa.DataType] | None = None,
+        names: Sequence[str] = (),
     ) -> None:
         self.kind = kind
+        self.names = list(names)
         self.targets = targets
         self.intervals = intervals
         self.probabilities = probabilities
@@ -72,7 +77,7 @@ class Layout:
         #: Labels that came too late for a column of their own.
         self.late: set[str] = set()
         for name in self.kept:
-            if name in _OWN or (probabilities and name.startswith("p_")):
+            if name in self._own or (probabilities and name.startswith("p_")):
                 raise CommandError(
                     f"--keep: {name!r} is the name of a column of the predictions; rename it"
                 )
@@ -80,14 +85,23 @@ class Layout:
     def schema(self) -> pa.Schema:
         """Names and types."""
         fields: list[Any] = [("row", pa.int64()), *self.kept.items()]
-        fields += [("y", self.kind)] if self.targets else []
-        fields += [("prediction", self.kind)]
+        if self.targets:
+            fields += [(name, self.kind) for name in self._columns("y")]
+        fields += [(name, self.kind) for name in self._columns("prediction")]
         if self.intervals:
-            fields += [("low", pa.float64()), ("high", pa.float64())]
+            ends = zip(self._columns("low"), self._columns("high"), strict=True)
+            fields += [(name, pa.float64()) for pair in ends for name in pair]
         if self.probabilities:
             assert self.classes is not None
             fields += [(f"p_{_word(label)}", pa.float64()) for label in self.classes.tolist()]
         return pa.schema(fields)
+
+    def _columns(self, name: str) -> list[str]:
+        return [f"{name}_{one}" for one in self.names] or [name]
+
+    @property
+    def _own(self) -> set[str]:
+        return {"row", *(name for one in _OWN[1:] for name in self._columns(one))}
 
     def batch(
         self, start: int, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None
@@ -97,11 +111,11 @@ class Layout:
         columns += [_whole(kept.column(name)).cast(kind) for name, kind in self.kept.items()]
         if self.targets:
             assert targets is not None
-            columns.append(_column(targets, self.kind))
-        columns.append(_column(forecast.values, self.kind))
+            columns += [_column(values, self.kind) for values in _outputs(targets)]
+        columns += [_column(values, self.kind) for values in _outputs(forecast.values)]
         if self.intervals:
             assert forecast.intervals is not None
-            columns += [forecast.intervals[:, 0], forecast.intervals[:, 1]]
+            columns += list(forecast.intervals.reshape(len(forecast), -1).T)
         if self.probabilities:
             assert forecast.classes is not None
             if self.classes is None:
@@ -322,6 +336,10 @@ def check_flat(kept: dict[str, pa.DataType]) -> None:
 
 def _whole(column: Any) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _outputs(values: NDArray[Any]) -> list[NDArray[Any]]:
+    return [values] if values.ndim == 1 else list(values.T)
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:

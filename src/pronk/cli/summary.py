@@ -31,6 +31,8 @@ def print_summary(run: Run, last: Record, console: Console) -> None:
     title = f"{job.algorithm} on {job.reading.file}, target {stream.target}"
     console.print(screen.visible(title), style="bold", markup=False)
     console.print(_metrics(run, last))
+    if last.outputs:
+        console.print(_each(run, last))
     console.print(_facts(run, last))
 
 
@@ -47,6 +49,17 @@ def _metrics(run: Run, last: Record) -> Table:
     for name, value in last.metrics.items():
         values = [value, *([last.windowed[name]] if recent else []), guessed[name]]
         table.add_row(WORDS[name], *map(screen.number, values))
+    return table
+
+
+def _each(run: Run, last: Record) -> Table:
+    """The metrics of each of several targets; those above are their means."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("target", style="dim", no_wrap=True)
+    for name in last.metrics:
+        table.add_column(WORDS[name], justify="right")
+    for target, own in zip(run.several, last.outputs, strict=True):
+        table.add_row(screen.visible(target), *map(screen.number, own.values()))
     return table
 
 
@@ -171,6 +184,7 @@ def write_page(run: Run, last: Record, path: Path) -> None:
         run.portrait,
         settings,
         shlex.join(["pronk", *sys.argv[1:]]),
+        run.several,
     )
     try:
         write_run_report(report, path)
@@ -215,6 +229,8 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
     if stream.task == "classification":
         counts = portrait.counts
         found["confusion"] = {"labels": counts.labels, "matrix": counts.matrix.tolist()}
+    if last.outputs:
+        found["targets"] = dict(zip(run.several, map(dict, last.outputs), strict=True))
     if isinstance(model, KeyedRun):
         found["by"], found["keys"] = job.by, len(model.keyed)
     if job.interval is not None:

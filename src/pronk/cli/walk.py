@@ -130,11 +130,17 @@ class Run:
         """What a saved model keeps of its rows, to go on with others."""
         return {
             "target": self.stream.target,
+            **({"targets": self.several} if self.several else {}),
             "weight": self.stream.weight,
             "algorithm": self.job.algorithm,
             "scored_as": self.scored_as,
             "evaluation": self.evaluation.to_state(clock=False),
         }
+
+    @property
+    def several(self) -> list[str]:
+        """The targets, where there are several."""
+        return self.stream.targets if len(self.stream.targets) > 1 else []
 
     @property
     def portrait(self) -> Portrait:
@@ -357,6 +363,7 @@ class Run:
             intervals=self.job.interval is not None,
             probabilities=self.evaluation.probabilities,
             kept=self.stream.kept_types(),
+            names=self.several,
         )
         if layout.probabilities and resume is None:
             layout.classes = self.stream.known_labels()
@@ -379,7 +386,7 @@ class Run:
         return file
 
     def _open_metrics(self, path: Path, resume: dict[str, Any] | None) -> MetricsFile:
-        file = MetricsFile(path)
+        file = MetricsFile(path, self.several)
         self._begin_or_resume(file, None if resume is None else resume["metrics"])
         return file
 

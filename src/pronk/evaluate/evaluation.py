@@ -73,6 +73,7 @@ class Evaluation:
         self._labels: bool | None = None
         self._adapter: Adapter | None = None
         self._scores: Scores | None = None
+        self._each: list[Scores] = []  # of several targets
         self._paint = portrait
         self.portrait: Portrait | None = None
         """Losses along the stream, alarms, calibration: what a report is made of."""
@@ -139,7 +140,7 @@ class Evaluation:
 
     def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> None:
         began = perf_counter()
-        forecast = adapter.predict(X)
+        forecast = adapter.predict(X).widened(_outputs(y))
         self.seconds += perf_counter() - began
         self._pass_by(y, forecast)
 
@@ -216,6 +217,7 @@ class Evaluation:
             "scores": None if self._scores is None else self._scores.to_state(),
             "portrait": None if self.portrait is None else self.portrait.to_state(),
             "waiting": waiting,
+            **({"each": [one.to_state() for one in self._each]} if self._each else {}),
         }
 
     def restore(self, state: Any) -> None:
@@ -241,9 +243,19 @@ class Evaluation:
             require(self.portrait.course.rows == self.rows, "portrait is of other rows")
             shapes = self._scores.outputs | self.portrait.outputs
             require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
+        self._restore_each(state.get("each", []))
         require(isinstance(state["waiting"], list), "waiting is not a list")
         require(len(state["waiting"]) <= self.delay, "more rows wait than --delay says")
         self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
+
+    def _restore_each(self, states: Any) -> None:
+        require(isinstance(states, list), "each is not a list")
+        several = {shape[0] for shape in self._scores.outputs if shape} if self._scores else set()
+        require(not states or several == {len(states)} or not self.rows, "each is of other targets")
+        self._each = [Scores(self._metrics or [], self.window) for _ in states]
+        for scores, held in zip(self._each, states, strict=True):
+            take_part(scores, held, "each")
+            scores.try_out(False)
 
     def _start(self, y: NDArray[Any]) -> Adapter:
         return self._begin(predicts_labels(self.model, y))
@@ -274,7 +286,8 @@ class Evaluation:
         for i in range(len(y)):
             x = X[i : i + 1]
             weight = None if weights is None else float(weights[i])
-            self._waiting.append((x, y[i], adapter.predict(x), weight))
+            said = adapter.predict(x).widened(_outputs(y))
+            self._waiting.append((x, y[i], said, weight))
             if len(self._waiting) > self.delay:
                 x, target, forecast, weight = self._waiting.popleft()
                 self._learn_one(adapter, x, target, weight)
@@ -302,6 +315,8 @@ class Evaluation:
         for end in ends:
             some = [values[start:end] for values in losses]
             self._scores.add(y[start:end], forecast[start:end], some)
+            if y.ndim == 2:
+                self._score_each(y[start:end], forecast.values[start:end])
             self.rows += end - start
             if self._keep:
                 self._kept.append((y[start:end], forecast[start:end]))
@@ -309,6 +324,14 @@ class Evaluation:
                 records.append(self.record())
             start = end
         return records
+
+    def _score_each(self, y: NDArray[Any], predictions: NDArray[Any]) -> None:
+        if not self._each:
+            self._each = [Scores(self._metrics or [], self.window) for _ in range(y.shape[1])]
+        for scores, own, said in zip(self._each, y.T, predictions.T, strict=True):
+            one = Forecast(np.ascontiguousarray(said))
+            targets = np.ascontiguousarray(own)
+            scores.add(targets, one, scores.losses(targets, one))
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -373,6 +396,7 @@ class Evaluation:
             targets=targets,
             forecast=forecast,
             unlabelled=self.unlabelled,
+            outputs=tuple(one.values() for one in self._each),
         )
 
 
@@ -385,6 +409,10 @@ def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
     simple = y is None or isinstance(y, str | int | float)
     require(simple or (isinstance(y, np.ndarray) and y.dtype.kind == "f"), "waiting has no labels")
     return x, y, forecast, figure(entry[3], "waiting") if len(entry) == 4 else None
+
+
+def _outputs(y: NDArray[Any]) -> int | None:
+    return y.shape[1] if y.ndim == 2 else None
 
 
 def _check_counts(**counts: int | None) -> None:

@@ -28,7 +28,7 @@ class Forecast:
     classes: NDArray[Any] | None = None
     """Whose probabilities they are."""
     intervals: Array | None = None
-    """(n, 2)."""
+    """(n, 2), or (n, outputs, 2)."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -40,6 +40,16 @@ class Forecast:
             self.classes,
             None if self.intervals is None else self.intervals[rows],
         )
+
+    def widened(self, outputs: int | None) -> Forecast:
+        """For so many outputs a row what a model that knows nothing yet says of one."""
+        if outputs is None or self.values.ndim == 2:
+            return self
+        values = np.repeat(self.values[:, None], outputs, axis=1)
+        ends = self.intervals
+        if ends is not None:
+            ends = np.repeat(ends[:, None, :], outputs, axis=1)
+        return Forecast(values, intervals=ends)
 
     def share_of(self, classes: NDArray[Any]) -> Array:
         """Probabilities of other classes: 0 for one that was not known."""

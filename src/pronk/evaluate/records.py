@@ -35,6 +35,9 @@ class Record:
     unlabelled: int = 0
     """Rows without a label so far, which were predicted only."""
 
+    outputs: tuple[dict[str, float], ...] = ()
+    """The metrics of each target, where there are several."""
+
     untimed: int = 0
     """Rows that are not in ``seconds``: those of an earlier run of the same model."""
 

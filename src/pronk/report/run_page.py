@@ -34,6 +34,7 @@ class RunReport:
     portrait: Portrait = field(repr=False)
     settings: dict[str, str] = field(default_factory=dict)
     command: str = ""
+    targets: Sequence[str] = ()
 
 
 def write_run_report(report: RunReport, path: Path) -> None:
@@ -60,6 +61,7 @@ def run_html(report: RunReport) -> str:
         + (f", {record.unlabelled:,} more without a label" if record.unlabelled else ""),
         answer=_answer(report),
         metrics=_metrics(report),
+        targets=_targets(report),
         along=[one for one in drawn if one.along],
         inside=[one for one in drawn if not one.along],
         labels=portrait.task == "classification",
@@ -95,6 +97,18 @@ def _metrics(report: RunReport) -> Table:
         f"{record.microseconds_a_row:.1f} µs a row in the learner."
     )
     return Table(header, rows, note)
+
+
+def _targets(report: RunReport) -> Table | None:
+    """The metrics of each of several targets."""
+    outputs = report.record.outputs
+    if not outputs:
+        return None
+    rows = [
+        Row(name, [Cell(number(value)) for value in own.values()])
+        for name, own in zip(report.targets, outputs, strict=True)
+    ]
+    return Table(["target", *map(WORDS.__getitem__, outputs[0])], rows, "Those above are means.")
 
 
 def _alarms(portrait: Portrait) -> Table | None:

@@ -44,25 +44,25 @@ class Chooser:
     name : how messages call the stream
     schema : names and types of all its columns
     untyped : whether its values are text that reads as any type
-    target : the column to predict
+    target : the column to predict, or several with commas between
     """
 
     def __init__(self, name: str, schema: pa.Schema, untyped: bool, target: str | None) -> None:
         self._name = name
         self._schema = schema
         self._untyped = untyped
-        self._target = target
+        self.targets = [] if target is None else self._several(target)
 
     def columns(self, reading: Reading) -> Columns:
         """The columns to use, in order; every name that was asked for must be there."""
-        names, target = self._schema.names, self._target
+        names = self._schema.names
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             hint = self._header_hint() or "; rename one"
             raise StreamError(f"{self._name} has two columns named {twice[0]!r}{hint}")
         automatic = reading.categorical == (AUTOMATIC,) and AUTOMATIC not in names
         asked = {
-            "target": [target] if target is not None else [],
+            "target": self.targets,
             "weight": [reading.weight] if reading.weight is not None else [],
             "columns": self._split(reading.columns),
             "drop": self._split(reading.drop),
@@ -77,20 +77,25 @@ class Chooser:
                     raise StreamError(
                         f"{argument(option)}: {self._name} has no column {name!r}{hint}"
                     )
-                if name == target and option != "target":
+                if name in self.targets and option != "target":
                     raise StreamError(f"{argument(option)}: {name!r} is the target")
                 if name == reading.weight and option in ("columns", "categorical"):
                     raise StreamError(
                         f"{argument(option)}: {name!r} is the weight, which is no feature"
                     )
         chosen = asked["columns"] or names
-        left = {target, reading.weight, *asked["drop"]}
+        left = {*self.targets, reading.weight, *asked["drop"]}
         columns = [name for name in chosen if name not in left]
         if automatic:
             asked["categorical"] = [n for n in columns if is_text(self._schema.field(n).type)]
         named = set(asked["categorical"])
         categorical = [name for name in columns if name in named]
         return Columns(columns, categorical, asked["keep"])
+
+    def _several(self, target: str) -> list[str]:
+        known = self._schema.names
+        parts = self._split([target])
+        return [name if name in known else name.strip() for name in parts]
 
     def _split(self, given: Sequence[str]) -> list[str]:
         """Names, also several in one text with commas between, unless a name has the comma."""
@@ -202,12 +207,15 @@ class Chooser:
 
     def task(self, task: str, start: pa.RecordBatch) -> tuple[str, str]:
         """The task, "auto" by the first rows, and why."""
-        if self._target is None:
+        if not self.targets:
             return ("regression" if task == "auto" else task), "no target"
-        values = start.column(self._target)
-        kind = self._schema.field(self._target).type
+        if len(self.targets) > 1:
+            return self._several_numbers(task)
+        (target,) = self.targets
+        values = start.column(target)
+        kind = self._schema.field(target).type
         text = is_text(kind)
-        column = f"{argument('target')}: column {self._target!r} of {self._name}"
+        column = f"{argument('target')}: column {target!r} of {self._name}"
         if not (text or is_number(kind)):
             raise StreamError(
                 f"{column} is {in_words(kind)}; it must hold numbers, booleans or text"
@@ -233,6 +241,21 @@ class Chooser:
         if distinct == 2 and set(values.drop_null().unique().to_pylist()) in ({0, 1}, {-1, 1}):
             return "classification", "two distinct values"
         return "regression", f"{distinct} distinct numbers"
+
+    def _several_numbers(self, task: str) -> tuple[str, str]:
+        if task == "classification":
+            raise StreamError(
+                f"{argument('target')}: several targets are learned as numbers; take labels one "
+                "at a time"
+            )
+        for name in self.targets:
+            kind = self._schema.field(name).type
+            if not is_number(kind):
+                raise StreamError(
+                    f"{argument('target')}: column {name!r} of {self._name} is {in_words(kind)}; "
+                    "several targets must be numbers, take labels one at a time"
+                )
+        return "regression", f"{len(self.targets)} targets"
 
 
 def _is_word(value: object) -> bool:

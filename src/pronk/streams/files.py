@@ -67,7 +67,9 @@ class FileStream:
     ----------
     path : file name
     target : str, optional
-        The column to predict; "label" for LIBSVM. Without it all rows have no label.
+        The column to predict; "label" for LIBSVM. Without it all rows have no label. Several
+        columns of numbers with commas between: y is then (rows, targets), and a row that lacks one
+        of them has no label.
     unlabelled : bool, default False
         Let rows without a label come, with NaN (numbers) or None (labels) in y: the evaluation
         predicts them and learns nothing from them. Otherwise they are an error.
@@ -86,6 +88,8 @@ class FileStream:
     kinds : list of str
         What each column of X holds: "number", "category", "time", "date" or "clock".
     target : str or None
+    targets : list of str
+        Its columns, mostly one.
     task : str
         "regression" or "classification".
     reason : str
@@ -113,6 +117,7 @@ class FileStream:
             self._schema = self._source.schema()
         self.target = target if target is not None else self._source.label
         chooser = Chooser(self._name, self._schema, self._source.untyped, self.target)
+        self.targets = chooser.targets
         chosen = chooser.columns(reading)
         self.columns, self.categorical, self.keep = chosen
         self.weight = reading.weight
@@ -151,7 +156,7 @@ class FileStream:
         raise StreamError(f"{self._name} has no rows of data")
 
     def _needed(self) -> list[str]:
-        used = [*self.columns, *(n for n in (self.target, self.weight) if n is not None)]
+        used = [*self.columns, *self.targets, *([] if self.weight is None else [self.weight])]
         return [*used, *(name for name in self.keep if name not in used)]
 
     def _with_reasons(self, types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
@@ -314,12 +319,12 @@ class FileStream:
             return pa.string() if self._source.untyped else kind
         if self._source.untyped and name in self.categorical:
             return pa.string()
-        if name in self.keep and name not in self.columns and name != self.target:
+        if name in self.keep and name not in [*self.columns, *self.targets]:
             # Of a CSV file as it stands there: an id of 007 is not 7.
             return pa.string() if self._source.untyped or pa.types.is_null(kind) else kind
         if self._source.untyped and pa.types.is_temporal(kind) and not pa.types.is_time(kind):
             return pa.timestamp("us", getattr(kind, "tz", None))
-        label = name == self.target and self.task == "classification"
+        label = name in self.targets and self.task == "classification"
         whole = pa.types.is_integer(kind) and not label
         return pa.float64() if whole or pa.types.is_null(kind) else kind
 
@@ -344,9 +349,16 @@ class FileStream:
     def _targets(self, batch: pa.RecordBatch) -> NDArray[Any]:
         if self.target is None:
             return np.full(batch.num_rows, np.nan)
-        values = batch.column(self.target)
-        with self._turning(self.target):
-            return numbers(values) if self.task == "regression" else labels(values)
+        found = []
+        for name in self.targets:
+            with self._turning(name):
+                values = batch.column(name)
+                found.append(numbers(values) if self.task == "regression" else labels(values))
+        if len(found) == 1:
+            return found[0]
+        several = np.column_stack(found)
+        several[np.isnan(several).any(axis=1)] = np.nan
+        return several
 
     def _weights(self, batch: pa.RecordBatch) -> Array | None:
         if self.weight is None:
@@ -372,8 +384,10 @@ class FileStream:
                 problems.append((row, f"column {self.columns[column]!r} {_wrong(X[row, column])}"))
         known = ~np.isnan(y) if y.dtype.kind == "f" else None
         if known is not None and (bad := known & ~(np.abs(y) <= LARGEST)).any():
-            for row in np.flatnonzero(bad)[: None if every else 1].tolist():
-                problems.append((row, f"the target {self.target!r} {_wrong(y[row])}"))
+            places = np.argwhere(bad.reshape(len(y), -1))[: None if every else 1].tolist()
+            for row, one in places:
+                value = y.reshape(len(y), -1)[row, one]
+                problems.append((row, f"the target {self.targets[one]!r} {_wrong(value)}"))
         elif self.task == "classification" and y.dtype.kind in "fO":
             problems += self._fractions(y)[: None if every else 1]
         if weights is not None:
@@ -411,7 +425,7 @@ class FileStream:
             if error.column is None:
                 raise
             advice = f"leave the column out with {argument('drop', error.column)}"
-            if error.column == self.target:
+            if error.column in self.targets:
                 advice = f"give {argument('task')}"
             elif error.column == self.weight:
                 advice = f"leave {argument('weight')} out"
