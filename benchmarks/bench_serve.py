@@ -53,7 +53,7 @@ def service(port: int, folder: str, group: int) -> None:
     from pronk.serve import run, worker
 
     worker.GROUP = group
-    run.run(run.Options(Path(folder), port=port))
+    run.run(run.ServeOptions(Path(folder), port=port))
 
 
 class Server:

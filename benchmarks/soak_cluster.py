@@ -15,7 +15,7 @@ import numpy as np
 
 from pronk import PKAWVRegressor
 from pronk.cluster import ClusterPass
-from pronk.cluster.run import Part
+from pronk.cluster.run import Advance
 from pronk.evaluate.validation import Arrays
 
 ROWS, PIECE = 30_000, 4096
@@ -51,7 +51,7 @@ def main() -> None:
         for step in (None, "ask", "add_up", "learn"):
             killer = Killer(client, step)
             model = PKAWVRegressor(gamma=50.0, random_state=0)
-            parts: list[Part] = list(ClusterPass(model, stream, killer, rows=PIECE).run())
+            parts: list[Advance] = list(ClusterPass(model, stream, killer, rows=PIECE).run())
             found = np.concatenate([part.predictions for part in parts])
             expected = found if expected is None else expected
             assert len(found) == ROWS and (found == expected).all(), step

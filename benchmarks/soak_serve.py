@@ -49,7 +49,7 @@ def _serve(folder: str, port: int, snapshot_rows: int) -> None:
     os.dup2(log, 2)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     settings = Settings(snapshot_rows=snapshot_rows)
-    run.run(run.Options(Path(folder), port=port, settings=settings))
+    run.run(run.ServeOptions(Path(folder), port=port, settings=settings))
 
 
 class Served:

@@ -15,7 +15,7 @@ from pronk.evaluate import runs as module
 from pronk.evaluate.comparison import RECORDS, Comparison, Contender, inspect
 from pronk.evaluate.runs import RunError, cut, marked_rows, one_run
 from pronk.evaluate.study import Store, run
-from pronk.evaluate.summaries import Spread, load_results, results
+from pronk.evaluate.summaries import OverRuns, load_results, results
 from pronk.streams import FileStream, MinMax, Preparing, Reading
 
 ROWS = 450
@@ -147,7 +147,7 @@ def test_results_in_two_processes_are_kept_and_come_back(file, tmp_path):
     assert errors == sorted(errors) and len(errors) == 2
     one = next(one for one in found.summaries if one.label == "fogd")
     values = [record["result"]["metrics"]["error"] for record in one.records]
-    assert one.metrics["error"] == Spread(np.mean(values), pytest.approx(np.std(values, ddof=1)))
+    assert one.metrics["error"] == OverRuns(np.mean(values), pytest.approx(np.std(values, ddof=1)))
     assert one.runs == 2 and one.size is None  # fixed features hold no points
     assert results(compared, Store(tmp_path / "none")).missing == len(compared.jobs())
 
@@ -183,9 +183,9 @@ def test_warnings_become_notes(file, monkeypatch):
 
 
 def test_spreads():
-    assert Spread.of([1.0, 3.0]) == Spread(2.0, pytest.approx(math.sqrt(2)))
-    assert Spread.of([2.0]) == Spread(2.0, None)
-    assert Spread.of([1.0, math.inf]) == Spread(math.inf, None)
+    assert OverRuns.of([1.0, 3.0]) == OverRuns(2.0, pytest.approx(math.sqrt(2)))
+    assert OverRuns.of([2.0]) == OverRuns(2.0, None)
+    assert OverRuns.of([1.0, math.inf]) == OverRuns(math.inf, None)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pronk.paper import data
-from pronk.paper.data import DataError, View, find, load, read, to_range
+from pronk.paper.data import DataError, DataView, find, load, read, to_range
 
 
 def test_every_set_is_described_completely():
@@ -79,21 +79,21 @@ def test_scaling():
 
 
 def test_views(sets):
-    X, y = load(View("casp"))
+    X, y = load(DataView("casp"))
     assert X.min() == y.min() == 0.0 and X.max() == y.max() == 1.0 and not X.flags.writeable
-    X, y = load(View("casp", x=(-1.0, 1.0), y=(-1.0, 1.0)))
+    X, y = load(DataView("casp", x=(-1.0, 1.0), y=(-1.0, 1.0)))
     assert X.min() == y.min() == -1.0 and X.max() == y.max() == 1.0
-    X, y = load(View("cod-rna", part="test"))
+    X, y = load(DataView("cod-rna", part="test"))
     assert len(X) == 150 and set(np.unique(y)) == {-1.0, 1.0}
-    _, y = load(View("covtype", positive=2.0))
+    _, y = load(DataView("covtype", positive=2.0))
     raw = read(find("covtype"))[1]
     np.testing.assert_array_equal(y, np.where(raw == 2, 1.0, -1.0))
-    view = View("flights2001_3m", above=15.0)
-    assert view.task == "classification" and View("flights2001_3m").task == "regression"
+    view = DataView("flights2001_3m", above=15.0)
+    assert view.task == "classification" and DataView("flights2001_3m").task == "regression"
     assert set(np.unique(load(view)[1])) == {-1.0, 1.0}
-    assert load(View("w8a", x=None))[0].max() > 1.0
+    assert load(DataView("w8a", x=None))[0].max() > 1.0
     with pytest.raises(DataError, match="two parts"):
-        load(View("casp", part="test"))
+        load(DataView("casp", part="test"))
 
 
 @pytest.mark.data

@@ -14,7 +14,7 @@ import pytest
 
 from pronk.cli import main
 from pronk.paper import data
-from pronk.paper.data import DataError, DataSet, Source
+from pronk.paper.data import DataError, DataSet, Original
 from pronk.paper.fetch import fetch
 from pronk.paper.parsers import parse_csv, parse_libsvm
 
@@ -67,7 +67,7 @@ def place(monkeypatch, tmp_path):
 def made_up(urls, form="libsvm", options=None, rows=3):
     copies = rows // 3
     array = data.array_checksum(np.tile(X, (copies, 1)), np.tile(Y, copies))
-    source = Source(tuple(urls), form, options or {})
+    source = Original(tuple(urls), form, options or {})
     return DataSet("toy", "toy.parquet", rows, 3, "classification", array, {}, source)
 
 

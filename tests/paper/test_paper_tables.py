@@ -9,9 +9,9 @@ import pytest
 
 import pronk
 from pronk.cli import main
-from pronk.paper import EXPERIMENTS, Options, experiment, printed, readings, work
+from pronk.paper import EXPERIMENTS, PaperOptions, experiment, printed, readings, work
 from pronk.paper import data as paper_data
-from pronk.paper.data import View, load
+from pronk.paper.data import DataView, load
 from pronk.paper.experiment import summarise
 from pronk.paper.jobs import PaperJob, Store, run, view
 from pronk.paper.pages import command, markdown, run_experiment
@@ -28,7 +28,7 @@ def casp(algorithm="con-kons", seed=3, work="work:online", **settings):
 
 def test_an_online_job_is_a_plain_pass(sets):
     result = work.online(casp(points=10))
-    X, y = load(View("casp"))
+    X, y = load(DataView("casp"))
     rows = work.order(3, len(y))
     learner = pronk.make("con-kons", kernel=pronk.Gaussian(0.5), clip=1.0, random_state=3)
     losses = (learner.predict_then_learn(X[rows], y[rows]) - y[rows]) ** 2
@@ -51,7 +51,7 @@ def test_a_time_limit_stops_a_learner(sets):
 
 def test_the_comparator_is_the_ridge_solution_in_the_final_span(sets):
     result = work.online(casp(hindsight={"batch": 1.0, "free": 1e-6}))
-    X, y = load(View("casp"))
+    X, y = load(DataView("casp"))
     rows = work.order(3, len(y))
     learner = pronk.make("con-kons", kernel=pronk.Gaussian(0.5), clip=1.0, random_state=3)
     learner.partial_fit(X[rows], y[rows])
@@ -142,7 +142,7 @@ def test_finished_jobs_are_not_run_again(sets, tmp_path):
 
 
 def test_two_processes_give_what_one_gives(tmp_path):
-    chosen, options = experiment("pkawv-3"), Options(quick=True, runs=1)
+    chosen, options = experiment("pkawv-3"), PaperOptions(quick=True, runs=1)
     one = run_experiment(chosen, options, Store(tmp_path / "1.jsonl"), 1)
     two = run_experiment(chosen, options, Store(tmp_path / "2.jsonl"), 2)
     assert [r["result"] for r in one] == [r["result"] for r in two]
@@ -165,7 +165,7 @@ def test_two_processes_give_what_one_gives(tmp_path):
     ],
 )
 def test_every_table(sets, tmp_path, name, chosen):
-    options = Options(quick=True, runs=1, data=chosen)
+    options = PaperOptions(quick=True, runs=1, data=chosen)
     records = run_experiment(experiment(name), options, Store(tmp_path / "records.jsonl"))
     page = experiment(name).page(options, records)
     text = markdown(page, command(experiment(name), options), records)
@@ -190,7 +190,7 @@ def test_all_experiments_name_known_data():
 
 
 def test_printed_figures_are_shown_beside_ours(sets, tmp_path):
-    options = Options(quick=True, runs=2, data=("casp",))
+    options = PaperOptions(quick=True, runs=2, data=("casp",))
     records = run_experiment(experiment("pros-n-kons-1"), options, Store(tmp_path / "r.jsonl"))
     text = markdown(experiment("pros-n-kons-1").page(options, records), "", records)
     for value, spread, *_ in printed.PROS_N_KONS_1["casp"].values():
@@ -279,7 +279,7 @@ def test_without_a_name_the_tables_are_listed(capsys):
 def test_parkinson_as_the_definition_gives_it(tmp_path):
     if paper_data.locate(paper_data.find("parkinson")) is None:
         pytest.skip("not here")
-    options = Options(runs=2, data=("parkinson",))
+    options = PaperOptions(runs=2, data=("parkinson",))
     records = run_experiment(experiment("pros-n-kons-1"), options, Store(tmp_path / "r.jsonl"))
     found = {r["label"]: r["result"] for r in records}
     ours = found["CON-KONS|exp(-r²/128)"]
@@ -290,7 +290,7 @@ def test_parkinson_as_the_definition_gives_it(tmp_path):
 
 
 def test_dictionary_sizes_in_the_definition_are_those_of_the_learner(sets):
-    X, y = load(View("casp"))
+    X, y = load(DataView("casp"))
     for seed in range(3):
         rows = work.order(seed, len(y))
         learner = pronk.make(

@@ -321,7 +321,7 @@ class TestRegistry:
         with pytest.raises(ValueError, match="did you mean 'squared_hinge'") as error:
             get_loss("square_hinge")
         assert all(name in str(error.value) for name in NAMES)
-        with pytest.raises(ValueError, match="unknown loss 'xyz': the losses are squared, "):
+        with pytest.raises(ValueError, match="unknown loss 'xyz'; the losses are squared, "):
             get_loss("xyz")
         with pytest.raises(ValueError, match="unknown loss None"):
             get_loss(None)

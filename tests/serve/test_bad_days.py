@@ -25,7 +25,7 @@ from pronk.serve import Client, recovery
 from pronk.serve.errors import Refused
 from pronk.serve.housekeeping import DAY, drop, expire
 from pronk.serve.journal import JournalError
-from pronk.serve.queues import Order, Queue
+from pronk.serve.queues import Errand, Queue
 from pronk.serve.service import Service
 from pronk.serve.tokens import Tokens, TokensError
 
@@ -190,7 +190,7 @@ def test_orders_on_a_full_disk_are_refused_and_it_stops_in_order(tmp_path: Path)
         lambda: service.remove("m"),
         lambda: service.create("n", model.spec),
     ):
-        order = Order(call)
+        order = Errand(call)
         service.writer._obey(order)
         assert isinstance(order.outcome, Refused) and order.outcome.status == 507
         assert "nothing was changed" in str(order.outcome)

@@ -15,7 +15,6 @@ from pronk.cli.compare import compare
 from pronk.cli.data import data
 from pronk.cli.errors import end_with
 from pronk.cli.options import (
-    DEFAULT_ALGORITHM,
     KEEPING,
     PREPARING,
     WEIGHING,
@@ -31,6 +30,7 @@ from pronk.cli.options import (
 from pronk.cli.paper import paper
 from pronk.cli.report import report_again
 from pronk.cli.serve import serve
+from pronk.estimators.entries import DEFAULT_ALGORITHM
 
 EXIT_CODES = """\b
 Exit codes:

@@ -10,8 +10,8 @@ import numpy as np
 
 from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
 from pronk.cli.errors import CommandError
-from pronk.cli.options import DEFAULT_ALGORITHM
 from pronk.cli.run import build, read_setting
+from pronk.estimators.entries import DEFAULT_ALGORITHM
 from pronk.estimators.faces.constraints import InvalidParameterError
 from pronk.estimators.registry import find, make
 from pronk.evaluate.adapters import takes_weights

@@ -12,9 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pronk.cli.errors import CommandError
-
-#: What runs when no algorithm is named. It scales its columns itself.
-DEFAULT_ALGORITHM = "online-kernel"
+from pronk.estimators.entries import DEFAULT_ALGORITHM
 
 
 class Task(StrEnum):

@@ -36,7 +36,7 @@ def paper(
     json: AsJSON = False,
 ) -> None:
     """Make a table or figure of a paper again. Interrupted runs go on where they stopped."""
-    from pronk.paper import Options, experiment
+    from pronk.paper import PaperOptions, experiment
 
     if name is None:
         _list(json)
@@ -45,7 +45,7 @@ def paper(
     docs = Path("docs") / "results"
     if write_docs and not docs.parent.is_dir():
         raise typer.BadParameter("there is no directory docs here", param_hint="--write-docs")
-    options = Options(quick=quick, runs=runs, data=tuple(data or ()))
+    options = PaperOptions(quick=quick, runs=runs, data=tuple(data or ()))
     _make(chosen, options, jobs, out, docs if write_docs else None, fresh, json)
 
 

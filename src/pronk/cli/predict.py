@@ -16,7 +16,7 @@ from pronk.cli.known import open_for, target_names, task_of, worded
 from pronk.cli.places import check_outputs
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
-    Layout,
+    PredictionColumns,
     PredictionsFile,
     StandardOutput,
     check_ending,
@@ -53,7 +53,7 @@ def predict_file(
     stream = open_for(model, path, reading)
     scored = stream.target is not None
     shares = labels and probabilities and has_probabilities(model)
-    layout = Layout(
+    layout = PredictionColumns(
         _kind(model, stream) if labels else stream.target_type,
         targets=scored,
         intervals=interval is not None,

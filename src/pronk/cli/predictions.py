@@ -17,7 +17,6 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -42,7 +41,7 @@ STANDARD_OUTPUT = "-"
 _OWN = ("row", "y", "prediction", "low", "high")
 
 
-class Layout:
+class PredictionColumns:
     """The columns of the predictions.
 
     Parameters
@@ -133,7 +132,7 @@ class PredictionsFile(AppendedFile):
     def __init__(
         self,
         path: Path,
-        layout: Layout,
+        layout: PredictionColumns,
         *,
         resumable: bool = False,
         option: str = "--predictions",
@@ -212,17 +211,12 @@ class PredictionsFile(AppendedFile):
         """Whether the spool of a finished run has become its file."""
         return self._spooled and not self._place.exists() and self.path.exists()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             if self._writer is not None:
                 self._writer.close()
         finally:
-            super().__exit__(kind, error, traceback)
+            super().__exit__(*error)
 
 
 class StandardOutput:
@@ -230,7 +224,7 @@ class StandardOutput:
 
     finished = False
 
-    def __init__(self, layout: Layout, lines: bool) -> None:
+    def __init__(self, layout: PredictionColumns, lines: bool) -> None:
         self.layout = layout
         self.rows = 0
         self._lines = lines
@@ -240,12 +234,7 @@ class StandardOutput:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         sys.stdout.flush()
 
     def start(self) -> None:

@@ -14,7 +14,7 @@ from pronk.cli.outputs import check_directory, check_file, check_report_tools
 from pronk.cli.places import refuse_input
 from pronk.evaluate.comparison import RECORDS
 from pronk.evaluate.metrics import WORDS
-from pronk.evaluate.summaries import Results, Spread, Summary
+from pronk.evaluate.summaries import OverRuns, Results, Summary
 from pronk.evaluate.wording import mean_and_deviation, microseconds
 from pronk.streams.sources import Origins
 
@@ -95,7 +95,7 @@ def _cells(one: Summary, metrics: Sequence[str]) -> list[str]:
     ]
 
 
-def _pm(spread: Spread) -> str:
+def _pm(spread: OverRuns) -> str:
     return mean_and_deviation(spread.mean, spread.deviation)
 
 

@@ -18,7 +18,6 @@ from pronk.cli.checkpoint import alone
 from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
 from pronk.cli.errors import CommandError
 from pronk.cli.known import for_model, open_for, saved_model
-from pronk.cli.options import DEFAULT_ALGORITHM
 from pronk.cli.parallel import (
     KeyedRun,
     block_rows,
@@ -32,6 +31,7 @@ from pronk.cli.run_options import RunOptions, check_job, open_stream
 from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.cluster.pool import shares_rows
+from pronk.estimators.entries import DEFAULT_ALGORITHM
 from pronk.estimators.faces.constraints import InvalidParameterError
 from pronk.estimators.registry import find, make
 from pronk.evaluate.adapters import takes_weights

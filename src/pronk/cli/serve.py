@@ -99,7 +99,7 @@ def serve(
                 raise CommandError("which folder? pronk serve FOLDER, or pronk serve --demo")
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="pronk-demo-")))
         _serve(
-            run.Options(
+            run.ServeOptions(
                 folder=folder,
                 host=host,
                 port=port,

@@ -23,14 +23,14 @@ from pronk.cli.parallel import KeyedRun, learner_for_cluster, open_cluster
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
     Kept,
-    Layout,
+    PredictionColumns,
     PredictionsFile,
     StandardOutput,
 )
 from pronk.cli.run_options import RunOptions
 from pronk.cluster import ClusterPass
 from pronk.cluster.pool import pool_for, shares_rows
-from pronk.cluster.run import Part
+from pronk.cluster.run import Advance
 from pronk.estimators import storage
 from pronk.estimators.faces.threads import sharing
 from pronk.evaluate import Evaluation, Record
@@ -247,7 +247,7 @@ class Run:
                 raise
             raise CommandError(f"--cluster: {error}") from None
 
-    def _part(self, part: Part) -> None:
+    def _part(self, part: Advance) -> None:
         self.model.learner_ = part.model()
         seconds, self._clock = perf_counter() - self._clock, perf_counter()
         self._records = self.evaluation.count(part.targets, part.predictions, seconds)
@@ -274,7 +274,7 @@ class Run:
             screen.note(text, self.console)
         self._said = len(self.portrait.alarms)
 
-    def _note_late(self, layout: Layout) -> None:
+    def _note_late(self, layout: PredictionColumns) -> None:
         if layout.late:
             names = ", ".join(sorted(layout.late)[:5]) + (", .." if len(layout.late) > 5 else "")
             screen.note(
@@ -358,7 +358,7 @@ class Run:
     def _predictions_file(
         self, path: Path, resume: dict[str, Any] | None
     ) -> PredictionsFile | StandardOutput:
-        layout = Layout(
+        layout = PredictionColumns(
             self.stream.target_type,
             intervals=self.job.interval is not None,
             probabilities=self.evaluation.probabilities,

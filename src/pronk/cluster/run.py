@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.cluster import tasks
-from pronk.cluster.tasks import Asking, Contribution, Outcome, Piece
+from pronk.cluster.tasks import Asking, Contribution, Piece, PieceOutcome
 from pronk.engines import splitting
 from pronk.engines.newton import split
 from pronk.engines.newton.ahead import grow
@@ -46,7 +46,7 @@ PIECE_ROWS = 1 << 17
 
 
 @dataclass
-class Part:
+class Advance:
     """The rows of a stream that were predicted and learned since the last part."""
 
     rows: int  # of the stream that are done now
@@ -90,7 +90,7 @@ class ClusterPass:
         self.rows = max(1, (rows or PIECE_ROWS) // block) * block
         self.ahead = max(4, 2 * workers)
 
-    def run(self, done: int = 0) -> Iterator[Part]:
+    def run(self, done: int = 0) -> Iterator[Advance]:
         """The parts of the stream after its first ``done`` rows, in order."""
         if not self.model.__sklearn_is_fitted__():
             part = self._lead_in(done)
@@ -107,7 +107,7 @@ class ClusterPass:
             name = type(self.model).__name__
             raise ValueError(f"the pass of {name} cannot be spread: {reason}; {ADVICE}")
 
-    def _lead_in(self, done: int) -> Part | None:
+    def _lead_in(self, done: int) -> Advance | None:
         """Learn the first blocks here, until one had a label."""
         evaluation = Evaluation(self.model, predictions=True, memory=False, portrait=False)
         for X, y in self.stream.blocks(done):
@@ -121,11 +121,11 @@ class ClusterPass:
         self._check()
         ledger = self.model._model.learner.ledger.copy()
         behind = storage.to_bytes(self.model)
-        return Part(done, record.targets, record.predictions, behind, ledger)
+        return Advance(done, record.targets, record.predictions, behind, ledger)
 
     # -- pieces ----------------------------------------------------------------------------------
 
-    def _pieces(self, done: int) -> Iterator[Part]:
+    def _pieces(self, done: int) -> Iterator[Advance]:
         ledger = self.model._model.learner.ledger.copy()
         front = self.model
         front._model.learner.settle()
@@ -219,12 +219,12 @@ class ClusterPass:
             rows = f"rows {piece.start:,} to {piece.stop - 1:,}"
             raise type(error)(f"{error} (in {rows})") from None
 
-    def _collect(self, piece: Piece, task: Any, behind: bytes, ledger: Array) -> Part:
-        outcome: Outcome = self._result(task, piece)
+    def _collect(self, piece: Piece, task: Any, behind: bytes, ledger: Array) -> Advance:
+        outcome: PieceOutcome = self._result(task, piece)
         if outcome.ledger.shape != ledger.shape:  # classes were discovered meanwhile
             ledger.resize(outcome.ledger.shape, refcheck=False)
         merge_ledgers(ledger, outcome.ledger)
-        return Part(piece.stop, outcome.targets, outcome.predictions, behind, ledger.copy())
+        return Advance(piece.stop, outcome.targets, outcome.predictions, behind, ledger.copy())
 
 
 def _take_in(engine: Any, found: Asking) -> NDArray[np.int64]:

@@ -59,7 +59,7 @@ class Contribution:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PieceOutcome:
     """The targets and predictions of a piece, and the ledger of its losses."""
 
     targets: NDArray[Any]
@@ -150,14 +150,14 @@ def add_up(stream: Any, piece: Piece, model: bytes, births: NDArray[np.int64]) -
 
 
 @limited
-def learn(stream: Any, piece: Piece, model: bytes) -> Outcome:
+def learn(stream: Any, piece: Piece, model: bytes) -> PieceOutcome:
     """Predict then learn the rows of a piece with the model of its start."""
     learner = storage.from_bytes(model, "a model of a task")
     evaluation = Evaluation(learner, predictions=True, memory=False, portrait=False)
     for X, y in blocks(stream, piece):
         evaluation.feed(X, y)
     record = evaluation.record()
-    return Outcome(
+    return PieceOutcome(
         np.empty(0) if record.targets is None else record.targets,
         np.empty(0) if record.predictions is None else record.predictions,
         learner._model.learner.ledger.copy(),

@@ -22,8 +22,11 @@ except ImportError:  # not on Windows, where an open file cannot be removed anyw
 _NEW_FILE = 0o666
 
 
-def write_whole(path: str | Path, data: bytes) -> None:
-    """Write a file, whole or not at all. A symbolic link stays one: what it names is written."""
+def write_whole(path: str | Path, data: bytes, rights: int | None = None) -> None:
+    """Write a file, whole or not at all. A symbolic link stays one: what it names is written.
+
+    ``rights`` are those of the file there is, or of a new one, if not given.
+    """
     place = Path(os.path.realpath(path))
     place.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(place)
@@ -33,7 +36,9 @@ def write_whole(path: str | Path, data: bytes) -> None:
             _lock(file.fileno())
             file.write(data)
             file.flush()
-            os.chmod(name, place.stat().st_mode & 0o7777 if place.exists() else _rights())
+            if rights is None:
+                rights = place.stat().st_mode & 0o7777 if place.exists() else _rights()
+            os.chmod(name, rights)
             os.fsync(file.fileno())
             os.replace(name, place)
     except BaseException:

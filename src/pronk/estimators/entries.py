@@ -25,6 +25,8 @@ from functools import lru_cache
 from typing import Any
 
 PACKAGE = "pronk.estimators.algorithms"
+#: What learns where no algorithm is named. It scales its columns itself.
+DEFAULT_ALGORITHM = "online-kernel"
 
 
 @dataclass(frozen=True)

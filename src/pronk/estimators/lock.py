@@ -10,7 +10,6 @@ import errno
 import os
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 #: What a file system says that knows no locks: there is none to wait for.
@@ -70,12 +69,7 @@ class FileLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 

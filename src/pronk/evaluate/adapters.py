@@ -71,7 +71,7 @@ class Blocks:
         self.model.partial_fit(X, y, **_weighted(weights))
 
 
-class Rows:
+class RowModel:
     """A model with river's ``predict_one`` and ``learn_one``: a dict a row."""
 
     def __init__(self, model: Any, labels: bool, columns: Sequence[str] | None) -> None:
@@ -128,7 +128,7 @@ def adapt(
     if hasattr(model, "predict_then_learn"):
         return Blocks(model, labels, shares, coverage)
     if hasattr(model, "predict_one") and hasattr(model, "learn_one"):
-        return Rows(model, labels, columns)
+        return RowModel(model, labels, columns)
     raise TypeError(
         f"model must have predict_then_learn(X, y), or predict_one(x) and learn_one(x, y); a "
         f"{type(model).__name__} has neither"

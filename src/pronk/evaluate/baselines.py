@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.state import Items, Sums, checked_labels
+from pronk.evaluate.state import Items, Reals, checked_labels
 from pronk.parts.state import Count, Stateful, checked_count, require
 
 Array = NDArray[np.float64]
@@ -49,7 +49,7 @@ class RunningMean(Stateful):
         mean = np.asarray(self.total) / max(self.rows, 1)
         return np.broadcast_to(mean, (len(X), *mean.shape)).copy()
 
-    STATE = (Count("rows", "rows"), Sums("total", "total"))
+    STATE = (Count("rows", "rows"), Reals("total", "total"))
 
 
 class RunningMajority(Stateful):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.evaluate.forecasts import Forecast
-from pronk.evaluate.state import Labels
+from pronk.evaluate.state import LabelList
 from pronk.parts.state import Numbers, Sizes, Stateful, require
 
 
@@ -108,7 +108,7 @@ class Counts(Stateful):
         hits, rows, named = self._sums
         return float(np.mean(2.0 * hits / (rows + named))) if len(rows) else math.nan
 
-    STATE = (Labels("labels"), Numbers("table", ("side", "side"), whole=True, low=0))
+    STATE = (LabelList("labels"), Numbers("table", ("side", "side"), whole=True, low=0))
 
     def _restored(self, sizes: Sizes) -> None:
         # Labels that were met while a block failed may have no row yet.

@@ -28,7 +28,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.state import Figure, Items, Values, figure
+from pronk.evaluate.state import AnyReal, Items, Values, figure
 from pronk.parts.state import Count, Field, Sizes, Stateful, checked_count, require
 
 Array = NDArray[np.float64]
@@ -177,7 +177,7 @@ class ErrorAlarm(DriftAlarm):
     STATE: ClassVar[tuple[Field, ...]] = (
         *DriftAlarm.STATE,
         Values("sums", (2,)),
-        Figure("scale"),
+        AnyReal("scale"),
         Count("next"),
     )
 

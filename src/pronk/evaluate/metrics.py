@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.state import Figure, Items, doubles
+from pronk.evaluate.state import AnyReal, Items, doubles
 from pronk.evaluate.statistics import STATISTICS, Statistic
 from pronk.parts.spelling import did_you_mean
 from pronk.parts.state import Count, Sizes, Stateful
@@ -162,7 +162,7 @@ class Averages(Stateful):
     # The losses of the last rows stand block by block: they are added in that order.
     STATE = (
         Count("rows", "rows"),
-        Figure("total", "total"),
+        AnyReal("total", "total"),
         Items(
             "recent", "_recent", out=np.array, back=partial(doubles, most=1, least=1), kind=deque
         ),

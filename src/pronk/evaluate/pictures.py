@@ -29,7 +29,7 @@ SEGMENTS, MARKS = 64, 3
 
 
 @dataclass(frozen=True)
-class Curve:
+class Trace:
     """A line, or points, with its name."""
 
     name: str
@@ -47,7 +47,7 @@ class Picture:
     caption: str
     x: str
     y: str
-    curves: list[Curve] = field(default_factory=list)
+    curves: list[Trace] = field(default_factory=list)
     points: bool = False
     log_y: bool = False
     percent: bool = False
@@ -96,7 +96,7 @@ def _losses(portrait: Portrait) -> list[Picture]:
             f"was learned{told}.",
             "rows",
             word,
-            [Curve("learner", ends, means[:, 0]), Curve(naive, ends, means[:, 1], True)],
+            [Trace("learner", ends, means[:, 0]), Trace(naive, ends, means[:, 1], True)],
             log_y=log,
             percent=share,
             alarms=alarms,
@@ -108,8 +108,8 @@ def _losses(portrait: Portrait) -> list[Picture]:
             "rows",
             word,
             [
-                Curve("learner", rows, sums[:, 0] / sums[:, -1]),
-                Curve(naive, rows, sums[:, 1] / sums[:, -1], True),
+                Trace("learner", rows, sums[:, 0] / sums[:, -1]),
+                Trace(naive, rows, sums[:, 1] / sums[:, -1], True),
             ],
             log_y=log,
             percent=share,
@@ -130,11 +130,11 @@ def _coverage(portrait: Portrait) -> list[Picture]:
     return [
         Picture(
             "coverage", "Coverage of the intervals", covered, "rows", "share that held y",
-            [Curve("held y", rows, means[:, 2]), Curve("wanted", rows, wanted, True)], percent=True,
+            [Trace("held y", rows, means[:, 2]), Trace("wanted", rows, wanted, True)], percent=True,
         ),
         Picture(
             "width", "Width of the intervals", "Mean over the same rows.", "rows", "width",
-            [Curve("width", rows, means[:, 3])],
+            [Trace("width", rows, means[:, 3])],
         ),
     ]  # fmt: skip
 
@@ -147,7 +147,7 @@ def _marks(portrait: Portrait) -> list[Picture]:
         drawn.append(
             Picture(
                 "points", "Points held", "Support vectors or dictionary points.", "rows", "points",
-                [Curve("points", x, y)],
+                [Trace("points", x, y)],
             )
         )  # fmt: skip
     totals: dict[str, float] = {}
@@ -159,7 +159,7 @@ def _marks(portrait: Portrait) -> list[Picture]:
     known = [(rows, values) for rows, values in marks if set(values) - {"points"}]
     if heavy and len(known) >= MARKS:
         x = np.array([rows for rows, _ in known], dtype=np.float64)
-        curves = [Curve(n, x, np.array([v.get(n, 0.0) for _, v in known])) for n in heavy]
+        curves = [Trace(n, x, np.array([v.get(n, 0.0) for _, v in known])) for n in heavy]
         drawn.append(
             Picture(
                 "experts",
@@ -185,7 +185,7 @@ def _calibration(portrait: Portrait) -> list[Picture]:
             "the dashed line it is what was said.",
             "probability that was given",
             "share of rows of the class",
-            [Curve("learner", shares / rows, hits / rows), Curve("ideal", ideal, ideal, True)],
+            [Trace("learner", shares / rows, hits / rows), Trace("ideal", ideal, ideal, True)],
             percent=True,
             along=False,
         )
@@ -217,11 +217,11 @@ def _residuals(portrait: Portrait) -> list[Picture]:
     return [
         Picture(
             "residuals", "Residuals", f"y minus its prediction. {every}.", "rows", "residual",
-            [Curve("residual", rows, y - p)], points=True, along=False,
+            [Trace("residual", rows, y - p)], points=True, along=False,
         ),
         Picture(
             "against", "Predictions against y", f"On the dashed line they are equal. {every}.",
-            "prediction", "y", [Curve("row", p, y), Curve("equal", ends, ends, True)], points=True,
+            "prediction", "y", [Trace("row", p, y), Trace("equal", ends, ends, True)], points=True,
             along=False,
         ),
     ]  # fmt: skip
@@ -258,7 +258,7 @@ def draw(drawn: Sequence[Picture], width: float = 11.0) -> Any:
     return figure
 
 
-def _draw_curve(axes: Any, picture: Picture, curve: Curve, colour: str) -> None:
+def _draw_curve(axes: Any, picture: Picture, curve: Trace, colour: str) -> None:
     if picture.points and not curve.dashed:
         axes.plot(curve.x, curve.y, ".", color=colour, markersize=3, alpha=0.6, label=curve.name)
         return

@@ -15,7 +15,7 @@ from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
 from pronk.evaluate.forecasts import Forecast
 from pronk.evaluate.metrics import ALL, DEFAULTS, METRICS, get_scores
 from pronk.evaluate.scores import Scores
-from pronk.evaluate.state import Figure, Values, figure
+from pronk.evaluate.state import AnyReal, Values, figure
 from pronk.evaluate.statistics import absolute_errors
 from pronk.parts.state import Part, Sizes, Stateful
 
@@ -136,7 +136,7 @@ class Portrait(Stateful):
         *(Part(name, name) for name in ("guess", "guessed", "course", "drift", "sample", "counts")),
         Values("calibration", (CALIBRATION, 3), "calibration"),
         Part("marks", "marks"),
-        Figure("wanted", "wanted"),
+        AnyReal("wanted", "wanted"),
         Values("covered", (2,), "covered"),
     )
 

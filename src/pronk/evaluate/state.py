@@ -22,7 +22,7 @@ class Values(Numbers):
         pass
 
 
-class Figure(Field):
+class AnyReal(Field):
     """A double of any value."""
 
     def give(self, owner: Any) -> Any:
@@ -32,7 +32,7 @@ class Figure(Field):
         return figure(value, self.name)
 
 
-class Sums(Field):
+class Reals(Field):
     """A double, or one for each of several outputs."""
 
     def give(self, owner: Any) -> Any:
@@ -63,7 +63,7 @@ class Items(Field):
         return self.kind([self.back(item, f"{self.name}/{i}") for i, item in enumerate(value)])
 
 
-class Labels(Field):
+class LabelList(Field):
     """A list of labels, each once; their number is a size of the name ``labels``."""
 
     def give(self, owner: Any) -> Any:

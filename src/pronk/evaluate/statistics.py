@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from pronk.evaluate.counts import Counts
 from pronk.evaluate.forecasts import Forecast
-from pronk.evaluate.state import Labels, Sums, Values
+from pronk.evaluate.state import LabelList, Reals, Values
 from pronk.parts.state import MOST, Count, Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -125,7 +125,7 @@ class Ranks(Stateful):
         return _mean([area(others, own) for others, own in self.bins])
 
     STATE = (
-        Labels("labels", "labels"),
+        LabelList("labels", "labels"),
         Numbers("bins", ("labels", 2, BINS), "bins", whole=True, low=0),
         Count("rows", "rows"),
     )
@@ -195,7 +195,7 @@ class Explained(Stateful):
             return math.nan
         return float(np.mean(1.0 - np.atleast_1d(self.errors) / spread))
 
-    STATE = (Count("rows", "rows"), *(Sums(name, name) for name in ("mean", "spread", "errors")))
+    STATE = (Count("rows", "rows"), *(Reals(name, name) for name in ("mean", "spread", "errors")))
 
     def _restored(self, sizes: Sizes) -> None:
         shapes = {np.shape(value) for value in (self.mean, self.spread, self.errors)}

@@ -18,14 +18,14 @@ _FIGURES = ("rows", "seconds", "microseconds_a_row", "memory")
 
 
 @dataclass(frozen=True)
-class Spread:
+class OverRuns:
     """Mean and standard deviation over the runs; no deviation of one run."""
 
     mean: float
     deviation: float | None = None
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
+    def of(cls, values: Sequence[float]) -> OverRuns:
         known = len(values) > 1 and all(map(math.isfinite, values))
         return cls(fmean(values), stdev(values) if known else None)
 
@@ -41,11 +41,11 @@ class Summary:
     algorithm: str
     params: dict[str, Any]
     runs: int
-    metrics: dict[str, Spread]
-    recent: dict[str, Spread]
-    microseconds_a_row: Spread
-    size: Spread | None
-    memory: Spread
+    metrics: dict[str, OverRuns]
+    recent: dict[str, OverRuns]
+    microseconds_a_row: OverRuns
+    size: OverRuns | None
+    memory: OverRuns
     records: list[Outcome] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,8 +69,8 @@ def summary(contender: Contender, records: list[Outcome], task: str) -> Summary:
     names = DEFAULTS[task]
     sizes = [result["size"] for result in results]
 
-    def spread(part: str, name: str) -> Spread:
-        return Spread.of([_number(result[part][name]) for result in results])
+    def spread(part: str, name: str) -> OverRuns:
+        return OverRuns.of([_number(result[part][name]) for result in results])
 
     return Summary(
         contender.label,
@@ -79,9 +79,9 @@ def summary(contender: Contender, records: list[Outcome], task: str) -> Summary:
         len(results),
         {name: spread("metrics", name) for name in names},
         {name: spread("recent", name) for name in names},
-        Spread.of([result["microseconds_a_row"] for result in results]),
-        Spread.of(sizes) if all(sizes) else None,
-        Spread.of([result["memory"] for result in results]),
+        OverRuns.of([result["microseconds_a_row"] for result in results]),
+        OverRuns.of(sizes) if all(sizes) else None,
+        OverRuns.of([result["memory"] for result in results]),
         records,
     )
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 
-from pronk.paper.experiment import Experiment, Options, Page
+from pronk.paper.experiment import Experiment, PaperOptions, ResultPage
+from pronk.parts.spelling import did_you_mean
 
 #: Name and module of each experiment.
 EXPERIMENTS = {
@@ -19,14 +19,13 @@ EXPERIMENTS = {
     "kons-theory": "kons_theory",
 }
 
-__all__ = ["EXPERIMENTS", "Experiment", "Options", "Page", "experiment"]
+__all__ = ["EXPERIMENTS", "Experiment", "PaperOptions", "ResultPage", "experiment"]
 
 
 def experiment(name: str) -> Experiment:
     """The experiment of that name, or a ValueError that suggests the nearest one."""
     if name not in EXPERIMENTS:
-        near = difflib.get_close_matches(name, EXPERIMENTS, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise ValueError(f"table {name!r} is not known; {hint}known: {', '.join(EXPERIMENTS)}")
+        hint = did_you_mean(name, EXPERIMENTS)
+        raise ValueError(f"table {name!r} is not known{hint}; known: {', '.join(EXPERIMENTS)}")
     found: Experiment = import_module(f"pronk.paper.{EXPERIMENTS[name]}").EXPERIMENT
     return found

@@ -34,7 +34,7 @@ class DataError(ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
+class Original:
     """The original files, and how their numbers become X and y (see `parsers`)."""
 
     urls: tuple[str, ...]
@@ -55,7 +55,7 @@ class DataSet:
     array: str
     files: dict[str, str]
     """Known files and their SHA-256."""
-    source: Source | None = None
+    source: Original | None = None
     split: int | None = None
     """Rows of the training part, where the original comes in two parts."""
     note: str = ""
@@ -66,7 +66,7 @@ _DATASETS = (
         "parkinson", "parkinsons.parquet", 5_875, 20, "regression",
         "eb6462d976a99bfa7ba445527ba7f93735b7db62adb7bc8ee9bd27402982bfe3",
         {"parkinsons.parquet": "3f36d1b32376381ed39b537c265920d33c53b9a3ecc6cc95c6d9bc6448b78139"},
-        Source((f"{UCI}/parkinsons/telemonitoring/parkinsons_updrs.data",), "csv",
+        Original((f"{UCI}/parkinsons/telemonitoring/parkinsons_updrs.data",), "csv",
                {"skip": 1, "target": 5, "drop": (4,)}),
         note="y is total_UPDRS; subject number, age, sex and test time are among the 20 columns",
     ),
@@ -74,32 +74,32 @@ _DATASETS = (
         "cpusmall", "cpusmall.parquet", 8_192, 12, "regression",
         "d78b97018d8dc23136025a52547989d6108991242be55782638f75114fd6e8c4",
         {"cpusmall.parquet": "4fd5565794da22244bdd00269de7b05fdaecb5172e5eaa1c151c4b720b9be684"},
-        Source((f"{LIBSVM}/regression/cpusmall",), "libsvm"),
+        Original((f"{LIBSVM}/regression/cpusmall",), "libsvm"),
     ),
     DataSet(
         "cadata", "cadata.parquet", 20_640, 8, "regression",
         "f6744d88fae4369b939ea69a44332e91562173a1e2bc1e4c05d5f06438e50f00",
         {"cadata.parquet": "9772383af68e4aa84e5c7a55b7dfc19c5fe72316e2b70393bdc8b8adba2a8fbd"},
-        Source((f"{LIBSVM}/regression/cadata",), "libsvm"),
+        Original((f"{LIBSVM}/regression/cadata",), "libsvm"),
     ),
     DataSet(
         "casp", "casp.parquet", 45_730, 9, "regression",
         "62e9d3eac03835f3e91e8756edf25f6851ccb18ff1f338b5ccc92a80ef99d7d1",
         {"casp.parquet": "6b36d391cf9b4ff4ad2d7a2bbc0db16f7e8b07bdd2cb3be117e997ef8265db2a"},
-        Source((f"{UCI}/00265/CASP.csv",), "csv", {"skip": 1, "target": 0}),
+        Original((f"{UCI}/00265/CASP.csv",), "csv", {"skip": 1, "target": 0}),
     ),
     DataSet(
         "ijcnn1", "ijcnn1.parquet", 141_691, 22, "classification",
         "383e771617205d5763e6c8aed8e2b40cf8a027eb2cb294c7e24cd5155558a872",
         {"ijcnn1.parquet": "f2793f1a2aa198f8d45b5d628df8eea3ac4db71bff5fbd3c2086d8c7fa77661c"},
-        Source((f"{LIBSVM}/binary/ijcnn1.bz2", f"{LIBSVM}/binary/ijcnn1.t.bz2"), "libsvm"),
+        Original((f"{LIBSVM}/binary/ijcnn1.bz2", f"{LIBSVM}/binary/ijcnn1.t.bz2"), "libsvm"),
         split=49_990,
     ),
     DataSet(
         "cod-rna", "codrna.parquet", 331_152, 8, "classification",
         "3e5553218a175d40b9a5c6e6364a81340114514fcfe29e7ab2d6ca31b8d3e3b9",
         {"codrna.parquet": "e4b79fcc7847023f23146fa17f204db6587e12e44417cfbb4d11e9596f3a6232"},
-        Source((f"{LIBSVM}/binary/cod-rna", f"{LIBSVM}/binary/cod-rna.t"), "libsvm"),
+        Original((f"{LIBSVM}/binary/cod-rna", f"{LIBSVM}/binary/cod-rna.t"), "libsvm"),
         split=59_535,
     ),
     DataSet(
@@ -111,14 +111,14 @@ _DATASETS = (
             "w8a.test.libsvm.gz":
                 "3e232110d10f3ee7b903455783af1255b51d92535ae83fb4c91c7c5be2129b43",
         },
-        Source((f"{LIBSVM}/binary/w8a", f"{LIBSVM}/binary/w8a.t"), "libsvm"),
+        Original((f"{LIBSVM}/binary/w8a", f"{LIBSVM}/binary/w8a.t"), "libsvm"),
         split=49_749,
     ),
     DataSet(
         "covtype", "covtype.parquet", 581_012, 54, "classification",
         "98de8b2e6e21addea3c713fbb5986d82e4646a4d7a45e7108cafbc50e3ebfa55",
         {"covtype.parquet": "5a40043ac7e61b41c3a8e06ad3f5a3225b8c63e974e64a81581a2f703ba8e1ca"},
-        Source((f"{UCI}/covtype/covtype.data.gz",), "csv", {"target": 54}),
+        Original((f"{UCI}/covtype/covtype.data.gz",), "csv", {"target": 54}),
         note="seven classes; class 2 against the rest in LIBSVM's covtype.binary",
     ),
     DataSet(
@@ -156,21 +156,21 @@ _DATASETS = (
         "abalone", "abalone.parquet", 4_177, 8, "regression",
         "325914473f01783f3d72cdd00f82a0056b11022eac808a62d644c4c84ce49f15",
         {"abalone.parquet": "6bef777ef4fb6f3046ae2626bee58e12d42c05930ef36c3d3aa4fc952a335dc5"},
-        Source((f"{UCI}/abalone/abalone.data",), "csv",
+        Original((f"{UCI}/abalone/abalone.data",), "csv",
                {"target": 8, "codes": {"M": 1.0, "F": 2.0, "I": 3.0}}),
     ),
     DataSet(
         "bike_hour", "bike_hour.parquet", 17_379, 12, "regression",
         "ca868c48c39aa7ce59b8810d53309ef9424c21d359403a72071fade1c568ad09",
         {"bike_hour.parquet": "4206143200b2c956acc9c231c4728fb0b17a6fba81cebca9ce5bd8ed1cf47b55"},
-        Source((f"{UCI}/00275/Bike-Sharing-Dataset.zip",), "csv",
+        Original((f"{UCI}/00275/Bike-Sharing-Dataset.zip",), "csv",
                {"member": "hour.csv", "skip": 1, "target": 16, "drop": (0, 1, 14, 15)}),
     ),
     DataSet(
         "letter", "letter.parquet", 20_000, 16, "classification",
         "aee1846ea7cc03e4e3e2bf800e17788116f208fd44a1b3a852596af6b7cf3043",
         {"letter.parquet": "0babd14662b231aa599e61e92b3c5159a0769b603ad7ae0ca871cf8c6fc06bac"},
-        Source((f"{UCI}/letter-recognition/letter-recognition.data",), "csv",
+        Original((f"{UCI}/letter-recognition/letter-recognition.data",), "csv",
                {"target": 0, "codes": {chr(65 + i): i + 1.0 for i in range(26)}}),
         split=16_000,
         note="26 classes",
@@ -314,7 +314,7 @@ def to_range(values: NDArray[Any], low: float, high: float) -> Array:
 
 
 @dataclass(frozen=True)
-class View:
+class DataView:
     """A set as an experiment uses it."""
 
     data: str
@@ -336,7 +336,7 @@ class View:
 
 
 @lru_cache(maxsize=1)
-def load(view: View) -> tuple[Array, Array]:
+def load(view: DataView) -> tuple[Array, Array]:
     """X and y of a view. The arrays are shared: do not write into them."""
     dataset = find(view.data)
     single, target = read(dataset)

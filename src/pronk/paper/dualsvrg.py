@@ -8,7 +8,7 @@ from typing import Any
 from pronk.paper.data import find
 from pronk.paper.experiment import (
     HEADER,
-    Options,
+    PaperOptions,
     Section,
     labels,
     of,
@@ -106,7 +106,7 @@ def grid(algorithm: str, rows: int) -> list[dict[str, float]]:
     return [{"precision": g} for g in PRECISIONS]
 
 
-def choosing(options: Options, algorithm: str) -> int:
+def choosing(options: PaperOptions, algorithm: str) -> int:
     """Rows of the search."""
     dual = algorithm.startswith("dual-svrg")
     return 500 if options.quick else CHOOSING_DUAL if dual else CHOOSING
@@ -117,14 +117,14 @@ def rows_of(name: str) -> int:
     return find(name).rows
 
 
-def runs_of(options: Options, name: str, label: str = "") -> range:
+def runs_of(options: PaperOptions, name: str, label: str = "") -> range:
     """Ten runs, or as many as are asked for; a tenth of them for what takes long."""
     seeds = options.seeds(RUNS)
     slow = name == "flights2001_3m" or label in UNBOUNDED
     return range(max(1, len(seeds) // 10)) if slow else seeds
 
 
-def limit_of(options: Options, name: str) -> dict[str, int]:
+def limit_of(options: PaperOptions, name: str) -> dict[str, int]:
     """How many rows of a set are used, where not all are."""
     limit = options.rows() or MOST_ROWS.get(name)
     return {} if limit is None else {"rows": limit}

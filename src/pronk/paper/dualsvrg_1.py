@@ -27,7 +27,7 @@ from pronk.paper.dualsvrg import (
     sections,
     variants,
 )
-from pronk.paper.experiment import Experiment, Options, Page, runs_text
+from pronk.paper.experiment import Experiment, PaperOptions, ResultPage, runs_text
 from pronk.paper.jobs import Outcome, PaperJob
 from pronk.paper.printed import DUALSVRG_1
 
@@ -57,7 +57,7 @@ def learners(name: str) -> dict[str, dict[str, Any]]:
     return known
 
 
-def choose(options: Options, _: list[Outcome]) -> list[PaperJob]:
+def choose(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
     """The search, on the first rows of a permutation of the training part."""
     jobs = []
     for name in options.wanted(list(SETS)):
@@ -86,7 +86,7 @@ def _training(name: str) -> dict[str, Any]:
     return {**whole, "part": "train"} if find(name).split else whole
 
 
-def plan(options: Options, chosen: list[Outcome]) -> list[PaperJob]:
+def plan(options: PaperOptions, chosen: list[Outcome]) -> list[PaperJob]:
     """Every learner with its chosen parameters: trained on one part, tested on the other."""
     jobs = []
     for record in chosen:
@@ -106,9 +106,9 @@ def plan(options: Options, chosen: list[Outcome]) -> list[PaperJob]:
     return jobs
 
 
-def page(options: Options, records: list[Outcome]) -> Page:
+def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
     """A section a data set."""
-    return Page(
+    return ResultPage(
         "DualSVRG, Table 1: batch classification",
         [
             "Test error in percent after one and two passes over the training part, seconds of "

@@ -22,7 +22,7 @@ from pronk.paper.dualsvrg import (
     sections,
     variants,
 )
-from pronk.paper.experiment import Experiment, Options, Page, runs_text
+from pronk.paper.experiment import Experiment, PaperOptions, ResultPage, runs_text
 from pronk.paper.jobs import Outcome, PaperJob
 from pronk.paper.printed import DUALSVRG_2
 
@@ -57,7 +57,7 @@ def scripts(name: str) -> dict[str, dict[str, Any]]:
     return chosen
 
 
-def choose(options: Options, _: list[Outcome]) -> list[PaperJob]:
+def choose(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
     """The search for kernel width, regularisation and step of every learner."""
     jobs = []
     for name in options.wanted(list(SETS)):
@@ -72,7 +72,7 @@ def choose(options: Options, _: list[Outcome]) -> list[PaperJob]:
     return jobs
 
 
-def hindsight(options: Options, name: str) -> list[PaperJob]:
+def hindsight(options: PaperOptions, name: str) -> list[PaperJob]:
     """The best of the ranges over all rows of a run, for several steps (λ from its lower half)."""
     jobs = []
     for letter, loss in LOSSES.items():
@@ -90,7 +90,7 @@ def hindsight(options: Options, name: str) -> list[PaperJob]:
     return jobs
 
 
-def plan(options: Options, chosen: list[Outcome]) -> list[PaperJob]:
+def plan(options: PaperOptions, chosen: list[Outcome]) -> list[PaperJob]:
     """Every learner with the chosen parameters, DualSVRG with the best ones and the scripts'."""
     searched = [r for r in chosen if not r["settings"].get("online")]
     best = [r for r in chosen if r["settings"].get("online")]
@@ -122,9 +122,9 @@ def plan(options: Options, chosen: list[Outcome]) -> list[PaperJob]:
     return jobs
 
 
-def page(options: Options, records: list[Outcome]) -> Page:
+def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
     """A section a data set."""
-    return Page(
+    return ResultPage(
         "DualSVRG, Table 2: online classification",
         [
             "Mistake rate in percent, every row predicted before it is learned; points held at the "

@@ -13,7 +13,7 @@ from pronk.paper.jobs import Outcome, PaperJob
 
 
 @dataclass(frozen=True)
-class Options:
+class PaperOptions:
     """How much of an experiment to run."""
 
     quick: bool = False
@@ -47,7 +47,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Figure:
+class Drawing:
     """A drawing: its name, what it shows, and a function that writes it to a path."""
 
     name: str
@@ -56,18 +56,18 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Page:
+class ResultPage:
     """The result of an experiment, for a screen or a file."""
 
     title: str
     intro: list[str]
     sections: list[Section]
     notes: list[str]
-    figures: list[Figure] = field(default_factory=list)
+    figures: list[Drawing] = field(default_factory=list)
 
 
 #: A phase gets the options and the records of the phases before it.
-Phase = Callable[[Options, list[Outcome]], list[PaperJob]]
+Phase = Callable[[PaperOptions, list[Outcome]], list[PaperJob]]
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Experiment:
     title: str
     data: tuple[str, ...]
     phases: tuple[Phase, ...]
-    page: Callable[[Options, list[Outcome]], Page]
+    page: Callable[[PaperOptions, list[Outcome]], ResultPage]
 
 
 # -- records to rows ---------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def table_row(
     return (*cells, told, "" if points is None else str(points), seconds_text(seconds))
 
 
-def runs_text(options: Options, records: Sequence[Outcome], paper: int) -> str:
+def runs_text(options: PaperOptions, records: Sequence[Outcome], paper: int) -> str:
     """How many runs stand behind the page, and how many the paper has."""
     counts = sorted({len(of(records, r["group"], r["label"])) for r in records})
     ours = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

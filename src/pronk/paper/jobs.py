@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pronk.evaluate import study
 from pronk.evaluate.study import Outcome, Store, made_by, perform, run
-from pronk.paper.data import View
+from pronk.paper.data import DataView
 
 __all__ = ["Outcome", "PaperJob", "Store", "as_view", "made_by", "perform", "run", "view"]
 
@@ -19,20 +19,20 @@ class PaperJob(study.Job):
 
     package: ClassVar[str] = "pronk.paper"
 
-    def data(self) -> View:
+    def data(self) -> DataView:
         """The data set and its scaling."""
         return as_view(self.view)
 
 
-def as_view(choices: dict[str, Any]) -> View:
+def as_view(choices: dict[str, Any]) -> DataView:
     """A view from JSON, which has no tuples."""
     pairs: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in choices.items()
     }
-    return View(**pairs)
+    return DataView(**pairs)
 
 
 def view(**choices: Any) -> dict[str, Any]:
     """A view as a job holds it."""
-    held: dict[str, Any] = json.loads(json.dumps(asdict(View(**choices))))
+    held: dict[str, Any] = json.loads(json.dumps(asdict(DataView(**choices))))
     return held

@@ -12,7 +12,7 @@ import numpy as np
 
 from pronk.estimators.registry import make
 from pronk.paper.data import load
-from pronk.paper.experiment import Experiment, Figure, Options, Page, Section
+from pronk.paper.experiment import Drawing, Experiment, PaperOptions, ResultPage, Section
 from pronk.paper.jobs import Outcome, PaperJob, view
 from pronk.paper.work import order
 from pronk.parts.kernels import Gaussian
@@ -23,7 +23,7 @@ ROWS = (250, 500, 1000, 2000)
 EPSILON, DELTA = 0.5, 0.1
 
 
-def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
+def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
     """Small runs: the exact quantities need whole kernel matrices."""
     counts = ROWS[:2] if options.quick else ROWS
     jobs = []
@@ -166,13 +166,13 @@ def adversary(job: PaperJob) -> dict[str, Any]:
 # -- page --------------------------------------------------------------------------------------
 
 
-def page(options: Options, records: list[Outcome]) -> Page:
+def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
     """Four sections and a figure."""
     del options
     held = {label: [r for r in records if r["label"] == label] for label in
             ("regret", "chain", "kors")}  # fmt: skip
     games = [r for r in records if r["group"] == "adversary"]
-    return Page(
+    return ResultPage(
         "KONS: its theorems, measured",
         [
             "The paper prints no figures; this page measures what its theorems speak of. Data in "
@@ -216,7 +216,7 @@ def page(options: Options, records: list[Outcome]) -> Page:
             ),
         ],
         NOTES,
-        [Figure("kons-theory-adversary", "Regret on one point with alternating labels.",
+        [Drawing("kons-theory-adversary", "Regret on one point with alternating labels.",
                 lambda path: _draw(games, path))],
     )  # fmt: skip
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from pronk.evaluate import study
 from pronk.paper import data
-from pronk.paper.experiment import Experiment, Options, Page, Section
+from pronk.paper.experiment import Experiment, PaperOptions, ResultPage, Section
 from pronk.paper.jobs import Outcome, PaperJob, Store, run
 
 
-def command(experiment: Experiment, options: Options) -> str:
+def command(experiment: Experiment, options: PaperOptions) -> str:
     """The command that makes a page."""
     said = ["pronk paper", experiment.name]
     if options.quick:
@@ -24,7 +24,7 @@ def command(experiment: Experiment, options: Options) -> str:
 
 def run_experiment(
     experiment: Experiment,
-    options: Options,
+    options: PaperOptions,
     store: Store,
     workers: int = 1,
     started: Callable[[list[PaperJob]], None] | None = None,
@@ -46,7 +46,7 @@ def run_experiment(
     return records
 
 
-def markdown(page: Page, command: str, records: list[Outcome]) -> str:
+def markdown(page: ResultPage, command: str, records: list[Outcome]) -> str:
     """The page as GitHub-flavoured Markdown; figures are in files beside it."""
     made = records[0]["made"] if records else {}
     versions = ", ".join(f"{name} {text}" for name, text in made.items() if name != "machine")
@@ -76,7 +76,7 @@ def _table(section: Section) -> list[str]:
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
-def write(page: Page, text: str, name: str, directory: Path) -> Path:
+def write(page: ResultPage, text: str, name: str, directory: Path) -> Path:
     """The page and its figures (SVG and PNG) in a directory; the page's path."""
     directory.mkdir(parents=True, exist_ok=True)
     for figure in page.figures:

@@ -10,10 +10,10 @@ import numpy as np
 
 from pronk.paper.data import find
 from pronk.paper.experiment import (
+    Drawing,
     Experiment,
-    Figure,
-    Options,
-    Page,
+    PaperOptions,
+    ResultPage,
     Section,
     labels,
     of,
@@ -73,7 +73,7 @@ def learners(name: str, rows: int) -> list[tuple[str, dict[str, Any]]]:
 def make_plan(names: tuple[str, ...]) -> Any:
     """The phase for these data sets."""
 
-    def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
+    def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
         jobs = []
         for name in options.wanted(names):
             part = "test" if name == "cod-rna" else "all"
@@ -100,9 +100,9 @@ def make_plan(names: tuple[str, ...]) -> Any:
 def make_page(figure: str, title: str) -> Any:
     """The page of a figure."""
 
-    def page(options: Options, records: list[Outcome]) -> Page:
+    def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
         groups = list(dict.fromkeys(r["group"] for r in records))
-        return Page(
+        return ResultPage(
             title,
             [
                 "Loss so far against rows and against seconds in the learner. Columns in [-1, 1], "
@@ -117,7 +117,7 @@ def make_page(figure: str, title: str) -> Any:
                      [_row(records, group, label) for label in labels(records, group)], left=1)
              for group in groups],
             NOTES,
-            [Figure(f"{figure}-{group}", f"{group}: mean loss against rows and seconds.",
+            [Drawing(f"{figure}-{group}", f"{group}: mean loss against rows and seconds.",
                     _drawer(records, group)) for group in groups],
         )  # fmt: skip
 

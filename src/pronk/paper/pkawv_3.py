@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pronk.estimators.registry import make
-from pronk.paper.experiment import Experiment, Figure, Options, Page, Section, of
+from pronk.paper.experiment import Drawing, Experiment, PaperOptions, ResultPage, Section, of
 from pronk.paper.figures import Line, draw
 from pronk.paper.jobs import Outcome, PaperJob
 from pronk.parts.kernels import Gaussian
@@ -25,7 +25,7 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
+def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
     """Every learner against its own adversary."""
     return [
         PaperJob(label, "adversary", "pkawv_3:game", seed,
@@ -52,7 +52,7 @@ def game(job: PaperJob) -> dict[str, Any]:
     return {"regret": played.regret, "size": learner.size_}
 
 
-def page(options: Options, records: list[Outcome]) -> Page:
+def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
     """A figure, and the regret at the end."""
     del options
     curves = {
@@ -74,7 +74,7 @@ def page(options: Options, records: list[Outcome]) -> Page:
         draw([("rows", "regret", lines, ("linear", "linear"))], path)
 
     length = next(iter(curves.values())).shape[1]
-    return Page(
+    return ResultPage(
         "PKAWV, Figure 3: a greedy adversary",
         [
             "At every row the adversary chooses the (x, y) that raises the regret "
@@ -85,7 +85,7 @@ def page(options: Options, records: list[Outcome]) -> Page:
         [Section(f"Regret after {length} rows",
                  ("learner", "runs", f"at {length // 2}", "at the end"), rows, left=1)],
         NOTES,
-        [Figure("pkawv-3", "Regret against rows, mean over the runs.", figure)],
+        [Drawing("pkawv-3", "Regret against rows, mean over the runs.", figure)],
     )  # fmt: skip
 
 

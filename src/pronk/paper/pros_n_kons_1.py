@@ -10,8 +10,8 @@ from typing import Any
 from pronk.paper.experiment import (
     HEADER,
     Experiment,
-    Options,
-    Page,
+    PaperOptions,
+    ResultPage,
     Section,
     labels,
     of,
@@ -34,7 +34,7 @@ WEIGHTS = {0.5: "1/sqrt(p), the definition", 1.0: "1/p, public code"}
 KONS = {"PROS-N-KONS": "pros-n-kons", "CON-KONS": "con-kons", "B-KONS": "b-kons"}
 
 
-def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
+def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
     """Three learners in both forms of the kernel, and first-order learners with three steps."""
     jobs = []
     for name in options.wanted(SETS):
@@ -77,7 +77,7 @@ def _learners() -> list[tuple[str, str, dict[str, Any]]]:
     return learners
 
 
-def page(options: Options, records: list[Outcome]) -> Page:
+def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
     """A section a data set, and the dictionary's size in other readings."""
     sizes = [r for r in records if r["label"] == "size"]
     records = [r for r in records if r["label"] != "size"]
@@ -99,7 +99,7 @@ def page(options: Options, records: list[Outcome]) -> Page:
         count = "" if n is None else f", {n.rows:,} rows"
         sections.append(Section(f"{group}{count}", HEADER, rows))
     sections.append(_sizes(sizes))
-    return Page(
+    return ResultPage(
         "PROS-N-KONS, Table 1: regression",
         [
             "Mean squared loss, every row predicted before it is learned; points held at the end; "

@@ -7,8 +7,8 @@ from typing import Any
 from pronk.paper.experiment import (
     HEADER,
     Experiment,
-    Options,
-    Page,
+    PaperOptions,
+    ResultPage,
     Section,
     labels,
     of,
@@ -39,7 +39,7 @@ def _view(name: str) -> dict[str, Any]:
     return view(data=name, part="test" if name == "cod-rna" else "all")
 
 
-def plan(options: Options, _: list[Outcome]) -> list[PaperJob]:
+def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
     """Two alphas, three readings, two kernels, three learners; and the first-order learners."""
     jobs = []
     for name in options.wanted(SETS):
@@ -92,7 +92,7 @@ def _newton(
     return learners
 
 
-def page(options: Options, records: list[Outcome]) -> Page:
+def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
     """A section for each data set and alpha."""
     sections = []
     for group in dict.fromkeys(r["group"] for r in records):
@@ -111,7 +111,7 @@ def page(options: Options, records: list[Outcome]) -> Page:
                     rows.append(table_row("BATCH", form, best, printed["BATCH"], True, timed=False))
             title = f"{group}, " + (f"alpha = gamma = {alpha:g}" if alpha else "first order")
             sections.append(Section(title, HEADER, rows))
-    return Page(
+    return ResultPage(
         "PROS-N-KONS, Table 2: classification",
         [
             "Online error in percent, every row predicted before it is learned; points held at the "

@@ -83,9 +83,9 @@ class Dictionary(Stateful):
             grown[row:, old + i] = column
         return rows, grown
 
-    def read(self, X: Array, K: Array, uniforms: Array | None = None) -> Reading:
+    def read(self, X: Array, K: Array, uniforms: Array | None = None) -> Walk:
         """Begin to read rows whose kernel values with the present points are K."""
-        return Reading(self, X, K, uniforms)
+        return Walk(self, X, K, uniforms)
 
     def asks(self, X: Array, uniforms: Array) -> NDArray[np.bool_]:
         """Which rows the rule would accept if each came next, by their uniforms; changes nothing.
@@ -157,7 +157,7 @@ class Dictionary(Stateful):
             self._factor.require_of(rows, self.rule.ridge)
 
 
-class Reading:
+class Walk:
     """A block of rows on its way past a dictionary's rule.
 
     ``start`` is the first row that is not passed yet; `coordinates` and ``rho`` speak of the rows

@@ -22,7 +22,6 @@ array([-2.,  3.,  0.])
 
 from __future__ import annotations
 
-import difflib
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -32,6 +31,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from pronk.parts.elementary import exp_scalar
+from pronk.parts.spelling import did_you_mean
 
 Array = NDArray[np.float64]
 Task = Literal["regression", "classification", "both"]
@@ -243,9 +243,8 @@ LOSSES: dict[str, Loss] = {
 def get_loss(name: str, *, tau: float = 0.5, epsilon: float = 0.1, delta: float = 1.0) -> Loss:
     """The loss of that name; the parameters that it does not have are ignored."""
     if name not in LOSSES:
-        near = difflib.get_close_matches(str(name), LOSSES, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"unknown loss {name!r}{hint}: the losses are {', '.join(LOSSES)}")
+        hint = did_you_mean(name, LOSSES)
+        raise ValueError(f"unknown loss {name!r}{hint}; the losses are {', '.join(LOSSES)}")
     loss = LOSSES[name]
     if loss.code == SMOOTH_HINGE:
         return replace(loss, parameter=_checked("tau", tau))

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pronk.evaluate.pictures import COLOURS
 from pronk.evaluate.summaries import Results
 from pronk.report.series import Chart, charts
 
-#: Told apart also by those who do not see all colours, on white; the page has the same.
-COLOURS = (
-    "#0072b2", "#c44e00", "#007a5a", "#a83279", "#7a6200", "#5a4fcf", "#008ba3", "#b0171f",
-)  # fmt: skip
 GREY = "#6b6b6b"
 _DASHES = ("-", (0, (6, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pronk.evaluate.comparison import Comparison
 from pronk.evaluate.summaries import Results, Summary
-from pronk.streams.reading import as_options
+from pronk.streams.reading import as_words
 
 
 def settings(results: Results) -> dict[str, str]:
@@ -73,7 +73,7 @@ def command(comparison: Comparison) -> str:
             said += ["--param", f"{one.label}:{name}={value}"]
     chosen = comparison.reading.chosen()
     preparing = comparison.preparing.chosen() if comparison.reading.categorical else {}
-    said += as_options(
+    said += as_words(
         {
             name: value
             for name, value in {**chosen, **preparing}.items()

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pronk.evaluate.metrics import WORDS
-from pronk.evaluate.summaries import Results, Spread
+from pronk.evaluate.summaries import OverRuns, Results
 from pronk.evaluate.wording import mean_and_deviation, microseconds, size
 
 
 @dataclass(frozen=True)
-class Line:
+class Stroke:
     """The colour and the dashes of a learner."""
 
     colour: str
@@ -33,7 +33,7 @@ class Row:
 
     name: str
     cells: list[Cell]
-    line: Line | None = None
+    line: Stroke | None = None
     baseline: bool = False
 
 
@@ -100,8 +100,8 @@ def regret_table(results: Results, labels: Sequence[str]) -> Table | None:
         bounds = [bound for _, bound in ends if bound is not None]
         if not regrets:
             continue
-        known = pm(Spread.of(bounds)) if bounds else "not known"
-        cells = [Cell(pm(Spread.of(regrets))), Cell(known)]
+        known = pm(OverRuns.of(bounds)) if bounds else "not known"
+        cells = [Cell(pm(OverRuns.of(regrets))), Cell(known)]
         rows.append(Row(one.label, cells, line(labels.index(one.label), False)))
     if not rows:
         return None
@@ -117,17 +117,17 @@ def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
     return (curve.get("regret") or [None])[-1], (curve.get("bound") or [None])[-1]
 
 
-def line(i: int, is_baseline: bool) -> Line:
+def line(i: int, is_baseline: bool) -> Stroke:
     """How the i-th learner is drawn."""
     from pronk.report.charts import dash
 
     colour = "--grey" if is_baseline else f"--c{i % 8}"
-    return Line(colour, " ".join(map(str, dash(i))))
+    return Stroke(colour, " ".join(map(str, dash(i))))
 
 
-def _means(spreads: Iterable[Spread]) -> list[float]:
+def _means(spreads: Iterable[OverRuns]) -> list[float]:
     return [spread.mean for spread in spreads] or [float("-inf")]
 
 
-def pm(spread: Spread) -> str:
+def pm(spread: OverRuns) -> str:
     return mean_and_deviation(spread.mean, spread.deviation)

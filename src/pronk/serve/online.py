@@ -20,7 +20,7 @@ from pronk.serve import answers, spec
 from pronk.serve.answers import Answer
 from pronk.serve.journal import LABEL, Entry, ModelRow
 from pronk.serve.rows import Columns, label_kind, unpack_labels
-from pronk.serve.scores import Scores
+from pronk.serve.scores import LiveScores
 
 Array = NDArray[np.float64]
 
@@ -38,7 +38,7 @@ class Online:
         self.spec = spec.read(row.spec)
         self.columns = Columns(self.spec)
         self.learner = spec.build(self.spec)
-        self.scores = Scores(self.spec.task)
+        self.scores = LiveScores(self.spec.task)
         self.version = row.start
         self.snapshot = row.start  # the version of the last snapshot
         self.rows_since_snapshot = 0

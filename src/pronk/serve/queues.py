@@ -35,7 +35,7 @@ class Work:
 
 
 @dataclass(slots=True, eq=False)
-class Order:
+class Errand:
     """Something that the writer does between two groups."""
 
     call: Callable[[], Any]
@@ -43,7 +43,7 @@ class Order:
     outcome: Any = None
 
 
-Item = Work | Order
+Item = Work | Errand
 Deliver = Callable[[list[Any]], None]
 
 
@@ -92,11 +92,11 @@ class Queue:
             while self.items:
                 item = self.items[0]
                 count = item.count if isinstance(item, Work) else 0
-                if taken and (rows + count > most or isinstance(item, Order)):
+                if taken and (rows + count > most or isinstance(item, Errand)):
                     break
                 taken.append(self.items.popleft())
                 rows += count
-                if isinstance(item, Order):
+                if isinstance(item, Errand):
                     break
             self.rows -= rows
             return taken

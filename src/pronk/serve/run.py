@@ -30,7 +30,7 @@ class ServeError(Exception):
 
 
 @dataclass(frozen=True)
-class Options:
+class ServeOptions:
     """What the command line sets."""
 
     folder: Path
@@ -60,7 +60,7 @@ class Server(uvicorn.Server):
         self._application.stopping = True
 
 
-def open_service(options: Options) -> Service:
+def open_service(options: ServeOptions) -> Service:
     """The service of a folder; what stands in the way is one line."""
     try:
         if not options.folder.is_dir():  # it will hold rows: for its owner alone
@@ -89,7 +89,7 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
-def run(options: Options) -> None:
+def run(options: ServeOptions) -> None:
     """Serve until SIGTERM or SIGINT."""
     _many_files()
     logs.take_over("uvicorn.error", "asyncio")
@@ -125,7 +125,7 @@ def run(options: Options) -> None:
     logs.note("stopped")
 
 
-def _check_tls(options: Options) -> None:
+def _check_tls(options: ServeOptions) -> None:
     """A certificate that cannot be used is said before anything else."""
     certificate, key = options.certificate, options.key
     if (certificate is None) != (key is None):

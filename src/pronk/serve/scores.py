@@ -21,7 +21,7 @@ MOST_PIECES = 240
 FIRST_LENGTH = 16
 
 
-class Curve:
+class LossCurve:
     """Sums along the stream in pieces of equal length, which doubles when there are too many."""
 
     def __init__(self, series: int) -> None:
@@ -59,7 +59,7 @@ class Curve:
         self.sums = np.array(state["sums"], dtype=np.float64).reshape(-1, self.sums.shape[1])
 
 
-class Scores:
+class LiveScores:
     """Mean losses of all rows, of the baseline, the share of intervals that held, and the curve."""
 
     def __init__(self, task: str) -> None:
@@ -69,7 +69,7 @@ class Scores:
         self.baseline_totals = np.zeros(len(self.names))
         self.intervals = self.held = 0
         self.baseline: Any = RunningMean() if task == "regression" else RunningMajority()
-        self.curve = Curve(2)
+        self.curve = LossCurve(2)
 
     def add(
         self, y: NDArray[Any], predictions: NDArray[Any], lower: Array | None, upper: Array | None

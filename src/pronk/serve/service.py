@@ -15,7 +15,7 @@ from pronk.serve.errors import Refused, unknown_model
 from pronk.serve.housekeeping import Housekeeper
 from pronk.serve.journal import ROLLBACK, Entry, Journal, JournalError, ModelRow
 from pronk.serve.online import Online
-from pronk.serve.queues import Deliver, Order, Queue, Work, resolve
+from pronk.serve.queues import Deliver, Errand, Queue, Work, resolve
 from pronk.serve.worker import Figures, Reader, Writer
 
 Note = Callable[..., None]
@@ -127,7 +127,7 @@ class Service:
     def order(self, call: Callable[[], Any], future: Any = None) -> Any:
         """Have the writer do something between two groups; the future of its outcome."""
         future = Future() if future is None else future
-        self.writes.put(Order(call, future), room=False)
+        self.writes.put(Errand(call, future), room=False)
         return future
 
     # -- what the writer does ----------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import Annotated, Any, Literal
 
@@ -10,14 +9,15 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from pronk.estimators.entries import DEFAULT_ALGORITHM
 from pronk.estimators.registry import ALIASES, find, make
+from pronk.parts.spelling import did_you_mean
 from pronk.serve.errors import Refused
 from pronk.streams.prepared import Prepared
 
 #: A name is a file name, a label of metrics and a piece of an address: nothing that needs care.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 MOST_COLUMNS = 10_000
-DEFAULT_ALGORITHM = "online-kernel"
 #: In the place of an algorithm: the model began as a model file, and is in its snapshots only.
 FILE = "file"
 
@@ -138,9 +138,8 @@ def _learner(spec: Spec) -> Any:
         known = learner.get_params()
         name = key if key in known or f"kernel__{key}" not in known else f"kernel__{key}"
         if name not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
-            raise Refused(422, f"parameters: {algorithm.name} has no parameter {key!r}; {hint}")
+            hint = did_you_mean(key, known, f"; it has {', '.join(sorted(known))}")
+            raise Refused(422, f"parameters: {algorithm.name} has no parameter {key!r}{hint}")
         _set(learner, algorithm.name, **{name: value})
     return learner
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-import os
 import secrets
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from pronk.estimators.atomic import write_whole
 
 NAME = "tokens.json"
 SCOPES = ("infer", "learn", "admin")
@@ -109,17 +110,10 @@ class Tokens:
         return token if good and token is not None else None
 
     def _save(self, tokens: dict[str, Token]) -> None:
-        beside = self.path.with_suffix(f".{os.getpid()}")
+        text = json.dumps([asdict(token) for token in tokens.values()], indent=1)
         try:
-            handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(handle, "w") as file:
-                json.dump([asdict(token) for token in tokens.values()], file, indent=1)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, self.path)
+            write_whole(self.path, text.encode(), rights=0o600)
         except OSError as error:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
             raise TokensError(f"{self.path} cannot be written: {error.strerror or error}") from None
         self.refresh()
 

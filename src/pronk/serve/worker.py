@@ -20,7 +20,7 @@ from pronk.serve.answers import Answer
 from pronk.serve.errors import Refused
 from pronk.serve.journal import LABEL, LEARN, PREDICT, Entry, Journal, JournalError
 from pronk.serve.online import REFUSALS, Online
-from pronk.serve.queues import Deliver, Order, Queue, Work
+from pronk.serve.queues import Deliver, Errand, Queue, Work
 from pronk.serve.rows import check_labels, label_kind, pack_labels
 
 #: Rows that the writer takes at once. What waits beyond them is the next group.
@@ -65,13 +65,13 @@ class Writer:
             if not taken:
                 self.idle()
                 continue
-            if isinstance(taken[0], Order):
+            if isinstance(taken[0], Errand):
                 self._obey(taken[0])
                 continue
             self.group([item for item in taken if isinstance(item, Work)])
             self.idle()
 
-    def _obey(self, order: Order) -> None:
+    def _obey(self, order: Errand) -> None:
         try:
             order.outcome = order.call()
         except (JournalError, OSError) as error:

@@ -28,7 +28,7 @@ _COMMA = re.compile(r"[-+]?\d*,\d+(?:[eE][-+]?\d+)?")
 LEAST_ROWS = 50
 
 
-class Columns(NamedTuple):
+class ChosenColumns(NamedTuple):
     """The columns of X, which of them are categories, and those that go along."""
 
     used: list[str]
@@ -53,7 +53,7 @@ class Chooser:
         self._untyped = untyped
         self.targets = [] if target is None else self._several(target)
 
-    def columns(self, reading: Reading) -> Columns:
+    def columns(self, reading: Reading) -> ChosenColumns:
         """The columns to use, in order; every name that was asked for must be there."""
         names = self._schema.names
         twice = [name for name, count in Counter(names).items() if count > 1]
@@ -90,7 +90,7 @@ class Chooser:
             asked["categorical"] = [n for n in columns if is_text(self._schema.field(n).type)]
         named = set(asked["categorical"])
         categorical = [name for name in columns if name in named]
-        return Columns(columns, categorical, asked["keep"])
+        return ChosenColumns(columns, categorical, asked["keep"])
 
     def _several(self, target: str) -> list[str]:
         known = self._schema.names
@@ -187,7 +187,7 @@ class Chooser:
                 f"or leave the column out with {argument('drop', name)}"
             )
 
-    def notes(self, columns: Columns, start: pa.RecordBatch) -> list[str]:
+    def notes(self, columns: ChosenColumns, start: pa.RecordBatch) -> list[str]:
         """What is odd but no error: columns that name each row."""
         said = []
         for name in columns.used if len(start) >= LEAST_ROWS else ():

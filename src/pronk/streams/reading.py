@@ -151,7 +151,7 @@ class Preparing:
         return _of(cls, choices)
 
 
-def as_options(choices: Mapping[str, Any]) -> list[str]:
+def as_words(choices: Mapping[str, Any]) -> list[str]:
     """Choices as the words of a command line."""
     words: list[str] = []
     for name, value in choices.items():

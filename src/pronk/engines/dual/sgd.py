@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 
-class Rule(NamedTuple):
+class DualRule(NamedTuple):
     """What is learned from a row and how many terms are held; scalars only."""
 
     loss: int  # code of the loss
@@ -70,7 +70,7 @@ def move_smallest(terms: Terms, Phi: Array, count: int, columns: int) -> None:
 
 @njit(cache=True, fastmath={"contract"})
 def merged_rows(
-    rule: Rule, terms: Terms, K: Array, Phi: Array, y: Array, t: int, out: Array
+    rule: DualRule, terms: Terms, K: Array, Phi: Array, y: Array, t: int, out: Array
 ) -> None:
     """s = (sum r_i k(x_i, x) + m'phi(x)) / (alpha (t-1)), r_t = -l'(s, y); too many terms: move.
 
@@ -152,7 +152,7 @@ class MergedDual(Stateful):
         sizes = np.full(held + n, np.inf)
         sizes[:held] = np.abs(self._coefficients).max(axis=0, initial=0.0)
         loss = self.loss
-        rule = Rule(loss.code, loss.parameter, self.alpha, self.budget, self.merge)
+        rule = DualRule(loss.code, loss.parameter, self.alpha, self.budget, self.merge)
         terms = Terms(sizes, coefficients, self._features, self._slots, self._moved)
         merged_rows(rule, terms, K, Phi, y, self.rows, out)
         self.rows += n

@@ -44,7 +44,7 @@ FOLD_ROWS = 1024
 SMALLEST_SCALE = 1e-3
 
 
-class Rule(NamedTuple):
+class ReducedRule(NamedTuple):
     """How a step is made; scalars only."""
 
     loss: int  # code of the loss
@@ -122,7 +122,9 @@ def take_snapshot(vectors: Array, scalars: Array, period: int) -> None:
 
 
 @njit(cache=True, fastmath={"contract"})
-def refresh_memory(rule: Rule, memory: Memory, vectors: Array, kernels: Array, count: int) -> None:
+def refresh_memory(
+    rule: ReducedRule, memory: Memory, vectors: Array, kernels: Array, count: int
+) -> None:
     """The memory's terms v_i and their sum h at the snapshot u; w must not hang on h (pull = 0)."""
     features, targets, places, terms = memory
     outputs = vectors.shape[1]
@@ -147,7 +149,7 @@ def refresh_memory(rule: Rule, memory: Memory, vectors: Array, kernels: Array, c
 
 @njit(cache=True, fastmath={"contract"})
 def reduced_rows(
-    rule: Rule, memory: Memory, vectors: Array, scalars: Array, Q: Array, arrivals: Indices,
+    rule: ReducedRule, memory: Memory, vectors: Array, scalars: Array, Q: Array, arrivals: Indices,
     y: Array, start: int, t: int, out: Array,
 ) -> int:  # fmt: skip
     """Walk the rows from ``start`` on, t of the stream done; stop where a period ends.

@@ -18,7 +18,7 @@ from pronk.engines.dual.steps import (
     PULL,
     SCALE,
     Memory,
-    Rule,
+    ReducedRule,
     fold,
     reduced_rows,
     refresh_memory,
@@ -128,10 +128,12 @@ class ReducedDual(Stateful):
         for target, source in zip(new, old, strict=True):
             target[:held] = source
 
-    def _rule(self) -> Rule:
+    def _rule(self) -> ReducedRule:
         """How the compiled loops step."""
         loss = self.loss
-        return Rule(loss.code, loss.parameter, self.eta, self.kappa, self.memory, self.period)
+        return ReducedRule(
+            loss.code, loss.parameter, self.eta, self.kappa, self.memory, self.period
+        )
 
     def _remembered(self) -> Memory:
         """The memory as the compiled loops see it."""

@@ -14,9 +14,9 @@ from pronk.engines.expansion.support import (
     SIZE,
     SPENT,
     USED,
-    Rows,
-    Rule,
+    RowBlock,
     Support,
+    UpdateRule,
     add,
     remove,
     shrink,
@@ -29,7 +29,9 @@ _SHARE = 15.0 / 32.0
 
 
 @njit(cache=True, error_model="numpy")
-def forget(rule: Rule, support: Support, rows: Rows, i: int, y: float, values: Array) -> None:
+def forget(
+    rule: UpdateRule, support: Support, rows: RowBlock, i: int, y: float, values: Array
+) -> None:
     """Self-tuned Forgetron on a mistake: M += 1, f' = f + y k(x, .); over budget, with the oldest
     point r, s = |a_r| and m = y_r f'(x_r),
 

@@ -33,9 +33,9 @@ from pronk.engines.expansion.support import (
     SIZE,
     SMALLEST,
     USED,
-    Rows,
-    Rule,
+    RowBlock,
     Support,
+    UpdateRule,
     scale,
 )
 from pronk.engines.expansion.updates import Update
@@ -168,22 +168,22 @@ class Expansion(Stateful):
 
     def _rows(
         self, X: Array, y: Array, weights: Array, uniforms: Array, learning: bool = True
-    ) -> Rows:
+    ) -> RowBlock:
         """The block with what the loop needs of its kernel values."""
         n, used = len(X), self._used
         # A read-only array would be another type to the compiler, and compile everything again.
         X = np.ascontiguousarray(X) if X.flags.writeable else X.copy()
         empty = np.empty((0, 0))
         if self._inside(n):
-            return Rows(X, y, weights, np.ones(n), uniforms, empty, empty)
+            return RowBlock(X, y, weights, np.ones(n), uniforms, empty, empty)
         points = np.ascontiguousarray(self._support.points[:, :used].T)
         K = np.empty((n, len(self._support.raw)))
         if used:
             K[:, :used] = self.kernel(X, points)
         if not learning:
-            return Rows(X, y, weights, np.empty(0), uniforms, K, empty)
+            return RowBlock(X, y, weights, np.empty(0), uniforms, K, empty)
         own = self.kernel(X, X)
-        return Rows(X, y, weights, np.diag(own).copy(), uniforms, K, own)
+        return RowBlock(X, y, weights, np.diag(own).copy(), uniforms, K, own)
 
     def _reserve(self, n: int) -> None:
         """Room for n more points, or for the budget."""
@@ -331,9 +331,9 @@ class Expansion(Stateful):
         return held
 
 
-def _rule(kernel: Kernel, update: Update, budget: Budget) -> Rule:
+def _rule(kernel: Kernel, update: Update, budget: Budget) -> UpdateRule:
     """The scalars that the compiled loop reads."""
-    return Rule(
+    return UpdateRule(
         strategy=_STRATEGIES[budget.strategy],
         budget=2**62 if budget.size is None else int(budget.size),
         threshold=float(budget.threshold),

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pronk.engines.expansion.support import (
     SIZE,
     USED,
-    Rule,
     Support,
+    UpdateRule,
     distance_row,
     remove,
     smallest,
@@ -91,7 +91,7 @@ def best_partner(support: Support, rank: int, distances: Array) -> int:
 
 
 @njit(cache=True)
-def merge(rule: Rule, support: Support, memory: Array) -> None:
+def merge(rule: UpdateRule, support: Support, memory: Array) -> None:
     """Merge the smallest point into its best partner, which keeps its age; without one, drop it."""
     rank = smallest(support)
     slot = support.order[rank]

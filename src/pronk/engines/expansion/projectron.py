@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pronk.engines.expansion.support import SIZE, Rows, Rule, Support, add, dot_of_first
+from pronk.engines.expansion.support import SIZE, RowBlock, Support, UpdateRule, add, dot_of_first
 from pronk.parts.embeddings import DEPENDENT
 
 Array = NDArray[np.float64]
@@ -53,7 +53,13 @@ def outside(norm: float, inside: float) -> float:
 
 @njit(cache=True, fastmath={"contract"}, error_model="numpy")
 def project(
-    rule: Rule, support: Support, rows: Rows, i: int, y: float, values: Array, memory: Array
+    rule: UpdateRule,
+    support: Support,
+    rows: RowBlock,
+    i: int,
+    y: float,
+    values: Array,
+    memory: Array,
 ) -> None:
     """Projectron on a mistake: d = K^+ k; |delta| <= eta, or no room: a += y d; else add (x, y).
 
@@ -76,7 +82,13 @@ def project(
 
 @njit(cache=True, fastmath={"contract"}, error_model="numpy")
 def project_margin(
-    rule: Rule, support: Support, norm: float, f: float, y: float, values: Array, memory: Array
+    rule: UpdateRule,
+    support: Support,
+    norm: float,
+    f: float,
+    y: float,
+    values: Array,
+    memory: Array,
 ) -> None:
     """Projectron++ on a margin error, l = 1 - y f > 0 and P = |P k|^2: if l >= |delta| / eta,
 

@@ -21,9 +21,9 @@ from pronk.engines.expansion.support import (
     SHRINK,
     SIZE,
     USED,
-    Rows,
-    Rule,
+    RowBlock,
     Support,
+    UpdateRule,
     add,
     dot_of_first,
     kernel_row,
@@ -40,7 +40,13 @@ Array = NDArray[np.float64]
 
 @njit(cache=True)
 def mistake_row(
-    rule: Rule, support: Support, rows: Rows, i: int, f: float, values: Array, memory: Array
+    rule: UpdateRule,
+    support: Support,
+    rows: RowBlock,
+    i: int,
+    f: float,
+    values: Array,
+    memory: Array,
 ) -> None:
     """The Perceptrons that shrink or project: Forgetron, Projectron and Projectron++."""
     y = rows.y[i]
@@ -54,7 +60,9 @@ def mistake_row(
 
 
 @njit(cache=True, error_model="numpy")
-def plain_row(rule: Rule, support: Support, rows: Rows, i: int, f: float, memory: Array) -> None:
+def plain_row(
+    rule: UpdateRule, support: Support, rows: RowBlock, i: int, f: float, memory: Array
+) -> None:
     """f <- (1 - eta alpha) f + a k(x, .), a by the update rule; nothing is added where a is 0.
 
     With pegasos the shrinking by 1 - 1/t is in the scale. Where the rule is balanced, random
@@ -78,14 +86,14 @@ def plain_row(rule: Rule, support: Support, rows: Rows, i: int, f: float, memory
 
 
 @njit(cache=True)
-def score(rule: Rule, support: Support, values: Array) -> float:
+def score(rule: UpdateRule, support: Support, values: Array) -> float:
     """f(x) from the kernel values of x."""
     used = int(support.running[USED])
     return scale(rule, support) * dot_of_first(support.raw, values, used)
 
 
 @njit(cache=True)
-def learn_rows(rule: Rule, support: Support, rows: Rows, out: Array) -> None:
+def learn_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -> None:
     """Predict then learn each row."""
     memory = np.empty((3, support.raw.size))
     for i in range(rows.y.size):
@@ -100,7 +108,7 @@ def learn_rows(rule: Rule, support: Support, rows: Rows, out: Array) -> None:
 
 
 @njit(cache=True)
-def score_rows(rule: Rule, support: Support, rows: Rows, out: Array) -> None:
+def score_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -> None:
     """The score of each row; changes nothing."""
     memory = np.empty(support.raw.size)
     for i in range(out.size):

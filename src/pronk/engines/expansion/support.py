@@ -36,7 +36,7 @@ _TILE = 512
 LEAST_SHRINK, MOST_SHRINK = 1e-40, 1e40
 
 
-class Rule(NamedTuple):
+class UpdateRule(NamedTuple):
     """What is learned from a row and how the budget is kept; scalars only."""
 
     update: int  # what a row adds (`updates`)
@@ -64,7 +64,7 @@ class Support(NamedTuple):
     running: Array
 
 
-class Rows(NamedTuple):
+class RowBlock(NamedTuple):
     """A block of rows. ``K`` and ``own`` are empty where the kernel is evaluated row by row."""
 
     X: Array
@@ -104,7 +104,7 @@ def distance_row(x: Array, points: Array, used: int, out: Array) -> None:
 
 
 @njit(cache=True, fastmath={"contract"})
-def kernel_row(rule: Rule, support: Support, rows: Rows, i: int, memory: Array) -> Array:
+def kernel_row(rule: UpdateRule, support: Support, rows: RowBlock, i: int, memory: Array) -> Array:
     """k(x_i, .) for all slots in use: from the block's matrix, or evaluated into ``memory``."""
     if rows.K.shape[0] > 0:
         return rows.K[i]
@@ -126,7 +126,7 @@ def dot_of_first(a: Array, b: Array, n: int) -> float:
 
 
 @njit(cache=True, error_model="numpy")
-def scale(rule: Rule, support: Support) -> float:
+def scale(rule: UpdateRule, support: Support) -> float:
     """What the raw coefficients are multiplied by; with pegasos 1 / (alpha t) after t rows."""
     running = support.running
     if rule.pegasos and running[SEEN] > 0.0:
@@ -151,7 +151,7 @@ def shrink(support: Support, factor: float) -> None:
 
 
 @njit(cache=True)
-def add(support: Support, rows: Rows, i: int, coefficient: float) -> int:
+def add(support: Support, rows: RowBlock, i: int, coefficient: float) -> int:
     """Row i becomes the youngest point; the later rows of the block learn their values with it."""
     running = support.running
     size = int(running[SIZE])

@@ -6,9 +6,9 @@
                  tau = min(C, l / k(x, x))                                    (PA-I)
                  tau = l / (k(x, x) + 1 / (2 C))                              (PA-II)
 
-A rule of its own is a frozen dataclass here that gives the numbers of `Rule`, a code, and its line
-in `step`. A row of weight w takes the step of the first two w times as long, and has the cost w C
-in the third, whose steps solve a problem in which C weighs the row.
+A rule of its own is a frozen dataclass here that gives the numbers of `UpdateRule`, a code, and its
+line in `step`. A row of weight w takes the step of the first two w times as long, and has the cost
+w C in the third, whose steps solve a problem in which C weighs the row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from numba import njit
 
-from pronk.engines.expansion.support import Rule
+from pronk.engines.expansion.support import UpdateRule
 from pronk.parts import losses
 from pronk.parts.losses import HINGE, Loss
 
@@ -39,7 +39,7 @@ class Mistakes:
 
 
 @dataclass(frozen=True)
-class Gradient:
+class Descent:
     """Gradient descent on a loss; ``eta`` a number or "pegasos", which needs alpha > 0."""
 
     loss: Loss
@@ -74,11 +74,11 @@ class Passive:
         }  # fmt: skip
 
 
-Update = Mistakes | Gradient | Passive
+Update = Mistakes | Descent | Passive
 
 
 @njit(cache=True, error_model="numpy")
-def step(rule: Rule, f: float, y: float, norm: float, weight: float) -> float:
+def step(rule: UpdateRule, f: float, y: float, norm: float, weight: float) -> float:
     """The coefficient of k(x, .); 0 where nothing is learned. ``norm`` is k(x, x).
 
     A mistake is y f <= 0: a score of 0 is one.

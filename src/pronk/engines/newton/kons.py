@@ -76,7 +76,7 @@ class KONS(Stateful):
     def _learn_block(self, X: Array, Y: Array, weights: Array) -> Array:
         K, own = self.kernel(X, self.points), self.kernel(X, X)
         V, F = self._raw(K)
-        block = Block(weights)
+        block = KonsBlock(weights)
         block.G = (own - V.T @ V) / self.alpha
         block.F = F[:, None].copy()
         out = self._walk(X, Y, K, own, block)
@@ -86,7 +86,7 @@ class KONS(Stateful):
         self._coefficients.append(block.target)
         return out
 
-    def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: Block) -> Array:
+    def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
         """The recurrence over the block; every row's curvature enters."""
         out = np.empty((len(X), 1))
         batch = recurrence.Batch(Y, block.weights, out)
@@ -134,7 +134,7 @@ class KONS(Stateful):
             )
 
 
-class Block:
+class KonsBlock:
     """The arrays of one block's recurrence."""
 
     G: Array
@@ -172,7 +172,7 @@ class SketchedKONS(KONS):
         self.kors = Dictionary(kernel, columns, KORS(alpha, epsilon, beta), seed)
         self._coins = np.array([floor, epsilon, beta, alpha])
 
-    def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: Block) -> Array:
+    def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
         """As far as KORS keeps no point; then its scores of the later rows change."""
         out = np.empty((len(X), 1))
         batch = recurrence.Batch(Y, block.weights, out)

@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 BLOCK = 128
 
 
-class Span(Stateful):
+class ExactSpan(Stateful):
     """All points, the factor of K + alpha I, and U; any number of outputs."""
 
     def __init__(

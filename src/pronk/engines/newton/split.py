@@ -210,7 +210,7 @@ def adopt(newton: Newton, sums: Sums, ledgers: list[Array]) -> None:
 def why_not(engine: Any) -> str | None:
     """Why an engine's pass cannot be split; None if it can."""
     learner = getattr(engine, "learner", None)
-    if not isinstance(learner, Newton) or not isinstance(learner.rule, Squared):
+    if not isinstance(learner, Newton) or not learner.rule.unit:
         return "its updates depend on its predictions"
     growth = getattr(engine, "growth", "carry")
     if growth == "exact":

@@ -19,7 +19,7 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from pronk.engines.newton.span import Span
+from pronk.engines.newton.span import ExactSpan
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.constraints import Interval
@@ -79,9 +79,9 @@ class _KernelAWV(OnlineLearner):
     def _theorem(self) -> str | None:
         return "kernel-awv" if self.anticipate else None
 
-    def _make_model(self, columns: int, outputs: int) -> Span:
+    def _make_model(self, columns: int, outputs: int) -> ExactSpan:
         kernel = get_kernel(self.kernel)
-        return Span(kernel, self.alpha, self.anticipate, columns, outputs)
+        return ExactSpan(kernel, self.alpha, self.anticipate, columns, outputs)
 
 
 class KernelAWVRegressor(_KernelAWV, OnlineRegressor):

@@ -29,7 +29,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from pronk.engines.expansion.learner import Budget, Expansion
-from pronk.engines.expansion.updates import Gradient
+from pronk.engines.expansion.updates import Descent
 from pronk.engines.onevsrest import OneVsRest
 from pronk.estimators.algorithms.perceptron import budget_exceptions, check_budget
 from pronk.estimators.faces.base import OnlineLearner
@@ -140,7 +140,7 @@ class _KernelOGD(FirstOrder):
             raise ValueError(f"eta * alpha must be at most 1, got {self.eta} * {self.alpha}")
         if self.maintenance == "merge" and kernel.rate is None:
             raise ValueError("kernel must be gaussian for maintenance='merge'")
-        update = Gradient(self._get_loss(), self.eta, self.alpha)
+        update = Descent(self._get_loss(), self.eta, self.alpha)
         budget = Budget(self.maintenance, self.budget)
         return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
 

@@ -3,8 +3,8 @@
 `open_source` picks the source for a file; each kind of source has a module of its own.
 """
 
-from pronk.streams.sources.base import Source
+from pronk.streams.sources.base import FileSource
 from pronk.streams.sources.opening import files_in_order, open_source, reads_once
 from pronk.streams.sources.origins import Origins
 
-__all__ = ["Origins", "Source", "files_in_order", "open_source", "reads_once"]
+__all__ = ["FileSource", "Origins", "files_in_order", "open_source", "reads_once"]

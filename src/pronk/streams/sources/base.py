@@ -20,7 +20,7 @@ def own_types(types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
     return {name: kind for name, kind in types.items() if name != BAD}
 
 
-class Source(Protocol):
+class FileSource(Protocol):
     """One kind of file."""
 
     @property

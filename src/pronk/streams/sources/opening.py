@@ -9,7 +9,7 @@ from pathlib import Path
 from pronk.parts.spelling import did_you_mean
 from pronk.streams.errors import StreamError, argument
 from pronk.streams.reading import Reading
-from pronk.streams.sources.base import Source
+from pronk.streams.sources.base import FileSource
 from pronk.streams.sources.columnar import ArrowSource, ParquetSource
 from pronk.streams.sources.csv import CSVSource
 from pronk.streams.sources.libsvm import LIBSVMSource
@@ -28,7 +28,7 @@ _TABS = {"\\t": "\t", "tab": "\t"}
 _KNOWN = (*_CSV, *_NDJSON, *_LIBSVM, *_ARROW, *_PARQUET)
 
 
-def open_source(reading: Reading) -> Source:
+def open_source(reading: Reading) -> FileSource:
     """The source for a file, a pipe ("-" is standard input), a directory, a pattern, a database."""
     source = _open(reading)
     if not reading.header and not source.untyped:
@@ -41,7 +41,7 @@ def open_source(reading: Reading) -> Source:
     return source
 
 
-def _open(reading: Reading) -> Source:
+def _open(reading: Reading) -> FileSource:
     if reading.query is not None:
         return SQLSource(reading.file, reading.query)
     if reading.file == "-":
@@ -98,20 +98,20 @@ def _ending(path: Path) -> str:
     return name
 
 
-def _csv(file: Text, name: str, reading: Reading) -> Source:
+def _csv(file: Text, name: str, reading: Reading) -> FileSource:
     usual = "\t" if name.endswith(".tsv") else ";" if reading.decimal == "," else ","
     delimiter = _TABS.get(reading.delimiter or usual, reading.delimiter or usual)
     return CSVSource(file, delimiter, reading.header, reading.decimal, reading.na, reading.skip_bad)
 
 
-def _open_pipe(pipe: Pipe, reading: Reading) -> Source:
+def _open_pipe(pipe: Pipe, reading: Reading) -> FileSource:
     """CSV or NDJSON, by the first character."""
     if pipe.first_byte() == b"{":
         return NDJSONSource(pipe)
     return _csv(pipe, reading.file.lower(), reading)
 
 
-def _open_file(path: Path, reading: Reading) -> Source:
+def _open_file(path: Path, reading: Reading) -> FileSource:
     name = _ending(path)
     if name.endswith(_CSV):
         return _csv(TextFile(path, reading.charset), name, reading)

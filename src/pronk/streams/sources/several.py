@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from pronk.streams.sources.base import Source
+from pronk.streams.sources.base import FileSource
 from pronk.streams.sources.columnar import ParquetSource
 from pronk.streams.sources.libsvm import LIBSVMSource
 
@@ -14,13 +14,13 @@ from pronk.streams.sources.libsvm import LIBSVMSource
 class FilesSource:
     """Files one after the other, with the columns of the first."""
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[FileSource]) -> None:
         self._sources = sources
         self.untyped = sources[0].untyped
         self.label = sources[0].label
         self._rows = 0
         self._done = 0
-        self._reading: Source | None = None
+        self._reading: FileSource | None = None
 
     def widen(self, columns: Sequence[str]) -> None:
         for source in self._sources:
