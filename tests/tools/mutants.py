@@ -37,6 +37,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parts/dictionaries.py": ("tests/parts/test_dictionaries.py",),
     "parts/leverage.py": ("tests/test_naive_twins.py", "tests/regret/test_regret_bounds.py"),
     "engines/newton/recurrence.py": ("tests/engines/test_newton.py", "tests/learners/test_kons.py"),
+    "engines/newton/triangle.py": ("tests/engines/test_newton.py",),
+    "engines/newton/learner.py": (
+        "tests/engines/test_newton.py",
+        "tests/learners/test_certificate.py",
+    ),
     "engines/newton/certificate.py": ("tests/learners/test_certificate.py",),
     "engines/newton/bank.py": ("tests/learners/test_certificate.py", "tests/learners/test_kons.py"),
     "engines/newton/span.py": ("tests/learners/test_awv.py", "tests/learners/test_certificate.py"),
@@ -46,6 +51,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "engines/dual/sgd.py": ("tests/learners/test_dual.py",),
     "engines/dual/joint.py": ("tests/learners/test_dual.py",),
     "engines/expansion/rows.py": ("tests/learners/test_expansion.py",),
+    "engines/expansion/updates.py": ("tests/learners/test_expansion.py",),
     "engines/expansion/support.py": ("tests/learners/test_expansion.py",),
     "engines/expansion/forgetron.py": ("tests/learners/test_expansion.py",),
     "engines/expansion/projectron.py": ("tests/learners/test_expansion.py",),
@@ -54,6 +60,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "engines/default/intervals.py": ("tests/engines/test_default_parts.py",),
     "engines/default/temperature.py": ("tests/engines/test_default_parts.py",),
     "engines/default/spread.py": ("tests/engines/test_default_parts.py",),
+    "engines/default/stacks.py": ("tests/engines/test_default_parts.py",),
+    "engines/default/guard.py": ("tests/engines/test_default_parts.py",),
+    "engines/default/guesses.py": ("tests/engines/test_default_parts.py",),
+    "engines/default/discounted.py": ("tests/engines/test_default_parts.py",),
     "regret/bounds/awv.py": ("tests/regret/test_regret_bounds.py",),
     "regret/bounds/kons.py": ("tests/regret/test_regret_bounds.py",),
     "regret/bounds/kors.py": ("tests/regret/test_regret_bounds.py",),
@@ -72,13 +82,13 @@ def compiled_modules() -> list[str]:
     return [file for file in found if file not in TESTS]
 
 
-def chosen(files: list[str], every: int, named: bool) -> list[Mutant]:
-    """The named mutants, and every so many-th of each file's own."""
+def chosen(files: list[str], every: int, named: bool, first: int = 0) -> list[Mutant]:
+    """The named mutants, and every so many-th of each file's own, from one of them on."""
     found = [mutant for mutant in NAMED if not files or mutant.file in files] if named else []
     for file in files or [*TESTS, *compiled_modules()]:
         tests = TESTS.get(file, ("tests/laws/test_laws.py",))
         if every:
-            found += list(mutants_of(file, (PACKAGE / file).read_bytes(), tests))[::every]
+            found += list(mutants_of(file, (PACKAGE / file).read_bytes(), tests))[first::every]
     return found
 
 
@@ -120,12 +130,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--file", action="append", default=[], help="only this module (repeat)")
     parser.add_argument("--every", type=int, default=0, help="every N-th change; 0: named only")
+    parser.add_argument("--first", type=int, default=0, help="the first of every N")
     parser.add_argument("--unnamed", action="store_true", help="without the named ones")
     parser.add_argument("--trust", action="store_true", help="the tests pass without a change")
     parser.add_argument("--seconds", type=float, default=600.0, help="most for one mutant")
     parser.add_argument("--out", type=Path, help="write the survivors as JSON")
     given = parser.parse_args()
-    mutants = chosen(given.file, given.every, not given.unnamed)
+    mutants = chosen(given.file, given.every, not given.unnamed, given.first)
     survivors = []
     with tempfile.TemporaryDirectory() as place:
         tree = copy_tree(Path(place))
