@@ -24,6 +24,27 @@ from pronk.parts.losses import HINGE, slope
 def probe(z, y):
     return slope(HINGE, 0.0, z, y)
 """,
+    "tuple": """
+from typing import NamedTuple
+
+from numba import njit
+
+
+class Before(NamedTuple):
+    z: float
+
+
+@njit(cache=True)
+def inner(state, y):
+    return state.z - y
+
+
+def probe(z, y):
+    return inner(Before(z), y)
+
+
+probe.stats = inner.stats
+""",
     "small": """
 from numba import njit
 
@@ -45,6 +66,7 @@ class Copy:
         if probe == "hinge":
             self.take("parts/losses")
             self.take("parts/elementary")
+            self.take("parts/spelling")
         (self.package / "engines" / "probe.py").write_text(PROBES[probe])
 
     def take(self, name: str) -> None:
@@ -87,6 +109,14 @@ def test_a_flipped_sign_in_an_imported_module_is_seen_with_a_warm_cache(tmp_path
     assert copy.run() == (1.0, 0)
     # The new cache has taken the place of the old one.
     assert copy.cached(copy.package) == files and len(files) == 2
+
+
+def test_a_class_that_an_old_cache_names_may_be_gone(tmp_path):
+    copy = Copy(tmp_path, "tuple")
+    assert copy.run()[0] == -1.0
+    copy.change("engines/probe.py", "class Before", "class After")
+    copy.change("engines/probe.py", "inner(Before(z), y)", "2.0 * inner(After(z), y)")
+    assert copy.run()[0] == -2.0
 
 
 def test_where_the_cache_lies(tmp_path):

@@ -99,6 +99,24 @@ class _WithImports:
         return "0"
 
 
+def _index(numba_index: Any) -> Any:
+    """Numba's index of a cache, which for pronk's functions is opened by the digest too.
+
+    Numba unpickles an index before it compares the stamps, and the classes that an old one names
+    may be gone; the version in front is compared first.
+    """
+
+    class PronkIndex(numba_index):
+        _version: str
+
+        def __init__(self, cache_path: str, filename_base: str, source_stamp: Any) -> None:
+            super().__init__(cache_path, filename_base, source_stamp)
+            if isinstance(source_stamp[-1], str):
+                self._version = f"{self._version} {source_stamp[-1]}"
+
+    return PronkIndex
+
+
 def register() -> None:
     """Have Numba ask pronk's locators first; they answer for pronk's own functions only."""
     implementation: Any = getattr(caching, "CacheImpl", None) or getattr(
@@ -108,4 +126,6 @@ def register() -> None:
     if any(issubclass(locator, _WithImports) for locator in own):
         return
     backed = [locator for locator in own if "IPython" not in locator.__name__]
+    if hasattr(caching, "IndexDataCacheFile"):
+        caching.IndexDataCacheFile = _index(caching.IndexDataCacheFile)
     own[:0] = [type(f"Pronk{found.__name__}", (_WithImports, found), {}) for found in backed]
