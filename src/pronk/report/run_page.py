@@ -16,7 +16,7 @@ from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.wording import count, number
 from pronk.report.charts import HEIGHT, NUMBER
 from pronk.report.rendering import render, write
-from pronk.report.tables import Cell, Row, Table
+from pronk.report.tables import Cell, TableRow, Table
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
@@ -86,7 +86,7 @@ def _metrics(report: RunReport) -> Table:
     record, guessed = report.record, report.portrait.guessed.values()
     header = ["metric", "all rows", f"last {min(report.window, record.rows):,} rows", "guessing"]
     rows = [
-        Row(WORDS[name], [Cell(number(v), True), Cell(number(record.windowed[name])),
+        TableRow(WORDS[name], [Cell(number(v), True), Cell(number(record.windowed[name])),
                           Cell(number(guessed[name]))])
         for name, v in record.metrics.items()
     ]  # fmt: skip
@@ -113,7 +113,7 @@ def _targets(report: RunReport) -> Table | None:
 
 def _alarms(portrait: Portrait) -> Table | None:
     rows = [
-        Row(
+        TableRow(
             f"row {alarm.row:,}",
             [Cell(f"{alarm.since:,}"), Cell(number(alarm.before)), Cell(number(alarm.after))],
         )

@@ -28,7 +28,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A name and its cells."""
 
     name: str
@@ -42,7 +42,7 @@ class Table:
     """A header, rows and what is said below them."""
 
     header: list[str]
-    rows: list[Row]
+    rows: list[TableRow]
     note: str = ""
 
 
@@ -81,7 +81,7 @@ def main_table(results: Results) -> Table:
             Cell(size(round(one.memory.mean))),
             Cell(str(one.runs)),
         ]
-        rows.append(Row(one.label, cells, line(i, is_baseline), is_baseline))
+        rows.append(TableRow(one.label, cells, line(i, is_baseline), is_baseline))
     several = any(one.runs > 1 for one in results.everyone)
     caption = (
         f"Mean{' ± standard deviation over the runs' if several else ''}; each row is predicted "
@@ -102,7 +102,7 @@ def regret_table(results: Results, labels: Sequence[str]) -> Table | None:
             continue
         known = pm(OverRuns.of(bounds)) if bounds else "not known"
         cells = [Cell(pm(OverRuns.of(regrets))), Cell(known)]
-        rows.append(Row(one.label, cells, line(labels.index(one.label), False)))
+        rows.append(TableRow(one.label, cells, line(labels.index(one.label), False)))
     if not rows:
         return None
     caption = (
