@@ -16,7 +16,7 @@ from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.wording import count, number
 from pronk.report.charts import HEIGHT, NUMBER
 from pronk.report.rendering import render, write
-from pronk.report.tables import Cell, TableRow, Table
+from pronk.report.tables import Cell, Table, TableRow
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
