@@ -105,7 +105,7 @@ def _targets(report: RunReport) -> Table | None:
     if not outputs:
         return None
     rows = [
-        Row(name, [Cell(number(value)) for value in own.values()])
+        TableRow(name, [Cell(number(value)) for value in own.values()])
         for name, own in zip(report.targets, outputs, strict=True)
     ]
     return Table(["target", *map(WORDS.__getitem__, outputs[0])], rows, "Those above are means.")
