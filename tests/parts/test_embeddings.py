@@ -123,3 +123,39 @@ def test_leverage_scores_and_dimensions(gamma):
     assert fast_leverage.online_effective_dimension(K, gamma) == pytest.approx(
         leverage.online_effective_dimension(K, gamma)
     )
+
+
+@pytest.mark.parametrize(("room", "limit"), [(99, 99), (7, 99), (99, 9)])
+@pytest.mark.parametrize("draws", [False, True])
+def test_rows_offered_together_enter_as_one_by_one(room, limit, draws):
+    """Some are copies of others, and get no coordinate; with uniforms some do not enter."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(30, 2))
+    X[[5, 11, 12]] = X[[2, 5, 0]]
+    uniforms = rng.uniform(size=30)
+    kernel, gamma = Gaussian(2.0), 0.05
+    together, single = Nystrom(), Nystrom()
+    chosen: list[int] = []
+    for i in range(30):
+        if len(chosen) == room or single.size == limit:
+            break
+        phi = single.transform(kernel(X[i : i + 1], X[chosen]))[0].copy()
+        rho = 1.0 - phi @ phi
+        if not draws or uniforms[i] * (rho + gamma) < rho:
+            single.grow(phi, 1.0)
+            chosen.append(i)
+    entered: list[int] = []
+    for rows in (slice(0, 4), slice(4, 30)):
+        new = X[rows]
+        found = together.offer(
+            kernel(new, X[entered]), kernel(new, new), room - len(entered), limit,
+            uniforms[rows] if draws else None, gamma,
+        )  # fmt: skip
+        entered += [rows.start + int(i) for i in found]
+    assert entered == chosen
+    assert together.points == single.points == len(chosen)
+    assert np.array_equal(together.used, single.used)
+    K = kernel(X, X[chosen])
+    np.testing.assert_allclose(together.transform(K), single.transform(K), rtol=1e-7, atol=1e-9)
+    alone = np.stack([together.transform_one(row) for row in K])
+    np.testing.assert_allclose(alone, single.transform(K), rtol=1e-7, atol=1e-9)

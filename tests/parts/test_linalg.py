@@ -6,10 +6,12 @@ import pytest
 from pronk.parts.linalg import (
     GrowingCholesky,
     GrowingRows,
+    PanelledTriangle,
     Workspace,
     add_products,
     cholesky,
     solve_lower,
+    solve_one,
     solve_rows,
 )
 
@@ -101,3 +103,20 @@ def test_growing_rows_and_workspace():
     first = memory.take("a", 4, 5)
     assert first.shape == (4, 5) and np.shares_memory(first, memory.take("a", 2, 3))
     assert not np.shares_memory(first, memory.take("b", 4, 5))
+
+
+@pytest.mark.parametrize("n", [1, 7, 32, 50, 101])
+def test_rows_by_panels_and_one_by_one(n):
+    rng = np.random.default_rng(n)
+    A = rng.normal(size=(n, 2 * n))
+    L = np.linalg.cholesky(A @ A.T / n + np.eye(n))
+    rows = rng.normal(size=(9, n))
+    expected = np.linalg.solve(L, rows.T).T
+    panels = PanelledTriangle(np.asfortranarray(L)).solve_rows(rows.copy())
+    np.testing.assert_allclose(panels, expected, rtol=1e-10, atol=1e-12)
+    room = np.zeros((n + 3, n + 3))
+    room[:n, :n] = L
+    for row, solved in zip(rows, expected, strict=True):
+        z = row.copy()
+        solve_one(room, z)
+        np.testing.assert_allclose(z, solved, rtol=1e-10, atol=1e-12)

@@ -141,6 +141,44 @@ class Fourier:
         return out
 
 
+# Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def enter_points(
+    S: Array, diagonal: Array, uniforms: Array, gamma: float, room: int, limit: int,
+    entered: NDArray[np.bool_], kept: NDArray[np.int64], columns: Array,
+) -> int:  # fmt: skip
+    """Which of some rows become points, in order, and which of those get a coordinate.
+
+    S (n, n) are the rows' products outside the span so far, so that a row's squared distance to
+    the span that grows is S_ii less the squares of its new coordinates, row i of ``columns``. With
+    ``uniforms`` a row enters if u (rho + gamma) < rho; without, each does. At most ``room`` enter
+    and ``limit`` get a coordinate; returns how many do.
+    """
+    count = points = 0
+    for i in range(len(S)):
+        if points == room or count == limit:
+            break
+        rho = S[i, i]
+        for k in range(count):
+            rho -= columns[i, k] * columns[i, k]
+        if uniforms.size and not uniforms[i] * (rho + gamma) < rho:
+            continue
+        entered[i] = True
+        points += 1
+        if rho <= DEPENDENT * diagonal[i]:
+            continue
+        pivot = np.sqrt(rho)
+        kept[count] = i
+        columns[i, count] = pivot
+        for j in range(i + 1, len(S)):
+            total = 0.0
+            for k in range(count):
+                total += columns[j, k] * columns[i, k]
+            columns[j, count] = (S[i, j] - total) / pivot
+        count += 1
+    return count
+
+
 class Nystrom(Stateful):
     """The span of a growing set of points, in Cholesky coordinates.
 
@@ -190,6 +228,33 @@ class Nystrom(Stateful):
             return None
         self._used.append(self.points - 1)
         return float(self._factor.append(phi[:, None], np.array([[diagonal]]))[0, 0])
+
+    def offer(
+        self, K: Array, corner: Array, room: int, limit: int, uniforms: Array | None = None,
+        gamma: float = 0.0,
+    ) -> NDArray[np.intp]:  # fmt: skip
+        """Offer rows as points, in order; the numbers of those that are points then.
+
+        Their kernel values with the present points are K (n, points), with each other ``corner``.
+        With ``uniforms`` a row enters if u (rho + gamma) < rho, rho its squared distance to the
+        span at its turn; without, each does. At most ``room`` enter; rows after the one that brings
+        the span to ``limit`` coordinates are not points.
+        """
+        n = len(K)
+        Phi = self.transform(K)
+        entered, kept = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64)
+        columns = np.zeros((n, n))
+        coins = np.zeros(0) if uniforms is None else np.ascontiguousarray(uniforms)
+        count = enter_points(
+            corner - Phi @ Phi.T, np.diagonal(corner).copy(), coins, gamma, room,
+            limit - self.size, entered, kept, columns,
+        )  # fmt: skip
+        rows = kept[:count]
+        self._factor.append_rows(Phi[rows], columns[rows, :count])
+        order = np.cumsum(entered) - 1
+        self._used += [self.points + int(order[i]) for i in rows]
+        self.points += int(entered.sum())
+        return np.flatnonzero(entered)
 
     STATE = (
         Count("points", "points", size="points"),

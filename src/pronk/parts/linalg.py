@@ -105,6 +105,47 @@ def solve_one(L: Array, z: Array) -> None:
         z[i] = (z[i] - total) / L[i, i]
 
 
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def invert_panels(L: Array, out: Array) -> None:
+    """The inverses of the diagonal panels of a lower triangle, one below the other; L is given as
+    its transpose, and so are they."""
+    n, width = len(L), out.shape[1]
+    out[:] = 0.0
+    for start in range(0, n, width):
+        size = min(width, n - start)
+        for i in range(size):  # row i of the inverse's transpose
+            row = out[start + i]
+            row[i] = 1.0 / L[start + i, start + i]
+            for k in range(i, size):
+                if k > i:
+                    row[k] /= L[start + k, start + k]
+                for j in range(k + 1, size):
+                    row[j] -= L[start + k, start + j] * row[k]
+
+
+class PanelledTriangle:
+    """A lower triangle whose diagonal panels are inverted, so that many rows are solved by matrix
+    products; for a well-conditioned one, such as the factor of A."""
+
+    WIDTH = 32
+
+    def __init__(self, L: Array) -> None:
+        self._L = L
+        self._inverses = np.empty((len(L), self.WIDTH))
+        invert_panels(L.T, self._inverses)
+
+    def solve_rows(self, rows: Array) -> Array:
+        """rows L^-T, in place."""
+        n = len(self._L)
+        for start in range(0, n, self.WIDTH):
+            stop = min(start + self.WIDTH, n)
+            part = rows[:, start:stop]
+            if start:
+                part = part - rows[:, :start] @ self._L[start:stop, :start].T
+            np.matmul(part, self._inverses[start:stop, : stop - start], out=rows[:, start:stop])
+        return rows
+
+
 def add_products(A: Array, rows: Array) -> Array:
     """A + rows' rows on the lower triangle of the Fortran-ordered A, in place."""
     if not rows.size:
@@ -267,15 +308,19 @@ class GrowingCholesky(Stateful):
         block, info = dpotrf(schur, lower=1, clean=1)
         if info or np.diag(block).min(initial=np.inf) ** 2 < self.floor:
             block = _floored_cholesky(schur, self.floor)
-        m, n = len(corner), self.size
+        self.append_rows(solved.T, block)
+        return np.asarray(block)
+
+    def append_rows(self, rows: Array, block: Array) -> None:
+        """Append m rows of the factor itself: (m, size) and their diagonal block (m, m)."""
+        m, n = len(block), self.size
         if n + m > len(self._factor):
             capacity = max(n + m, 2 * len(self._factor))
             self._factor = doubled(self._factor, n, (capacity, capacity))
-        self._factor[n : n + m, :n] = solved.T
+        self._factor[n : n + m, :n] = rows
         self._factor[n : n + m, n : n + m] = block
         self.size = n + m
         self._refresh(n)
-        return np.asarray(block)
 
     def _refresh(self, start: int) -> None:
         """Copy the diagonal panels that the rows from ``start`` on have touched."""

@@ -10,13 +10,31 @@ the start of the stream.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.newton.curvature import Squared
+from pronk.engines.newton.curvature import SMALL, Squared
 from pronk.engines.newton.learner import Newton
 
 Array = NDArray[np.float64]
+
+
+#: Rows of an epoch of the experts (`experts`).
+EPOCH = 256
+#: Up to this many features two blocks an epoch are faster, beyond one.
+TWO_BLOCKS = 300
+
+
+@dataclass(frozen=True)
+class InEpochs(Squared):
+    """Squared loss in blocks that end where an epoch does, so that none is learned in pieces."""
+
+    def block_rows(self, r: int) -> int:
+        if r <= SMALL:
+            return super().block_rows(r)
+        return EPOCH // 2 if r <= TWO_BLOCKS else EPOCH
 
 
 class DiscountedNewton(Newton):
@@ -85,9 +103,13 @@ class DiscountedNewton(Newton):
             grown[range(n, n + count), range(n, n + count)] = diagonal
             setattr(self, name, grown)
         for name in ("_b", "_beta"):
-            setattr(self, name, np.pad(getattr(self, name), ((0, count), (0, 0))))
+            grown = np.zeros((n + count, self.outputs))
+            grown[:n] = getattr(self, name)
+            setattr(self, name, grown)
         for name in ("_Phi", "_Z"):
-            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, count))))
+            grown = np.zeros((len(self._kappa), n + count))
+            grown[: self._open, :n] = getattr(self, name)[: self._open]
+            setattr(self, name, grown)
         self.size += count
         self._weights = None
         if self._open == 0:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.default.discounted import DiscountedNewton
+from pronk.engines.default.discounted import EPOCH, DiscountedNewton, InEpochs
 from pronk.engines.default.grid import EXPERT_WINDOWS, FORGETFUL_POINTS, Group, Setting
 from pronk.engines.default.guesses import NAMES as GUESSES
 from pronk.engines.default.guesses import Guesses
@@ -26,7 +26,6 @@ from pronk.engines.default.past import Past
 from pronk.engines.default.spread import Spread
 from pronk.engines.default.views import NAMES as VIEWS
 from pronk.engines.default.views import PAST, PLAIN, View
-from pronk.engines.newton.curvature import Squared
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
 from pronk.parts.state import (
@@ -44,8 +43,6 @@ from pronk.parts.state import (
 
 Array = NDArray[np.float64]
 
-#: Rows between two changes of the dictionary.
-EPOCH = 256
 #: How many of the experts that do not forget stay awake, by rows seen.
 AWAKE = {4096: 5, 8192: 4, 16384: 3}
 #: A row whose squared distance to the span is rho asks to become a point with probability
@@ -116,7 +113,7 @@ class Experts(Stateful):
             for i, setting in enumerate(settings):
                 if (setting.view, setting.factor) == (number, -factor):
                     group.learners[i] = DiscountedNewton(
-                        Squared(True), setting.alpha, 0, outputs, setting.window
+                        InEpochs(True), setting.alpha, 0, outputs, setting.window
                     )
             self._groups.append(group)
         self.spread = None if signed else Spread(by_number[PLAIN], outputs, budget)
@@ -308,34 +305,29 @@ class Experts(Stateful):
         """The spans take points, the learners do not yet; whether any entered."""
         self.forget()
         reference = self._reference
-        entered: list[int] = []
-        diagonal = reference.diagonal(Z)
-        for row in range(len(Z)):
-            if len(entered) >= room:
+        known = full = self._points.size
+        full += room
+        for start in range(0, len(Z), EPOCH):
+            left = full - self._points.size
+            if left <= 0:
                 break
-            phi = reference.features_of(Z[row : row + 1], self._points.values)
-            rho = diagonal[row] - phi @ phi
-            if uniforms[row] * (rho + GAMMA) < rho:
-                self._points.append(Z[row : row + 1])
-                reference.nystrom.grow(phi, diagonal[row])
-                entered.append(row)
-        new = Z[entered]
+            rows, coins = Z[start : start + EPOCH], uniforms[start : start + EPOCH]
+            entered = reference.offer(rows, self._points.values, left, coins, GAMMA)
+            self._points.append(rows[entered])
         for group in self.all_groups():
             if group is not reference:
-                self._extend(group, new)
-        return bool(entered)
+                self._extend(group, known)
+        return self._points.size > known
 
-    def _extend(self, group: Group, new: Array) -> None:
-        """A group's span takes in the newest points, as far as its limit goes."""
-        count = self._points.size
-        for i, z in enumerate(new[:, None]):
-            if group.nystrom.size >= group.limit:
-                return
-            known = count - len(new) + i
+    def _extend(self, group: Group, known: int) -> None:
+        """A group's span takes in the points beyond the known ones, as far as its limit goes."""
+        points = self._points.values
+        while known < len(points) and group.nystrom.size < group.limit:
             if group.nystrom.points < known:
                 return  # it was full before
-            phi = group.features_of(z, self._points.values[:known])
-            group.nystrom.grow(phi, group.diagonal(z)[0])
+            new = points[known : known + group.limit - group.nystrom.size]
+            group.offer(new, points[:known], len(new))
+            known += len(new)
 
     def _end_epoch(self) -> None:
         waiting = self._waiting.values

@@ -115,11 +115,18 @@ class Group(Stateful):
         """Features from kernel values with all points; valid until the next call."""
         return self.nystrom.transform(values)
 
-    def features_of(self, row: Array, points: Array) -> Array:
-        """Features of one row, from the row and the points alone."""
-        return self.nystrom.transform_one(
-            self.kernel(self.view.rows(row), self.view.rows(points))[0]
-        )
+    def offer(
+        self,
+        new: Array,
+        points: Array,
+        room: int,
+        uniforms: Array | None = None,
+        gamma: float = 0.0,
+    ) -> NDArray[np.intp]:
+        """Offer rows to the span (`Nystrom.offer`), which holds the points so far."""
+        rows = self.view.rows(new)
+        K, corner = self.kernel(rows, self.view.rows(points)), self.kernel(rows, rows)
+        return self.nystrom.offer(K, corner, room, self.limit, uniforms, gamma)
 
     def diagonal(self, Z: Array) -> Array:
         """k(z, z) of each row."""

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from pronk.engines.default import experts as grid
 from pronk.engines.default import tasks
-from pronk.engines.default.discounted import DiscountedNewton
+from pronk.engines.default.discounted import EPOCH, DiscountedNewton
 from pronk.engines.default.experts import Experts
 from pronk.engines.default.grid import FORGETFUL_POINTS
 from pronk.engines.default.learner import OnlineKernel
@@ -197,7 +197,7 @@ class _Pass:
 
     def _stretches(self) -> Iterator[tuple[Spans, int]]:
         """Snapshots of the spans, and the rows up to which their coordinates are all there are."""
-        experts, epoch, done = self.experts, grid.EPOCH, 0
+        experts, epoch, done = self.experts, EPOCH, 0
         first = experts._rows  # before this call
         spans = Spans(experts)
         while done < self.n:

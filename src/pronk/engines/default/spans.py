@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.engines.default.experts import EPOCH, Experts, asks
+from pronk.engines.default.discounted import EPOCH
+from pronk.engines.default.experts import Experts, asks
 from pronk.engines.default.grid import Group
 from pronk.engines.default.views import View
 from pronk.parts.kernels import Kernel

@@ -21,10 +21,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pronk.engines.default.discounted import DiscountedNewton
+from pronk.engines.default.discounted import DiscountedNewton, InEpochs
 from pronk.engines.default.grid import Group
 from pronk.engines.default.views import View
-from pronk.engines.newton.curvature import Squared
 from pronk.parts.state import Numbers, Part, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -77,7 +76,7 @@ class Spread(Stateful):
         self.group.limit = min(budget, POINTS)
         self._nystrom = self.group.nystrom
         self._read = outputs if outputs <= READ_OUTPUTS else 0
-        self._shape = DiscountedNewton(Squared(True), ALPHA, 1 + 2 * self._read, outputs, WINDOW)
+        self._shape = DiscountedNewton(InEpochs(True), ALPHA, 1 + 2 * self._read, outputs, WINDOW)
         self._running = np.zeros((4, outputs))
         self._row, self._shaped = np.zeros(0), np.zeros(outputs)  # the row looked at last
 

@@ -29,6 +29,7 @@ from pronk.engines.newton.checking import require_factor, require_open_rows, req
 from pronk.engines.newton.curvature import LONGEST_BLOCK, SMALL, Curvature
 from pronk.engines.newton.triangle import squared_block, through_open
 from pronk.parts.linalg import (
+    PanelledTriangle,
     Workspace,
     add_products,
     bordered,
@@ -40,6 +41,8 @@ from pronk.parts.state import Count, Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
+#: From this many rows and features on, rows are solved by panels.
+MANY_ROWS = 48
 #: Calls up to this many rows take the compiled row loop; longer ones go through BLAS.
 SHORT_CALL = 4
 
@@ -55,6 +58,7 @@ class Newton(Stateful):
         self._marked = False  # whether a mark holds the sums and the open block
         self._memory = Workspace()
         self._row: onerow.State | None = None
+        self._panels: tuple[Array, PanelledTriangle] | None = None
         self._rule = rule.as_array()
         self._running = np.array([rule.clip or 0.0, 0.0, 0.0])  # clip, rows, sum of g'A^-1 g
         self._ledger = new_ledger(outputs)
@@ -176,7 +180,7 @@ class Newton(Stateful):
         t, m, rule = self._open, len(Phi), self.rule
         Z = self._Z[t : t + m]
         Z[:] = Phi
-        solve_rows(self._L, Z)
+        self._solve_rows(Z)
         F = Z @ self._beta
         G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.take("G", m, t + m))
         if rule.unit:
@@ -186,6 +190,16 @@ class Newton(Stateful):
         else:
             batch = recurrence.Batch(Y, _ones_or(weights, Y), out)
             recurrence.newton_rows(G, F, batch, t, self._rule, self._running, self._block)
+
+    def _solve_rows(self, Z: Array) -> None:
+        """L^-1 of each row, in place; many rows by panels, which serve until the block closes."""
+        if len(Z) < MANY_ROWS or self.size <= MANY_ROWS:
+            solve_rows(self._L, Z)
+            return
+        held = self._panels
+        if held is None or held[0] is not self._beta:  # made anew whenever L is
+            held = self._panels = self._beta, PanelledTriangle(self._L)
+        held[1].solve_rows(Z)
 
     def _close_block(self) -> None:
         """Add the open rows to the sums and factor A anew."""
@@ -264,7 +278,7 @@ class Newton(Stateful):
         stays open, because nobody needs its factor."""
         twin = copy.copy(self)
         twin._memory = Workspace()
-        twin._row = None
+        twin._row = twin._panels = None
         twin._running, twin._ledger = self._running.copy(), new_ledger(self.outputs)
         twin._Phi, twin._L = np.empty((0, 0)), np.empty((0, 0))
         twin._blocks_left = blocks
@@ -421,7 +435,7 @@ class Newton(Stateful):
         return state
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_row": None}  # it holds views, and a copy would part them
+        return {**self.__dict__, "_row": None, "_panels": None}  # copies make their own
 
     def mark(self) -> Any:
         before, self._marked = self._marked, True
