@@ -23,10 +23,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pronk.estimators.faces.inputs import LARGEST
-from pronk.parts.missing import without_label
 from pronk.streams.choosing import Chooser
 from pronk.streams.errors import StreamError, argument, as_arguments, as_options, option
+from pronk.streams.judging import Judge
 from pronk.streams.reading import Reading
 from pronk.streams.sources import open_source, reads_once
 from pronk.streams.sources.base import BAD
@@ -133,6 +132,10 @@ class FileStream:
         ]
         self._notes = chooser.notes(chosen, self._head)
         self.task, self.reason = chooser.task(reading.task, self._head)
+        self._judge = Judge(
+            self.columns, self.targets, self.weight, self.task,
+            gaps=self.missing == "mean", unlabelled=self.unlabelled, every=reading.skip_bad,
+        )  # fmt: skip
         self.position = 0
         self.bad: list[BadRow] = []
         self.weights: Array | None = None
@@ -192,7 +195,7 @@ class FileStream:
         self.position = skip
         for batch in self._batches(skip):
             X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
-            problems, start = self._problems(X, y, weights, batch), self.position
+            problems, start = self._judge.problems(X, y, weights, batch), self.position
             self.weights = weights
             kept = batch.select(self.keep)
             if problems and not self.reading.skip_bad:
@@ -226,7 +229,7 @@ class FileStream:
         skips = self.reading.skip_bad  # then others come in the places of bad ones
         batch = as_types(self._head if skips else self._head.slice(0, rows), self._types())
         X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
-        problems = self._problems(X, y, weights, batch)
+        problems = self._judge.problems(X, y, weights, batch)
         end = len(y) if skips else min(problems, default=len(y))
         good = np.array([row for row in range(end) if row not in problems][:rows], dtype=np.intp)
         self.weights = None if weights is None else weights[good]
@@ -366,55 +369,10 @@ class FileStream:
         with self._turning(self.weight):
             return numbers(batch.column(self.weight))
 
-    def _problems(
-        self, X: Array, y: NDArray[Any], weights: Array | None, batch: pa.RecordBatch
-    ) -> dict[int, str]:
-        """Rows of a batch that cannot be used, and why; the first of each kind, or all to skip."""
-        every = self.reading.skip_bad
-        problems: list[tuple[int, str]] = []
-        if every and batch.column(BAD).null_count < batch.num_rows:
-            reasons = batch.column(BAD).to_pylist()
-            problems += [(row, why) for row, why in enumerate(reasons) if why is not None]
-        if not np.abs(X).max(initial=0.0) <= LARGEST:
-            wrong = ~(np.abs(X) <= LARGEST)
-            if self.missing == "mean":
-                wrong &= ~np.isnan(X)
-            for row in np.flatnonzero(wrong.any(axis=1))[: None if every else 1].tolist():
-                column = int(wrong[row].argmax())
-                problems.append((row, f"column {self.columns[column]!r} {_wrong(X[row, column])}"))
-        known = ~np.isnan(y) if y.dtype.kind == "f" else None
-        if known is not None and (bad := known & ~(np.abs(y) <= LARGEST)).any():
-            places = np.argwhere(bad.reshape(len(y), -1))[: None if every else 1].tolist()
-            for row, one in places:
-                value = y.reshape(len(y), -1)[row, one]
-                problems.append((row, f"the target {self.targets[one]!r} {_wrong(value)}"))
-        elif self.task == "classification" and y.dtype.kind in "fO":
-            problems += self._fractions(y)[: None if every else 1]
-        if weights is not None:
-            wrong = ~((weights >= 0.0) & (weights <= LARGEST))
-            for row in np.flatnonzero(wrong)[: None if every else 1].tolist():
-                problems.append((row, f"the weight {self.weight!r} {_wrong_weight(weights[row])}"))
-        if not self.unlabelled and (without := without_label(y)) is not None:
-            what = f"the target {self.target!r} is missing"
-            problems += [(row, what) for row in np.flatnonzero(without).tolist()]
-        found: dict[int, str] = {}
-        for row, what in problems:
-            found.setdefault(row, what)
-        return found
-
     def _told(self, what: str, row: int) -> str:
         fills = what.startswith("column") and what.endswith("NaN")
         advice = f"; {argument('missing', 'mean')} fills it in" if fills else ""
         return f"{self._name}: {what} at row {row} (counting from 0){advice}"
-
-    def _fractions(self, y: NDArray[Any]) -> list[tuple[int, str]]:
-        """Labels that are numbers with a fraction."""
-        use = argument("task", "regression")
-        return [
-            (row, f"the target {self.target!r} is {value:g}, which is no label: use {use}")
-            for row, value in enumerate(y.tolist())
-            if isinstance(value, float) and value == value and value != round(value)
-        ]
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
@@ -433,14 +391,3 @@ class FileStream:
         except (pa.ArrowException, OSError) as error:
             text = str(error).strip().splitlines()[0]
             raise StreamError(f"{self._name} cannot be read: {text}") from None
-
-
-def _wrong_weight(value: float) -> str:
-    return f"is negative ({value:.3g})" if -LARGEST <= value < 0 else _wrong(value)
-
-
-def _wrong(value: float) -> str:
-    """What is wrong with a number, and what to do."""
-    if np.isnan(value):
-        return "is missing or NaN"
-    return "is infinite" if np.isinf(value) else f"is {value:.3g}, too large to square: rescale it"
