@@ -341,6 +341,7 @@ def main() -> int:
     parser.add_argument("--only", choices=[*PARTS])
     parser.add_argument("--rows", type=int, help="rows of the last part")
     parser.add_argument("--calls", type=int, help="calls of the fuzz")
+    parser.add_argument("--seconds", type=float, help="seconds of serve-hour")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     quick = given.quick
@@ -355,7 +356,9 @@ def main() -> int:
         "rows": lambda: rows(given.rows or (200_000 if quick else 10_000_000), given.seed),
         "serve-kills": lambda: soak_serve.kills(5 if quick else 50, given.seed, check),
         "serve-cases": lambda: soak_serve.cases(300 if quick else 10_000, given.seed, check),
-        "serve-hour": lambda: soak_serve.hour(60.0 if quick else 3600.0, given.seed, check),
+        "serve-hour": lambda: soak_serve.hour(
+            given.seconds or (60.0 if quick else 3600.0), given.seed, check
+        ),
     }
     for name, part in parts.items():
         if given.only in (None, name):

@@ -25,6 +25,7 @@ from pronk.serve.errors import Refused
 from pronk.serve.journal import Entry, Journal, ModelRow
 from pronk.serve.online import Array, Online
 from pronk.serve.rows import unpack_labels
+from pronk.serve.scores import LiveScores
 
 #: Models in memory, of each keyed model.
 HELD = 1000
@@ -132,8 +133,9 @@ def recover(journal: Journal, row: ModelRow, folder: Path, note: recovery.Note) 
             try:
                 online.restore(storage.load_checkpoint(path), path)
                 break
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except Exception as error:  # whatever stands in the file
                 note("snapshot skipped", model=row.name, file=path.name, reason=str(error))
+                online.scores = LiveScores(online.spec.task)
         if online.version < row.dropped:
             raise StoreError(f"the journal was dropped up to {row.dropped}, the models are older")
         recovery.replay(journal, online)

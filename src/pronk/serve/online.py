@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pronk.engines.default.intervals import at_coverage
 from pronk.estimators import storage
+from pronk.parts.state import checked_count, require
 from pronk.serve import answers, spec
 from pronk.serve.answers import Answer
 from pronk.serve.journal import LABEL, Entry, ModelRow
@@ -197,12 +198,30 @@ class Online:
         }
 
     def restore(self, tree: dict[str, Any], path: Any) -> None:
-        """Go on from a snapshot."""
+        """Go on from a snapshot; a ValueError if it is none of this model."""
+        require(set(tree) == {"model", "scores", "sequence", "name", "spec"}, "entries are missing")
+        require(tree["name"] == self.name, "it is of another model")
+        own = spec.canonical(spec.read(tree["spec"])) == spec.canonical(self.spec)
+        require(own, "it is of a model of another kind")
+        sequence = checked_count(tree["sequence"], "sequence")
         if tree["model"] is not None:
-            self.learner = storage.learner_from_tree(tree["model"], path)
+            learner = storage.learner_from_tree(tree["model"], path)
+            require(self._fits(learner), "its learner is of another kind")
+            self.learner = learner
         self.scores.restore(tree["scores"])
-        self.version = self.snapshot = int(tree["sequence"])
+        self.version = self.snapshot = sequence
         self.rows_since_snapshot = 0
+
+    def _fits(self, learner: Any) -> bool:
+        """Whether a learner is of the kind that the spec makes, for these columns."""
+        fresh, width = self.learner, len(self.columns.names)
+        same = fresh is None or (
+            type(learner) is type(fresh)
+            and type(getattr(learner, "learner", None)) is type(getattr(fresh, "learner", None))
+        )
+        classifies = hasattr(getattr(learner, "learner_", learner), "classes_")
+        task = classifies == (self.spec.task == "classification")
+        return bool(same and task and learner.n_features_in_ == width)
 
 
 def _ends(ends: Array) -> tuple[list[float | None], list[float | None]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pronk.estimators import storage
+from pronk.parts.state import require
 from pronk.serve import answers
 from pronk.serve.answers import Answer
 from pronk.serve.journal import Entry, Journal, ModelRow
@@ -66,11 +67,12 @@ def recover(
 ) -> Online:
     """The model as it was after a sequence number, or after the last one."""
     online = Online(row)
-    for path in reversed(valid(journal, row, folder, up_to).values()):
+    for sequence, path in reversed(valid(journal, row, folder, up_to).items()):
         try:
             online.restore(storage.load_checkpoint(path), path)
+            require(online.version == sequence, "it is of another sequence number")
             break
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except Exception as error:  # whatever stands in the file: it is not used, and that is said
             note("snapshot skipped", model=row.name, file=path.name, reason=str(error))
             online = Online(row)
     if online.version < row.dropped and online.version != up_to:

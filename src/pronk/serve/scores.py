@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.metrics import DEFAULTS, METRICS
+from pronk.evaluate.state import Items
+from pronk.parts.state import Count, Numbers, Part, Sizes, Stateful, checked_count, require
 
 Array = NDArray[np.float64]
 
@@ -21,7 +23,7 @@ MOST_PIECES = 240
 FIRST_LENGTH = 16
 
 
-class LossCurve:
+class LossCurve(Stateful):
     """Sums along the stream in pieces of equal length, which doubles when there are too many."""
 
     def __init__(self, series: int) -> None:
@@ -51,15 +53,22 @@ class LossCurve:
         counts = np.diff(np.concatenate([[0], ends]))
         return ends.tolist(), self.sums / counts[:, None]
 
-    def to_state(self) -> dict[str, Any]:
-        return {"length": self.length, "rows": self.rows, "sums": self.sums}
+    STATE = (
+        Count("length", "length", low=FIRST_LENGTH),
+        Count("rows", "rows"),
+        Numbers("sums", ("pieces", "series"), "sums", low=0.0, high=math.inf),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.length, self.rows = state["length"], state["rows"]
-        self.sums = np.array(state["sums"], dtype=np.float64).reshape(-1, self.sums.shape[1])
+    def _sizes(self) -> dict[str, int]:
+        return {"series": self.sums.shape[1]}
+
+    def _restored(self, sizes: Sizes) -> None:
+        pieces = -(-self.rows // self.length)
+        require(pieces <= MOST_PIECES, f"length is too small for {self.rows} rows")
+        require(sizes["pieces"] == pieces, f"sums has {sizes['pieces']} pieces, not {pieces}")
 
 
-class LiveScores:
+class LiveScores(Stateful):
     """Mean losses of all rows, of the baseline, the share of intervals that held, and the curve."""
 
     def __init__(self, task: str) -> None:
@@ -67,7 +76,7 @@ class LiveScores:
         self.rows = 0
         self.totals = np.zeros(len(self.names))
         self.baseline_totals = np.zeros(len(self.names))
-        self.intervals = self.held = 0
+        self.covered = [0, 0]  # intervals, and those that held the label
         self.baseline: Any = RunningMean() if task == "regression" else RunningMajority()
         self.curve = LossCurve(2)
 
@@ -84,8 +93,8 @@ class LiveScores:
         self.curve.add(np.column_stack([losses[:, 0], baseline[:, 0]]))
         if lower is not None and upper is not None:
             known = ~np.isnan(lower)
-            self.intervals += int(known.sum())
-            self.held += int(((lower <= y) & (y <= upper))[known].sum())
+            held = int(((lower <= y) & (y <= upper))[known].sum())
+            self.covered = [self.covered[0] + int(known.sum()), self.covered[1] + held]
 
     def _losses(self, y: NDArray[Any], predictions: NDArray[Any]) -> Array:
         return np.column_stack([METRICS[name].rows(y, predictions) for name in self.names])
@@ -96,27 +105,26 @@ class LiveScores:
         for name, total, naive in zip(self.names, self.totals, self.baseline_totals, strict=True):
             found[name] = _mean(float(total), self.rows)
             found[f"{name}_baseline"] = _mean(float(naive), self.rows)
-        if self.intervals:
-            found["coverage"] = self.held / self.intervals
+        if self.covered[0]:
+            found["coverage"] = self.covered[1] / self.covered[0]
         return found
 
-    def to_state(self) -> dict[str, Any]:
-        return {
-            "rows": self.rows,
-            "totals": self.totals,
-            "baseline_totals": self.baseline_totals,
-            "intervals": [self.intervals, self.held],
-            "baseline": self.baseline.to_state(),
-            "curve": self.curve.to_state(),
-        }
+    STATE = (
+        Count("rows", "rows"),
+        Numbers("totals", ("metrics",), "totals", low=0.0, high=math.inf),
+        Numbers("baseline_totals", ("metrics",), "baseline_totals", low=0.0, high=math.inf),
+        Items("intervals", "covered", out=int, back=checked_count),
+        Part("baseline", "baseline"),
+        Part("curve", "curve"),
+    )
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.rows = state["rows"]
-        self.totals = np.array(state["totals"])
-        self.baseline_totals = np.array(state["baseline_totals"])
-        self.intervals, self.held = state["intervals"]
-        self.baseline.restore(state["baseline"])
-        self.curve.restore(state["curve"])
+    def _sizes(self) -> dict[str, int]:
+        return {"metrics": len(self.names)}
+
+    def _restored(self, sizes: Sizes) -> None:
+        pair = len(self.covered) == 2 and self.covered[1] <= self.covered[0] <= self.rows
+        require(pair, "intervals are not how many there were and how many held")
+        require(self.curve.rows == self.rows, "curve is of other rows")
 
 
 def _mean(total: float, rows: int) -> float | None:
