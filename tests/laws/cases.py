@@ -29,6 +29,8 @@ FORMS: list[tuple[str, str, dict[str, Any]]] = [
         "con-kons",
         {"dictionary": [[0.0, 0.0], [1.0, -1.0], [-1.0, 1.0], [1.0, 1.0]]},
     ),
+    ("fogd-auto", "fogd", {"kernel": pronk.Gaussian("auto"), "n_features": 20}),
+    ("dual-svrg-auto", "dual-svrg-c", {"kernel": pronk.Gaussian("auto")}),
     ("pkawv-laplacian", "pkawv-nystrom", {"kernel": pronk.Laplacian(2.0)}),
     ("pkrr-matern", "pkrr-nystrom", {"kernel": pronk.Matern(1.0, 2.5), "history": "projected"}),
     ("awv-polynomial", "kernel-awv", {"kernel": pronk.Polynomial(2, 1.0), "alpha": 10.0}),

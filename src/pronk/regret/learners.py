@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from pronk.engines.newton.embedded import FixedPoints
 from pronk.estimators.families.space import rule_of
-from pronk.parts.kernels import get_kernel
 from pronk.parts.leverage import effective_dimension
 from pronk.parts.losses import get_loss
 from pronk.parts.threads import limited
@@ -53,7 +52,7 @@ def bound_for(learner: Any, X: ArrayLike, y: ArrayLike, comparator: Best) -> flo
 
 
 def _awv(learner: Any, theorem: str, X: Array, y: Array, norm2: float) -> float:
-    kernel = get_kernel(learner.kernel)
+    kernel = learner.kernel_
     K = kernel(X, X)
     n, alpha, largest = len(X), float(learner.alpha), float(np.abs(y).max())
     log_det = bounds.log_determinant(K, alpha)
@@ -107,7 +106,7 @@ def _newton(learner: Any, theorem: str, X: Array, y: Array, comparator: Best) ->
     eta: Any = learner.eta
     if eta == "auto":
         eta = sigma / 2 if sigma > 0 else "convex"
-    K = get_kernel(learner.kernel)(X, X)
+    K = learner.kernel_(X, X)
     trace = max(float(np.trace(K)), float(n))
     if theorem == "kons" and eta == "convex":
         d = effective_dimension(K, alpha / max(L**2, L / clip))

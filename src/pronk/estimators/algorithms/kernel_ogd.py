@@ -148,7 +148,7 @@ class _KernelOGD(FirstOrder):
         # 2 eta k(x, x) <= 2: a step never ends further from the label
         if self.eta == "pegasos" or self.maintenance is not None:
             return False
-        return bool(self.eta <= 1 and get_kernel(self.kernel).normalised)
+        return bool(self.eta <= 1 and get_kernel(self.kernel, auto=True).normalised)
 
 
 class KernelOGDRegressor(_KernelOGD, OnlineRegressor):

@@ -95,7 +95,8 @@ class _NOGD(FirstOrder):
         return OneVsRest(make, outputs)
 
     def _steps_are_safe(self) -> bool:
-        return get_kernel(self.kernel).normalised and self.eta <= 1.0  # 2 eta k(x, x) <= 2
+        kernel = get_kernel(self.kernel, auto=True)
+        return kernel.normalised and self.eta <= 1.0  # 2 eta k(x, x) <= 2
 
 
 class NOGDRegressor(_NOGD, OnlineRegressor):

@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.engines.newton.certificate import Certificate
 from pronk.engines.onevsrest import OneVsRest
+from pronk.engines.tuned import FIRST, Tuned
 from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.filed import Filed
 from pronk.estimators.faces.inputs import LARGEST, check_rows, check_weights, dense_blocks
 from pronk.estimators.faces.showing import as_html
 from pronk.estimators.faces.threads import check_splits, learn_shared, shared
-from pronk.parts.kernels import KERNELS, Kernel, get_kernel
+from pronk.parts.kernels import KERNELS, Kernel, get_kernel, with_bandwidth
 from pronk.parts.randomness import make_seed
 from pronk.parts.threads import limited
 
@@ -85,14 +86,15 @@ class OnlineLearner(Filed):
         """Forget everything that was learned."""
         for name in ("_model", "_warned", "_keys", "_seed", "_labels", "n_seen_", "n_features_in_"):
             self.__dict__.pop(name, None)
-        self.__dict__.pop("feature_names_in_", None)
+        for name in ("feature_names_in_", "_bandwidth"):
+            self.__dict__.pop(name, None)
 
     def _rows(self, X: Any) -> Any:
         """Checked rows; the first call also checks the parameters and sets the columns."""
         first = not self.__sklearn_is_fitted__()
         if first:
             self._validate_params()
-            get_kernel(self.kernel)
+            get_kernel(self.kernel, auto=True)
         rows = check_rows(self, X, first=first)
         if first or self._dot_kernel:
             self._check_kernel_values(rows)
@@ -100,21 +102,21 @@ class OnlineLearner(Filed):
 
     def _start(self, columns: int, outputs: int) -> None:
         self._seed = make_seed(self.random_state)
-        self._model = self._make_model(columns, outputs)
+        self._model = self._new_model(columns, outputs)
         if getattr(self, "n_jobs", None) is not None:
-            check_splits(self, self._model)
+            check_splits(self, getattr(self._model, "inner", self._model))
         self._note_kernel()
         self.n_seen_ = 0
 
     def _note_kernel(self) -> None:
         """What every call asks of the kernel, asked once."""
-        kernel = get_kernel(self.kernel)
+        kernel = get_kernel(self.kernel, auto=True)
         self._user_kernel = kernel.foreign
         self._dot_kernel = kernel.unlimited
 
     def _check_kernel_values(self, X: Any) -> None:
         """Refuse rows whose kernel values would overflow: by Cauchy-Schwarz k(x, x) tells."""
-        kernel = get_kernel(self.kernel)
+        kernel = get_kernel(self.kernel, auto=True)
         if not kernel.unlimited:
             return
         with np.errstate(over="ignore"):
@@ -178,14 +180,26 @@ class OnlineLearner(Filed):
                 )
         except FloatingPointError as error:
             raise ValueError(f"{error}; rescale X and y, or choose a larger alpha") from None
+        self._settle()
         self._check_result(P)
         self.n_seen_ += len(Y) if weights is None else int(np.count_nonzero(weights))
         if self._dictionary_grows:
             self._warn_of_size()
         return P
 
+    def _settle(self) -> None:
+        """Where the bandwidth of the first rows is final: the engine itself from here on."""
+        model: Any = self._model
+        if isinstance(model, Tuned) and model.settled:
+            self._bandwidth, self._model = model.bandwidth, model.inner
+
     def _learn(self, X: Array, Y: Array) -> Array:
         """The engine's pass; on the threads that ``n_jobs`` asks for where a call is long."""
+        model: Any = self._model
+        if isinstance(model, Tuned) and len(X) > (left := FIRST - model.rows):
+            first = model.learn(X[:left], Y[:left])
+            self._settle()
+            return np.concatenate((first, self._learn(X[left:], Y[left:])))
         jobs = getattr(self, "n_jobs", None)
         if len(X) < LONG_CALL or (jobs is None and not shared()):
             return self._model.learn(X, Y)
@@ -239,6 +253,16 @@ class OnlineLearner(Filed):
         return int(self.n_seen_)
 
     @property
+    def kernel_(self) -> Kernel:
+        """The kernel, with the bandwidth that the first rows gave where it is "auto"."""
+        kernel = get_kernel(self.kernel, auto=True)
+        if not self._tunes:
+            return kernel
+        check_is_fitted(self)
+        held = self.__dict__.get("_bandwidth")
+        return with_bandwidth(kernel, self._model.bandwidth if held is None else held)  # type: ignore[attr-defined]
+
+    @property
     def size_(self) -> int:
         """Points held now; 0 for fixed features."""
         points = self._held_points()
@@ -255,8 +279,9 @@ class OnlineLearner(Filed):
     def _held_points(self) -> Array | None:
         check_is_fitted(self)
         with self._own_lock():
-            if isinstance(self._model, OneVsRest):
-                return self._model.points_from(self._first_output())
+            model = getattr(self._model, "inner", self._model)
+            if isinstance(model, OneVsRest):
+                return model.points_from(self._first_output())
             return self._model.points
 
     def certificate(self) -> Certificate:

@@ -5,6 +5,7 @@ A file may have been written by anybody, so everything in it is checked before i
 
 from __future__ import annotations
 
+import copy
 import warnings
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
@@ -12,12 +13,13 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
+from pronk.engines.tuned import Tuned
 from pronk.estimators import storage
 from pronk.estimators.faces.calls import Call, own_lock
-from pronk.parts.kernels import get_kernel
+from pronk.parts.kernels import get_kernel, is_automatic, with_bandwidth
 from pronk.parts.state import checked_count, require
 from pronk.parts.threads import limited
 
@@ -49,10 +51,28 @@ class Filed(BaseEstimator):
     kernel: Any
     _model: Model
     _user_kernel: bool
+    _bandwidth: float
+    _seed: int
 
     def _make_model(self, columns: int, outputs: int) -> Model:
         """The engine; this is what a subclass writes."""
         raise NotImplementedError
+
+    @property
+    def _tunes(self) -> bool:
+        """Whether the first rows give the bandwidth; a learner that has many takes it as 1."""
+        return is_automatic(self.kernel) and not getattr(self, "_scales_itself", False)
+
+    def _new_model(self, columns: int, outputs: int) -> Model:
+        """The engine; one that finds its bandwidth, where that is not known yet."""
+        if not is_automatic(self.kernel):
+            return self._make_model(columns, outputs)
+        make = Making(self, columns)
+        if not self._tunes:
+            return make(1.0, outputs)
+        if "_bandwidth" in self.__dict__:
+            return make(self._bandwidth, outputs)
+        return Tuned(make, get_kernel(self.kernel, auto=True), columns, outputs)
 
     def _note_kernel(self) -> None:
         raise NotImplementedError
@@ -98,6 +118,8 @@ class Filed(BaseEstimator):
         }
         if hasattr(self, "feature_names_in_"):
             state["feature_names_in_"] = list(self.feature_names_in_)
+        if "_bandwidth" in self.__dict__:
+            state["bandwidth"] = self._bandwidth
         return state
 
     #: The entries of a fitted state; ``feature_names_in_`` may be there too.
@@ -109,10 +131,12 @@ class Filed(BaseEstimator):
         The parameters are checked first, as at the first row.
         """
         self._validate_params()
-        get_kernel(self.kernel)
+        get_kernel(self.kernel, auto=True)
         require(isinstance(state, dict), "the state is not a table")
         unknown = set(state) ^ set(self._FIELDS) - {"feature_names_in_"}
         unknown.discard("feature_names_in_")
+        settled = self._tunes and "bandwidth" in state
+        unknown -= {"bandwidth"} if settled else set()
         require(not unknown, f"{min(unknown, default='')} is unknown or missing")
         columns = checked_count(state["n_features_in_"], "n_features_in_", 1)
         self.n_features_in_ = columns
@@ -129,8 +153,10 @@ class Filed(BaseEstimator):
         self._seed = seed
         outputs = self._restore_face(state)
         self._check_sizes(columns, outputs, state["model"])
+        if settled:
+            self._bandwidth = _checked_bandwidth(state["bandwidth"])
         with limited:
-            self._model = self._make_model(columns, outputs)
+            self._model = self._new_model(columns, outputs)
             self._model.restore(state["model"])
         self._note_kernel()
 
@@ -173,6 +199,26 @@ class Filed(BaseEstimator):
     def _trial_targets(self, rows: int) -> Any:
         """Targets that the learner takes."""
         raise NotImplementedError
+
+
+class Making:
+    """Makes the engines of a learner for bandwidths: its parameters and seed, nothing learned."""
+
+    def __init__(self, learner: Filed, columns: int) -> None:
+        self._blank: Any = clone(learner)
+        self._blank._seed, self._columns = learner._seed, columns
+
+    def __call__(self, bandwidth: float, outputs: int) -> Model:
+        twin = copy.copy(self._blank)
+        twin.kernel = with_bandwidth(get_kernel(twin.kernel, auto=True), bandwidth)
+        made: Model = twin._make_model(self._columns, outputs)
+        return made
+
+
+def _checked_bandwidth(value: Any) -> float:
+    good = isinstance(value, float) and 0.0 < value < float("inf")
+    require(good, "bandwidth is not a positive number")
+    return float(value)
 
 
 class _TriedOut(Exception):
