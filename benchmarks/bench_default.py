@@ -4,6 +4,7 @@
     python benchmarks/bench_default.py --seeds 2           the papers' sets, whole
     python benchmarks/bench_default.py --streams elec2     streams, whole
     python benchmarks/bench_default.py                     make the page again
+    .. --workers 2, or --cluster tcp://..                  runs side by side
 
 PRONK_DATA is the folder of the data sets; those that are not there are left out.
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from threadpoolctl import threadpool_limits
 import pronk
 from field import measures, page, peers, sets
 from field.results import keep, load, stale
+from field.workers import done
 from pronk.streams.prepared import Prepared
 
 #: Rows of the field's sets.
@@ -34,8 +36,8 @@ WHOLE = {"tree": "hat", "forest": "arf", "linear": "linear", "amf": "amf", "last
 
 
 def run(name: str, seed: int = 0, rows: int | None = None) -> dict[str, Any]:
-    """One pass of the default learner, with its mark."""
-    return {**measures.of_default(sets.read(name, seed, rows), seed), "mark": MARK[0]}
+    """One pass of the default learner."""
+    return measures.of_default(sets.read(name, seed, rows), seed)
 
 
 def run_peer(name: str, peer: str, rows: int | None = None) -> dict[str, Any]:
@@ -79,42 +81,38 @@ def share_of_work(rows: int = 40_000, block: int = 4096) -> dict[str, Any]:
         single = pronk.PKAWVRegressor(kernel, alpha=0.01, gamma=0.001, budget=150, random_state=0)
         one.append(seconds(single))
         grid.append(seconds(pronk.OnlineKernelRegressor(budget=150, random_state=0)))
-    return {"one": 1e6 * min(one) / rows, "grid": 1e6 * min(grid) / rows, "mark": MARK[0]}
-
-
-#: The mark of this tree's learner, once it is known.
-MARK: list[str] = []
+    return {"one": 1e6 * min(one) / rows, "grid": 1e6 * min(grid) / rows}
 
 
 def listed(text: str, every: tuple[str, ...]) -> list[str]:
     return list(every) if text == "all" else [name for name in text.split(",") if name]
 
 
-def jobs(options: argparse.Namespace) -> list[tuple[str, Callable[[], dict[str, Any]]]]:
-    found: list[tuple[str, Callable[[], dict[str, Any]]]] = []
+def jobs(options: argparse.Namespace) -> list[tuple[str, partial[dict[str, Any]]]]:
+    found: list[tuple[str, partial[dict[str, Any]]]] = []
     names = listed(options.sets, sets.FIELD)
     if options.field:
         for name in names:
-            found.append((f"field/{name}/default", lambda n=name: run(n, 0, ROWS)))
+            found.append((f"field/{name}/default", partial(run, name, 0, ROWS)))
         for peer in listed(options.peers, tuple(peers.PEERS)):
             for name in names:
                 key = f"field/{name}/{peer}"
-                found.append((key, lambda n=name, p=peer: run_peer(n, p, ROWS)))
+                found.append((key, partial(run_peer, name, peer, ROWS)))
     if options.cold:
         for name in names:
             for which in ("fogd", "awv"):
-                found.append((f"cold/{name}/{which}", lambda n=name, w=which: run_cold(n, w)))
+                found.append((f"cold/{name}/{which}", partial(run_cold, name, which)))
     for seed in range(options.seeds):
         for name in page.PUBLISHED:
             if name in names:
-                found.append((f"{name}/seed {seed}", lambda n=name, s=seed: run(n, s)))
+                found.append((f"{name}/seed {seed}", partial(run, name, seed)))
     for name in listed(options.streams, page.WHOLE):
-        found.append((f"{name}/default", lambda n=name: run(n)))
+        found.append((f"{name}/default", partial(run, name)))
         for key, peer in WHOLE.items():
             if peer in listed(options.peers, tuple(peers.PEERS)):
-                found.append((f"{name}/{key}", lambda n=name, p=peer: run_peer(n, p)))
+                found.append((f"{name}/{key}", partial(run_peer, name, peer)))
     if options.work:
-        found.append(("share of work", share_of_work))
+        found.append(("share of work", partial(share_of_work)))
     return found
 
 
@@ -128,16 +126,20 @@ def main() -> None:
     parser.add_argument("--sets", default="all")
     parser.add_argument("--peers", default="all")
     parser.add_argument("--again", action="store_true", help="make runs again that are there")
+    parser.add_argument("--workers", type=int, default=1, help="processes side by side")
+    parser.add_argument("--cluster", help="a Dask scheduler, tcp://.., or local:N")
     options = parser.parse_args()
     with threadpool_limits(1):
-        MARK.append(measures.mark())
-        for key, job in jobs(options):
-            if options.again or stale(load().get(key), MARK[0]):
-                try:
-                    keep(key, job())
-                except (FileNotFoundError, ModuleNotFoundError) as missing:
-                    print(f"{key}: left out, {missing}", flush=True)
-        page.write(load(), MARK[0])
+        mark = measures.mark()
+    known = load()
+    left = {key: job for key, job in jobs(options) if options.again or stale(known.get(key), mark)}
+    for key, result in done(list(left.items()), options.workers, options.cluster):
+        if isinstance(result, str):
+            print(f"{key}: left out, {result}", flush=True)
+        else:  # runs of the default learner carry its mark
+            own = {"mark": mark} if left[key].func in (run, share_of_work) else {}
+            keep(key, {**result, **own})
+    page.write(load(), mark)
 
 
 if __name__ == "__main__":

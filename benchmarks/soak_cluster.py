@@ -1,24 +1,38 @@
-"""Long reliability test of a pass on a cluster: workers are killed in each of its steps.
+"""Long reliability test of a pass on a cluster: workers and the scheduler are killed.
 
-    python benchmarks/soak_cluster.py
+    python benchmarks/soak_cluster.py [--only workers | scheduler | memory]
 
-A worker process gets SIGKILL while tasks of one kind are under way; Dask starts another one and
-does the lost tasks again. The predictions must be those of a run without kills, to the last bit.
+workers     A worker process gets SIGKILL while tasks of one kind are under way; Dask starts another
+            one and does the lost tasks again. The predictions must be those of a run without kills,
+            to the last bit, for PKAWV and for the default learner.
+scheduler   `pronk run --cluster tcp://.. --checkpoint`: the scheduler gets SIGKILL. The command
+            ends in one line; with another scheduler it goes on, to the same bits.
+memory      An input larger than the memory that the workers may use goes through.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
 
-from pronk import PKAWVRegressor
-from pronk.cluster import ClusterPass
-from pronk.cluster.run import Advance
+from pronk import OnlineKernelRegressor, PKAWVRegressor
+from pronk.cluster import ClusterPass, ClusterPool
+from pronk.estimators.faces.threads import sharing
 from pronk.evaluate.validation import Arrays
+from pronk.streams import FileStream
 
 ROWS, PIECE = 30_000, 4096
+DEFAULT_ROWS = 40_000
 
 
 class Killer:
@@ -28,7 +42,10 @@ class Killer:
         self.client, self.step = client, step
         self.killed = 0
 
-    def submit(self, function, *arguments):
+    def scheduler_info(self):
+        return self.client.scheduler_info()
+
+    def submit(self, function, *arguments, **options):
         future = self.client.submit(function, *arguments, pure=False)
         if function.__name__ == self.step and not self.killed:
             pid = next(iter(self.client.run(os.getpid).values()))
@@ -37,26 +54,161 @@ class Killer:
         return future
 
 
-def main() -> None:
+def data(rows: int, columns: int = 4):
+    X = np.random.default_rng(0).normal(size=(rows, columns))
+    return X, np.sin(X[:, 0]) * X[:, 1]
+
+
+def workers() -> None:
     from distributed import Client, LocalCluster
 
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(ROWS, 4))
-    stream = Arrays(X, np.sin(X[:, 0]) * X[:, 1])
+    def pkawv(killer):
+        model = PKAWVRegressor(gamma=50.0, random_state=0)
+        parts = list(ClusterPass(model, Arrays(*data(ROWS)), killer, rows=PIECE).run())
+        return np.concatenate([part.predictions for part in parts])
+
+    def default(killer):
+        X, y = data(DEFAULT_ROWS)
+        model = OnlineKernelRegressor(budget=1200, random_state=0)
+        with sharing(ClusterPool(killer, 2)):
+            return model.predict_then_learn(X, y)
+
     with (
         LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
-        expected = None
-        for step in (None, "ask", "add_up", "learn"):
-            killer = Killer(client, step)
-            model = PKAWVRegressor(gamma=50.0, random_state=0)
-            parts: list[Advance] = list(ClusterPass(model, stream, killer, rows=PIECE).run())
-            found = np.concatenate([part.predictions for part in parts])
-            expected = found if expected is None else expected
-            assert len(found) == ROWS and (found == expected).all(), step
-            assert step is None or killer.killed
-            print(f"killed while {step}: the same {ROWS:,} predictions", flush=True)
+        for learn, steps in (
+            (pkawv, ("ask", "add_up", "learn")),
+            (default, ("ask", "sum_up", "learn_rows")),
+        ):
+            expected = learn(Killer(client, None))
+            for step in steps:
+                killer = Killer(client, step)
+                found = learn(killer)
+                assert killer.killed, f"{learn.__name__}: no task {step}"
+                assert (found == expected).all(), (learn.__name__, step)
+                print(
+                    f"{learn.__name__}: a worker killed in {step}: the same {len(found):,} "
+                    "predictions",
+                    flush=True,
+                )
+
+
+def scheduler() -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        X, y = data(280_000)  # three calls of the default learner
+        table = pa.table({**{f"x{i}": X[:, i] for i in range(4)}, "y": y})
+        parquet.write_table(table, folder / "rows.parquet", row_group_size=20_000)
+        for name, options in {
+            "default": ["-p", "budget=12", "--interval", "0.9"],
+            "pkawv": ["-a", "pkawv-taylor", "-p", "degree=2", "--scale", "none"],
+        }.items():
+            expected = folder / f"{name}-whole.parquet"
+            with_scheduler(folder, options, expected, None)
+            found = folder / f"{name}.parquet"
+            ended = with_scheduler(folder, options, found, folder / name, kill_after=1)
+            assert ended.returncode == 1, ended.stderr
+            print(ended.stderr.strip().splitlines()[-1], flush=True)
+            ended = with_scheduler(folder, options, found, folder / name)
+            one, two = parquet.read_table(expected), parquet.read_table(found)
+            assert one == two and one.num_rows == len(y)
+            print(f"{name}: scheduler killed, another one: the same {len(y):,} rows", flush=True)
+
+
+def with_scheduler(folder, options, out, checkpoint, kill_after: int | None = None):
+    """`pronk run` with a scheduler and two workers of its own.
+
+    The scheduler is killed when the snapshot has been written ``kill_after`` times.
+    """
+    python = [sys.executable, "-m"]
+    file = folder / f"scheduler-{time.time()}.json"
+    started = [
+        subprocess.Popen(
+            [*python, "dask", "scheduler", "--port", "0", "--dashboard-address", ":0",
+             "--scheduler-file", str(file)],
+            stderr=subprocess.DEVNULL,
+        )
+    ]  # fmt: skip
+    while not file.exists():
+        time.sleep(0.1)
+    for _ in range(2):
+        started.append(
+            subprocess.Popen(
+                [*python, "dask", "worker", "--scheduler-file", str(file), "--nthreads", "1",
+                 "--no-dashboard", "--no-nanny"],
+                stderr=subprocess.DEVNULL,
+            )
+        )  # fmt: skip
+    address = json_address(file)
+    command = [*python, "pronk", "run", str(folder / "rows.parquet"), "-t", "y", *options]
+    command += ["--cluster", address, "--predictions", str(out)]
+    if checkpoint is not None:
+        command += ["--checkpoint", str(checkpoint), "--every", "100000"]
+    running = subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    try:
+        if kill_after is not None:
+            seen: set[int] = set()
+            while len(seen) < kill_after and running.poll() is None:
+                if checkpoint.exists():
+                    seen.add(checkpoint.stat().st_mtime_ns)
+                time.sleep(0.02)
+            os.kill(started[0].pid, signal.SIGKILL)
+        _, said = running.communicate(timeout=900)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    if kill_after is None:
+        assert running.returncode == 0, said
+    return subprocess.CompletedProcess(command, running.returncode, "", said)
+
+
+def json_address(file: Path) -> str:
+    import json
+
+    return str(json.loads(file.read_text())["address"])
+
+
+def memory() -> None:
+    """Workers may use 400 MB each; the rows are 800 MB as numbers."""
+    from distributed import Client, LocalCluster
+
+    with tempfile.TemporaryDirectory() as place:
+        path, columns, rows = Path(place) / "rows.parquet", 50, 2_000_000
+        schema = pa.schema(
+            [*((f"x{i}", pa.float64()) for i in range(columns)), ("y", pa.float64())]
+        )
+        with parquet.ParquetWriter(path, schema) as writer:
+            for part in range(20):
+                X = np.random.default_rng(part).normal(size=(rows // 20, columns))
+                held = [*X.T, X[:, 0] * X[:, 1]]
+                writer.write_table(pa.table(held, schema=schema))
+        stream = FileStream(path, "y")
+        with (
+            LocalCluster(
+                2, threads_per_worker=1, memory_limit="400MB", dashboard_address=None
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            model = PKAWVRegressor(features="fourier", n_features=20, random_state=0)
+            done = 0
+            for part in ClusterPass(model, stream, client, workers=2).run():
+                done = part.rows
+        size = 8 * rows * (columns + 1) / 1e6
+        print(f"{done:,} rows, {size:.0f} MB as numbers, by two workers of 400 MB", flush=True)
+        assert done == rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("workers", "scheduler", "memory"))
+    given = parser.parse_args()
+    for test in (workers, scheduler, memory):
+        if given.only in (None, test.__name__):
+            test()
 
 
 if __name__ == "__main__":

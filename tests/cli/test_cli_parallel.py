@@ -105,6 +105,25 @@ def test_a_cluster_shares_the_pass_of_the_default_learner(pronk_run, file, tmp_p
         np.testing.assert_allclose(two[name].to_numpy(), one[name].to_numpy(), rtol=1e-7, atol=1e-9)
 
 
+def test_a_cluster_does_the_runs_of_a_comparison(pronk_run, file, tmp_path):
+    """Finished runs are kept, whoever did them."""
+    distributed = pytest.importorskip("distributed")
+    words = ["compare", file, "-t", "y", "--drop", "who", "--limit", "300", "-a", "fogd,nogd"]
+    words += ["--out", tmp_path / "kept", "--json"]
+    with distributed.LocalCluster(
+        2, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp"
+    ) as cluster:
+        elsewhere = ["--cluster", cluster.scheduler_address]
+        done = pronk_run(*words, "--runs", "2", *elsewhere)
+    assert done.returncode in (0, None), done.stderr
+    records = (tmp_path / "kept" / "records.jsonl").read_text().splitlines()
+    assert len(records) == 5  # two runs of two learners, and of guessing one
+    again = pronk_run(*words, "--runs", "2", "--workers", "1")
+    assert again.returncode in (0, None), again.stderr
+    assert (tmp_path / "kept" / "records.jsonl").read_text().splitlines() == records
+    assert json.loads(again.stdout)["learners"] == json.loads(done.stdout)["learners"]
+
+
 @pytest.mark.parametrize(
     "more, message",
     [

@@ -15,7 +15,9 @@ from pronk.cli.options import (
     READING,
     WEIGHING,
     AsJSON,
+    Cluster,
     Figures,
+    Jobs,
     Order,
     Task,
     Threads,
@@ -79,7 +81,8 @@ def compare(
             help="A parameter of one learner, or of all that have it.",
         ),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Processes side by side.")] = 2,
+    jobs: Jobs = 2,
+    cluster: Cluster = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where results are kept; pronk-results/FILE-COLUMN."),
@@ -107,6 +110,7 @@ def compare(
         try_all,
         with_bandwidths,
     )
+    from pronk.cli.parallel import cluster_or_none, losses_told
     from pronk.cli.places import refuse_input
     from pronk.cli.results import as_dict, check_report, note_damage, show, show_paths, write
     from pronk.evaluate.comparison import COMPARISON, RECORDS, Comparison, inspect
@@ -156,7 +160,8 @@ def compare(
         refuse_input("--out", directory / name, read)
     store = _store(directory, comparison, fresh)
     note_damage(store.damaged, directory)
-    _run(comparison, store, jobs, directory, console)
+    with cluster_or_none(cluster) as client, losses_told(cluster):
+        _run(comparison, store, jobs, directory, console, client)
     told = results(comparison, store)
     write(told, report, figures)
     if json:
@@ -201,7 +206,9 @@ def _store(directory: Path, comparison: Comparison, fresh: bool) -> Any:
 # -- the runs ------------------------------------------------------------------------------------
 
 
-def _run(comparison: Comparison, store: Any, workers: int, directory: Path, console: Any) -> None:
+def _run(
+    comparison: Comparison, store: Any, workers: int, directory: Path, console: Any, client: Any
+) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from pronk.cli import screen
@@ -228,7 +235,7 @@ def _run(comparison: Comparison, store: Any, workers: int, directory: Path, cons
                 notes.add(note)
 
         try:
-            run(jobs, store, workers, done)
+            run(jobs, store, workers, done, client)
         except RunError as error:
             raise CommandError(f"{error} ({kept})", 1) from error
         except BrokenProcessPool:

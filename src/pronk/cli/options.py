@@ -261,5 +261,15 @@ NoProbabilities = Annotated[
     typer.Option("--no-probabilities", help="Leave the probabilities of classes out."),
 ]
 
+Jobs = Annotated[
+    int,
+    typer.Option("--jobs", "--workers", min=1, metavar="N", help="Processes side by side."),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="A Dask scheduler, tcp://.., does the runs; local:N starts N."
+    ),
+]
 AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Write figures as PNG and SVG.")]

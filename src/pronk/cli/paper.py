@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pronk.cli.options import AsJSON, Threads
+from pronk.cli.options import AsJSON, Cluster, Jobs, Threads
 
 
 def paper(
@@ -21,7 +21,8 @@ def paper(
     runs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Runs (the paper's number if not given).")
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Processes side by side.")] = 2,
+    jobs: Jobs = 2,
+    cluster: Cluster = None,
     data: Annotated[
         list[str] | None, typer.Option(metavar="SET", help="Only this data set (repeat).")
     ] = None,
@@ -46,7 +47,10 @@ def paper(
     if write_docs and not docs.parent.is_dir():
         raise typer.BadParameter("there is no directory docs here", param_hint="--write-docs")
     options = PaperOptions(quick=quick, runs=runs, data=tuple(data or ()))
-    _make(chosen, options, jobs, out, docs if write_docs else None, fresh, json)
+    from pronk.cli.parallel import cluster_or_none, losses_told
+
+    with cluster_or_none(cluster) as client, losses_told(cluster):
+        _make(chosen, options, jobs, out, docs if write_docs else None, fresh, json, client)
 
 
 def _list(as_json: bool) -> None:
@@ -69,6 +73,7 @@ def _make(
     docs: Path | None,
     fresh: bool,
     as_json: bool,
+    client: Any = None,
 ) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
@@ -90,6 +95,7 @@ def _make(
             done=lambda job, _: bars.update(
                 bar, advance=1, description=f"{job.group}: {job.label.replace('|', ' ')}"
             ),
+            client=client,
         )
     page, said = chosen.page(options, records), command(chosen, options)
     text = markdown(page, said, records)

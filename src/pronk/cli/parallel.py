@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from logging import CRITICAL
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -138,7 +139,9 @@ def open_cluster(address: str) -> Iterator[Any]:
         if not number.isdigit() or not int(number):
             raise CommandError(f"--cluster: {address!r} must be local:N with N processes")
         with (
-            LocalCluster(int(number), threads_per_worker=1, dashboard_address=None) as cluster,
+            LocalCluster(
+                int(number), threads_per_worker=1, dashboard_address=None, silence_logs=CRITICAL
+            ) as cluster,
             Client(cluster) as client,
         ):
             yield client
@@ -149,6 +152,37 @@ def open_cluster(address: str) -> Iterator[Any]:
         raise CommandError(f"--cluster: no scheduler answers at {address!r}: {error}") from None
     with client:
         yield client
+
+
+@contextmanager
+def losses_told(cluster: str | None) -> Iterator[None]:
+    """A scheduler that was lost, or a task that no worker could end, in one line."""
+    if cluster is None:
+        yield
+        return
+    import asyncio
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise CommandError(
+            f"--cluster: a task ended {error.allowed_failures + 1} workers, most likely out of "
+            "memory; give the workers more",
+            1,
+        ) from None
+    except (asyncio.CancelledError, CancelledError, CommClosedError):
+        raise CommandError(
+            f"--cluster: the scheduler at {cluster} was lost, or it has lost what it had", 1
+        ) from None
+
+
+def cluster_or_none(address: str | None) -> Any:
+    """A client to be entered, where an address is given."""
+    return nullcontext() if address is None else open_cluster(address)
 
 
 def learner_for_cluster(model: Prepared) -> Any:

@@ -19,7 +19,7 @@ from pronk.cli.bad_rows import BadRowsFile
 from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint, readable
 from pronk.cli.errors import CommandError
 from pronk.cli.metrics_file import MetricsFile
-from pronk.cli.parallel import KeyedRun, learner_for_cluster, open_cluster
+from pronk.cli.parallel import KeyedRun, learner_for_cluster, losses_told, open_cluster
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
     Kept,
@@ -167,7 +167,8 @@ class Run:
                 stack.enter_context(self.bad)
             if not self.finished:
                 try:
-                    self._rows(stack)
+                    with losses_told(job.cluster):
+                        self._rows(stack)
                 except Stopped as stopped:
                     raise self._stop(stopped) from None
                 except (CommandError, StreamError) as error:

@@ -3,7 +3,7 @@
 A job is plain data, so that it can go to another process and that its settings are its identity: a
 finished job's record is a line of JSON under a key made of them, and is never computed twice. The
 linear algebra of a job uses one thread (or as many as `pronk.set_threads` said); several jobs run
-side by side in processes.
+side by side in processes, of this machine or of a Dask cluster whose workers see the same files.
 """
 
 from __future__ import annotations
@@ -157,11 +157,12 @@ def run(
     store: Store,
     workers: int = 1,
     done: Callable[[Job, bool], None] | None = None,
+    client: Any = None,
 ) -> list[Outcome]:
     """The records of the jobs, in order; those in the store are not run again.
 
     ``done`` is called with each job and whether it was run now. Jobs of one view follow each
-    other, so that its data is read once.
+    other, so that its data is read once. With a Dask ``client`` its workers do them.
     """
     waiting: dict[str, Job] = {}
     for job in jobs:
@@ -170,7 +171,12 @@ def run(
         elif done is not None:
             done(job, False)
     ordered = sorted(waiting.values(), key=lambda job: json.dumps(job.view, sort_keys=True))
-    performed = _in_turn(ordered) if workers <= 1 or len(ordered) < 2 else _side(ordered, workers)
+    if client is not None:
+        performed = _elsewhere(ordered, client)
+    elif workers <= 1 or len(ordered) < 2:
+        performed = _in_turn(ordered)
+    else:
+        performed = _side(ordered, workers)
     for job, result in performed:
         store.add(job, result)
         if done is not None:
@@ -212,6 +218,33 @@ def _side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, An
                 if child.pid not in others:
                     child.terminate()
             raise
+
+
+def _elsewhere(jobs: Sequence[Job], client: Any) -> Iterator[tuple[Job, dict[str, Any]]]:
+    """Jobs by the workers of a cluster, as they are done; two a worker are under way."""
+    from distributed import as_completed
+
+    left, running = iter(jobs), {}
+    most = max(2, 2 * len(client.scheduler_info()["workers"]))
+    queue = as_completed()
+
+    def give_out() -> None:
+        job = next(left, None)
+        if job is not None:
+            future = client.submit(perform, job, key=f"{job.work}-{job.key}", pure=False)
+            running[future.key] = job, future
+            queue.add(future)
+
+    for _ in range(most):
+        give_out()
+    try:
+        for future in queue:
+            job, _ = running.pop(future.key)
+            result = future.result()
+            give_out()
+            yield job, result
+    finally:
+        client.cancel([future for _, future in running.values()])
 
 
 def _begin(threads: int | None) -> None:

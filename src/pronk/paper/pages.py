@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from pronk.evaluate import study
 from pronk.paper import data
@@ -29,6 +30,7 @@ def run_experiment(
     workers: int = 1,
     started: Callable[[list[PaperJob]], None] | None = None,
     done: Callable[[study.Job, bool], None] | None = None,
+    client: Any = None,
 ) -> list[Outcome]:
     """All phases; the records of the last one. ``started`` is told the jobs of each phase."""
     for name in options.data:
@@ -42,7 +44,7 @@ def run_experiment(
         jobs = phase(options, records)
         if started is not None:
             started(jobs)
-        records = run(jobs, store, workers, done)
+        records = run(jobs, store, workers, done, client)
     return records
 
 

@@ -149,8 +149,10 @@ def contribution(newton: Newton, part: Partition, Phi: Array, Y: Array) -> Eleme
     for first, last in pairwise(edges):
         rows = slice(first - part.start, last - part.start)
         kept, W, Z, put_back = newton.weighed(Phi[rows], Y[rows])
-        G = add_products(np.asfortranarray(put_back * np.eye(W.shape[1])), W)
-        element = Element(kept, G, W.T @ Z)
+        G = np.zeros((W.shape[1], W.shape[1]), order="F")
+        if put_back:
+            np.fill_diagonal(G, put_back)
+        element = Element(kept, add_products(G, W), W.T @ Z)
         total = element if total is None else total.then(element)
     assert total is not None
     return total
