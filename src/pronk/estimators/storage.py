@@ -117,6 +117,10 @@ def settings_text(learner: Any) -> str:
 def from_settings_text(text: str, path: str | Path) -> Any:
     """A fresh learner from what `settings_text` gave; ``path`` is for messages."""
     tree = json.loads(text)
+    parts = ("class", "params", "arrays")
+    known = isinstance(tree, dict) and set(tree) == set(parts)
+    if not known or not all(isinstance(tree[name], dict) for name in parts[1:]):
+        raise ModelFileError(f"{path} does not say what its learner is")
     arrays = {name: np.array(values) for name, values in tree["arrays"].items()}
     return _build(_learner_class(tree["class"], path), unpack(tree["params"], arrays))
 

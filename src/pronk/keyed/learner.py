@@ -25,6 +25,7 @@ from pronk.keyed.keys import Key, decoded, digest, groups
 from pronk.keyed.rows import checked_rows, checked_targets, split_keys
 from pronk.keyed.store import ModelStore, StoreError
 from pronk.parts.randomness import make_seed
+from pronk.parts.state import require
 from pronk.streams.prepared import Prepared
 from pronk.streams.scaled import Scaled
 
@@ -134,6 +135,7 @@ class Keyed:
     ) -> NDArray[Any]:
         found = self.store.get_text(text)
         model, notes = found if found is not None else (self._fresh(text), None)
+        notes = None if notes is None else self._noted(text, notes)
         undo.remember(text, model, notes, new=found is None)
         predictions: NDArray[Any] = model.predict_then_learn(X, y)
         sums = [float(metric.rows(y, predictions).sum()) for metric in self._metrics]
@@ -247,7 +249,7 @@ class Keyed:
     @property
     def n_seen_(self) -> int:
         """Rows learned so far."""
-        return sum(notes[0] for _, notes in self.store.items())
+        return sum(self._noted(key, notes)[0] for key, notes in self.store.items())
 
     def metrics(self, key: Key | None = None) -> dict[str, float]:
         """The metrics of one key's rows, or of all rows."""
@@ -255,16 +257,23 @@ class Keyed:
             notes = self.store.notes(key)
             if notes is None:
                 raise KeyError(key)
-            return self._means(notes)
+            return self._means(self._noted(key, notes))
         total = np.zeros(1 + len(self._metrics))
-        for _, notes in self.store.items():
-            total += notes
+        for name, notes in self.store.items():
+            total += self._noted(name, notes)
         return self._means(total)
 
     def metrics_by_key(self) -> Iterator[tuple[Key, int, dict[str, float]]]:
         """Every key with its rows and metrics; models are not read."""
         for key, notes in self.store.items():
-            yield key, notes[0], self._means(notes)
+            yield key, notes[0], self._means(self._noted(key, notes))
+
+    def _noted(self, key: Any, notes: Any) -> list[Any]:
+        """Rows of a key and sums of its losses, if they are that: a file may hold anything."""
+        known = type(notes) is list and len(notes) == 1 + len(self._metrics)
+        if not known or type(notes[0]) is not int or {type(n) for n in notes} - {int, float}:
+            raise StoreError(f"{self.store.folder}: the notes of key {key} are damaged")
+        return list(notes)
 
     def _means(self, notes: Any) -> dict[str, float]:
         rows = float(notes[0])
@@ -294,15 +303,26 @@ class Keyed:
     def open(cls, path: str | Path, held: int = 1000) -> Keyed:
         """The models of a folder; they go on there."""
         store = ModelStore(path, held=held)
+        try:
+            keyed = cls._of_layout(store, path, held)
+        except ImportError:
+            raise
+        except Exception as error:  # whatever stands in the file, the answer is one kind of error
+            raise StoreError(f"{path} cannot be opened: {error or type(error).__name__}") from None
+        return keyed
+
+    @classmethod
+    def _of_layout(cls, store: ModelStore, path: str | Path, held: int) -> Keyed:
         about = store.about
-        keyed = cls(
-            storage.from_settings_text(about["learner"], path),
-            about["by"],
-            folder=path,
-            held=held,
-            metrics=about["metrics"],
-        )
-        keyed._store, keyed._seed, keyed.shards = store, int(about["seed"]), store.shards
+        learner, by, seed = about["learner"], about["by"], about["seed"]
+        require(type(learner) is str, "learner is not text")
+        require(type(by) in (str, int, type(None)), "by is no column")
+        require(type(seed) is int and 0 <= seed < 2**63, "seed is not a whole number")
+        require(type(about["metrics"]) is list, "metrics are not a list")
+        template = storage.from_settings_text(learner, path)
+        learner_of(template)._validate_params()
+        keyed = cls(template, by, folder=path, held=held, metrics=about["metrics"])
+        keyed._store, keyed._seed, keyed.shards = store, seed, store.shards
         return keyed
 
     def close(self) -> None:

@@ -14,6 +14,9 @@ CREATE TABLE IF NOT EXISTS models (key TEXT PRIMARY KEY, model BLOB NOT NULL, no
 CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 """
 
+#: No model of a key is larger: sizes are bounded before memory is taken.
+MOST_BYTES = 1 << 30
+
 
 class StoreError(ValueError):
     """A store that cannot be opened, read or written."""
@@ -43,13 +46,26 @@ class Shard:
     def read(self, key: str) -> tuple[bytes, Any] | None:
         """The bytes and the notes of a model."""
         found = self._do("SELECT model, notes FROM models WHERE key = ?", (key,)).fetchone()
-        return None if found is None else (self._bytes(key, found[0]), json.loads(found[1]))
+        return None if found is None else (self._bytes(key, found[0]), self._json(key, found[1]))
 
-    def _bytes(self, key: str, packed: bytes) -> bytes:
+    def _bytes(self, key: str, packed: Any) -> bytes:
         try:
-            return zlib.decompress(packed)
-        except zlib.error:
-            raise StoreError(f"{self.path}: the model of key {key} is damaged") from None
+            opened = zlib.decompressobj()
+            data = opened.decompress(packed, MOST_BYTES)
+        except (zlib.error, TypeError, MemoryError):
+            raise self._damaged(key) from None
+        if not opened.eof:  # cut, or larger than any model
+            raise self._damaged(key)
+        return data
+
+    def _json(self, key: str, notes: Any) -> Any:
+        try:
+            return json.loads(notes)
+        except (ValueError, TypeError, RecursionError):
+            raise self._damaged(key) from None
+
+    def _damaged(self, key: str) -> StoreError:
+        return StoreError(f"{self.path}: the model of key {key} is damaged")
 
     def write(self, key: str, model: bytes, notes: Any) -> None:
         """Keep a model in place of the one before."""
@@ -74,7 +90,7 @@ class Shard:
     def notes(self) -> Iterator[tuple[str, Any]]:
         """All keys with their notes, without their models."""
         for key, notes in self._do("SELECT key, notes FROM models ORDER BY key").fetchall():
-            yield key, json.loads(notes)
+            yield key, self._json(key, notes)
 
     @property
     def mark(self) -> int:

@@ -28,6 +28,8 @@ __all__ = ["ModelStore", "StoreError"]
 #: The file that tells how a folder is laid out.
 LAYOUT = "store.json"
 FORMAT = 1
+#: Files of a store at most.
+MOST_SHARDS = 4096
 
 
 @dataclass
@@ -80,6 +82,8 @@ class ModelStore:
     ) -> None:
         if shards < 1 or held < 1:
             raise ValueError(f"shards and held must be at least 1, got {shards} and {held}")
+        if shards > MOST_SHARDS:
+            raise ValueError(f"shards must be at most {MOST_SHARDS}, got {shards}")
         self.folder = Path(folder)
         self.held = held
         layout = self._layout(shards, about or {})
@@ -96,11 +100,15 @@ class ModelStore:
             if not place.exists():
                 layout = {"format": FORMAT, "shards": shards, "about": about}
                 storage.write_whole(place, json.dumps(layout, indent=1).encode())
-            found: dict[str, Any] = json.loads(place.read_text())
-        except (OSError, ValueError) as error:
+            found: Any = json.loads(place.read_text())
+        except (OSError, ValueError, RecursionError) as error:
             raise StoreError(f"{self.folder} cannot be a store of models: {error}") from None
-        if found.get("format") != FORMAT:
-            raise StoreError(f"{place} has format {found.get('format')!r}, not {FORMAT}")
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            held = found.get("format") if isinstance(found, dict) else None
+            raise StoreError(f"{place} has format {held!r}, not {FORMAT}")
+        number, told = found.get("shards"), found.get("about")
+        if type(number) is not int or not 1 <= number <= MOST_SHARDS or type(told) is not dict:
+            raise StoreError(f"{place} is damaged")
         return found
 
     # -- models ----------------------------------------------------------------------------------
@@ -258,7 +266,11 @@ class ModelStore:
                 self._write_changed()
                 found = list(self._open(number).notes())
             for text, notes in found:
-                yield decoded(text), notes
+                try:
+                    key = decoded(text)
+                except (ValueError, TypeError):
+                    raise StoreError(f"{self.folder}: {text!r} is no key") from None
+                yield key, notes
 
     def _write_changed(self) -> None:
         for text, entry in self._models.items():

@@ -1,0 +1,120 @@
+"""The files of a store of models may hold anything: they work, or one clear error says why."""
+
+import copy
+import gc
+import json
+import shutil
+import sqlite3
+import zlib
+
+import numpy as np
+import pytest
+
+import pronk
+from pronk.keyed import StoreError
+
+X = np.random.default_rng(0).normal(size=(12, 2))
+KEYS = [f"k{i % 3}" for i in range(12)]
+OTHERS = (None, -1, 2**70, 0.5, "text", [], {}, True, [[1]], ...)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keyed") / "store"
+    learner = pronk.FOGDRegressor(n_features=5, random_state=0)
+    models = pronk.Keyed(learner, folder=folder, shards=1)
+    models.predict_then_learn(X, X[:, 0], keys=KEYS)
+    models.close()
+    return folder
+
+
+def outcome(folder):
+    """Whether the models work; else what refused them, which must be clear."""
+    models, told = None, ""
+    try:
+        models = pronk.load(folder)
+        models.predict(X, keys=KEYS)
+        models.predict_then_learn(X, X[:, 0], keys=KEYS)
+        assert models.n_seen_ >= 24 and set(models.metrics()) == {"mse", "mae"}
+        assert list(models) and list(models.metrics_by_key())
+        models.close()
+    except ValueError as error:  # ModelFileError and StoreError are
+        told = str(error)
+    finally:
+        if models is not None and models._store is not None:
+            for file in models._store._files.values():
+                file.close()
+        gc.collect()
+    assert not told or ((str(folder) in told or "key" in told) and "\n" not in told), told
+    return "refused" if told else "works"
+
+
+def leaves(tree, path=()):
+    yield path
+    for key, value in tree.items() if isinstance(tree, dict) else ():
+        yield from leaves(value, (*path, key))
+
+
+def changed(tree, path, value):
+    if not path:
+        return None if value is ... else value
+    found = place = copy.deepcopy(tree)
+    for key in path[:-1]:
+        place = place[key]
+    if value is ...:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return found
+
+
+def test_the_layout_may_hold_anything(store, tmp_path):
+    layout = json.loads((store / "store.json").read_text())
+    learner = json.loads(layout["about"]["learner"])
+    layouts = [changed(layout, path, value) for path in leaves(layout) for value in OTHERS]
+    for path in leaves(learner):
+        for value in OTHERS:
+            text = json.dumps(changed(learner, path, value))
+            layouts.append(changed(layout, ("about", "learner"), text))
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "s"
+    found = []
+    for i in rng.permutation(len(layouts))[:30]:
+        shutil.copytree(store, folder)
+        (folder / "store.json").write_text(json.dumps(layouts[i]))
+        found.append(outcome(folder))
+        shutil.rmtree(folder)
+    assert found.count("refused") > 10
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("model", [b"", b"x", "text", 5, zlib.compress(b"junk")]),
+        ("notes", ["", "{", "5", "{}", b"\xff", 7, "[1]", '["a", 1, 2]', "[" * 9000]),
+        ("key", ["", "x", b"\xff"]),
+    ],
+)
+def test_rows_of_a_shard_may_hold_anything(store, tmp_path, column, values):
+    for i, value in enumerate(values):
+        folder = tmp_path / str(i)
+        shutil.copytree(store, folder)
+        with sqlite3.connect(folder / "shard-000.sqlite") as file:
+            file.execute(f"UPDATE models SET {column} = ? WHERE key = ?", (value, '"k1"'))
+        file.close()
+        assert outcome(folder) == "refused"
+
+
+def test_a_model_that_unpacks_to_more_than_memory_is_refused(store, tmp_path, monkeypatch):
+    monkeypatch.setattr("pronk.keyed.shard.MOST_BYTES", 100)
+    with pytest.raises(StoreError, match="is damaged"):
+        pronk.load(store).predict(X, keys=KEYS)
+
+
+def test_files_that_are_no_stores(store, tmp_path):
+    for name in ("shard-000.sqlite", "store.json"):
+        for i, data in enumerate((b"x" * 5000, b"[" * 100_000, (store / name).read_bytes()[:100])):
+            folder = tmp_path / f"{name}-{i}"
+            shutil.copytree(store, folder)
+            (folder / name).write_bytes(data)
+            assert outcome(folder) == "refused"
