@@ -120,3 +120,26 @@ def test_rows_by_panels_and_one_by_one(n):
         z = row.copy()
         solve_one(room, z)
         np.testing.assert_allclose(z, solved, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 7, 60])
+def test_a_factor_from_a_file_is_compared_with_its_matrix(n):
+    A = np.random.default_rng(n).normal(size=(n, n + 3))
+    K = A @ A.T
+    grown = GrowingCholesky()
+    grown.append(np.empty((0, n)), K + 0.5 * np.eye(n))
+    asked = []
+
+    def rows(places, matrix=K):
+        asked.append(places)
+        return matrix[places].copy()
+
+    grown.require_of(rows, 0.5)
+    assert asked[0][0] == 0 and asked[0][-1] == n - 1  # the first and the last are looked at
+    for row in (0, n - 1):
+        other = K.copy()
+        other[row, row] *= 1.01
+        with pytest.raises(ValueError, match="factor is not that of the points"):
+            grown.require_of(lambda places, other=other: other[places].copy(), 0.5)
+    with pytest.raises(ValueError, match="factor is not that of the points"):
+        grown.require_of(rows, 0.6)
