@@ -9,17 +9,10 @@ import pyarrow.csv as arrow_csv
 import pytest
 from sklearn import metrics as sk
 
-from pronk.cli import main
+from helpers import pronk_run as call
 from pronk.streams import files
 
 ROWS = 1200
-
-
-def call(capsys, *arguments):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return exit_.value.code, out, err
 
 
 @pytest.fixture(scope="module")

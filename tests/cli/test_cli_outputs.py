@@ -11,18 +11,11 @@ import pyarrow.parquet as parquet
 import pytest
 
 import pronk
-from pronk.cli import main
+from helpers import pronk_run as call
 from pronk.cli.lines import csv_lines, harmless_text, json_lines
 from pronk.streams import FileStream, files
 
 ROWS = 300
-
-
-def call(capsys, *arguments):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return exit_.value.code, out, err
 
 
 @pytest.fixture(scope="module")

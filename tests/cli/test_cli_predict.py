@@ -17,19 +17,13 @@ import pytest
 from typer.main import get_command
 
 import pronk
+from helpers import pronk_run as call
 from pronk.cli import app, main
 from pronk.estimators import storage
 from pronk.paper.data import DATASETS
 from pronk.streams import FileStream
 
 ROWS = 400
-
-
-def call(capsys, *arguments):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return exit_.value.code, out, err
 
 
 @pytest.fixture(scope="module")

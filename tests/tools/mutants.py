@@ -29,7 +29,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parts/losses.py": ("tests/parts/test_losses.py",),
     "parts/elementary.py": ("tests/parts/test_elementary.py",),
     "parts/distances.py": ("tests/parts/test_kernels.py",),
-    "parts/kernels.py": ("tests/parts/test_kernels.py",),
+    "parts/kernels.py": ("tests/parts/test_kernels.py", "tests/parts/test_embeddings.py"),
     "parts/embeddings.py": ("tests/parts/test_embeddings.py", "tests/parts/test_kernels.py"),
     "parts/quantiles.py": ("tests/streams/test_stream_preparing.py",),
     "parts/linalg.py": ("tests/parts/test_linalg.py",),
