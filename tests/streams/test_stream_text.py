@@ -105,3 +105,19 @@ def test_names_with_commas_and_names_between_commas(tmp_path):
     path.write_text('"a,b",c,d,e,y\n' + "1,2,3,4,5.5\n" * 9)
     assert FileStream(path, "y", drop=["a,b", "c,d"]).columns == ["e"]
     assert FileStream(path, "y", columns=["e,c", "a,b"]).columns == ["e", "c", "a,b"]
+
+
+@pytest.mark.parametrize(
+    "text, advice",
+    [
+        ("a;b;y\n1,5;2;3\n", "decimal=',' if its numbers have decimal commas, else delimiter=';'"),
+        ("a\tb\ty\n1\t2\t3\n", r"separated by tab: give delimiter='\\t'"),
+        ("a|b|y\n1|2|3\n", "separated by '|': give delimiter='|'"),
+    ],
+)
+def test_another_delimiter_is_named(tmp_path, text, advice):
+    file = tmp_path / "data.csv"
+    file.write_text(text * 3)
+    with pytest.raises(StreamError) as error:
+        FileStream(file, "y")
+    assert advice in str(error.value)

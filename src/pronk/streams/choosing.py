@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from pronk.parts.spelling import did_you_mean
-from pronk.streams.errors import StreamError, argument
+from pronk.streams.errors import StreamError, argument, other_delimiter
 from pronk.streams.reading import AUTOMATIC, Reading
 from pronk.streams.values import in_words, is_number, is_text, is_time, reads_as_number
 
@@ -105,11 +105,8 @@ class Chooser:
 
     def _name_hint(self, name: str) -> str:
         names = self._schema.names
-        if len(names) == 1 and self._untyped:
-            for character, spelling in ((";", "';'"), ("\t", "tab"), ("|", "'|'")):
-                if character in names[0]:
-                    give = argument("delimiter")
-                    return f"; its columns seem to be separated by {spelling}: give {give}"
+        if self._untyped and (hint := other_delimiter(names)):
+            return hint
         if not reads_as_number(name) and (hint := self._header_hint()):
             return hint
         shown = ", ".join(names[:8]) + (", .." if len(names) > 8 else "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
 #: Around an argument's name and value in the text of an error; they stand in no data.
 _MARKS = "\x1c{}\x1d{}\x1e"
@@ -41,6 +42,17 @@ def as_arguments(text: str) -> str:
 def as_options(text: str) -> str:
     """A text that names arguments, in the words of the command line."""
     return _MARKED.sub(lambda found: option(found[1], found[2]), text)
+
+
+def other_delimiter(names: Sequence[str], decimal_commas: bool = False) -> str:
+    """What to say where the only name of a CSV file is several with another delimiter."""
+    for character, spelling in ((";", "';'"), ("\t", "tab"), ("|", "'|'")):
+        if len(names) == 1 and character in names[0]:
+            give = argument("delimiter", "\\t" if character == "\t" else character)
+            if character == ";" and decimal_commas:  # which means the delimiter too
+                give = f"{argument('decimal', ',')} if its numbers have decimal commas, else {give}"
+            return f"; its columns seem to be separated by {spelling}: give {give}"
+    return ""
 
 
 class StreamError(ValueError):

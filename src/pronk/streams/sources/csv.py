@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from pronk.streams.errors import StreamError, argument
+from pronk.streams.errors import StreamError, argument, other_delimiter
 from pronk.streams.sources.base import BAD, without
 from pronk.streams.sources.lenient import lenient_rows, mostly, with_reasons
 from pronk.streams.sources.text import Text, TextSource, not_text
@@ -205,7 +205,7 @@ class CSVSource(TextSource):
         if found:
             line = self._lines + self._grammar.line_of(piece, int(found[1]))
             what = f"{found[3]} values instead of {found[2]} in line {line}"
-            return StreamError(f"{self.file} has {what}")
+            return StreamError(f"{self.file} has {what}{other_delimiter(self._names, True)}")
         if "invalid UTF8" in text:
             return not_text(str(self.file))
         return StreamError(f"{self.file} cannot be read: {text.splitlines()[0]}")
