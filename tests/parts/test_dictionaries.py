@@ -175,3 +175,26 @@ def test_uniforms_resume_where_they_were():
     assert np.array_equal(again.take(63), whole[37:])
     assert make_seed(np.int64(4)) == 4
     assert make_seed(np.random.default_rng(0)) == make_seed(np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "rule, words",
+    [
+        (KORS(gamma=-1.0), "dictionary gamma must be a positive finite number, got -1.0"),
+        (KORS(beta=np.inf), "dictionary beta must be"),
+        (KORS(epsilon=1.0), r"dictionary epsilon must be in \[0, 1\), got 1.0"),
+        (KORS(power=0.0), "dictionary power must be"),
+        (KORS(gamma="one"), "dictionary gamma must be"),
+        (ALD(nu=-0.1), "dictionary nu must be a finite number >= 0"),
+        (UniformRows(rate=0.0), r"dictionary rate must be in \(0, 1\]"),
+        (UniformRows(rate=1.5), "dictionary rate must be"),
+        (FirstRows(), "dictionary='first' needs a budget"),
+    ],
+)
+def test_a_rule_with_a_parameter_out_of_range_is_refused(rule, words):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    learner = pronk.PKAWVRegressor(dictionary=rule)
+    with pytest.raises(ValueError, match=words):
+        learner.partial_fit(X, X[:, 0])
+    for good in (KORS(epsilon=0.0), ALD(nu=0.0), UniformRows(rate=1.0)):
+        pronk.PKAWVRegressor(dictionary=good, random_state=0).partial_fit(X, X[:, 0])

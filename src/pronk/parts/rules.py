@@ -19,6 +19,7 @@ your own is a frozen dataclass under `Rule` with `accepts`:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -41,6 +42,8 @@ class Rule:
     draws: ClassVar[bool] = False
     #: Whether points have weights, the diagonal of S; without, S = I.
     weighs: ClassVar[bool] = False
+    #: Whether only a budget ends it.
+    needs_budget: ClassVar[bool] = False
     #: Whether a row that is refused is refused for good: more points never bring it nearer.
     final: ClassVar[bool] = False
 
@@ -53,6 +56,9 @@ class Rule:
     def ridge(self) -> float:
         """What is added to the diagonal of the points' matrix."""
         return 0.0
+
+    def check(self) -> None:
+        """Raise a ValueError that names the parameter if one is out of range."""
 
     def accepts(self, rho: Array, diagonal: Array, uniforms: Array) -> NDArray[np.bool_]:
         """Which of the rows would enter now, each as if it came next.
@@ -100,6 +106,12 @@ class KORS(Rule):
     def ridge(self) -> float:
         return self.gamma
 
+    def check(self) -> None:
+        for name in ("gamma", "beta", "power"):
+            value = getattr(self, name)
+            _require(name, value, "a positive finite number", lambda given: given > 0.0)
+        _require("epsilon", self.epsilon, "in [0, 1)", lambda given: 0.0 <= given < 1.0)
+
     def accepts(self, rho: Array, diagonal: Array, uniforms: Array) -> NDArray[np.bool_]:
         return np.asarray(uniforms < self.probability(rho))
 
@@ -122,6 +134,9 @@ class ALD(Rule):
     name: ClassVar[str] = "ald"
     final: ClassVar[bool] = True
 
+    def check(self) -> None:
+        _require("nu", self.nu, "a finite number >= 0", lambda given: given >= 0.0)
+
     def accepts(self, rho: Array, diagonal: Array, uniforms: Array) -> NDArray[np.bool_]:
         return np.asarray(rho > np.maximum(self.nu, DEPENDENT * diagonal))  # below it is rounding
 
@@ -131,6 +146,7 @@ class FirstRows(Rule):
     """The first rows of the stream, as many as the budget has."""
 
     name: ClassVar[str] = "first"
+    needs_budget: ClassVar[bool] = True
     measures: ClassVar[bool] = False
 
     def accepts(self, rho: Array, diagonal: Array, uniforms: Array) -> NDArray[np.bool_]:
@@ -147,8 +163,20 @@ class UniformRows(Rule):
     measures: ClassVar[bool] = False
     draws: ClassVar[bool] = True
 
+    def check(self) -> None:
+        _require("rate", self.rate, "in (0, 1]", lambda given: 0.0 < given <= 1.0)
+
     def accepts(self, rho: Array, diagonal: Array, uniforms: Array) -> NDArray[np.bool_]:
         return np.asarray(uniforms < self.rate)
+
+
+def _require(name: str, value: Any, wanted: str, good: Callable[[float], bool]) -> None:
+    try:
+        fine = bool(np.isfinite(value) and good(value))
+    except TypeError:
+        fine = False
+    if not fine:
+        raise ValueError(f"dictionary {name} must be {wanted}, got {value!r}")
 
 
 #: The rules that have a name.

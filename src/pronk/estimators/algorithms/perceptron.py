@@ -98,7 +98,7 @@ def budget_exceptions(maintenance: str | None) -> dict[str, str]:
 def check_budget(budget: int | None, maintenance: str | None) -> None:
     """Refuse a budget without a strategy and a strategy without its budget."""
     if budget is not None and maintenance is None:
-        raise ValueError(f"budget={budget} needs a maintenance that keeps it")
+        raise ValueError(f"budget={budget} needs a maintenance that keeps it, as 'random'")
     if budget is None and maintenance not in (None, "project"):
         raise ValueError(f"maintenance={maintenance!r} needs a budget")
 

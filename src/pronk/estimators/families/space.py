@@ -56,8 +56,9 @@ def growing_dictionary(learner: Any, kernel: Kernel, columns: int) -> Dictionary
     rule = rule_of(learner)
     if rule is None:
         return None
-    if learner.budget is None and rule.name == "first":
-        raise ValueError("dictionary='first' needs a budget: without one every row would enter")
+    rule.check()
+    if learner.budget is None and rule.needs_budget:
+        raise ValueError(f"dictionary={rule.name!r} needs a budget: without one every row enters")
     return Dictionary(kernel, columns, rule, learner._seed, learner.budget)
 
 
