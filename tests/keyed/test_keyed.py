@@ -287,3 +287,46 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     other = Keyed(pronk.PKAWVRegressor(alpha=2.0, random_state=0), folder=tmp_path)
     with pytest.raises(StoreError, match="other settings"):
         len(other)
+
+
+def test_an_interrupted_call_has_learned_all_its_rows(tmp_path, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    keys = [f"k{i % 5}" for i in range(40)]
+    learner = pronk.FOGDRegressor(n_features=5, random_state=0)
+    twin = pronk.Keyed(learner, folder=tmp_path / "twin")
+    twin.predict_then_learn(X, X[:, 0], keys=keys)
+    walk, calls = pronk.FOGDRegressor.predict_then_learn, []
+
+    def pressed(self, *given, **more):
+        calls.append(self)
+        if len(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return walk(self, *given, **more)
+
+    monkeypatch.setattr(pronk.FOGDRegressor, "predict_then_learn", pressed)
+    stopped = pronk.Keyed(learner, folder=tmp_path / "stopped")
+    with pytest.raises(KeyboardInterrupt):
+        stopped.predict_then_learn(X, X[:, 0], keys=keys)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert len(calls) == 5 and stopped.metrics() == twin.metrics()
+    monkeypatch.undo()
+    again = [m.predict_then_learn(X, X[:, 1], keys=keys) for m in (twin, stopped)]
+    assert np.array_equal(*again)
+    assert [stopped.store.notes(key) for key in stopped] == [twin.store.notes(key) for key in twin]
+
+
+def test_a_second_interruption_does_not_wait():
+    from pronk.parts.interrupting import held_back
+
+    reached = []
+
+    def pressed_twice():
+        with held_back():
+            signal.raise_signal(signal.SIGINT)
+            reached.append(1)
+            signal.raise_signal(signal.SIGINT)
+            reached.append(2)
+
+    with pytest.raises(KeyboardInterrupt):
+        pressed_twice()
+    assert reached == [1] and signal.getsignal(signal.SIGINT) is signal.default_int_handler

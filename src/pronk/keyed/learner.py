@@ -24,6 +24,7 @@ from pronk.evaluate.metrics import DEFAULTS, Metric, get_metrics
 from pronk.keyed.keys import Key, decoded, digest, groups
 from pronk.keyed.rows import checked_rows, checked_targets, split_keys
 from pronk.keyed.store import ModelStore, StoreError
+from pronk.parts.interrupting import held_back
 from pronk.parts.randomness import make_seed
 from pronk.parts.state import require
 from pronk.streams.prepared import Prepared
@@ -112,11 +113,18 @@ class Keyed:
     ) -> NDArray[Any]:
         """Walk the rows in order, each through the learner of its key; see the learners' own.
 
-        A refused call changes nothing.
+        A refused call changes nothing. Ctrl-C waits for the end of the call, so that all keys have
+        learned their rows; a second one does not wait.
         """
         rows, keys = self._rows(X, keys)
         targets = checked_targets(y, len(rows), self._classifies)
         grouped = list(groups(keys, self.store.shards))
+        with held_back():
+            return self._learn_groups(grouped, rows, targets)
+
+    def _learn_groups(
+        self, grouped: list[Any], rows: NDArray[np.float64], targets: NDArray[Any]
+    ) -> NDArray[Any]:
         undo = _Undo(self.store, self._may_fail_midway())
         parts = []
         try:
