@@ -573,3 +573,11 @@ def test_scikit_learn_checks(learner, path):
     if path == "inside":
         known = {**EXPECTED, **unweighted_checks(learner)}
         check_estimator(learner, expected_failed_checks=known)
+
+
+def test_a_coefficient_next_to_nothing_merges_into_the_other():
+    from pronk.engines.expansion.merging import merged
+
+    for light in (5e-324, 1e-310, 1e-200):
+        weight, coefficient, loss = merged(light, 1.0, 0.7)
+        assert weight == 1.0 and coefficient == 1.0 and abs(loss) <= 1e-15

@@ -53,7 +53,7 @@ def merged(light: float, heavy: float, distance: float) -> tuple[float, float, f
     a_z = a_light k^(g^2) + a_heavy k^((1 - g)^2),
     loss = a_light^2 + a_heavy^2 + 2 a_light a_heavy k - a_z^2.
     """
-    g = merge_weight(heavy / light, distance)
+    g = merge_weight(min(heavy / light, 1e300), distance)  # a coefficient may be next to nothing
     a = light * exp_scalar(-distance * g * g) + heavy * exp_scalar(-distance * (1.0 - g) ** 2)
     both = light * light + heavy * heavy + 2.0 * light * heavy * exp_scalar(-distance)
     return g, a, both - a * a
