@@ -100,7 +100,7 @@ def test_others_take_it_too():
     "change, words",
     [
         ({"events": []}, "not of the first rows"),
-        ({"outputs": 3}, "other outputs"),
+        ({"outputs": 3}, "does not fit"),
         ({"events": [{"X": np.zeros((3, 2)), "Y": np.zeros((2, 1)), "weights": None}]}, "fit"),
         ({"events": [{"X": np.zeros((3, 9)), "Y": np.zeros((3, 1)), "weights": None}]}, "fit"),
         ({"events": [{"other": 1}]}, "another kind"),
@@ -111,3 +111,17 @@ def test_a_changed_state_is_refused(change, words):
     state["model"] = {**state["model"], **change}
     with pytest.raises(ValueError, match=words):
         learner()._restore(state)
+
+
+@pytest.mark.parametrize("value", [1e18, -1.0, 0.5, 3.0])
+def test_numbers_of_classes_in_a_file_are_those_of_classes(value):
+    """They are indices in compiled code."""
+    labels = np.array(["a", "b", "c"])[np.arange(30) % 3]
+
+    def fresh():
+        return pronk.DualSVRGClassifier(pronk.Gaussian("auto"), n_features=5, random_state=0)
+
+    state = fresh().partial_fit(X[:30], labels)._fitted_state()
+    state["model"]["events"][-1]["Y"][:] = value
+    with pytest.raises(ValueError, match="numbers of classes"):
+        fresh()._restore(state)

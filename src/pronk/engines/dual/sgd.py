@@ -110,6 +110,8 @@ class MergedDual(Stateful):
     ones tie exactly. The features of held points are kept: a move evaluates nothing.
     """
 
+    coded = True  # targets of several outputs are numbers of classes
+
     def __init__(
         self, kernel: Kernel, embedding: Embedding, loss: Loss, alpha: float, columns: int,
         budget: int, merge: int, outputs: int = 1,

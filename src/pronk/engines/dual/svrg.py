@@ -40,6 +40,8 @@ class ReducedDual(Stateful):
     the average of w over the last full ``period``.
     """
 
+    coded = True  # targets of several outputs are numbers of classes
+
     def __init__(
         self, kernel: Kernel, embedding: Embedding, loss: Loss, oracle: Oracle, alpha: float,
         eta: float, memory: int, period: int, columns: int, outputs: int = 1,
