@@ -341,6 +341,7 @@ def main() -> int:
     parser.add_argument("--only", choices=[*PARTS])
     parser.add_argument("--rows", type=int, help="rows of the last part")
     parser.add_argument("--calls", type=int, help="calls of the fuzz")
+    parser.add_argument("--files", type=int, help="files of fields")
     parser.add_argument("--seconds", type=float, help="seconds of serve-hour")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
@@ -350,7 +351,7 @@ def main() -> int:
     parts: dict[str, Callable[[], None]] = {
         "kills": lambda: kills(6 if quick else 50, 60_000 if quick else 300_000, given.seed),
         "files": lambda: files(1_000 if quick else 10_000, given.seed),
-        "fields": lambda: fields(500 if quick else 20_000, given.seed),
+        "fields": lambda: fields(given.files or (500 if quick else 20_000), given.seed),
         "interrupts": lambda: interrupts(50 if quick else 500, given.seed),
         "fuzz": lambda: fuzz(given.calls or (2_000 if quick else 100_000), given.seed),
         "rows": lambda: rows(given.rows or (200_000 if quick else 10_000_000), given.seed),

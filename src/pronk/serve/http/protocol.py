@@ -22,14 +22,15 @@ class PatientProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._heading, self._head = True, 0
+        self._ended = 0  # heads and bodies so far
         self._silent: asyncio.TimerHandle | None = None
         self._watch()
 
     def data_received(self, data: bytes) -> None:
-        before = self._heading
+        ended = self._ended
         super().data_received(data)
-        if not (before and self._heading) or self.transport.is_closing():
-            return  # of a body, or the last of one: the next head begins with the next data
+        if not self._heading or ended != self._ended or self.transport.is_closing():
+            return  # of a body, or a head or a body ended in it: the next head begins later
         self._head += len(data)
         if self._head > self.most_head:
             self._refuse()
@@ -38,12 +39,14 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._heading = False
+        self._ended += 1
         self._rest()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._heading, self._head = True, 0  # of the next request
+        self._ended += 1
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._rest()
