@@ -8,6 +8,8 @@ import pronk
 from pronk.estimators import storage
 from pronk.evaluate import Evaluation, RunningMajority, RunningMean, held_bytes, progressive
 from pronk.evaluate.metrics import METRICS, get_metrics
+from pronk.evaluate.pictures import pictures
+from pronk.evaluate.rows import early
 from pronk.streams import drifting
 
 N = 1000
@@ -418,3 +420,30 @@ def test_a_record_at_any_moment(data):
     evaluation.feed(X[400:], y[400:])
     assert evaluation.record().rows == N
     assert evaluation.finish() is None  # it was just told
+
+
+def test_early_rows_are_cut_at_places_of_the_stream():
+    """However the blocks are cut, the first 4,096 rows give marks; later ones are left whole."""
+    X, y = np.zeros((9000, 1)), np.arange(9000.0)
+
+    def ends(lengths):
+        done, found = 0, []
+        for length in lengths:
+            block = slice(done, done + length)
+            for piece, targets, weights in early(X[block], y[block], y[block], done):
+                assert len(piece) == len(targets) == len(weights)
+                done += len(piece)
+                found.append(done)
+        return found
+
+    own = [*range(256, 4097, 256)]
+    assert ends([9000]) == [*own, 9000]
+    assert ends([100, 300, 8600]) == [100, 256, 400, *own[1:], 9000]
+    assert ends([4096, 4904]) == [*own, 9000]
+
+
+def test_a_short_stream_has_a_picture_of_its_points():
+    evaluation = Evaluation(pronk.OnlineKernelRegressor(random_state=0), fine=True)
+    X = np.random.default_rng(0).uniform(-1, 1, (1200, 2))
+    evaluation.feed(X, np.sin(3 * X[:, 0]))
+    assert {"points", "experts"} <= {one.name for one in pictures(evaluation.portrait)}

@@ -99,6 +99,7 @@ class Run:
             interval=self.job.interval,
             delay=self.job.delay,
             piece=max(PIECE, self.stream.rows),
+            fine=True,
         )
 
     def go_on(self, story: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -20,7 +21,7 @@ from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import DEFAULTS, get_scores
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import PIECE, part, pieces, plain, runs
+from pronk.evaluate.rows import PIECE, early, part, pieces, plain, runs
 from pronk.evaluate.scores import Scores
 from pronk.evaluate.state import figure
 from pronk.evaluate.statistics import Statistic
@@ -53,6 +54,7 @@ class Evaluation:
         interval: float | None = None,
         portrait: bool = True,
         piece: int = PIECE,
+        fine: bool = False,
     ) -> None:
         _check_counts(every=every, window=window)
         if delay < 0:
@@ -61,6 +63,7 @@ class Evaluation:
         self.every = every
         self.window = window if window is not None else every
         self.delay = delay
+        self._fine = fine  # the first rows in short pieces, for pictures of a short stream
         self.piece = piece  # rows of a long block that the model gets at a time
         self.rows = 0
         self.unlabelled = 0
@@ -93,7 +96,12 @@ class Evaluation:
         y = np.asarray(y)
         adapter = self._adapter or self._start(y)
         records = []
-        for piece, targets, own in pieces(X, y, self.piece, weights):
+        done = self.rows + self.unlabelled
+        watched = self._fine and self._paint and not self.delay
+        blocks = early(X, y, weights, done) if watched else [(X, y, weights)]
+        for piece, targets, own in chain.from_iterable(
+            pieces(rows, labels, self.piece, given) for rows, labels, given in blocks
+        ):
             missing = without_label(targets)
             if self.delay:
                 records += self._feed_delayed(adapter, piece, targets, own)

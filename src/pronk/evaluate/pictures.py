@@ -24,6 +24,8 @@ COLOURS = (
 )  # fmt: skip
 #: Experts that are drawn, and labels of a table before only the most frequent are shown.
 EXPERTS, LABELS = 6, 20
+#: Rows before a share of them is drawn.
+FEW = 10
 #: Segments of a curve along the stream, and marks before they are worth a picture.
 SEGMENTS, MARKS = 64, 3
 
@@ -173,7 +175,9 @@ def _marks(portrait: Portrait) -> list[Picture]:
 
 
 def _calibration(portrait: Portrait) -> list[Picture]:
-    shares, hits, rows = portrait.calibration[portrait.calibration[:, 2] > 0].T
+    counted = portrait.calibration[:, 2]
+    # A share of a few rows says nothing.
+    shares, hits, rows = portrait.calibration[counted >= min(FEW, max(1, counted.max()))].T
     if not portrait.probabilities or not len(rows):
         return []
     ideal = np.array([0.0, 1.0])

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 #: A longer block is given to the model in pieces of this many rows.
 PIECE = 4096
+#: Rows of the pieces of a stream's first block.
+EARLY = 256
 #: And of this many where a pass is shared by threads, which drain at the end of a piece.
 LONG_PIECE = 1 << 16
 
@@ -26,6 +28,24 @@ def pieces(
         raise ValueError(f"y has {len(y)} rows but X has {X.shape[0]}: give one label a row")
     for start in range(0, len(y), length):
         rows = slice(start, start + length)
+        yield X[rows], y[rows], part(weights, rows)
+
+
+def early(
+    X: Any, y: NDArray[Any], weights: NDArray[np.float64] | None, done: int
+) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
+    """A block after ``done`` rows, cut at every 256th of the first 4,096 rows of the stream.
+
+    So that a picture of a short stream has more than one point for what is asked between blocks.
+    """
+    arrays = isinstance(X, np.ndarray) and len(y) == len(X)
+    if done >= PIECE or not arrays or len(y) <= EARLY - done % EARLY:
+        yield X, y, weights
+        return
+    first = EARLY - done % EARLY
+    ends = [*range(first, min(len(y), PIECE - done), EARLY), min(len(y), PIECE - done), len(y)]
+    for start, end in pairwise(sorted({0, *ends})):
+        rows = slice(start, end)
         yield X[rows], y[rows], part(weights, rows)
 
 

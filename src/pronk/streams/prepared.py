@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.estimators import storage
 from pronk.estimators.faces.inputs import check_finite, check_weights
+from pronk.estimators.faces.showing import as_html
 from pronk.parts.state import require
 from pronk.streams.files import FileStream
 from pronk.streams.frames import Layout, has_names, layout_of
@@ -312,6 +313,26 @@ class Prepared(BaseEstimator):
         tags.input_tags.allow_nan = self.missing == "mean"
         tags.input_tags.sparse = True
         return tags
+
+    def _repr_html_inner(self) -> str:
+        """What was learned, for a notebook; before that scikit-learn's diagram."""
+        if not self.__sklearn_is_fitted__():
+            diagram: str = super()._repr_html_inner()
+            return diagram
+        return as_html(self.learner_, self._seen())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
+
+    def _seen(self) -> dict[str, str]:
+        """The columns as they come, and how they are prepared."""
+        names = self._layout.names or [f"x{i}" for i in range(len(self._layout.kinds))]
+        shown = ", ".join(f"{n} ({k})" for n, k in zip(names[:8], self.kinds_, strict=False))
+        told = {"prepared from": shown + (", .." if len(names) > 8 else "")}
+        told["scaling"] = f"{self.scaling_}; missing values: {self.missing}"
+        if self._targets is not None:
+            told["target"] = f"less {self._targets.centre}, over {self._targets.size}"
+        return told
 
     # -- saving ----------------------------------------------------------------------------------
 

@@ -34,12 +34,12 @@ def facts(learner: Any) -> dict[str, str]:
     return told
 
 
-def as_html(learner: Any) -> str:
-    """A small table, with the parameters below."""
+def as_html(learner: Any, more: dict[str, str] | None = None) -> str:
+    """A small table, with the parameters below; ``more`` comes first."""
     rows = "".join(
         f"<tr><th style='text-align:left'>{escape(name)}</th>"
         f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for name, text in facts(learner).items()
+        for name, text in {**(more or {}), **facts(learner)}.items()
     )
     return (
         f"<div><strong>{escape(type(learner).__name__)}</strong><table>{rows}</table>"
