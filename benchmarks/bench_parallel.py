@@ -1,6 +1,7 @@
 """The pass in partitions: overhead with one worker, speed with two, and a schedule of many.
 
     python benchmarks/bench_parallel.py [--rows 12000] [--points 500] [--keys 1000]
+    python benchmarks/bench_parallel.py --picture docs/results/parallel.svg
 
 Overhead is a ratio of CPU times and holds on a busy machine. The speed with two threads is wall
 time and means something on a quiet machine only: the load is printed beside it. For 8, 64 and 512
@@ -19,9 +20,18 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from pronk import Keyed, PKAWVRegressor
+from pronk import Keyed, OnlineKernelRegressor, PKAWVRegressor
+from pronk.cluster import ClusterPass
+from pronk.cluster import pool as elsewhere
+from pronk.cluster.run import PIECE_ROWS
 from pronk.engines import splitting
+from pronk.engines.default import parallel
+from pronk.estimators import storage
+from pronk.evaluate.validation import Arrays
 from pronk.parts.threads import limited
+
+WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SHOWN = (1, 2, 8, 64, 512)
 
 
 class Recorder:
@@ -41,22 +51,193 @@ class Recorder:
         return [self.submit(function, *one).result() for one in zip(*lists, strict=True)]
 
 
+class Elsewhere(Recorder):
+    """As if on a cluster: bundles are longer and nothing is held between the tasks."""
+
+    plan = elsewhere.ClusterPool(None).plan
+
+    def keep(self, snapshot):
+        return snapshot
+
+
 def simulated(sums: list[float], rows: list[float], main: float, workers: int) -> float:
-    """When the last partition is done: sums in order, a scan on the main thread, rows."""
+    """When the last partition is done: sums in order, a scan on the main thread, rows.
+
+    Two partitions a worker are under way, and rows go before sums of later partitions.
+    """
     step = main / max(len(sums), 1)
     free = [0.0] * workers
-    heapq.heapify(free)
-    ready, clock, end = [], 0.0, 0.0
-    for cost in sums:
+    clock, end, ahead = 0.0, 0.0, max(6, 2 * workers)
+    waiting: list[tuple[float, float]] = []  # partitions whose rows can be given out
+    for i, cost in enumerate(sums):
+        if i >= ahead:  # the oldest one goes to a worker first
+            at, own = waiting.pop(0)
+            done = max(heapq.heappop(free), at) + own
+            heapq.heappush(free, done)
+            end = max(end, done)
         start = heapq.heappop(free)
         heapq.heappush(free, start + cost)
         clock = max(clock, start + cost) + step
-        ready.append(clock)
-    for at, cost in zip(ready, rows, strict=True):
-        done = max(heapq.heappop(free), at) + cost
+        waiting.append((clock, rows[i]))
+    for at, own in waiting:
+        done = max(heapq.heappop(free), at) + own
         heapq.heappush(free, done)
         end = max(end, done)
     return max(end, clock)
+
+
+def data(rows: int):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 8))
+    return X, np.sin(X[:, 0]) * X[:, 1] + 0.1 * rng.normal(size=rows)
+
+
+def begun(kind: str, points: int, rows: int):
+    """The bytes of a learner that has learned its first rows, and what comes after them."""
+    first = parallel.stands() + 100 if kind == "default" else 600
+    X, y = data(first + rows)
+    if kind == "default":
+        model = OnlineKernelRegressor(budget=points, random_state=0)
+    else:
+        given = np.random.default_rng(1).normal(size=(points, 8))
+        model = PKAWVRegressor(dictionary=given)
+    model.fit(X[:first], y[:first])  # compiled, and an open block
+    return storage.to_bytes(model), X[first:], y[first:]
+
+
+def measured(start: bytes, X, y, turns: int) -> tuple[dict, dict]:
+    """CPU and wall seconds without workers, with one and with two: the least of some turns."""
+    cpu: dict = {}
+    wall: dict = {}
+    for _ in range(turns):
+        for jobs in (None, 1, 2):
+            model = storage.from_bytes(start, "a model")
+            model.n_jobs = jobs
+            began, clock = process_time(), perf_counter()
+            model.predict_then_learn(X, y)
+            cpu[jobs] = min(cpu.get(jobs, np.inf), process_time() - began)
+            wall[jobs] = min(wall.get(jobs, np.inf), perf_counter() - clock)
+    return cpu, wall
+
+
+def shares(start: bytes, X, y, pool) -> tuple[list[float], list[float], float]:
+    """CPU seconds of the tasks for sums and for rows, and of the main thread."""
+    engine = storage.from_bytes(start, "a model")._model
+    began = process_time()
+    with limited:
+        splitting.learn(engine, X, y[:, None], pool)
+    total = process_time() - began
+    sums = [cost for name, cost in pool.tasks if name in ("_sum", "sum_up")]
+    rows = [cost for name, cost in pool.tasks if name in ("learn", "learn_rows")]
+    ends = sum(cost for name, cost in pool.tasks if name == "_replayed")  # once a call
+    return sums, rows, total - sum(sums) - sum(rows) - ends
+
+
+def speed_up(sums, rows, main, alone: float) -> dict[int, tuple[float, str]]:
+    """By workers: how many times faster a long stream is than without, and what bounds it."""
+    many = 64 * 1024 // max(len(sums), 1) + 1  # a long stream is many times these partitions
+    found = {}
+    for workers in WORKERS:
+        long = simulated(sums * many, rows * many, main * many, workers)
+        bound = "the main thread" if long < 1.05 * main * many else "the workers"
+        found[workers] = many * alone / long, bound
+    return found
+
+
+def report(kind: str, points: int, rows: int, turns: int) -> dict[str, dict]:
+    start, X, y = begun(kind, points, rows)
+    cpu, wall = measured(start, X, y, turns)
+    print(f"{kind}, {points} points, {rows:,} rows; load {os.getloadavg()[0]:.1f}")
+    print(f"  CPU without workers              {1e6 * cpu[None] / rows:.0f} us a row")
+    print(f"  CPU with 1 worker / sequential   {cpu[1] / cpu[None]:.2f}  (goal: at most 1.35)")
+    print(f"  CPU with 2 workers / sequential  {cpu[2] / cpu[None]:.2f}")
+    print(f"  wall: sequential / 2 workers     {wall[None] / wall[2]:.2f}  (goal 1.6, if quiet)")
+    found = {}
+    kinds = {"threads": Recorder()}
+    if kind == "default":
+        kinds["cluster"] = Elsewhere()
+    for name, pool in kinds.items():
+        sums, own, main = shares(start, X, y, pool)
+        all_of_it = main + sum(sums) + sum(own)
+        print(f"  {name}: {len(sums)} partitions; main thread {main / all_of_it:.1%} of the CPU")
+        found[f"{kind}, {name}"] = speed_up(sums, own, main, cpu[None])
+        for workers in SHOWN:
+            times, bound = found[f"{kind}, {name}"][workers]
+            print(f"    simulated, {workers:>3} workers: {times:6.1f} x  ({bound})")
+    if kind == "PKAWV":
+        sums, own, main = on_cluster(start, X, y)
+        name = "PKAWV, cluster"
+        found[name] = speed_up(sums, own, main, cpu[None] / rows * len(sums) * PIECE_ROWS)
+        all_of_it = main + sum(sums) + sum(own)
+        print(f"  cluster: pieces of {PIECE_ROWS:,} rows; main thread {main / all_of_it:.1%}")
+        for workers in SHOWN:
+            times, bound = found[name][workers]
+            print(f"    simulated, {workers:>3} workers: {times:6.1f} x  ({bound})")
+    return found
+
+
+def on_cluster(start: bytes, X, y, piece: int = 4096) -> tuple[list[float], list[float], float]:
+    """As `shares`, of a pass on a cluster: from short pieces, their tasks as long as usual ones."""
+    pool = Recorder()
+    whole = len(y) // piece * piece
+    stream = Arrays(X[:whole], y[:whole])
+    model = storage.from_bytes(start, "a model")
+    began = process_time()
+    list(ClusterPass(model, stream, pool, rows=piece).run())
+    total = process_time() - began
+    sums = [cost for name, cost in pool.tasks if name == "add_up"][: whole // piece]
+    rows = [cost for name, cost in pool.tasks if name == "learn"]
+    main = total - sum(cost for _, cost in pool.tasks)
+    began = process_time()
+    for _ in range(3):
+        storage.from_bytes(start, "a model")
+    once = (process_time() - began) / 3  # a task reads a model once, however many rows it has
+    longer = [
+        [once + PIECE_ROWS / piece * max(c - once, 0.0) for c in held] for held in (sums, rows)
+    ]
+    return longer[0], longer[1], main
+
+
+def keyed(keys: int) -> None:
+    rng = np.random.default_rng(0)
+    n = 20 * keys
+    own = rng.integers(keys, size=n)
+    Z = rng.normal(size=(n, 5))
+    Keyed(held=10).predict_then_learn(Z[:50], Z[:50, 0], own[:50])  # compiled
+    began, clock = process_time(), perf_counter()
+    model = Keyed(held=1000)
+    for i in range(0, n, 100_000):
+        rows = slice(i, i + 100_000)
+        model.predict_then_learn(Z[rows], Z[rows, 0], own[rows])
+    model.flush()
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    spent = process_time() - began
+    print(
+        f"Keyed, {len(model):,} keys x 20 rows: {1e6 * spent / n:.0f} us CPU a row, "
+        f"{perf_counter() - clock:.0f} s in all, {used:.0f} MB"
+    )
+
+
+def picture(found: dict[str, dict], path: str) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams["svg.hashsalt"] = "pronk"
+    figure, axes = plt.subplots(figsize=(6.4, 3.8), constrained_layout=True)
+    axes.plot(WORKERS, WORKERS, color="0.7", linestyle=":", label="as many times as workers")
+    for name, times in found.items():
+        axes.plot(WORKERS, [times[w][0] for w in WORKERS], marker="o", markersize=3, label=name)
+    axes.set(xscale="log", yscale="log", xlabel="workers", ylabel="times faster, simulated")
+    axes.set_xticks(WORKERS, [str(w) for w in WORKERS])
+    axes.set_yticks([1, 2, 5, 10, 20, 50, 100, 200, 500])
+    axes.set_yticklabels(["1", "2", "5", "10", "20", "50", "100", "200", "500"])
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+    figure.savefig(path, metadata={"Date": None})
+    print(f"written: {path}")
 
 
 def main() -> None:
@@ -64,58 +245,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=12_000)
     parser.add_argument("--points", type=int, default=500)
     parser.add_argument("--keys", type=int, default=1000)
+    parser.add_argument("--turns", type=int, default=2)
+    parser.add_argument("--picture", help="where the picture of the simulated speed-up goes (.svg)")
     given = parser.parse_args()
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(given.rows, 8))
-    y = np.sin(X[:, 0]) * X[:, 1]
-    points = rng.normal(size=(given.points, 8))
-
-    def learner(n_jobs=None):
-        model = PKAWVRegressor(dictionary=points, n_jobs=n_jobs)
-        return model.fit(X[:600], y[:600])  # compiled, and an open block
-
-    cpu, wall = {}, {}
-    for _ in range(2):
-        for jobs in (None, 1, 2):
-            model = learner(jobs)
-            began, clock = process_time(), perf_counter()
-            model.predict_then_learn(X[600:], y[600:])
-            cpu[jobs] = min(cpu.get(jobs, np.inf), process_time() - began)
-            wall[jobs] = min(wall.get(jobs, np.inf), perf_counter() - clock)
-    print(f"PKAWV, {given.points} points, {given.rows} rows; load {os.getloadavg()[0]:.1f}")
-    print(f"  CPU with 1 worker / sequential   {cpu[1] / cpu[None]:.2f}  (goal: at most 1.35)")
-    print(f"  CPU with 2 workers / sequential  {cpu[2] / cpu[None]:.2f}")
-    print(f"  wall: sequential / 2 workers     {wall[None] / wall[2]:.2f}  (goal 1.6, if quiet)")
-
-    recorder = Recorder()
-    engine = learner()._model
-    began = process_time()
-    with limited:
-        splitting.learn(engine, X[600:], y[600:, None], recorder)
-    total = process_time() - began
-    sums = [cost for name, cost in recorder.tasks if name == "_sum"]
-    rows = [cost for name, cost in recorder.tasks if name == "learn"]
-    own = total - sum(sums) - sum(rows)
-    print(f"  {len(sums)} partitions; main thread {own / total:.1%} of the CPU time")
-    # A long stream is many times these partitions; the main thread's share stays.
-    many = 64 * 1024 // max(len(sums), 1) + 1
-    for workers in (1, 2, 8, 64, 512):
-        long = simulated(sums * many, rows * many, own * many, workers)
-        bound = "the main thread" if long < 1.05 * own * many else "the workers"
-        print(f"  simulated, {workers:>3} workers: {many * cpu[None] / long:6.1f} x  ({bound})")
-
-    n = 20 * given.keys
-    keys = rng.integers(given.keys, size=n)
-    Z = rng.normal(size=(n, 5))
-    began = process_time()
-    keyed = Keyed(held=1000)
-    keyed.predict_then_learn(Z, Z[:, 0], keys)
-    keyed.flush()
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    spent = process_time() - began
-    print(
-        f"Keyed, {len(keyed):,} keys x 20 rows: {1e6 * spent / n:.0f} us CPU a row, {used:.0f} MB"
-    )
+    found: dict[str, dict] = {}
+    for kind in ("PKAWV", "default"):
+        rows = given.rows if kind == "PKAWV" else max(given.rows, 2 * elsewhere.BUNDLE + 4096)
+        found |= report(kind, given.points, rows, given.turns)
+    if given.picture:
+        picture(found, given.picture)
+    if given.keys:
+        keyed(given.keys)
 
 
 if __name__ == "__main__":

@@ -26,13 +26,14 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from pronk import OnlineKernelRegressor, PKAWVRegressor
-from pronk.cluster import ClusterPass, ClusterPool
+from pronk.cluster import ClusterPass, ClusterPool, pool
+from pronk.engines.default import experts
 from pronk.estimators.faces.threads import sharing
 from pronk.evaluate.validation import Arrays
 from pronk.streams import FileStream
 
 ROWS, PIECE = 30_000, 4096
-DEFAULT_ROWS = 40_000
+DEFAULT_ROWS = 10_000
 
 
 class Killer:
@@ -62,6 +63,9 @@ def data(rows: int, columns: int = 4):
 def workers() -> None:
     from distributed import Client, LocalCluster
 
+    # The grid stands early and bundles are short, so that few rows have every kind of task.
+    experts.AWAKE, pool.BUNDLE, pool.STRETCH, pool.CALL = {2560: 3}, 1024, 2048, 8192
+
     def pkawv(killer):
         model = PKAWVRegressor(gamma=50.0, random_state=0)
         parts = list(ClusterPass(model, Arrays(*data(ROWS)), killer, rows=PIECE).run())
@@ -69,7 +73,7 @@ def workers() -> None:
 
     def default(killer):
         X, y = data(DEFAULT_ROWS)
-        model = OnlineKernelRegressor(budget=1200, random_state=0)
+        model = OnlineKernelRegressor(budget=700, random_state=0)
         with sharing(ClusterPool(killer, 2)):
             return model.predict_then_learn(X, y)
 
