@@ -25,6 +25,7 @@ from pronk.estimators.lock import FileLock, InUse
 from pronk.parts.state import StateError, checked_count, require
 from pronk.streams import Reading, StreamError
 from pronk.streams.sources import files_in_order, reads_once
+from pronk.streams.sources.remote import located
 
 #: Bytes at the start of an input file that must be the same when a run goes on.
 _HEAD = 1 << 16
@@ -188,7 +189,7 @@ def fingerprint(reading: Reading) -> Any:
     """What tells whether an input is the one of a snapshot: sizes, and a hash of the start."""
     if reading.query is not None or reads_once(reading.file):
         return None
-    path = Path(reading.file)
+    path = located(reading.file)
     files = [path] if path.is_file() else files_in_order(path)
     with files[0].open("rb") as file:
         head = file.read(_HEAD)
@@ -203,7 +204,7 @@ def fingerprint(reading: Reading) -> Any:
     }
 
 
-def _tail(path: Path, size: int) -> list[Any]:
+def _tail(path: Any, size: int) -> list[Any]:
     """A hash of the last bytes before a place, and whether a line ends there."""
     with path.open("rb") as file:
         file.seek(max(0, size - _HEAD))
@@ -220,7 +221,7 @@ def _changed(before: Any, now: Any) -> str:
     if now["names"][:known] != before["names"]:
         return changed
     length, digest = before["head"]
-    with Path(now["path"]).open("rb") as file:
+    with located(now["path"]).open("rb") as file:
         if hashlib.sha256(file.read(length)).hexdigest() != digest:
             return changed
     if before["sizes"][:-1] != now["sizes"][: known - 1]:
@@ -231,7 +232,7 @@ def _changed(before: Any, now: Any) -> str:
         return changed
     if "tail" not in before:  # a snapshot of an earlier version
         return ""
-    path = Path(now["paths"][known - 1])
+    path = located(now["paths"][known - 1])
     if _tail(path, size)[0] != before["tail"][0]:
         return changed
     if grown and not before["tail"][1] and name.endswith(_LINES):

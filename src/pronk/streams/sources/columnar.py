@@ -12,21 +12,22 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 
 from pronk.streams.sources.base import BATCH_ROWS, Dense, own_types, without
+from pronk.streams.sources.remote import Remote, opened
 
 
 class ParquetSource(Dense):
     """A Parquet file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | Remote) -> None:
         self.path = path
 
     def schema(self) -> pa.Schema:
-        with parquet.ParquetFile(self.path) as file:
+        with self._open() as file:
             return file.schema_arrow
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         # A buffer makes column chunks stream; without it a row group is read whole.
-        with parquet.ParquetFile(self.path, buffer_size=1 << 20, pre_buffer=False) as file:
+        with self._open(buffer_size=1 << 20, pre_buffer=False) as file:
             groups = list(range(file.num_row_groups))
             while groups and skip >= (rows := file.metadata.row_group(groups[0]).num_rows):
                 skip -= rows
@@ -42,13 +43,18 @@ class ParquetSource(Dense):
             yield from without(batches, skip)
 
     def total(self) -> float | None:
-        return float(parquet.read_metadata(self.path).num_rows)
+        with self._open() as file:
+            return float(file.metadata.num_rows)
+
+    def _open(self, **options: Any) -> parquet.ParquetFile:
+        source = self.path.open() if isinstance(self.path, Remote) else self.path
+        return parquet.ParquetFile(source, **options)
 
 
 class ArrowSource(Dense):
     """An Arrow IPC file or stream (also Feather), mapped into memory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | Remote) -> None:
         self.path = path
 
     def schema(self) -> pa.Schema:
@@ -68,7 +74,8 @@ class ArrowSource(Dense):
 
     @contextmanager
     def _open(self) -> Iterator[Any]:
-        with pa.memory_map(str(self.path)) as file:
+        remote = isinstance(self.path, Remote)
+        with opened(self.path) if remote else pa.memory_map(str(self.path)) as file:
             try:
                 reader = ipc.open_file(file)
             except pa.ArrowInvalid:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from pathlib import Path
+from typing import Any
 
 from pronk.parts.spelling import did_you_mean
 from pronk.streams.errors import StreamError, argument
@@ -14,6 +15,7 @@ from pronk.streams.sources.columnar import ArrowSource, ParquetSource
 from pronk.streams.sources.csv import CSVSource
 from pronk.streams.sources.libsvm import LIBSVMSource
 from pronk.streams.sources.ndjson import NDJSONSource
+from pronk.streams.sources.remote import Remote, is_url, located
 from pronk.streams.sources.several import FilesSource
 from pronk.streams.sources.sql import SQLSource
 from pronk.streams.sources.text import COMPRESSED, Pipe, Text, TextFile
@@ -46,7 +48,7 @@ def _open(reading: Reading) -> FileSource:
         return SQLSource(reading.file, reading.query)
     if reading.file == "-":
         return _open_pipe(Pipe(None, reading.charset), reading)
-    path = Path(reading.file)
+    path = located(reading.file)
     if path.is_fifo():
         if path.name.lower().endswith((*_LIBSVM, *_ARROW, *_PARQUET, *COMPRESSED)):
             raise StreamError(f"{path} is a pipe, which can bring only plain CSV or NDJSON")
@@ -54,6 +56,8 @@ def _open(reading: Reading) -> FileSource:
     if path.is_dir() or (not path.exists() and glob.has_magic(str(path))):
         return FilesSource([_open_file(file, reading) for file in files_in_order(path)])
     if not path.exists():
+        if isinstance(path, Remote):
+            raise StreamError(f"file {str(path)!r} does not exist")
         hint = did_you_mean(path.name, _siblings(path), cutoff=0.75)
         raise StreamError(f"file {str(path)!r} does not exist{hint}")
     return _open_file(path, reading)
@@ -61,26 +65,30 @@ def _open(reading: Reading) -> FileSource:
 
 def reads_once(path: str | Path) -> bool:
     """Whether a file is a pipe, of which nothing can be known before it is read."""
-    return str(path) == "-" or Path(path).is_fifo()
+    return str(path) == "-" or (not is_url(str(path)) and Path(path).is_fifo())
 
 
-def files_in_order(path: Path) -> list[Path]:
+def files_in_order(path: Any) -> list[Any]:
     """The files of a directory that are of a known kind, or those of a pattern, by name.
 
     Numbers in names count as numbers: part-2 comes before part-10.
     """
-    if path.is_dir():
-        found = [file for file in path.iterdir() if reads_as_known(file)]
+    found: list[Any]
+    if isinstance(path, Remote):
+        whole = path.is_dir()
+        found = [file for file in path.inside() if not whole or reads_as_known(file)]
+    elif path.is_dir():
+        found = [file for file in path.iterdir() if reads_as_known(file) and file.is_file()]
     else:
         found = [Path(name) for name in glob.glob(str(path), recursive=True)]
-    found = [file for file in found if file.is_file()]
+        found = [file for file in found if file.is_file()]
     if not found:
         what = "directory" if path.is_dir() else "pattern"
         raise StreamError(f"{what} {str(path)!r} has no file that ends in {', '.join(_KNOWN)}")
     return sorted(found, key=lambda file: (_natural(str(file)), str(file)))
 
 
-def reads_as_known(path: Path) -> bool:
+def reads_as_known(path: Path | Remote) -> bool:
     """Whether a file of a directory is read with the others: by its ending, unless hidden."""
     return _ending(path).endswith(_KNOWN) and not path.name.startswith((".", "_"))
 
@@ -90,7 +98,7 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts if p]
 
 
-def _ending(path: Path) -> str:
+def _ending(path: Path | Remote) -> str:
     """A name without the ending of its compression."""
     name = path.name.lower()
     for ending in COMPRESSED:
@@ -111,7 +119,7 @@ def _open_pipe(pipe: Pipe, reading: Reading) -> FileSource:
     return _csv(pipe, reading.file.lower(), reading)
 
 
-def _open_file(path: Path, reading: Reading) -> FileSource:
+def _open_file(path: Path | Remote, reading: Reading) -> FileSource:
     name = _ending(path)
     if name.endswith(_CSV):
         return _csv(TextFile(path, reading.charset), name, reading)

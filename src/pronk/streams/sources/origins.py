@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pronk.streams.errors import StreamError
 from pronk.streams.sources.opening import files_in_order, reads_as_known
+from pronk.streams.sources.remote import local_name
 from pronk.streams.sources.sql import SQLSource
 
 #: What databases keep beside their file.
@@ -34,7 +35,8 @@ class Origins:
     """
 
     def __init__(self, name: str, query: str | None = None) -> None:
-        self._name = name
+        # Of places elsewhere no output can be one.
+        self._name = local_name(name) if query is None else name
         self._query = query
         self._read = list(self._identities())
 

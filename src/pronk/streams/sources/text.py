@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pronk.streams.errors import StreamError, argument
 from pronk.streams.sources.base import Dense
+from pronk.streams.sources.remote import Remote, opened
 
 #: Read at once from a text, whose types are inferred from the first piece; longest row.
 _TEXT_BYTES = 1 << 20
@@ -41,7 +42,7 @@ def line_ending(text: bytes, last: bool) -> int:
 class TextFile:
     """A text file, plain or compressed."""
 
-    def __init__(self, path: Path, charset: str | None = None) -> None:
+    def __init__(self, path: Path | Remote, charset: str | None = None) -> None:
         self.path = path
         self._charset = charset
         self.share: float | None = None  # of the file's bytes that the pieces so far take
@@ -52,7 +53,7 @@ class TextFile:
     def pieces(self, ending: Ending = line_ending) -> Iterator[bytes]:
         """Some whole rows at a time."""
         charset = self._charset or self._marked()
-        with pa.OSFile(str(self.path)) as file, self._decompressed(file) as stream:
+        with opened(self.path) as file, self._decompressed(file) as stream:
             size = file.size()
             read = stream if charset is None else _Decoded(stream, charset, str(self))
             for piece, ahead in _cut(read, str(self), ending):
@@ -61,7 +62,7 @@ class TextFile:
 
     def _marked(self) -> str | None:
         """UTF-16, if the text begins with its mark."""
-        with pa.OSFile(str(self.path)) as file, self._decompressed(file) as stream:
+        with opened(self.path) as file, self._decompressed(file) as stream:
             return _UTF16 if stream.read(2) in _MARKS else None
 
     def _decompressed(self, file: Any) -> Any:

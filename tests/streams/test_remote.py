@@ -1,0 +1,85 @@
+"""Files by URL: the same rows as by path, also in another process, and snapshots."""
+
+import gzip
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.feather as feather
+import pyarrow.parquet as parquet
+import pytest
+
+from helpers import pronk_run
+from pronk.streams import FileStream, StreamError
+from pronk.streams.sources import Origins
+
+X = np.random.default_rng(0).normal(size=(900, 2))
+TABLE = pa.table({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0] * X[:, 1]})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("remote")
+    (folder / "parts").mkdir()
+    for i in range(3):
+        parquet.write_table(TABLE.slice(300 * i, 300), folder / "parts" / f"part-{9 + i}.parquet")
+    csv.write_csv(TABLE, folder / "t.csv")
+    (folder / "t.csv.gz").write_bytes(gzip.compress((folder / "t.csv").read_bytes()))
+    feather.write_feather(TABLE, folder / "t.arrow", compression="uncompressed")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["parts", "parts/part-*.parquet", "parts/part-10.parquet", "t.csv", "t.csv.gz", "t.arrow"],
+)
+def test_the_rows_of_a_url_are_those_of_the_path(folder, name):
+    stream = pickle.loads(pickle.dumps(FileStream(f"file://{folder}/{name}", "y")))
+    for skip in (0, 250):
+        found = np.concatenate([X for X, _ in stream.blocks(skip)])
+        expected = np.concatenate([X for X, _ in FileStream(folder / name, "y").blocks(skip)])
+        assert (found == expected).all()
+
+
+@pytest.mark.parametrize(
+    "url, message",
+    [
+        ("file:///nowhere/t.csv", "does not exist"),
+        ("file:///nowhere/*.csv", "has no file"),
+        ("nothing://t.csv", "cannot be opened"),
+    ],
+)
+def test_a_place_that_is_not_there_is_named(url, message):
+    with pytest.raises(StreamError, match=message) as caught:
+        FileStream(url, "y")
+    assert url in str(caught.value)
+
+
+def test_a_part_that_cannot_be_read_is_named(folder, tmp_path):
+    (tmp_path / "part-1.parquet").write_bytes((folder / "parts/part-9.parquet").read_bytes())
+    (tmp_path / "part-2.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(StreamError, match="cannot be read"):
+        list(FileStream(f"file://{tmp_path}", "y").blocks(0))
+
+
+def test_no_output_goes_over_an_input(folder):
+    read = Origins(f"file://{folder}/t.csv")
+    assert read.holds(folder / "t.csv") and not read.holds(folder / "t.arrow")
+
+
+def test_a_run_with_snapshots(capsys, folder, tmp_path):
+    words = [
+        "run",
+        f"file://{folder}/parts",
+        "-t",
+        "y",
+        "-a",
+        "fogd",
+        "--checkpoint",
+        tmp_path / "c",
+    ]
+    for _ in range(2):
+        code, _, messages = pronk_run(capsys, *words)
+        assert code in (0, None), messages
+    assert "finished after 900" in messages.replace("was finished", "finished")
