@@ -114,6 +114,9 @@ def test_rows_by_panels_and_one_by_one(n):
     expected = np.linalg.solve(L, rows.T).T
     panels = PanelledTriangle(np.asfortranarray(L)).solve_rows(rows.copy())
     np.testing.assert_allclose(panels, expected, rtol=1e-10, atol=1e-12)
+    slanted = np.tril(np.ones((n, n))) * 1e-6 + np.diag(1e-9 ** np.linspace(0.0, 1.0, n))
+    panels = PanelledTriangle(slanted).solve_rows(rows.copy())  # by BLAS
+    np.testing.assert_allclose(panels @ slanted.T, rows, rtol=1e-6, atol=1e-6)
     room = np.zeros((n + 3, n + 3))
     room[:n, :n] = L
     for row, solved in zip(rows, expected, strict=True):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pronk.parts.elementary import cos_sin, exp_scalar
 from pronk.parts.kernels import Kernel
-from pronk.parts.linalg import GrowingCholesky, Workspace
+from pronk.parts.linalg import GrowingCholesky, PanelledTriangle, Workspace
 from pronk.parts.randomness import FREQUENCIES, generator
 from pronk.parts.state import Count, Numbers, Part, Stateful
 
@@ -193,6 +193,7 @@ class Nystrom(Stateful):
         self._used: list[int] = []  # which of the points have a coordinate
         self.points = 0  # points offered so far
         self._memory = Workspace()
+        self._panels: tuple[Array, PanelledTriangle] | None = None  # with the factor's storage
 
     @property
     def size(self) -> int:
@@ -205,7 +206,12 @@ class Nystrom(Stateful):
         """
         out = self._memory.take("features", len(K), self.size)
         out[:] = K[:, : self.points] if self.size == self.points else K[:, self._used]
-        return self._factor.solve_rows(out)
+        if min(out.shape) < PanelledTriangle.FEWEST:
+            return self._factor.solve_rows(out)
+        held, storage = self._panels, self._factor.storage
+        if held is None or held[0] is not storage:
+            held = self._panels = storage, PanelledTriangle(self._factor.used)
+        return held[1].solve_rows(out)
 
     @property
     def factor(self) -> Array:
@@ -222,6 +228,7 @@ class Nystrom(Stateful):
 
         Returns its pivot, by which `extend` divides, or None if it depends on the others.
         """
+        self._panels = None
         self.points += 1
         distance = diagonal - phi @ phi
         if distance <= DEPENDENT * diagonal:
@@ -242,6 +249,7 @@ class Nystrom(Stateful):
         """
         n = len(K)
         Phi = self.transform(K)
+        self._panels = None
         entered, kept = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64)
         columns = np.zeros((n, n))
         coins = np.zeros(0) if uniforms is None else np.ascontiguousarray(uniforms)
@@ -286,6 +294,10 @@ class Nystrom(Stateful):
         self.points, used, count, self._factor, held = mark
         self._used = used[:count]
         self._factor.undo(held)
+        self._panels = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_panels": None}
 
 
 def extend(Phi: Array, column: Array, phi: Array, pivot: float) -> Array:

@@ -41,8 +41,6 @@ from pronk.parts.state import Count, Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
-#: From this many rows and features on, rows are solved by panels.
-MANY_ROWS = 48
 #: Calls up to this many rows take the compiled row loop; longer ones go through BLAS.
 SHORT_CALL = 4
 
@@ -193,7 +191,7 @@ class Newton(Stateful):
 
     def _solve_rows(self, Z: Array) -> None:
         """L^-1 of each row, in place; many rows by panels, which serve until the block closes."""
-        if len(Z) < MANY_ROWS or self.size <= MANY_ROWS:
+        if min(Z.shape) < PanelledTriangle.FEWEST:
             solve_rows(self._L, Z)
             return
         held = self._panels

@@ -1,0 +1,165 @@
+"""What a call of the default learner costs, with 500 points on one thread, and river's forests.
+
+    python benchmarks/bench_calls.py                 print the table
+    python benchmarks/bench_calls.py --write         and keep it as docs/results/calls.md
+
+All calls are measured in turns, a few rows of each after the other, so that whatever else the
+machine does meets all of them. A figure is the least processor time of a turn; blocks and the first
+rows, which take longer than a turn, are the least of a few passes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import time
+from pathlib import Path
+
+from measure import dgemm_rate  # first: it bounds the threads
+
+import numpy as np  # isort: skip
+from river import forest  # isort: skip
+import pronk  # isort: skip
+from pronk.compat.river import wrap  # isort: skip
+
+PAGE = Path(__file__).parent.parent / "docs" / "results" / "calls.md"
+#: Rows before the first figure of late rows: experts sleep for the last time at row 16,384.
+LATE = 16_640
+#: Rows that the forests learn first, rows of a turn, and turns.
+WARM, TURN, TURNS = 1500, 24, 40
+GOALS = {
+    "first 2,048 rows": 200,
+    "blocks of 256, after row 16,384": 80,
+    "one row: predict_then_learn": 300,
+    "one row: predict": 100,
+    "predict_one + learn_one through river": 450,
+}
+
+
+def stream(n, labels):
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((n, 10))
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.standard_normal(n)
+    return X, (y > 0).astype(int) if labels else y
+
+
+class Turns:
+    """Works that take one row number, measured in turns on rows that never come twice."""
+
+    def __init__(self, first):
+        self.row, self.works, self.least = first, {}, {}
+
+    def add(self, name, work):
+        self.works[name], self.least[name] = work, np.inf
+
+    def run(self, turns):
+        for _ in range(turns):
+            for name, work in self.works.items():
+                start = time.process_time()
+                for i in range(self.row, self.row + TURN):
+                    work(i)
+                used = (time.process_time() - start) / TURN
+                self.least[name] = min(self.least[name], used)
+                self.row += TURN
+
+
+def measure(labels):
+    """Microseconds a row of every call, by name."""
+    kind = pronk.OnlineKernelClassifier if labels else pronk.OnlineKernelRegressor
+    turns = Turns(LATE + 4096)
+    X, y = stream(turns.row + 8 * TURN * TURNS, labels)
+    names = [f"x{j}" for j in range(X.shape[1])]
+    dicts = [dict(zip(names, row, strict=True)) for row in X.tolist()]
+    targets = [bool(v) for v in y] if labels else y.tolist()
+    kind(random_state=0).partial_fit(X[:2600], y[:2600])  # compiles
+    figures = dict.fromkeys(GOALS, np.inf)
+    for _ in range(4):
+        start = time.process_time()
+        kind(random_state=0).predict_then_learn(X[:2048], y[:2048])
+        used = (time.process_time() - start) / 2048
+        figures["first 2,048 rows"] = min(figures["first 2,048 rows"], used)
+    learner = kind(random_state=0).partial_fit(X[:LATE], y[:LATE])
+    for i in range(LATE, LATE + 4096, 512):
+        start = time.process_time()
+        for j in (i, i + 256):
+            learner.predict_then_learn(X[j : j + 256], y[j : j + 256])
+        used, name = (time.process_time() - start) / 512, "blocks of 256, after row 16,384"
+        figures[name] = min(figures[name], used)
+    kept = copy.deepcopy(learner)
+    wrapped = wrap(kind(random_state=0), features=names)
+    wrapped._learner, wrapped._columns = copy.deepcopy(learner), wrapped._columns.with_names(names)
+    forests = {
+        "AMF": forest.AMFClassifier(seed=0) if labels else forest.AMFRegressor(seed=0),
+        "ARF": forest.ARFClassifier(seed=0) if labels else forest.ARFRegressor(seed=0),
+    }
+    for model in forests.values():
+        for i in range(WARM):
+            model.learn_one(dicts[i], targets[i])
+
+    def row_by_row(model):
+        def work(i):
+            model.predict_one(dicts[i])
+            model.learn_one(dicts[i], targets[i])
+
+        return work
+
+    turns.add(
+        "one row: predict_then_learn",
+        lambda i: learner.predict_then_learn(X[i : i + 1], y[i : i + 1]),
+    )
+    turns.add("one row: predict", lambda i: kept.predict(X[i : i + 1]))
+    turns.add("predict_one + learn_one through river", row_by_row(wrapped))
+    for name, model in forests.items():
+        turns.add(name, row_by_row(model))
+    turns.run(TURNS)
+    return {name: 1e6 * used for name, used in {**figures, **turns.least}.items()}
+
+
+def table(numbers, labels):
+    lines = [
+        "| call | goal | numbers | / AMF | / ARF | labels | / AMF | / ARF |",
+        "|:--|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name in [*GOALS, "AMF", "ARF"]:
+        shown = f"river's {name}, predict_one + learn_one" if name not in GOALS else name
+        cells = [shown, str(GOALS.get(name, ""))]
+        for figures in (numbers, labels):
+            cells.append(f"{figures[name]:.0f}")
+            cells += [f"{figures[name] / figures[other]:.2f}" for other in ("AMF", "ARF")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+PAGE_TEXT = """# What a call costs
+
+The default learner with 500 points on 10 columns, one thread: microseconds of processor time a row,
+and the ratio to river's forests (10 trees, as they come) on the same rows in the same run. Figures
+are the least of many short turns, all calls in turn. Written by `python benchmarks/bench_calls.py --write`;
+the machine's matrix product then made {rate:.0f} Gflop/s.
+
+{table}
+
+{notes}
+"""
+
+NOTES = """What bounds them: after row 16,384 three experts hold 500 points. A block of 256 rows needs for each the
+kernel features, the solve with A's factor, their products, the sums and the new factor: about 1.05
+million flops a row and expert in calls whose rate is that of triangular solves and factors, some
+two thirds of a matrix product's. One row reads two triangles of 500 x 500 numbers an expert, and the
+open block: memory, not arithmetic. In the first 2,048 rows some twenty experts learn, and at each
+stage the rows so far again."""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--write", action="store_true", help="keep the table as a page")
+    options = parser.parse_args()
+    rate = dgemm_rate() / 1e9
+    made = table(measure(labels=False), measure(labels=True))
+    print(made)
+    if options.write:
+        PAGE.write_text(PAGE_TEXT.format(rate=rate, table=made, notes=NOTES))
+
+
+if __name__ == "__main__":
+    main()
