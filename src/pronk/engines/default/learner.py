@@ -76,6 +76,7 @@ class OnlineKernel(Stateful):
         self.last_widths = np.empty((0, 0, outputs))
         self.last_factors = np.empty((0, 2))
         self._mark: ReferenceType[Mark] | None = None  # of the call that is under way
+        self._calm: CalmRow | None = None
 
     @property
     def points(self) -> Array:
@@ -256,12 +257,15 @@ class OnlineKernel(Stateful):
         return self.experts is not None and self.experts.is_calm
 
     def _calm_row(self) -> CalmRow:
-        follows = self.temperature if self.signed else self.intervals
-        others = [(self, name) for name in ("_rows", "last_widths", "last_factors")]
-        return CalmRow((self.guard, follows), others, (self._first_X, self._first_Y))
+        rows = self._first_X, self._first_Y
+        if self._calm is None or not self._calm.speaks_of(self.guard, rows):
+            parts = (self.guard, self.temperature if self.signed else self.intervals)
+            others = [(self, name) for name in ("_rows", "last_widths", "last_factors")]
+            self._calm = CalmRow(parts, others, rows)
+        return self._calm
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_mark": None}
+        return {**self.__dict__, "_mark": None, "_calm": None}
 
     # -- the current model --------------------------------------------------------------------
 

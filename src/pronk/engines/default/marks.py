@@ -8,7 +8,8 @@ is empty until the first change, and then holds those, or for other rows everyth
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import Any
 
 from pronk.parts.linalg import GrowingRows
@@ -40,6 +41,11 @@ class CalmRow:
         self._arrays = [(part.__dict__, name) for part in parts for name in part.copied_names()]
         self._others = [(owner.__dict__, name) for owner, name in others]
         self._rows = list(rows)
+        self._first = self._arrays[0][0]
+
+    def speaks_of(self, part: Stateful, rows: Sequence[GrowingRows]) -> bool:
+        """Whether these are still its first part and its rows, and no others in their place."""
+        return self._first is part.__dict__ and all(map(is_, self._rows, rows))
 
     def save(self) -> tuple[Any, ...]:
         return (

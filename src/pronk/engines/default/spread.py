@@ -68,6 +68,22 @@ def log_squares(E: Array, running: Array, levels: Array, out: Array) -> None:
                 running[2, o] = running[3, o]
 
 
+@njit(cache=True)
+def read_prediction(p: Array, read: int, row: Array) -> None:
+    """The features 1, p, p^2 of one row's first predictions."""
+    row[0] = 1.0
+    for o in range(read):
+        row[1 + o] = p[o]
+        row[1 + read + o] = min(p[o] * p[o], 9.0)
+
+
+@njit(cache=True)
+def spread_of(level: Array, shape: Array, out: Array) -> None:
+    """The spread of each output from its level and its shape."""
+    for o in range(out.size):
+        out[o] = np.exp(0.5 * (level[o] + min(max(shape[o], -STEEPEST), STEEPEST)))
+
+
 class Spread(Stateful):
     """The spread of each output's error as a function of row and prediction."""
 
@@ -102,11 +118,11 @@ class Spread(Stateful):
 
     def look(self, p: Array) -> Array:
         """The spread of one row that may come next, from its ``features``; `take` learns it."""
-        row, read = self._row, self._read
-        row[1 : 1 + read] = p[:read]
-        row[1 + read : 1 + 2 * read] = np.minimum(p[:read] * p[:read], 9.0)
-        self._shape.look(row, self._shaped)
-        return _spread(self._running[2], self._shaped)
+        read_prediction(p, self._read, self._row)
+        self._shape.look(self._row, self._shaped)
+        spread = np.empty(len(p))
+        spread_of(self._running[2], self._shaped, spread)
+        return spread
 
     @property
     def features(self) -> Array:
