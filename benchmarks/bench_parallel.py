@@ -206,8 +206,8 @@ def keyed(keys: int) -> None:
     Keyed(held=10).predict_then_learn(Z[:50], Z[:50, 0], own[:50])  # compiled
     began, clock = process_time(), perf_counter()
     model = Keyed(held=1000)
-    for i in range(0, n, 100_000):
-        rows = slice(i, i + 100_000)
+    for i in range(0, n, 1_000_000):
+        rows = slice(i, i + 1_000_000)
         model.predict_then_learn(Z[rows], Z[rows, 0], own[rows])
     model.flush()
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

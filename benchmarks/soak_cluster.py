@@ -82,8 +82,8 @@ def workers() -> None:
         Client(cluster) as client,
     ):
         for learn, steps in (
-            (pkawv, ("ask", "add_up", "learn")),
             (default, ("ask", "sum_up", "learn_rows")),
+            (pkawv, ("ask", "add_up", "learn")),
         ):
             expected = learn(Killer(client, None))
             for step in steps:

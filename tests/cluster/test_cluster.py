@@ -171,3 +171,27 @@ def test_a_learner_that_cannot_be_split_is_refused_by_name():
         list(progressive(pronk.FOGDRegressor(), (X, Y), n_jobs=2))
     with pytest.raises(ValueError, match="delay"):
         progressive(pronk.PKAWVRegressor(), (X, Y), delay=3, n_jobs=2)
+
+
+def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
+    from pronk.cluster import waiting
+
+    monkeypatch.setattr(waiting, "PATIENCE", 3 * waiting.STEP)
+
+    class Task:
+        asked = 0
+
+        def result(self, timeout):
+            Task.asked += 1
+            raise TimeoutError
+
+        def done(self):
+            return False
+
+    class Client:
+        def scheduler_info(self):
+            return {"workers": {"one": {}} if Task.asked == 2 else {}}
+
+    with pytest.raises(waiting.NoWorkersError, match="there was no worker"):
+        waiting.result_of(Task(), Client())
+    assert Task.asked == 5  # a worker came, and went

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pronk.cli.errors import CommandError
 from pronk.cluster.pool import CALL, shares_rows
+from pronk.cluster.waiting import NoWorkersError
 from pronk.evaluate.rows import LONG_PIECE
 from pronk.evaluate.spreading import set_jobs
 from pronk.keyed import Keyed
@@ -174,6 +175,8 @@ def losses_told(cluster: str | None) -> Iterator[None]:
             "memory; give the workers more",
             1,
         ) from None
+    except NoWorkersError as error:
+        raise CommandError(f"--cluster: {error}", 1) from None
     except (asyncio.CancelledError, CancelledError, CommClosedError):
         raise CommandError(
             f"--cluster: the scheduler at {cluster} was lost, or it has lost what it had", 1

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
+from pronk.cluster.waiting import Awaited
 from pronk.engines.default.parallel import Plan
 from pronk.estimators.algorithms.online_kernel import OnlineKernelClassifier, OnlineKernelRegressor
 
@@ -32,12 +33,15 @@ class ClusterPool:
             return self.client.submit(function, *arguments)
         # Equal tasks are not looked for; sums are sent with their task, so that a task whose worker
         # is lost can be given to another one.
+        return Awaited(self._give(function, *arguments), self.client)
+
+    def _give(self, function: Any, *arguments: Any) -> Any:
         with _without_warning():
             return self.client.submit(function, *arguments, pure=False)
 
     def keep(self, snapshot: Any) -> Any:
         """A snapshot that goes to each worker once; made again where it is lost."""
-        return self.submit(_same, snapshot) if self._dask else snapshot
+        return self._give(_same, snapshot) if self._dask else snapshot
 
 
 def pool_for(model: Any, client: Any) -> ClusterPool | None:

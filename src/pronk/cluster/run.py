@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from pronk.cluster import tasks
 from pronk.cluster.tasks import Asking, Contribution, Piece, PieceOutcome
+from pronk.cluster.waiting import result_of
 from pronk.engines import splitting
 from pronk.engines.newton import split
 from pronk.engines.newton.ahead import grow
@@ -214,7 +215,7 @@ class ClusterPass:
 
     def _result(self, task: Any, piece: Piece) -> Any:
         try:
-            return task.result()
+            return result_of(task, self.client)
         except ValueError as error:  # a stream names what cannot be read
             rows = f"rows {piece.start:,} to {piece.stop - 1:,}"
             raise type(error)(f"{error} (in {rows})") from None
