@@ -116,7 +116,6 @@ def prepared(learner: Any, spec: Spec) -> Any:
         categorical=[place for place, kind in enumerate(kinds) if kind == "category"],
         encoding=spec.encoding,
         slots=spec.slots,
-        scale_target="none",
     )
     if spec.key is not None:  # the template of every key's model, which is copied unlearned
         return found
