@@ -1,9 +1,12 @@
 """The other commands: demo, algorithms, version, help."""
 
+import contextlib
 import json
 import subprocess
 import sys
 
+import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -125,3 +128,17 @@ def test_threads_for_the_time_of_a_command(given, inside, tmp_path, monkeypatch)
 @pytest.mark.parametrize("command", ["run", "predict", "compare", "demo", "paper"])
 def test_every_command_that_learns_has_threads(command):
     assert "--threads N" in runner.invoke(app, [command, "--help"]).output
+
+
+def test_inspect_shows_and_does_not_obey_what_stands_in_a_file(capsys, tmp_path):
+    names = ["\x1b[2Jclear", "two\nlines", "[link=http://x]q[/link]"]
+    X = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 3)), columns=names)
+    learner = pronk.FOGDClassifier(n_features=5, random_state=0)
+    learner.fit(X, np.where(X[names[0]] > 0, "\x1b[31mred", "[bold]b")).save(tmp_path / "m")
+    from pronk.cli import main
+
+    with contextlib.suppress(SystemExit):
+        main(["inspect", str(tmp_path / "m")])
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown and "\\x1b[31mred" in shown and "[bold]b" in shown
+    assert "two\\nlines" in shown and "[link=" in shown

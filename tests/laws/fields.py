@@ -181,7 +181,8 @@ def attempt(data: bytes, parameter: bool = False, scaler: bool = False) -> str:
     except ValueError as error:
         # A step size or bandwidth that a user may set as well, and what then happens; or a scaler
         # that has seen numbers of quite another size, beside which these rows are too large.
-        known = parameter and ("overshoot" in str(error) or "overflows" in str(error))
+        words = ("overshoot", "overflows", "larger alpha")
+        known = parameter and any(word in str(error) for word in words)
         known = known or (scaler and "rescale it" in str(error))
         return "works" if known else f"work: {type(error).__name__}: {error}"
     except Exception as error:

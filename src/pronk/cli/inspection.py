@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from pronk.cli import screen
 from pronk.estimators import storage
@@ -70,39 +71,45 @@ def _print(found: dict[str, Any]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("file", f"{found['kind']}, {screen.size(found['bytes'])}, format "
-                  f"{found['format']}, written by pronk {found['written_by']}")  # fmt: skip
+    _row(table, "file", f"{found['kind']}, {screen.size(found['bytes'])}, format "
+         f"{found['format']}, written by pronk {found['written_by']}")  # fmt: skip
     if "checkpoint" in found:
         held = found["checkpoint"]
         state = "finished" if held["finished"] else "to go on"
-        table.add_row("run", f"{held['rows']:,} rows done, {state}")
+        _row(table, "run", f"{held['rows']:,} rows done, {state}")
     model = found.get("model")
     if model is not None:
         _model_rows(table, model)
     console = screen.output()
-    console.print(model["class"] if model else found["file"], style="bold", markup=False)
+    title = screen.visible(str(model["class"] if model else found["file"]))
+    console.print(title, style="bold", markup=False)
     console.print(table)
+
+
+def _row(table: Table, name: str, text: str) -> None:
+    """A line; labels and names of a file may hold anything, which is shown and not obeyed."""
+    table.add_row(name, Text(screen.visible(text)))
 
 
 def _model_rows(table: Table, model: dict[str, Any]) -> None:
     names = model["names"]
     shown = f": {', '.join(names[:8])}{', ..' if len(names) > 8 else ''}" if names else ""
-    table.add_row("learned", f"{model['rows']:,} rows of {model['columns']} columns{shown}")
+    _row(table, "learned", f"{model['rows']:,} rows of {model['columns']} columns{shown}")
     if "classes" in model:
         classes = [str(label) for label in model["classes"]]
         more = ", .." if len(classes) > 8 else ""
-        table.add_row("classes", f"{len(classes)}: {', '.join(classes[:8])}{more}")
-    table.add_row("points held", f"{model['points']:,}" if model["points"] else "none")
-    table.add_row("memory", screen.size(model["memory"]))
-    table.add_row("scaling", model["scale"])
+        _row(table, "classes", f"{len(classes)}: {', '.join(classes[:8])}{more}")
+    _row(table, "points held", f"{model['points']:,}" if model["points"] else "none")
+    _row(table, "memory", screen.size(model["memory"]))
+    _row(table, "scaling", model["scale"])
     if model["missing"] != "error":
-        table.add_row("missing", f"filled in by the {model['missing']}")
+        _row(table, "missing", f"filled in by the {model['missing']}")
     for kind, word in (("category", "categories"), ("time", "times"), ("date", "dates")):
         which = [names[i] if names else str(i) for i, k in enumerate(model["kinds"]) if k == kind]
         if which:
-            table.add_row(word, ", ".join(which))
-    table.add_row("settings", ", ".join(f"{k}={v}" for k, v in model["params"].items()))
+            _row(table, word, ", ".join(which))
+    _row(table, "settings", ", ".join(f"{k}={v}" for k, v in model["params"].items()))
     held = model["certificate"]
     if held is not None:
         bound = "none known" if held["bound"] is None else screen.number(held["bound"])
-        table.add_row("certificate", f"regret {screen.number(held['regret'])}, bound {bound}")
+        _row(table, "certificate", f"regret {screen.number(held['regret'])}, bound {bound}")

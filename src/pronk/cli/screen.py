@@ -33,7 +33,7 @@ def messages() -> Console:
 
 def note(text: str, console: Console | None = None) -> None:
     """One line that is no result."""
-    line = f"note: {' '.join(text.split())}"
+    line = f"note: {visible(' '.join(text.split()))}"
     (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)
 
 
