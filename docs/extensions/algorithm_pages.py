@@ -2,6 +2,8 @@
 
 Nothing is written twice: idea, update, cost and reference are the module's docstring, the table and
 the guarantee are its ENTRY, with the docstring of the bound, and the example is run by this build.
+The picture is of the same run. Formulas of a docstring are those that a terminal can show;
+`formulas` has them as a page can.
 """
 
 from __future__ import annotations
@@ -13,8 +15,11 @@ import re
 import warnings
 from typing import Any
 
+import matplotlib
+import numpy as np
 import pages
 from docstrings import paragraphs, to_markdown
+from formulas import FORMULAS
 
 import pronk
 from pronk import regret
@@ -73,39 +78,69 @@ def title_of(documentation: str) -> str:
     return re.split(r":|, and ", documentation.split("\n")[0].rstrip("."))[0]
 
 
-def run_example(name: str, task: str) -> tuple[str, str]:
-    """The code of an example on the stream of its task, and what it prints."""
+def run_example(name: str, task: str) -> tuple[str, str, Any]:
+    """The code of an example on the stream of its task, what it prints, and its losses."""
     code = RUN[task].format(name=name)
     out, scope = io.StringIO(), {}
     with contextlib.redirect_stdout(out), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         exec(STREAM[task] + code, scope)
+        y, said = scope["y"], scope["predictions"]
+        losses = (said - y) ** 2 if task == "regression" else (said != y).astype(float)
         try:
             bound = scope["learner"].certificate().bound
         except ValueError:  # it has none
-            return code, out.getvalue()
+            return code, out.getvalue(), losses
         more = (
             CERTIFICATE
             if bound is not None
             else CERTIFICATE.replace(", bound {certificate.bound:.2f}", "")
         )
         exec(more, scope)
-    return code + more, out.getvalue()
+    return code + more, out.getvalue(), losses
 
 
-def examples(algorithms: list[Any]) -> list[str]:
+def draw(curves: dict[str, Any], task: str, place: str) -> None:
+    """Losses along the examples' stream, means over 100 rows."""
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    settings = {"svg.hashsalt": "pronk", "font.size": 10, "figure.constrained_layout.use": True}
+    with matplotlib.rc_context(settings):
+        figure, axes = pyplot.subplots(figsize=(7, 3))
+        for name, losses in curves.items():
+            means = np.convolve(losses, np.full(100, 0.01), "valid")
+            axes.plot(np.arange(100, len(losses) + 1), means, label=name)
+        if task == "regression":
+            axes.set_yscale("log")
+        axes.set_xlabel("rows")
+        axes.set_ylabel("mean squared error" if task == "regression" else "error")
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize=9)
+        path = pages.GENERATED / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(path, metadata={"Date": None})
+        pyplot.close(figure)
+
+
+def examples(module: str, algorithms: list[Any], picture: bool) -> list[str]:
     out = ["## Examples", "Run when this page was built."]
-    task = None
+    task, curves = None, {}
     for algorithm in algorithms:
         if algorithm.tasks[0] != task:
             task = algorithm.tasks[0]
             out.append(f"```python\n{STREAM[task]}```")
-        code, printed = run_example(algorithm.name, task)
+        code, printed, curves[algorithm.name] = run_example(algorithm.name, task)
         out += [
             f"(algorithm-{slug(algorithm.name)})=\n### {algorithm.name}",
             f"```python\n{code}```",
             f"```text\n{printed}```",
         ]
+    if not picture:
+        return out
+    draw(curves, str(task), f"algorithms/{module}.svg")
+    caption = "The examples along their stream: means over 100 rows, each predicted before learned."
+    out.insert(2, f"![{caption}]({module}.svg)\n\n*{caption}*")
     return out
 
 
@@ -118,7 +153,7 @@ def lead(documentation: str) -> str:
     return first[len(title)].upper() + first[len(title) + 1 :]
 
 
-def page(module: str, classes: list[str]) -> str:
+def page(module: str, classes: list[str], picture: bool = False) -> str:
     documentation = importlib.import_module(f"pronk.estimators.algorithms.{module}").__doc__ or ""
     algorithms = names_of(module)
     parts = paragraphs(documentation)
@@ -126,12 +161,12 @@ def page(module: str, classes: list[str]) -> str:
     references = [part for part in parts if re.match("References?:", part)]
     body = [part for part in parts if part not in cost + references]
     body[0] = lead(documentation)
-    out = [f"# {title_of(documentation)}", to_markdown("\n\n".join(body))]
+    out = [f"# {title_of(documentation)}", with_formulas(body, module)]
     if cost or algorithms:
         out += ["## Cost", to_markdown("\n\n".join(cost)), table(algorithms, linked=False)]
     out += ["## Guarantee", guarantee(module)]
     if algorithms:
-        out += examples(algorithms)
+        out += examples(module, algorithms, picture)
     out += ["## Parameters"]
     for name in classes:
         out.append(f"```{{eval-rst}}\n.. autoclass:: pronk.{name}\n```")
@@ -140,6 +175,22 @@ def page(module: str, classes: list[str]) -> str:
         text = "\n\n".join(re.sub("^References?: ", "", part) for part in references)
         out += ["## Reference", to_markdown(text)]
     return "\n\n".join(part for part in out if part)
+
+
+def with_formulas(body: list[str], module: str) -> str:
+    """The paragraphs of a docstring, its indented blocks as formulas where there are some."""
+    several, found, formulas = iter(FORMULAS.get(module, [])), [], {}
+    for part in body:
+        lines = next(several, None) if part.startswith("    ") else None
+        if lines is not None:
+            mark = f"FORMULA{len(formulas)}HERE"
+            formulas[mark] = "\n\n".join(f"$$\n{one}\n$$" for one in lines)
+            part = mark
+        found.append(part)
+    text = to_markdown("\n\n".join(found))
+    for mark, formula in formulas.items():
+        text = text.replace(mark, formula)
+    return text
 
 
 def guarantee(module: str) -> str:
@@ -175,8 +226,9 @@ def table(algorithms: list[Any], linked: bool) -> str:
 def generate(app: Any) -> None:
     homes = modules()
     for module, classes in homes.items():
-        pages.write(f"algorithms/{module}.md", page(module, classes))
-    pages.remove_others("algorithms", {f"{module}.md" for module in homes})
+        pages.write(f"algorithms/{module}.md", page(module, classes, picture=True))
+    kept = {f"{module}.{ending}" for module in homes for ending in ("md", "svg")}
+    pages.remove_others("algorithms", kept)
     everything = list(pronk.algorithms().values())
     pages.write("fragments/algorithms.md", table(everything, linked=True))
 

@@ -1,5 +1,6 @@
 """The documentation is run: blocks of code, commands, examples, links, names of tests."""
 
+import ast
 import contextlib
 import importlib
 import io
@@ -186,3 +187,20 @@ def test_the_tests_written_for_the_errata_are_cited_there():
     source = (ROOT / "tests" / "docs" / "test_errata.py").read_text(encoding="utf-8")
     for name in re.findall(r"^def (test_\w+)\(", source, re.MULTILINE):
         assert f"::{name}`" in ERRATA, name
+
+
+def test_every_update_is_set_as_a_formula():
+    """Each block of formulas in `docs/extensions/formulas.py` stands for one of its docstring."""
+    sys.path.insert(0, str(DOCS / "extensions"))
+    try:
+        formulas = importlib.import_module("formulas").FORMULAS
+        paragraphs = importlib.import_module("docstrings").paragraphs
+    finally:
+        sys.path.remove(str(DOCS / "extensions"))
+    files = {path.stem: path for path in (ROOT / "src/pronk/estimators/algorithms").glob("*.py")}
+    for name in files.keys() - {"__init__"}:
+        text = ast.get_docstring(ast.parse(files[name].read_text(encoding="utf-8"))) or ""
+        blocks = [part for part in paragraphs(text) if part.startswith("    ")]
+        assert bool(blocks) == (name in formulas), name
+        assert len(formulas.get(name, [])) <= len(blocks), name
+    assert set(formulas) <= set(files)
