@@ -260,7 +260,15 @@ def run(
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A saved model, or a checkpoint.")]
 
 
-@app.command(epilog=EXIT_CODES)
+PREDICT_EXAMPLES = """\b
+Examples:
+  pronk predict model.pronk new.csv -o out.csv --keep id
+  pronk predict model.pronk new.csv -o out.parquet --interval 0.9 -t price
+
+"""
+
+
+@app.command(epilog=PREDICT_EXAMPLES + EXIT_CODES)
 @with_choices(reading=KEEPING)
 def predict(
     model: Model,
