@@ -10,6 +10,7 @@ from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.experts import Experts
 from pronk.engines.default.grid import Setting, grid
 from pronk.engines.default.guard import Guard
+from pronk.engines.default.guesses import Guesses
 from pronk.engines.default.intervals import COVERAGES, NORMAL, Intervals
 from pronk.engines.default.mixture import Mixture
 from pronk.engines.default.past import Past
@@ -264,6 +265,39 @@ def test_probabilities_rise_with_the_margin(seed):
     shares = temperature.shares(np.column_stack((grid, np.zeros(50))))
     P = shares[:, 0] / shares.sum(axis=1)
     assert np.all(np.diff(P) > 0)
+
+
+# -- guesses and lines --------------------------------------------------------------------------
+
+
+def straight(n=400):
+    rng = np.random.default_rng(8)
+    Z = rng.normal(size=(n, 4)) * [1, 3, 1, 0]
+    y = np.sign(Z @ [1.0, -0.5, 0.2, 0.0] + 0.3 + 0.5 * rng.normal(size=n))
+    return Z, np.column_stack((np.ones(n), y, -y))
+
+
+def test_lines_are_their_twin_in_any_cut():
+    Z, Y = straight()
+    whole, cut = Guesses(3, 4), Guesses(3, 4)
+    expected = naive.lines(Z, Y)
+    close(whole.learn(Z, Y)[:, 3:], expected, 1e-10)
+    parts = []
+    for rows in (slice(0, 1), slice(1, 7), slice(7, 400)):
+        close(cut.predict(Z[rows][:1])[0, 3:], expected[rows.start], 1e-10)
+        parts.append(cut.learn(Z[rows], Y[rows]))
+    close(np.concatenate(parts)[:, 3:], expected, 1e-10)
+    assert np.mean(np.sign(expected[100:, :, 1]) != Y[100:, 1:2]) < 0.2
+    assert whole.names == ("last target", "mean of 10", "mean", "logistic", "margin")
+
+
+def test_lines_of_new_outputs_are_those_of_their_sources():
+    Z, Y = straight()
+    guesses = Guesses(3, 4)
+    guesses.learn(Z[:200], Y[:200])
+    matrix = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, -1.0], [0.0, 0.0, 0.0]])
+    guesses.remap(matrix)
+    close(guesses.learn(Z[200:], Y[200:] @ matrix)[:, 3:], naive.lines(Z, Y @ matrix)[200:], 1e-10)
 
 
 # -- forgetting, scales, the choice of experts ---------------------------------------------------

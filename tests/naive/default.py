@@ -141,3 +141,21 @@ def nearest_allowed(theta, H, least, c):
     with a = least + x, b = y - c a."""
     L, T, start = np.linalg.cholesky(H), np.array([[1, 0], [-c, 1]]), np.array([least, -c * least])
     return start + T @ nnls(L.T @ T, L.T @ (theta - start))[0]
+
+
+def lines(Z, Y):
+    """Predictions (n, 2, outputs) of logistic regression by AdaGrad and of ALMA, Y +-1."""
+    X = np.column_stack((np.clip(Z, -4, 4), np.ones(len(Z))))
+    out = np.empty((len(Y), 2, Y.shape[1]))
+    for o, targets in enumerate(Y.T):
+        w, G, v, k = np.zeros(X.shape[1]), np.zeros(X.shape[1]), np.zeros(X.shape[1]), 1
+        for t, (x, y) in enumerate(zip(X, targets, strict=True)):
+            unit, margin = x / np.linalg.norm(x), 1 / (0.9 * np.sqrt(k))
+            out[t, :, o] = np.tanh(w @ x / 2), np.tanh(v @ unit / margin)
+            g = y * x / (1 + np.exp(y * (w @ x)))
+            G += g**2
+            w = w + 0.2 * np.divide(g, np.sqrt(G), out=np.zeros_like(g), where=G > 0)
+            if y * (v @ unit) <= 0.1 * margin:
+                v = v + y * np.sqrt(2 / k) * unit
+                v, k = v / max(1, np.linalg.norm(v)), k + 1
+    return out

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from pronk.engines.default.discounted import EPOCH, DiscountedNewton, InEpochs
 from pronk.engines.default.grid import EXPERT_WINDOWS, FORGETFUL_POINTS, Group, Setting
-from pronk.engines.default.guesses import NAMES as GUESSES
 from pronk.engines.default.guesses import Guesses
 from pronk.engines.default.marks import CalmRow
 from pronk.engines.default.mixture import WINDOWS as STACK_WINDOWS
@@ -25,7 +24,7 @@ from pronk.engines.default.onerow import OneRow
 from pronk.engines.default.past import Past
 from pronk.engines.default.spread import Spread
 from pronk.engines.default.views import NAMES as VIEWS
-from pronk.engines.default.views import PAST, PLAIN, View
+from pronk.engines.default.views import PAST, PLAIN, RELEVANCE, View, offered
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
 from pronk.parts.state import (
@@ -117,7 +116,8 @@ class Experts(Stateful):
                     )
             self._groups.append(group)
         self.spread = None if signed else Spread(by_number[PLAIN], outputs, budget)
-        self.guesses = Guesses(outputs)
+        straight = signed and RELEVANCE in offered(by_number[PLAIN].kernel)
+        self.guesses = Guesses(outputs, columns if straight else None)
         self._set_limits()
         windows = STACK_WINDOWS if forgetting else (0.0,)
         self.mixture = Mixture(len(settings) + self.guesses.count, limits, signed, windows)
@@ -180,7 +180,7 @@ class Experts(Stateful):
 
     def _learn_rows(self, Z: Array, Y: Array, fixed: bool, out: Array, spread: Array) -> None:
         P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
-        P[:, len(self._awake) :] = self.guesses.learn(Y)
+        P[:, len(self._awake) :] = self.guesses.learn(Z, Y)
         if self.past.columns:
             Z = np.hstack((Z, self.past.learn(Y)))
         uniforms = self._uniforms.take(len(Z))
@@ -272,7 +272,7 @@ class Experts(Stateful):
             rho = one.rho
             if uniform[0] * (rho + GAMMA) < rho + DOUBT:
                 self._waiting.append(np.append(one.z, uniform)[None, :])
-        self.guesses.learn(y[None, :])
+        self.guesses.learn(one.z[None, : self.columns], y[None, :])
         self.past.learn(y[None, :])
         one.take(y)
         self._rows += 1
@@ -387,7 +387,7 @@ class Experts(Stateful):
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Predictions, and the spread of y around each (1 for labels)."""
         P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
-        P[:, len(self._awake) :] = self.guesses.predict()
+        P[:, len(self._awake) :] = self.guesses.predict(Z)
         for group, Phi in self._features(self._with_last(Z)):
             for number, learner in group.learners.items():
                 P[:, self._awake.index(number)] = learner.predict(
@@ -421,7 +421,7 @@ class Experts(Stateful):
             entry = {**asdict(setting), "view": VIEWS[setting.view], "points": sizes.get(i, 0)}
             entry["bandwidth"] = setting.factor * units[setting.view]
             rows.append((entry, self._awake.index(i) if i in self._awake else None))
-        for g, name in enumerate(GUESSES):
+        for g, name in enumerate(self.guesses.names):
             guess = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
             rows.append(({**guess, "view": name, "points": 0}, len(self._awake) + g))
         listed = [

@@ -1,10 +1,12 @@
-"""Guesses that need no x: the last target, the mean of the last ten, the mean of all.
+"""Experts that cost next to nothing, walked in order with the mixture: guesses and lines.
+
+Guesses need no x: the last target, the mean of the last ten, the mean of all,
 
     m_w <- m_w + (y - m_w) / min(t, w),     w = 1, 10, infinity
 
 As experts of the mixture they keep it from being much worse than a trivial guess: persistence where
 targets hang together in time, the mean (of labels +-1: the majority) where nothing can be learned.
-A kind of expert that is cheap and sequential: two operations a row, walked with the mixture.
+For labels two linear learners on the scaled columns (`lines`) stand beside them.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pronk.engines.default.lines import NAMES as LINES
+from pronk.engines.default.lines import learn_lines, line_predictions
 from pronk.parts.state import Numbers, Stateful
 
 Array = NDArray[np.float64]
@@ -35,32 +39,60 @@ def guess_rows(Y: Array, windows: Array, counter: Array, means: Array, out: Arra
 
 
 class Guesses(Stateful):
-    """The running means of the targets, one a window."""
+    """The running means of the targets, one a window; with ``columns``, for labels, the lines."""
 
-    count = len(MEAN_WINDOWS)
-
-    def __init__(self, outputs: int) -> None:
+    def __init__(self, outputs: int, columns: int | None = None) -> None:
         self._counter = np.zeros(1)
-        self._means = np.zeros((self.count, outputs))
+        self._means = np.zeros((len(MEAN_WINDOWS), outputs))
+        self._lined = columns is not None
+        terms = 0 if columns is None else columns + 1
+        self._logistic, self._squares = np.zeros((outputs, terms)), np.zeros((outputs, terms))
+        self._margin, self._updates = np.zeros((outputs, terms)), np.ones(outputs)
+        self.names = (*NAMES, *LINES) if self._lined else NAMES
 
-    def learn(self, Y: Array) -> Array:
-        """What each row is guessed before its target, (n, guesses, outputs)."""
-        out = np.empty((len(Y), *self._means.shape))
-        guess_rows(np.ascontiguousarray(Y), MEAN_WINDOWS, self._counter, self._means, out)
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    def learn(self, Z: Array, Y: Array) -> Array:
+        """What each row is guessed before its target, (n, guesses, outputs); Z are its columns."""
+        Y = np.ascontiguousarray(Y)
+        means = np.empty((len(Y), *self._means.shape))
+        guess_rows(Y, MEAN_WINDOWS, self._counter, self._means, means)
+        if not self._lined:
+            return means
+        lines = np.empty((len(Y), len(LINES), Y.shape[1]))
+        learn_lines(
+            np.ascontiguousarray(Z), Y, self._logistic, self._squares, self._margin, self._updates,
+            lines,
+        )  # fmt: skip
+        return np.concatenate((means, lines), axis=1)
+
+    def predict(self, Z: Array) -> Array:
+        """What next rows are guessed, (n, guesses, outputs)."""
+        means = len(self._means)
+        out = np.empty((len(Z), self.count, self._means.shape[1]))
+        out[:, :means] = self._means
+        if self._lined:
+            for z, row in zip(np.ascontiguousarray(Z), out[:, means:], strict=True):
+                line_predictions(z, self._logistic, self._margin, self._updates, row)
         return out
 
-    def predict(self) -> Array:
-        """What any next row is guessed, (guesses, outputs)."""
-        return self._means
-
     def remap(self, matrix: Array) -> None:
-        """New outputs as linear combinations of the old."""
+        """New outputs, each plus or minus one old one."""
         self._means = self._means @ matrix
+        self._logistic, self._margin = matrix.T @ self._logistic, matrix.T @ self._margin
+        self._squares = np.abs(matrix.T) @ self._squares
+        self._updates = np.abs(matrix.T) @ self._updates
 
     STATE = (
         Numbers("counter", (1,), low=0.0, whole="float"),
-        Numbers("means", (count, "outputs")),
+        Numbers("means", (len(MEAN_WINDOWS), "outputs")),
+        Numbers("logistic", ("outputs", "terms")),
+        Numbers("squares", ("outputs", "terms"), low=0.0),
+        Numbers("margin", ("outputs", "terms")),
+        Numbers("updates", ("outputs",), low=1.0),
     )
 
     def _sizes(self) -> dict[str, int]:
-        return {"outputs": self._means.shape[1]}
+        return {"outputs": self._means.shape[1], "terms": self._logistic.shape[1]}

@@ -94,7 +94,7 @@ class OneRow:
         if self._past:
             self.z[len(z) :] = experts.past.predict(1)[0]
         row = self.z[None, :]
-        self._guessed[:] = experts.guesses.predict()
+        self._guessed[:] = experts.guesses.predict(z[None, :])[0]
         for view, points, distances, stations in self._views:
             seen = view.rows(row)
             if view.has_bandwidth:

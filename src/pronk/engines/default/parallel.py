@@ -137,7 +137,7 @@ class _Pass:
         self.births = [np.full(g.nystrom.size, -1, dtype=np.int64) for g in self.groups]
         awake = experts._awake
         self.P = np.empty((self.n, len(awake) + experts.guesses.count, experts.outputs))
-        self.P[:, len(awake) :] = experts.guesses.learn(Y)
+        self.P[:, len(awake) :] = experts.guesses.learn(Z, Y)
         self.ways = [
             _Expert(learner, g, awake.index(number), _blank(learner))
             for g, group in enumerate(self.groups)
