@@ -22,8 +22,6 @@ PUBLISHED = {
 }
 #: Whole streams in the order of time.
 WHOLE = ("elec2", "bike_hour", "flights2001", "abrupt", "gradual")
-#: Peers that learn; the last target is shown and ranked with them.
-OTHERS = tuple(NAMES)
 COLD = ("fogd", "awv", "linear")
 
 
@@ -117,12 +115,16 @@ class Page:
 
     def losses(self, name: str) -> dict[str, float]:
         """Of the default learner and its peers, those that did not diverge or stop."""
-        found = {p: self.run(f"field/{name}/{p}") for p in ("default", *OTHERS)}
+        found = {p: self.run(f"field/{name}/{p}") for p in ("default", *self.peers())}
         return {p: r["loss"] for p, r in found.items() if r is not None}
 
     def old(self, key: str) -> str:
         """A star behind figures of an earlier learner."""
         return "*" if stale(self.runs.get(key), self.mark) else ""
+
+    def peers(self) -> list[str]:
+        """Those that were run."""
+        return [p for p in NAMES if any(k.endswith(f"/{p}") for k in self.runs)]
 
     def in_field(self) -> list[str]:
         return [n for n in FIELD if f"field/{n}/default" in self.runs]
@@ -135,7 +137,7 @@ class Page:
             losses, labels = self.losses(name), name in LABELS
             best = min(losses.values())
             cells = []
-            for peer in ("default", *OTHERS):
+            for peer in ("default", *self.peers()):
                 text = number(losses.get(peer), labels)
                 text = f"**{text}**" if losses.get(peer) == best else text
                 cells.append(
@@ -145,7 +147,7 @@ class Page:
             order = "time" if name in STREAMS else "random"
             count = self.runs[f"field/{name}/default"]["rows"]
             rows.append([name + sign, f"{count:,}", order, *cells])
-        head = ["data", "rows", "order", "default", *(NAMES[p] for p in OTHERS)]
+        head = ["data", "rows", "order", "default", *(NAMES[p] for p in self.peers())]
         return [*table(head, rows), "", *self.sums()]
 
     def sums(self) -> list[str]:
@@ -171,7 +173,7 @@ class Page:
             text = f"{title}: first on {first} of {len(names)}, within 3 % of the first on {near}"
             lines += [text + (f", behind on {', '.join(behind)}." if behind else "."), ""]
             means = []
-            for peer in OTHERS:
+            for peer in self.peers():
                 ratios = [
                     np.log(min(found[peer] / max(found["default"], 1e-12), 100.0))
                     for found in (self.losses(n) for n in names)
@@ -194,7 +196,7 @@ class Page:
             if name not in LABELS:
                 continue
             own = self.runs[f"field/{name}/default"]
-            others = {p: self.run(f"field/{name}/{p}") for p in OTHERS}
+            others = {p: self.run(f"field/{name}/{p}") for p in self.peers()}
             logs = {p: r["log loss"] for p, r in others.items() if r}
             best = min(logs, key=lambda p: logs[p]) if logs else None
             rows.append([

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
-from pronk import OnlineKernelClassifier, OnlineKernelRegressor
+from pronk import Gaussian, OnlineKernelClassifier, OnlineKernelRegressor, make
 
 
 def surface(n=5000, seed=0):
@@ -106,3 +107,39 @@ def test_many_classes_are_as_sure_as_they_are_right():
     assert calibration_error(P, truth) < 0.04
     guess = (1 + 0.999 * margins) / 2  # margins as probabilities, normalised
     assert log_loss(P, truth) < log_loss(guess / guess.sum(axis=1, keepdims=True), truth)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_the_first_rows_are_no_worse_than_those_of_single_learners(task):
+    """Against FOGD, AWV and a logistic model at the median distance of the first rows."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(500, 5))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=500)
+    if task == "classification":
+        y = np.digitize(y, [-0.7, 0.0, 0.7])
+    kernel = Gaussian(float(np.median(pdist(X[:256]))))
+    others = {"fogd": {"random_state": 0}, "kernel-awv": {}, "kons": {}}
+    if task == "classification":
+        others["kons"] = {"loss": "logistic"}
+
+    def loss(learner):
+        P = learner.predict_then_learn(X, y)
+        return np.mean(y != P) if task == "classification" else np.mean((P - y) ** 2)
+
+    own = loss(make("default", task, budget=200, random_state=0))
+    for name, parameters in others.items():
+        assert own <= loss(make(name, task, kernel=kernel, **parameters)), name
+
+
+def test_straight_edges_and_wrong_labels_are_met_by_honest_probabilities():
+    rng = np.random.default_rng(9)
+    X = rng.uniform(0, 10, (3000, 3))
+    edge = X[:, 0] + X[:, 1] <= 8
+    y = (edge ^ (rng.random(3000) < 0.1)).astype(int)  # one label in ten is wrong
+    learner = OnlineKernelClassifier(budget=60, random_state=0)
+    learner.partial_fit(X[:1], y[:1], classes=[0, 1])
+    labels, P = learner.predict_then_learn(X[1:], y[1:], output="both")
+    late = slice(500, None)
+    assert np.mean(labels[late] != y[1:][late]) < 0.13
+    assert calibration_error(P[late], y[1:][late]) < 0.04
+    assert log_loss(P[late], y[1:][late]) < 0.40  # 0.33 is possible, and 0.50 was

@@ -8,9 +8,10 @@ in what they look at (`engines.default.views`: the columns as they are, through 
 each times how much it matters, through the Laplacian; the same with the last known targets, where
 targets hang together in time), in bandwidth (4 to 1/4 of the median distance of the first rows), in
 alpha (1 and 0.01), and some forget with a window of 1000 or 100 rows. The last target, the mean of
-ten and the mean of all are experts too. Columns and targets are scaled by the first rows, glitches
-in them apart, and a target counts no more than earlier ones vouch for; experts that fell behind
-sleep, and the others get more points, up to ``budget``. Labels are learned as targets +-1.
+ten and the mean of all are experts too, and for labels two linear learners. Columns and targets are
+scaled by the first rows, glitches in them apart, and a target counts no more than earlier ones
+vouch for; experts that fell behind sleep, and the others get more points, up to ``budget``. Labels
+are learned as targets +-1.
 
 Cost a row once the grid has thinned out (16,384 rows): O(3 j^2 + j d), j <= budget points: three
 experts on all points, and two that forget on a hundred. Memory the same, and the first 2048 rows
