@@ -111,7 +111,7 @@ def _index(numba_index: Any) -> Any:
 
         def __init__(self, cache_path: str, filename_base: str, source_stamp: Any) -> None:
             super().__init__(cache_path, filename_base, source_stamp)
-            if isinstance(source_stamp[-1], str):
+            if isinstance(source_stamp, tuple) and isinstance(source_stamp[-1], str):
                 self._version = f"{self._version} {source_stamp[-1]}"
 
     return PronkIndex
