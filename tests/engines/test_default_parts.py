@@ -178,6 +178,16 @@ def test_intervals_are_their_twin():
     close(intervals.learn(P[:1], spread[:1], Y[:1])[:, 8], following, 1e-12)
 
 
+def test_the_deviation_is_that_of_the_rows_followed():
+    intervals, one = Intervals(1), np.ones((1, 1))
+    intervals.start()
+    intervals.learn(0 * one, one, 3 * one)
+    close(intervals.deviation, [3.0], 1e-12)
+    intervals.learn(0 * one, one, 4 * one)
+    keep = 1 - 1 / 1000
+    close(intervals.deviation, [np.sqrt((keep * 9 + 16) / (keep + 1))], 1e-12)
+
+
 def test_before_the_first_stage_the_width_is_the_largest_error():
     intervals = Intervals(1)
     P, Y = np.zeros((4, 1)), np.array([[1.0], [-3.0], [2.0], [0.0]])

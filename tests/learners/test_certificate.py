@@ -187,3 +187,14 @@ def test_learners_without_one_say_so():
         ProsNKONSRegressor().fit(X, y).certificate()
     with pytest.raises(ValueError, match="no certificate"):
         FOGDRegressor().fit(X, y).certificate()
+
+
+def test_labels_that_are_all_zero_leave_the_certificate_finite():
+    """Without a scale the curvature has no number: such rows add none."""
+    X = np.random.default_rng(0).uniform(-1, 1, (30, 2))
+    y = np.where(np.arange(30) < 10, 0.0, np.sin(3 * X[:, 0]))
+    learner = pronk.ProsNKONSRegressor(loss="huber", clip="auto", track_regret=True, random_state=0)
+    learner.partial_fit(X[:10], y[:10])
+    assert np.isfinite(learner.certificate().regret)
+    learner.partial_fit(X[10:], y[10:])
+    assert np.isfinite(learner.certificate().regret)

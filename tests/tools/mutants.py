@@ -40,6 +40,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "engines/newton/triangle.py": ("tests/engines/test_newton.py",),
     "engines/newton/learner.py": (
         "tests/engines/test_newton.py",
+        "tests/engines/test_split.py",
         "tests/learners/test_certificate.py",
     ),
     "engines/newton/certificate.py": ("tests/learners/test_certificate.py",),
@@ -59,7 +60,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "engines/default/mixture.py": ("tests/engines/test_default_parts.py",),
     "engines/default/intervals.py": ("tests/engines/test_default_parts.py",),
     "engines/default/temperature.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/spread.py": ("tests/engines/test_default_parts.py",),
+    "engines/default/spread.py": (
+        "tests/engines/test_default_parts.py",
+        "tests/learners/test_online_kernel.py",
+    ),
     "engines/default/stacks.py": ("tests/engines/test_default_parts.py",),
     "engines/default/guard.py": ("tests/engines/test_default_parts.py",),
     "engines/default/guesses.py": ("tests/engines/test_default_parts.py",),
