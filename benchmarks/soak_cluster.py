@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from pronk import OnlineKernelRegressor, PKAWVRegressor
+from pronk.cli.parallel import LATE
 from pronk.cluster import ClusterPass, ClusterPool, pool
 from pronk.engines.default import experts
 from pronk.estimators.faces.threads import sharing
@@ -61,6 +62,7 @@ def data(rows: int, columns: int = 4):
 
 
 def workers() -> None:
+    import dask
     from distributed import Client, LocalCluster
 
     # The grid stands early and bundles are short, so that few rows have every kind of task.
@@ -78,6 +80,7 @@ def workers() -> None:
             return model.predict_then_learn(X, y)
 
     with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": LATE}),
         LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Seconds that a scheduler has to answer.
 PATIENCE = 10.0
+#: How long a process that died may take to come back: on a busy machine Dask's 15 s are too few.
+LATE = "5 minutes"
 
 
 def check_parallel(job: RunOptions) -> None:
@@ -132,6 +134,7 @@ class KeyedRun:
 def open_cluster(address: str) -> Iterator[Any]:
     """A client of the scheduler at an address; ``local:N`` starts N processes here."""
     try:
+        import dask
         from distributed import Client, LocalCluster
     except ImportError:
         raise CommandError("--cluster needs Dask: pip install 'pronk[dask]'") from None
@@ -140,6 +143,7 @@ def open_cluster(address: str) -> Iterator[Any]:
         if not number.isdigit() or not int(number):
             raise CommandError(f"--cluster: {address!r} must be local:N with N processes")
         with (
+            dask.config.set({"distributed.deploy.lost-worker-timeout": LATE}),
             LocalCluster(
                 int(number), threads_per_worker=1, dashboard_address=None, silence_logs=CRITICAL
             ) as cluster,
