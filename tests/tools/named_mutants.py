@@ -24,7 +24,7 @@ _LIST = [
      DEFAULT, "stacks' sums not divided by the number of outputs"),
     ("engines/default/learner.py", "self.experts.mixture.losses[:] = 0.0", "pass",
      DEFAULT, "losses of rows learned again are kept"),
-    ("engines/default/experts.py", "leader.factor / 2.0", "leader.factor / 1e9",
+    ("engines/default/roster.py", "leader.factor / 2.0", "leader.factor / 1e9",
      DEFAULT, "no narrower setting"),
     ("engines/default/discounted.py", "return self.leverage(Phi * self._root_next())",
      "return self.leverage(Phi)", DEFAULT, "the variance without the next row's weight"),

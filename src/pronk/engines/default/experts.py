@@ -8,37 +8,25 @@ its columns.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.default.discounted import EPOCH, DiscountedNewton, InEpochs
-from pronk.engines.default.grid import EXPERT_WINDOWS, FORGETFUL_POINTS, Group, Setting
+from pronk.engines.default.grid import FORGETFUL_POINTS, Group, Groups, Setting
 from pronk.engines.default.guesses import Guesses
 from pronk.engines.default.marks import CalmRow
 from pronk.engines.default.mixture import WINDOWS as STACK_WINDOWS
 from pronk.engines.default.mixture import Mixture
 from pronk.engines.default.onerow import OneRow
 from pronk.engines.default.past import Past
+from pronk.engines.default.roster import best_settings, table_rows, with_weights
 from pronk.engines.default.spread import Spread
-from pronk.engines.default.views import NAMES as VIEWS
 from pronk.engines.default.views import PAST, PLAIN, RELEVANCE, View, offered
 from pronk.parts.linalg import GrowingRows, Workspace
 from pronk.parts.randomness import KORS_COINS, Uniforms
-from pronk.parts.state import (
-    Count,
-    Field,
-    Part,
-    Parts,
-    Places,
-    Rows,
-    Sizes,
-    Stateful,
-    require,
-    take_part,
-)
+from pronk.parts.state import Count, Part, Parts, Places, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -61,38 +49,6 @@ def asks(diagonal: Array, Phi: Array, uniforms: Array) -> NDArray[np.bool_]:
     """Which rows, of features Phi by the reference group, ask to become points."""
     rho = diagonal - np.einsum("ij,ij->i", Phi, Phi)
     return np.asarray(uniforms * (rho + GAMMA) < rho + DOUBT)
-
-
-class Groups(Field):
-    """The groups that are left, in their order; a group is known by view and factor."""
-
-    def give(self, owner: Any) -> Any:
-        return [group.to_state() for group in getattr(owner, self.attribute)]
-
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
-        require(isinstance(value, list), f"{self.name} are not a list")
-        fresh, taken = list(getattr(owner, self.attribute)), []
-        for i, saved in enumerate(value):
-            require(isinstance(saved, dict), f"{self.name}/{i} is not a table")
-            key = saved.get("view"), saved.get("factor")
-            found = [group for group in fresh if (group.number, group.factor) == key]
-            require(found, f"{self.name}/{i} has a view and factor that no setting has")
-            group = found[0]
-            fresh.remove(group)
-            points = take_part(group, saved, f"{self.name}/{i}")["points"]
-            require(points <= sizes["points"], f"{self.name}/{i} has more points than there are")
-            taken.append(group)
-        return taken
-
-    def mark(self, owner: Any) -> Any:
-        groups = getattr(owner, self.attribute)
-        return list(groups), [group.mark() for group in groups]
-
-    def undo(self, owner: Any, mark: Any) -> None:
-        groups, held = mark
-        for group, state in zip(groups, held, strict=True):
-            group.undo(state)
-        setattr(owner, self.attribute, groups)
 
 
 class Experts(Stateful):
@@ -342,22 +298,9 @@ class Experts(Stateful):
     # -- sleep ------------------------------------------------------------------------------
 
     def best(self, stable: int) -> list[int]:
-        """The best settings that do not forget, and the best of each window, by recent loss.
-
-        The one of half the leader's bandwidth is among them: it gains most by more points.
-        """
+        """The settings to go on with, by recent loss: see `roster`."""
         losses = self.mixture.losses[: len(self._awake)]
-        digits = np.round(losses / max(losses.max(), 1e-300), 9)  # rounding decides no tie
-        order = [self._awake[i] for i in np.argsort(digits, kind="stable")]
-        ranked = [i for i in order if self.settings[i].window is None]
-        chosen = ranked[:stable]
-        leader = self.settings[chosen[0]]
-        narrower = Setting(leader.factor / 2.0, leader.alpha, None, leader.view)
-        if stable > 1 and narrower in [self.settings[i] for i in ranked[stable:]]:
-            chosen[-1] = next(i for i in ranked if self.settings[i] == narrower)
-        for window in EXPERT_WINDOWS:
-            chosen += [i for i in order if self.settings[i].window == window][:1]
-        return chosen
+        return best_settings(self.settings, self._awake, losses, stable)
 
     def _sleep(self, kept: list[int]) -> None:
         """Only these go on; the losses start again."""
@@ -413,27 +356,10 @@ class Experts(Stateful):
 
     def table(self) -> list[dict[str, Any]]:
         """The experts, the heaviest first; those that sleep last."""
-        weights, coefficients = self.mixture.weights, self.mixture.coefficients
         sizes = {i: m.size for group in self._groups for i, m in group.learners.items()}
         units = {view.number: view.unit for view in self.views}
-        rows = []
-        for i, setting in enumerate(self.settings):
-            entry = {**asdict(setting), "view": VIEWS[setting.view], "points": sizes.get(i, 0)}
-            entry["bandwidth"] = setting.factor * units[setting.view]
-            rows.append((entry, self._awake.index(i) if i in self._awake else None))
-        for g, name in enumerate(self.guesses.names):
-            guess = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
-            rows.append(({**guess, "view": name, "points": 0}, len(self._awake) + g))
-        listed = [
-            {
-                **entry,
-                "awake": place is not None,
-                "weight": 0.0 if place is None else float(weights[place]),
-                "coefficient": 0.0 if place is None else float(coefficients[place]),
-            }
-            for entry, place in rows
-        ]
-        return sorted(listed, key=lambda row: (-row["weight"], -row["awake"]))
+        asleep = table_rows(self.settings, sizes, units)
+        return with_weights(asleep, self._awake, self.guesses.names, self.mixture)
 
     def remap(self, matrix: Array) -> None:
         self.forget()

@@ -146,3 +146,35 @@ class Group(Stateful):
             state["used"] = state["used"][: self.limit]
             state["points"] = int(state["used"][-1]) + 1
             self.nystrom.restore(state)
+
+
+class Groups(Field):
+    """The groups that are left, in their order; a group is known by view and factor."""
+
+    def give(self, owner: Any) -> Any:
+        return [group.to_state() for group in getattr(owner, self.attribute)]
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        require(isinstance(value, list), f"{self.name} are not a list")
+        fresh, taken = list(getattr(owner, self.attribute)), []
+        for i, saved in enumerate(value):
+            require(isinstance(saved, dict), f"{self.name}/{i} is not a table")
+            key = saved.get("view"), saved.get("factor")
+            found = [group for group in fresh if (group.number, group.factor) == key]
+            require(found, f"{self.name}/{i} has a view and factor that no setting has")
+            group = found[0]
+            fresh.remove(group)
+            points = take_part(group, saved, f"{self.name}/{i}")["points"]
+            require(points <= sizes["points"], f"{self.name}/{i} has more points than there are")
+            taken.append(group)
+        return taken
+
+    def mark(self, owner: Any) -> Any:
+        groups = getattr(owner, self.attribute)
+        return list(groups), [group.mark() for group in groups]
+
+    def undo(self, owner: Any, mark: Any) -> None:
+        groups, held = mark
+        for group, state in zip(groups, held, strict=True):
+            group.undo(state)
+        setattr(owner, self.attribute, groups)

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pronk.engines.default.mixture import live_outputs, note_signs, remapped_signs
+from pronk.engines.default.signs import live_outputs, note_signs, remapped_signs
 from pronk.parts.state import Numbers, Stateful
 
 Array = NDArray[np.float64]
