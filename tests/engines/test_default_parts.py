@@ -365,6 +365,20 @@ def test_the_best_experts_and_the_one_of_half_the_leaders_bandwidth():
     assert len(experts.best(1)) == 3
 
 
+def test_three_experts_are_not_all_of_one_view():
+    experts = make_experts()
+    losses = np.arange(len(experts.settings) + 3.0) + 10  # those of the plain view come first
+    experts.mixture.losses = losses
+    chosen = [experts.settings[i] for i in experts.best(3)][:3]
+    others = [s for s in experts.settings if s.view != PLAIN and s.window is None]
+    assert [s.view for s in chosen] == [PLAIN, others[0].view, PLAIN]
+    assert chosen[1] == others[0]  # the best of them
+    assert {s.view for s in [experts.settings[i] for i in experts.best(2)][:2]} == {PLAIN}
+    losses[experts.settings.index(others[1])] = 1.0  # one that is there by itself changes nothing
+    chosen = [experts.settings[i] for i in experts.best(3)][:3]
+    assert chosen[0] == others[1] and {s.view for s in chosen[1:]} == {PLAIN}
+
+
 def test_only_predictions_of_new_rows_count_as_losses():
     rng = np.random.default_rng(8)
     X = rng.normal(size=(600, 2))

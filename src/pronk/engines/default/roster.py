@@ -20,7 +20,8 @@ def best_settings(
 ) -> list[int]:
     """The best settings that do not forget, and the best of each window, by recent loss.
 
-    The one of half the leader's bandwidth is among them: it gains most by more points.
+    The one of half the leader's bandwidth is among them: it gains most by more points. Three or
+    more are not all of one view: what another view sees is worth more to the mixture.
     """
     digits = np.round(losses / max(losses.max(), 1e-300), 9)  # rounding decides no tie
     order = [awake[i] for i in np.argsort(digits, kind="stable")]
@@ -30,6 +31,9 @@ def best_settings(
     narrower = Setting(leader.factor / 2.0, leader.alpha, None, leader.view)
     if stable > 1 and narrower in [settings[i] for i in ranked[stable:]]:
         chosen[-1] = next(i for i in ranked if settings[i] == narrower)
+    others = [i for i in ranked if settings[i].view != leader.view]
+    if stable > 2 and others and not set(others) & set(chosen):
+        chosen[-2] = others[0]
     for window in EXPERT_WINDOWS:
         chosen += [i for i in order if settings[i].window == window][:1]
     return chosen
