@@ -134,8 +134,7 @@ PAGE_TEXT = """# What a call costs
 The default learner with 500 points on 10 columns, one thread: microseconds of processor time a row,
 and the ratio to river's forests (10 trees, as they come) on the same rows in the same run. Figures
 are the least of many short turns, all calls in turn. Written by
-`python benchmarks/bench_calls.py --write`; a matrix product then made {rate:.0f} Gflop/s, and other
-work shared the machine.
+`python benchmarks/bench_calls.py --write`; a matrix product then made {rate:.0f} Gflop/s.
 
 {table}
 
