@@ -17,7 +17,7 @@ from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.views import PAST, PLAIN, View, offered
 from pronk.parts.embeddings import Nystrom
 from pronk.parts.kernels import Kernel
-from pronk.parts.state import Count, Field, Part, Real, Sizes, Stateful, require, take_part
+from pronk.parts.state import Count, Field, Part, Parts, Real, Sizes, Stateful, require, take_part
 
 Array = NDArray[np.float64]
 
@@ -148,11 +148,8 @@ class Group(Stateful):
             self.nystrom.restore(state)
 
 
-class Groups(Field):
+class Groups(Parts):
     """The groups that are left, in their order; a group is known by view and factor."""
-
-    def give(self, owner: Any) -> Any:
-        return [group.to_state() for group in getattr(owner, self.attribute)]
 
     def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         require(isinstance(value, list), f"{self.name} are not a list")
@@ -168,13 +165,3 @@ class Groups(Field):
             require(points <= sizes["points"], f"{self.name}/{i} has more points than there are")
             taken.append(group)
         return taken
-
-    def mark(self, owner: Any) -> Any:
-        groups = getattr(owner, self.attribute)
-        return list(groups), [group.mark() for group in groups]
-
-    def undo(self, owner: Any, mark: Any) -> None:
-        groups, held = mark
-        for group, state in zip(groups, held, strict=True):
-            group.undo(state)
-        setattr(owner, self.attribute, groups)

@@ -42,12 +42,17 @@ def line_scores(z: Array, w: Array, v: Array) -> tuple[float, float, float]:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
+def line_values(f: float, h: float, size: float, updates: float) -> tuple[float, float]:
+    """Both predictions of one output by its scores."""
+    return np.tanh(0.5 * f), np.tanh(SHARE * np.sqrt(updates) * h / size)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def line_predictions(z: Array, W: Array, V: Array, updates: Array, out: Array) -> None:
     """Both predictions of each output for one row, (2, outputs)."""
     for o in range(len(W)):
         f, h, size = line_scores(z, W[o], V[o])
-        out[0, o] = np.tanh(0.5 * f)
-        out[1, o] = np.tanh(SHARE * np.sqrt(updates[o]) * h / size)
+        out[0, o], out[1, o] = line_values(f, h, size, updates[o])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -57,10 +62,10 @@ def learn_lines(
     """Predict then learn rows; ``updates`` are ALMA's k, ``squares`` AdaGrad's G."""
     d = Z.shape[1]
     for t in range(len(Z)):
-        line_predictions(Z[t], W, V, updates, out[t])
         for o in range(len(W)):
             y, w, v = Y[t, o], W[o], V[o]
             f, h, size = line_scores(Z[t], w, v)
+            out[t, 0, o], out[t, 1, o] = line_values(f, h, size, updates[o])
             miss = 1.0 / (1.0 + np.exp(min(y * f, 500.0)))
             for j in range(d + 1):
                 x = min(max(Z[t, j], -FARTHEST), FARTHEST) if j < d else 1.0
