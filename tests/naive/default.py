@@ -20,7 +20,18 @@ def logistic_step(p, m, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
 
 def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
     """Predictions, the experts' losses, and those of (final, experts) in units of 2 D^2."""
+    rows = list(mixture_rows(P, Y, limits, windows, signed, alpha))
+    losses, ledger = (sum(row[name] for row in rows) for name in ("losses", "ledger"))
+    return np.array([row["final"] for row in rows]), losses, ledger
+
+
+def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=()):
+    """What each row met, by name; ``keeps`` are pairs of a row and the experts that see it on.
+
+    P has all experts at every row; of those that sleep nothing is read.
+    """
     n, experts, outputs = P.shape
+    keeps, awake = dict(keeps), np.arange(experts)
     low, high = limits[0].copy(), limits[1].copy()
     w, v = np.full(experts, 1 / experts), np.full(1 + len(windows), 1 / (1 + len(windows)))
     A = [alpha * np.eye(experts) for _ in windows]
@@ -28,15 +39,22 @@ def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
     H = [0.1 * np.eye(experts + 1) for _ in windows]
     logits = [np.append(np.zeros(experts), 3.0) for _ in windows]
     worst = np.zeros(outputs)
-    losses, ledger, out = np.zeros(experts), np.zeros(1 + experts), []
     for t in range(n):
-        p, y = np.clip(P[t], low, high), Y[t]
+        losses, ledger = np.zeros(experts), np.zeros(1 + experts)
+        if t in keeps:
+            at = np.flatnonzero(np.isin(awake, keeps[t]))
+            awake, w = awake[at], w[at] / w[at].sum()
+            A, b = [A_s[np.ix_(at, at)] for A_s in A], [b_s[at] for b_s in b]
+            at, experts = np.append(at, experts), len(at)
+            H, logits = [H_s[np.ix_(at, at)] for H_s in H], [u[at] for u in logits]
+            losses, ledger = losses[at[:-1]], ledger[at]
+        p, y, before = np.clip(P[t][awake], low, high), Y[t], (low, high)
         m = w @ p
         stacks = [m + np.linalg.solve(A_s, b_s) @ (p - m) for A_s, b_s in zip(A, b, strict=True)]
         if signed:
             stacks = [np.tanh((u[:-1] @ (p - m) + u[-1] * m) / 2) for u in logits]
         q = np.clip([m, *stacks], low, high)
-        out.append(v @ q)
+        final = v @ q
         low, high = np.minimum(low, y), np.maximum(high, y)
         half = (high - low) / 2
         counted = [o for o in range(outputs) if not signed or np.unique(Y[: t + 1, o]).size == 2]
@@ -54,7 +72,7 @@ def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
             worst[o] = max(worst[o], np.abs(np.concatenate((p, q))[:, o] - y[o]).max())
             loss_w += share * (p[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             loss_v += share * (q[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
-            ledger[0] += share * (out[-1][o] - y[o]) ** 2 / (2 * worst[o] ** 2)
+            ledger[0] += share * (final[o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             losses += share * ((p[:, o] - y[o]) / half[o]) ** 2
             z = (p[:, o] - m[o]) / half[o]
             for s in range(len(windows)):
@@ -66,7 +84,46 @@ def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
         v = v * np.exp(-loss_v)
         w = (1 - rate) * w / w.sum() + rate / len(w)
         v = (1 - rate) * v / v.sum() + rate / len(v)
-    return np.array(out), losses, ledger
+        yield {
+            "p": p, "m": m, "final": final, "losses": losses, "ledger": ledger, "awake": awake,
+            "before": before, "half": half, "worst": worst.copy(), "counted": counted,
+            "share": share,
+        }  # fmt: skip
+
+
+def combination(rows, Y, stacks, alpha=1.0):
+    """Loss, best loss, its penalty and the bound against combinations of the experts awake at the
+
+    end, from what each row met: the best u by least squares over all rows, log det row by row."""
+    last = rows[-1]["awake"]
+    first = np.zeros(Y.shape[1])
+    features, targets, loss = [np.sqrt(alpha) * np.eye(len(last))], [np.zeros(len(last))], 0.0
+    early = beyond = novelty = 0.0
+    A, awake = alpha * np.eye(len(rows[0]["awake"])), rows[0]["awake"]
+    for row, y in zip(rows, Y, strict=True):
+        at = np.flatnonzero(np.isin(awake, row["awake"]))
+        awake, A = awake[at], A[np.ix_(at, at)]
+        for o in row["counted"]:
+            half, low, high = row["half"][o], row["before"][0][o], row["before"][1][o]
+            first[o] = first[o] or half
+            weight = row["share"] * (first[o] / half) ** 2
+            weight /= max(2 * row["worst"][o] ** 2, first[o] ** 2)
+            lost = weight * (row["final"][o] - y[o]) ** 2
+            loss += lost
+            early += lost * (2 * row["worst"][o] ** 2 < first[o] ** 2)
+            beyond += weight * (y[o] - np.clip(y[o], low, high)) ** 2
+            z = row["p"][:, o] - row["m"][o]
+            features.append(np.sqrt(weight) * z[np.isin(awake, last)][None, :])
+            targets.append(np.sqrt(weight) * (y[o] - row["m"][o])[None])
+            z = np.sqrt(row["share"]) * z / half
+            novelty += np.log(1 + z @ np.linalg.solve(A, z))
+            A = A + np.outer(z, z)
+    features, targets = np.concatenate(features), np.concatenate(targets)
+    u = np.linalg.lstsq(features, targets, rcond=None)[0]
+    penalty = alpha * u @ u
+    best = np.sum((features @ u - targets) ** 2) - penalty
+    bound = np.log(1 + stacks) + np.log(len(rows) + 1) + early + beyond + novelty / 2
+    return loss, best, penalty, bound
 
 
 def guarded(y, centre, size, beyond=0.005, reach=3.0, step=0.05):

@@ -111,5 +111,11 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
     _row(table, "settings", ", ".join(f"{k}={v}" for k, v in model["params"].items()))
     held = model["certificate"]
     if held is not None:
-        bound = "none known" if held["bound"] is None else screen.number(held["bound"])
-        _row(table, "certificate", f"regret {screen.number(held['regret'])}, bound {bound}")
+        _row(table, "certificate", _told(held))
+        if held.get("combination"):
+            _row(table, "  of combinations", _told(held["combination"]))
+
+
+def _told(held: dict[str, Any]) -> str:
+    bound = "none known" if held["bound"] is None else screen.number(held["bound"])
+    return f"regret {screen.number(held['regret'])}, bound {bound}"

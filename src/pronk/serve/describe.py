@@ -72,15 +72,21 @@ def _long(online: Online) -> dict[str, Any]:
 def _certificate(online: Online) -> dict[str, Any]:
     """Regret so far and its bound, where the learner has a certificate."""
     try:
-        certificate = online.inner.certificate()
+        certificate = online.inner.certificate().to_dict()
     except (ValueError, AttributeError, ArithmeticError):
         return {}
-    values = {
-        key: value
-        for key, value in vars(certificate).items()
-        if isinstance(value, int | float) and math.isfinite(value)
-    }
-    return {"certificate": values}
+    return {"certificate": _numbers(certificate)}
+
+
+def _numbers(values: dict[str, Any]) -> dict[str, Any]:
+    """The finite numbers of a table, and of tables in it."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            found[key] = _numbers(value)
+        elif isinstance(value, int | float) and math.isfinite(value):
+            found[key] = value
+    return found
 
 
 def _class_type(online: Online) -> str:

@@ -204,7 +204,7 @@ class Experts(Stateful):
         """What such a row changes."""
         if self._calm is None:
             learners = [learner for group in self._groups for learner in group.learners.values()]
-            parts: list[Any] = [self.guesses, self.mixture]
+            parts: list[Any] = [self.guesses, self.mixture, self.mixture.combination]
             if self.spread is not None:
                 parts.append(self.spread)
                 learners.append(self.spread.shape)

@@ -26,6 +26,7 @@ from weakref import ReferenceType, ref
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.engines.default.combination import MixtureCertificate
 from pronk.engines.default.discounted import EPOCH
 from pronk.engines.default.experts import Experts, cap
 from pronk.engines.default.grid import Setting, grid
@@ -35,7 +36,6 @@ from pronk.engines.default.marks import CalmRow, Mark
 from pronk.engines.default.past import MOST_TARGETS, Past, find_lags, informative_outputs
 from pronk.engines.default.temperature import Temperature
 from pronk.engines.default.views import PAST, PLAIN, View, empty_views, make_views, offered
-from pronk.engines.newton.certificate import Certificate
 from pronk.parts.fixed_scale import FixedScale
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows
@@ -301,7 +301,7 @@ class OnlineKernel(Stateful):
         variance = [self.experts.variance(self._scaled(block)) for block in blocks]
         return np.asarray(np.sqrt(1.0 + np.concatenate(variance))[:, None] * spread)
 
-    def certificate(self, output: int = 0) -> Certificate:
+    def certificate(self, output: int = 0) -> MixtureCertificate:
         """Of the mixture, all outputs together; the rows before the last stage as learned again."""
         if self.experts is None:
             raise ValueError(f"the certificate speaks of {STAGES[0]} rows and more")

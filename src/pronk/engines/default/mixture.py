@@ -18,6 +18,8 @@ rows the final prediction has lost to the best expert awake at most (`Mixture.ce
 
     log(experts) + log(1 + stacks) + 2 log(t + 1) - sum log(1 - W)      in units of 2 D^2.
 
+What it has lost to the best combination of them is in `combination`.
+
 Several outputs share the weights; the losses are means over outputs. For targets +-1 only outputs
 count that have been both +1 and -1 (a class that never came says nothing), which also makes the
 weights the same whether a class is known beforehand or not.
@@ -31,6 +33,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pronk.engines.default.combination import (
+    Books,
+    Combination,
+    MixtureCertificate,
+    add_to_books,
+    beyond_range,
+)
 from pronk.engines.default.signs import live_outputs, note_signs, remapped_signs
 from pronk.engines.default.stacks import (
     LOGIT_ALPHA,
@@ -39,10 +48,9 @@ from pronk.engines.default.stacks import (
     forget,
     logistic_step,
     logit,
-    solve_positive,
+    solve_stacks,
 )
-from pronk.engines.newton.certificate import Certificate
-from pronk.parts.state import Numbers, Sizes, Stateful, require
+from pronk.parts.state import Numbers, Part, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -77,7 +85,7 @@ class Weights(NamedTuple):
 
     and the largest error so far; logarithms of w and v; sums A, b of the stacks and what they make
     of the predictions (``stacked``); losses since the last sleep; losses in units of 2 D^2, of the
-    final prediction, then of each expert.
+    final prediction, then of each expert; what the regret against combinations is made of.
     """
 
     counter: Array
@@ -92,6 +100,7 @@ class Weights(NamedTuple):
     stacked: Array
     losses: Array
     ledger: Array
+    books: Books
 
 
 class Row(NamedTuple):
@@ -186,14 +195,6 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
                     state.A[s, e, f] += z[e] * z[f] / count
 
 
-@njit(cache=True, nogil=True)
-def solve_stacks(A: Array, b: Array, out: Array) -> None:
-    """The coefficients of all ridge stacks from their sums."""
-    L = np.zeros(A.shape[1:])
-    for s in range(len(A)):
-        solve_positive(A[s], b[s], L, out[s])
-
-
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def learn_row(y: Array, signed: bool, state: Weights, row: Row) -> None:
     """Learn the targets of a row as `predict_row` left it."""
@@ -201,7 +202,13 @@ def learn_row(y: Array, signed: bool, state: Weights, row: Row) -> None:
     live = np.empty(y.size, dtype=np.bool_)
     note_signs(y, state.seen)
     count = live_outputs(state.seen, signed, live)
+    beyond = np.empty(y.size)
+    beyond_range(y, state.limits, beyond)
     add_losses(y, live, count, state, row)
+    add_to_books(
+        y, live, count, state.limits, state.worst, beyond, row.clipped, row.candidates[0],
+        row.final, state.books,
+    )  # fmt: skip
     if signed:
         for s in range(state.discounts.size):
             logistic_step(
@@ -244,6 +251,7 @@ class Mixture(Stateful):
         self._seen = np.zeros((2, outputs))
         self._worst = np.zeros(outputs)  # D
         self._ledger = np.zeros(1 + experts)
+        self.combination = Combination(experts, outputs)
         self._cost = np.array([np.log(experts) + np.log(1 + stacks)])
         self._counter = np.zeros(1)
         self._log_w = np.full(experts, -np.log(experts))
@@ -269,6 +277,7 @@ class Mixture(Stateful):
         return Weights(
             self._counter, self._discounts, self.limits, self._seen, self._worst, self._log_w,
             self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger,
+            self.combination.books,
         )  # fmt: skip
 
     def learn(self, P: Array, Y: Array) -> Array:
@@ -295,12 +304,16 @@ class Mixture(Stateful):
         """Learn the row that was looked at last."""
         learn_row(y, self.signed, self._state, row)
 
-    def certificate(self) -> Certificate:
+    def certificate(self) -> MixtureCertificate:
         """Loss of the final predictions against the best expert's, in units of 2 D^2."""
         rows, loss = float(self._counter[0]), float(self._ledger[0])
         best = float(self._ledger[1:].min())
         bound = float(self._cost[0] + 2.0 * np.log(rows + 1.0))
-        return Certificate(int(rows), loss, best, 0.0, loss - best, bound)
+        bounded = not self.signed and len(self._worst) == 1 and 1.0 in self._discounts[:1]
+        combination = self.combination.certificate(int(rows), self._A, bounded)
+        return MixtureCertificate(
+            int(rows), loss, best, 0.0, loss - best, bound, combination=combination
+        )
 
     @property
     def weights(self) -> Array:
@@ -335,7 +348,8 @@ class Mixture(Stateful):
         self._ledger = np.ascontiguousarray(self._ledger[[0, *(1 + rows)]])
         self._log_w = np.log(weights / weights.sum())
         terms = np.append(rows, np.arange(old, self._b.shape[1]))
-        self._A = np.ascontiguousarray(self._A[:, terms][:, :, terms])
+        whole, self._A = self._A, np.ascontiguousarray(self._A[:, terms][:, :, terms])
+        self.combination.keep(rows, whole[:1], self._A[:1])
         self._b = np.ascontiguousarray(self._b[:, terms])
         self.losses = np.zeros(len(rows))
         self.solve()
@@ -345,6 +359,7 @@ class Mixture(Stateful):
         self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
         self._seen = remapped_signs(self._seen, matrix)
         self._worst = self._worst @ np.abs(matrix)
+        self.combination.remap(matrix)
 
     STATE = (
         Numbers("discounts", ("stacks",), fixed=True, kept=True),
@@ -359,6 +374,7 @@ class Mixture(Stateful):
         Numbers("b", ("stacks", "terms")),
         Numbers("limits", (2, "outputs"), "limits"),
         Numbers("losses", ("experts",), "losses", low=0.0),
+        Part("combination", "combination", sizes={"outputs": "outputs", "places": "ledger"}),
     )
 
     def _sizes(self) -> dict[str, int]:

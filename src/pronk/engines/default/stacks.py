@@ -57,6 +57,14 @@ def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
+def solve_stacks(A: Array, b: Array, out: Array) -> None:
+    """The coefficients of all ridge stacks from their sums."""
+    L = np.zeros(A.shape[1:])
+    for s in range(len(A)):
+        solve_positive(A[s], b[s], L, out[s])
+
+
+@njit(cache=True, nogil=True)
 def forget(A: Array, discount: float, alpha: float) -> None:
     """A <- discount A + (1 - discount) alpha I on the lower triangle."""
     for e in range(len(A)):

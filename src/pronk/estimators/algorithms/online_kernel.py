@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from pronk.engines.default.combination import MixtureCertificate
 from pronk.engines.default.intervals import COVERAGES, at_coverage
 from pronk.engines.default.learner import OnlineKernel
-from pronk.engines.newton.certificate import Certificate
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.constraints import Interval
@@ -108,14 +108,33 @@ class _OnlineKernel(OnlineLearner):
         self._model.last_widths, self._model.last_factors = widths, factors
         return P
 
-    def certificate(self) -> Certificate:
+    def certificate(self) -> MixtureCertificate:
         """Regret so far against the best expert awake, and the bound it keeps to.
 
         Losses are squared errors in units of 2 D^2, D the largest error of any expert so far, of
-        targets as they were learned, means over outputs. They are those of the present experts:
-        the rows before their last stage (at most 2048) as they learned them again.
+        targets as they were learned, means over outputs (of labels +-1, of classes that came). They
+        are those of the present experts: the rows before their last stage (at most 2048) as they
+        learned them again.
+
+        ``certificate().combination`` has the same fields against the best combination of those
+        experts in hindsight: m + u'(p - m), p their predictions and m the average that the mixture
+        made of them at the row, for any fixed u, with the penalty |u|^2. There rows count in units
+        of max(2 D^2, b^2) (B / b)^2, B the half-width of the targets' range so far, b the first.
+        With one target its bound always holds (`pronk.engines.default.combination` has the proof);
+        with several, and for labels, none is known and ``bound`` is None. ``loss`` and
+        ``best_loss`` are exact.
+
+        >>> import numpy as np
+        >>> from pronk import OnlineKernelRegressor
+        >>> X = np.random.default_rng(0).normal(size=(1000, 2))
+        >>> model = OnlineKernelRegressor(random_state=0).fit(X, np.sin(X[:, 0]) + X[:, 1])
+        >>> for proof in (model.certificate(), model.certificate().combination):
+        ...     print(f"at most {proof.bound:.0f}: {proof.regret < proof.bound}")
+        at most 18: True
+        at most 20: True
         """
-        return super().certificate()
+        told: MixtureCertificate = super().certificate()  # type: ignore[assignment]
+        return told
 
     @property
     def experts_(self) -> list[dict[str, Any]]:

@@ -20,8 +20,9 @@ def facts(learner: Any) -> dict[str, str]:
         told["classes"] = _some([str(label) for label in learner.classes_.tolist()])
     try:
         proof = learner.certificate()
-        bound = "none known" if proof.bound is None else f"{proof.bound:.4g}"
-        told["regret"] = f"{proof.regret:.4g}, bound {bound}"
+        told["regret"] = _proof(proof)
+        if getattr(proof, "combination", None) is not None:
+            told["regret, combinations"] = _proof(proof.combination)
     except (AttributeError, TypeError, ValueError):
         pass  # it is not tracked
     for expert in getattr(learner, "experts_", [])[:SHOWN]:
@@ -45,6 +46,11 @@ def as_html(learner: Any, more: dict[str, str] | None = None) -> str:
         f"<div><strong>{escape(type(learner).__name__)}</strong><table>{rows}</table>"
         f"<details><summary>parameters</summary><code>{escape(repr(learner))}</code></details></div>"
     )
+
+
+def _proof(proof: Any) -> str:
+    bound = "none known" if proof.bound is None else f"{proof.bound:.4g}"
+    return f"{proof.regret:.4g}, bound {bound}"
 
 
 def _some(texts: list[str]) -> str:
