@@ -58,6 +58,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "engines/expansion/projectron.py": ("tests/learners/test_expansion.py",),
     "engines/expansion/merging.py": ("tests/learners/test_expansion.py",),
     "engines/default/mixture.py": ("tests/engines/test_default_parts.py",),
+    "engines/default/combination.py": ("tests/engines/test_combination.py",),
     "engines/default/intervals.py": ("tests/engines/test_default_parts.py",),
     "engines/default/temperature.py": ("tests/engines/test_default_parts.py",),
     "engines/default/spread.py": (

@@ -4,6 +4,7 @@ from tools.mutating import Mutant
 
 DEFAULT = ("tests/engines/test_default_parts.py", "tests/learners/test_online_kernel.py")
 CERTIFICATE = ("tests/learners/test_certificate.py",)
+COMBINATION = ("tests/engines/test_combination.py",)
 QUARTILES = ("tests/streams/test_stream_preparing.py",)
 BOUNDS = ("tests/regret/test_regret_bounds.py",)
 NEWTON = ("tests/engines/test_newton.py", "tests/learners/test_kons.py")
@@ -49,6 +50,16 @@ _LIST = [
     # -- others -----------------------------------------------------------------------------------
     ("engines/default/mixture.py", "(1.0 - rate) * weight + rate / n", "weight",
      DEFAULT, "no fixed share"),
+    ("engines/default/combination.py", "loss if largest < square else 0.0", "0.0",
+     COMBINATION, "early rows left out of the bound"),
+    ("engines/default/combination.py", "bound += 0.5 * (gone +", "bound += 1.0 * (gone +",
+     COMBINATION, "a doubled log det in the bound against combinations"),
+    ("engines/default/combination.py", "max(log_determinant(A) - log_determinant(left), 0.0)",
+     "0.0", COMBINATION, "the log det of those that sleep left out of the bound"),
+    ("engines/default/combination.py", "g * beyond[o] * beyond[o]", "0.0",
+     COMBINATION, "targets beyond the range left out of the bound"),
+    ("engines/default/combination.py", "square / (half * half * max(largest, square) * count)",
+     "1.0 / (max(largest, square) * count)", COMBINATION, "units that forget the range"),
     ("engines/default/discounted.py", "Y * roots, (1.0 - kept) * self.alpha", "Y * roots, 0.0",
      ("tests/engines/test_split.py",), "the forgotten regulariser is not put back (split passes)"),
     ("engines/default/spread.py", "JUMP = 1.5", "JUMP = 1e9", DEFAULT, "the level never jumps"),

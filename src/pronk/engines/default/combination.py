@@ -56,8 +56,8 @@ from pronk.parts.state import Numbers, Sizes, Stateful, require
 Array = NDArray[np.float64]
 
 #: Entries of the tally: loss of the final prediction, of it that of early rows, what lay beyond
-#: the range, and the log det that went with experts.
-LOSS, EARLY, BEYOND, GONE = range(4)
+#: the range, the log det that went with experts, and from there on b, one an output.
+LOSS, EARLY, BEYOND, GONE, FIRST = range(5)
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,10 @@ class MixtureCertificate(Certificate):
 
 
 class Books(NamedTuple):
-    """Sums of g x x', x = (p - m, y - m), the lower triangle; the tally; b, one an output."""
+    """Sums of g x x', x = (p - m, y - m), the lower triangle; the tally."""
 
     gram: Array
     tally: Array
-    first: Array
 
 
 @njit(cache=True, nogil=True)
@@ -88,7 +87,8 @@ def add_to_books(
     C: Array, average: Array, final: Array, books: Books,
 ) -> None:  # fmt: skip
     """One row: targets, ranges and largest errors with it, clipped predictions, their average."""
-    gram, tally, first = books
+    gram, tally = books
+    first = tally[FIRST:]
     experts = len(C)
     x = np.empty(experts + 1)
     for o in range(y.size):
@@ -123,13 +123,12 @@ class Combination(Stateful):
 
     def __init__(self, experts: int, outputs: int) -> None:
         self._gram = np.zeros((experts + 1, experts + 1))
-        self._tally = np.zeros(4)
-        self._first = np.zeros(outputs)
+        self._tally = np.zeros(FIRST + outputs)
 
     @property
     def books(self) -> Books:
         """What rows change."""
-        return Books(self._gram, self._tally, self._first)
+        return Books(self._gram, self._tally)
 
     def certificate(self, rows: int, A: Array, bounded: bool) -> Certificate:
         """Against the best u. A are the sums of the stacks; ``bounded``: of one output, and the
@@ -142,7 +141,7 @@ class Combination(Stateful):
         penalty = float(RIDGE_ALPHA * u @ u)
         # Sums of squares may cancel to a negative rounding error where the fit is perfect.
         best = max(float(self._gram[-1, -1] - z @ z) - penalty, 0.0)
-        loss, early, beyond, gone = (float(value) for value in self._tally)
+        loss, early, beyond, gone = (float(value) for value in self._tally[:FIRST])
         bound = None
         if bounded:
             bound = float(np.log(1 + len(A)) + np.log(rows + 1.0)) + early + beyond
@@ -157,16 +156,16 @@ class Combination(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """New outputs, each plus or minus one old one."""
-        self._first = self._first @ np.abs(matrix)
+        first = self._tally[FIRST:] @ np.abs(matrix)
+        self._tally = np.concatenate((self._tally[:FIRST], first))
 
     STATE = (
         Numbers("gram", ("places", "places")),
-        Numbers("tally", (4,), low=0.0),
-        Numbers("first", ("outputs",), low=0.0),
+        Numbers("tally", ("entries",), low=0.0),
     )
 
     def _sizes(self) -> dict[str, int]:
-        return {"outputs": len(self._first)}
+        return {"entries": len(self._tally)}
 
     def _restored(self, sizes: Sizes) -> None:
         size = float(np.diagonal(self._gram).max())

@@ -85,7 +85,7 @@ class Weights(NamedTuple):
 
     and the largest error so far; logarithms of w and v; sums A, b of the stacks and what they make
     of the predictions (``stacked``); losses since the last sleep; losses in units of 2 D^2, of the
-    final prediction, then of each expert; what the regret against combinations is made of.
+    final prediction, then of each expert.
     """
 
     counter: Array
@@ -100,7 +100,6 @@ class Weights(NamedTuple):
     stacked: Array
     losses: Array
     ledger: Array
-    books: Books
 
 
 class Row(NamedTuple):
@@ -196,7 +195,7 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def learn_row(y: Array, signed: bool, state: Weights, row: Row) -> None:
+def learn_row(y: Array, signed: bool, state: Weights, books: Books, row: Row) -> None:
     """Learn the targets of a row as `predict_row` left it."""
     state.counter[0] += 1.0
     live = np.empty(y.size, dtype=np.bool_)
@@ -207,7 +206,7 @@ def learn_row(y: Array, signed: bool, state: Weights, row: Row) -> None:
     add_losses(y, live, count, state, row)
     add_to_books(
         y, live, count, state.limits, state.worst, beyond, row.clipped, row.candidates[0],
-        row.final, state.books,
+        row.final, books,
     )  # fmt: skip
     if signed:
         for s in range(state.discounts.size):
@@ -220,13 +219,15 @@ def learn_row(y: Array, signed: bool, state: Weights, row: Row) -> None:
 
 
 @njit(cache=True, nogil=True)
-def mix_rows(P: Array, Y: Array, signed: bool, state: Weights, out: Array) -> None:
+def mix_rows(
+    P: Array, Y: Array, signed: bool, state: Weights, books: Books, out: Array
+) -> None:
     """Predict then learn rows of expert predictions P (n, experts, outputs)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2])
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
         out[t] = row.final
-        learn_row(Y[t], signed, state, row)
+        learn_row(Y[t], signed, state, books, row)
 
 
 @njit(cache=True, nogil=True)
@@ -277,13 +278,13 @@ class Mixture(Stateful):
         return Weights(
             self._counter, self._discounts, self.limits, self._seen, self._worst, self._log_w,
             self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger,
-            self.combination.books,
         )  # fmt: skip
 
     def learn(self, P: Array, Y: Array) -> Array:
         """Predictions of the rows, each made before its target was used."""
         out = np.empty(Y.shape)
-        mix_rows(P, np.ascontiguousarray(Y), self.signed, self._state, out)
+        Y = np.ascontiguousarray(Y)
+        mix_rows(P, Y, self.signed, self._state, self.combination.books, out)
         return out
 
     def predict(self, P: Array) -> Array:
@@ -302,7 +303,7 @@ class Mixture(Stateful):
 
     def take(self, row: Row, y: Array) -> None:
         """Learn the row that was looked at last."""
-        learn_row(y, self.signed, self._state, row)
+        learn_row(y, self.signed, self._state, self.combination.books, row)
 
     def certificate(self) -> MixtureCertificate:
         """Loss of the final predictions against the best expert's, in units of 2 D^2."""
@@ -374,7 +375,7 @@ class Mixture(Stateful):
         Numbers("b", ("stacks", "terms")),
         Numbers("limits", (2, "outputs"), "limits"),
         Numbers("losses", ("experts",), "losses", low=0.0),
-        Part("combination", "combination", sizes={"outputs": "outputs", "places": "ledger"}),
+        Part("combination", "combination", sizes={"places": "ledger"}),
     )
 
     def _sizes(self) -> dict[str, int]:
