@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import pronk
 from pronk.keyed import Keyed, ModelStore, StoreError
-from pronk.keyed.keys import decoded, digest, encoded, groups, shard_of
+from pronk.keyed.keys import Keys, decoded, digest, encoded, groups, shard_of
 from pronk.keyed.learner import small_learner
 
 RNG = np.random.default_rng(0)
@@ -196,6 +196,36 @@ def test_equal_keys_are_one_and_different_ones_are_not():
     assert encoded(np.str_("x")) == encoded("x")
     found = dict(groups([1, "1", 1.0, True], 4))
     assert sorted(rows.tolist() for rows in found.values()) == [[0, 2, 3], [1]]
+
+
+def test_keys_are_grouped_the_same_however_they_come():
+    """By shard, and in a shard by first rows, from the definition."""
+    for values in (np.array([7, 3, 7, 5, 3, 9]), np.array(["b", "a", "b", "d", "a", "c"])):
+        texts = [encoded(value) for value in values]
+        expected = {text: [i for i, t in enumerate(texts) if t == text] for text in texts}
+        order = sorted(expected, key=lambda text: (shard_of(text, 3), expected[text][0]))
+        arrow = pa.array(values)
+        for keys in (values, values.tolist(), arrow, pa.chunked_array([arrow[:2], arrow[2:]])):
+            found = groups(keys, 3)
+            assert [text for text, _ in found] == order
+            assert all(rows.tolist() == expected[text] for text, rows in found)
+        part = Keys.of(values)[2:]
+        assert len(part) == 4 and dict(groups(part, 3)).keys() == set(texts[2:])
+
+
+@pytest.mark.parametrize("rows", [ROWS, 17])
+def test_small_blocks_and_few_models_in_memory_lose_nothing(tmp_path, rows):
+    """Every key's model goes to its file and comes back; bits are those of a learner alone."""
+    template = pronk.PKAWVRegressor(budget=8, random_state=3)
+    model = Keyed(template, held=1, shards=2, folder=tmp_path)
+    alone = {key: of_key(template)(key) for key in KEYS.tolist()}
+    for start in range(0, ROWS, rows):
+        part = slice(start, start + rows)
+        found = model.predict_then_learn(X[part], Y[part], KEYS[part])
+        for key in set(KEYS[part].tolist()):
+            own = KEYS[part] == key
+            expected = alone[key].predict_then_learn(X[part][own], Y[part][own])
+            assert np.array_equal(found[own], expected)
 
 
 # -- the store -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from safetensors import numpy as safetensors_numpy
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
@@ -124,3 +125,29 @@ def test_a_failed_write_leaves_the_old_file(model, tmp_path, monkeypatch):
 def test_an_unfitted_learner_has_nothing_to_save(tmp_path):
     with pytest.raises(ValueError, match="fitted"):
         PKAWVRegressor().save(tmp_path / "model.pronk")
+
+
+def test_the_container_is_what_safetensors_writes():
+    """All kinds of numbers, empty arrays and numbers without a dimension, in any order."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        arrays = {}
+        for kind in "?bBhHiIlLefd":
+            shape = tuple(rng.integers(0, 4, rng.integers(0, 4)))
+            name = "".join(rng.choice(list("abXY/_0é"), 4))
+            arrays[name] = np.asarray(9.0 * rng.random(shape)).astype(kind)
+        words = {"pronk": 'é "', "sha256": "1"}
+        data = safetensors_numpy.save(arrays, metadata=words)
+        end = 8 + int.from_bytes(data[:8], "little")
+        ours = encoding._container(arrays, words)
+        text = 8 + int.from_bytes(ours[:8], "little")
+        assert json.loads(ours[8:text]) == json.loads(data[8:end]) and text % 8 == 0
+        assert ours[text:] == data[end:]
+
+
+def test_settings_that_were_good_are_no_reason_for_others():
+    """1 is not True, though they are equal; a seed is looked at every time."""
+    PKAWVRegressor(anticipate=True, random_state=1).partial_fit([[1.0]], [1.0])
+    for wrong in ({"anticipate": 1}, {"alpha": -1.0}, {"random_state": -1}, {"random_state": "a"}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            PKAWVRegressor(**{"random_state": 1, **wrong}).partial_fit([[1.0]], [1.0])

@@ -17,6 +17,7 @@ from pronk.cluster.waiting import NoWorkersError
 from pronk.evaluate.rows import LONG_PIECE
 from pronk.evaluate.spreading import set_jobs
 from pronk.keyed import Keyed
+from pronk.keyed.keys import Keys
 from pronk.streams.prepared import Prepared
 from pronk.streams.reading import Reading
 
@@ -62,6 +63,16 @@ def check_cluster(job: RunOptions, learner: Any) -> None:
         raise CommandError("--cluster: no --interval, --keep or --skip-bad on a cluster")
 
 
+#: Numbers of a block of keyed rows, and its rows at least and at most: each model is read and
+#: written once a block.
+KEYED_NUMBERS, KEYED_LEAST, KEYED_MOST = 1 << 23, 1 << 12, 1 << 21
+
+
+def keyed_rows(columns: int) -> int:
+    """Rows of a block where each key has its model."""
+    return max(KEYED_LEAST, min(KEYED_MOST, KEYED_NUMBERS // (columns + 1)))
+
+
 def block_rows(job: RunOptions, default: bool) -> int | None:
     """Rows of a block: long ones where they are shared or grouped.
 
@@ -69,7 +80,7 @@ def block_rows(job: RunOptions, default: bool) -> int | None:
     """
     if job.cluster is not None and default:
         return CALL
-    return LONG_PIECE if job.workers is not None or job.by is not None else None
+    return LONG_PIECE if job.workers is not None else None
 
 
 def use_workers(model: Any, workers: int) -> None:
@@ -97,16 +108,15 @@ class KeyedRun:
 
     def __init__(self, learner: Any, by: str, keyed: Keyed) -> None:
         self.learner, self.by, self.keyed = learner, by, keyed
-        self._keys: list[Any] = []
+        self._keys = Keys([], np.empty(0, dtype=np.int64))
 
     def give(self, kept: Any) -> None:
-        """The keys of the next rows."""
-        keys = kept.column(self.by).to_pylist()
-        if None in keys:
+        """The keys of the next rows; those before have been taken."""
+        self._keys = Keys.of(kept.column(self.by))
+        if None in self._keys.values:
             raise CommandError(f"--by: column {self.by!r} is empty in some row; fill it in")
-        self._keys += keys
 
-    def _take(self, rows: int) -> list[Any]:
+    def _take(self, rows: int) -> Keys:
         taken, self._keys = self._keys[:rows], self._keys[rows:]
         return taken
 

@@ -23,6 +23,7 @@ from pronk.cli.parallel import (
     block_rows,
     check_cluster,
     check_parallel,
+    keyed_rows,
     use_workers,
     with_key,
 )
@@ -69,6 +70,7 @@ def _run(job: RunOptions, as_json: bool) -> None:
             chosen = choose_for(learner, job.params, stream, job.preparing)
         model = prepared(learner, stream, job.preparing)
         if job.by is not None:
+            stream.rows = keyed_rows(len(stream.columns))
             model = KeyedRun(model.learner, job.by, Keyed(model, folder=job.save))
     else:
         model = saved_model(path)

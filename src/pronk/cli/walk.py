@@ -99,7 +99,7 @@ class Run:
             interval=self.job.interval,
             delay=self.job.delay,
             piece=max(PIECE, self.stream.rows),
-            fine=True,
+            fine=self.job.by is None,  # a picture asks nothing of models of keys
         )
 
     def go_on(self, story: dict[str, Any]) -> None:

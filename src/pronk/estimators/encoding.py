@@ -31,6 +31,13 @@ _FIRST_SEED = "__first_seed__"
 #: What a user's kernel function is in a file.
 USER_KERNEL = {_KERNEL: "user"}
 
+#: The names of NumPy's kinds of numbers in the container, and their places: large ones come first.
+_KINDS = {
+    "|b1": ("BOOL", 0), "|u1": ("U8", 1), "|i1": ("I8", 2), "<i2": ("I16", 3), "<u2": ("U16", 4),
+    "<f2": ("F16", 5), "<i4": ("I32", 6), "<u4": ("U32", 7), "<f4": ("F32", 8), "<f8": ("F64", 9),
+    "<i8": ("I64", 10), "<u8": ("U64", 11),
+}  # fmt: skip
+
 #: The header's entries and what they are.
 _HEADER = {"format": int, "pronk": str, "class": str, "params": dict, "state": dict}
 
@@ -51,15 +58,27 @@ def encoded(kind: str, params: Any, state: Any) -> bytes:
     }
     text = json.dumps(header, sort_keys=True)
     metadata = {"pronk": text, "sha256": digest(text, arrays)}
-    return _ordered(safetensors_numpy.save(arrays, metadata=metadata))
+    return _container(arrays, metadata)
 
 
-def _ordered(data: bytes) -> bytes:
-    """The file with its header's keys in order: safetensors writes the metadata in any order."""
-    end = 8 + int.from_bytes(data[:8], "little")
-    text = json.dumps(json.loads(data[8:end]), sort_keys=True, separators=(",", ":")).encode()
+def _container(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> bytes:
+    """The file as safetensors writes it, with its header's keys in order.
+
+    Written here, because safetensors writes the metadata in any order, and because of small models
+    there may be many.
+    """
+    header: dict[str, Any] = {"__metadata__": metadata}
+    parts, end = [b"", b""], 0
+    for name in sorted(arrays, key=lambda name: (-_KINDS[arrays[name].dtype.str][1], name)):
+        array = arrays[name]
+        start, end = end, end + array.nbytes
+        kind = _KINDS[array.dtype.str][0]
+        header[name] = {"data_offsets": [start, end], "dtype": kind, "shape": array.shape}
+        parts.append(array.tobytes())
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    return b"".join([len(text).to_bytes(8, "little"), text, memoryview(data)[end:]])
+    parts[0], parts[1] = len(text).to_bytes(8, "little"), text
+    return b"".join(parts)
 
 
 def decoded(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -109,7 +128,8 @@ def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
 def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     """A tree as JSON: arrays move to ``arrays`` under their path."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
-        arrays[path] = np.ascontiguousarray(value)
+        little = value.dtype.newbyteorder("<") if value.dtype.byteorder == ">" else value.dtype
+        arrays[path] = np.ascontiguousarray(value, dtype=little)
         return {_ARRAY: path}
     if isinstance(value, np.ndarray):
         return value.tolist()

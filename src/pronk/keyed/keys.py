@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,20 +43,51 @@ def shard_of(text: str, shards: int) -> int:
     return digest(text) % shards
 
 
-def groups(keys: Sequence[Any] | NDArray[Any], shards: int) -> Iterator[tuple[str, Any]]:
+class Keys:
+    """Keys of rows, each different one held once: ``values``, and its number for every row."""
+
+    def __init__(self, values: Sequence[Any], codes: NDArray[np.int64]) -> None:
+        self.values, self.codes = values, codes
+
+    @classmethod
+    def of(cls, keys: Any) -> Keys:
+        """Of a list or array, or of an Arrow array."""
+        if isinstance(keys, Keys):
+            return keys
+        if hasattr(keys, "dictionary_encode"):
+            found = keys.dictionary_encode("encode")
+            found = found.combine_chunks() if hasattr(found, "combine_chunks") else found
+            return cls(found.dictionary.to_pylist(), found.indices.to_numpy().astype(np.int64))
+        if isinstance(keys, np.ndarray) and keys.ndim == 1 and keys.dtype.kind in "biuU":
+            values, codes = np.unique(keys, return_inverse=True)
+            return cls(values.tolist(), codes)
+        numbers: dict[Any, int] = {}
+        listed = keys.tolist() if isinstance(keys, np.ndarray) else keys
+        codes = np.fromiter((numbers.setdefault(key, len(numbers)) for key in listed), np.int64)
+        return cls(list(numbers), codes)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: Any) -> Keys:
+        return Keys(self.values, self.codes[rows])
+
+
+def groups(keys: Any, shards: int) -> list[tuple[str, NDArray[np.intp]]]:
     """Encoded keys and the numbers of their rows, in order; shard by shard.
 
     Keys of one shard come in the order of their first rows.
     """
-    rows: dict[Any, list[int]] = {}
-    for row, key in enumerate(keys.tolist() if isinstance(keys, np.ndarray) else keys):
-        rows.setdefault(key, []).append(row)
-    texts: dict[str, list[int]] = {}
-    for key, numbers in rows.items():
+    keys = Keys.of(keys)
+    order = np.argsort(keys.codes, kind="stable")
+    cuts = np.flatnonzero(np.diff(keys.codes[order])) + 1
+    texts: dict[str, NDArray[np.intp]] = {}
+    for numbers in np.split(order, cuts) if len(order) else ():
         try:
-            text = encoded(key)
+            text = encoded(keys.values[keys.codes[numbers[0]]])
         except ValueError as error:
             raise ValueError(f"{error} at row {numbers[0]} (counting from 0)") from None
-        texts[text] = sorted(texts[text] + numbers) if text in texts else numbers
-    for text in sorted(texts, key=lambda text: shard_of(text, shards)):
-        yield text, np.array(texts[text])
+        if text in texts:  # 1 and 1.0
+            numbers = np.sort(np.concatenate((texts[text], numbers)))
+        texts[text] = numbers
+    return sorted(texts.items(), key=lambda item: (shard_of(item[0], shards), item[1][0]))

@@ -1,7 +1,8 @@
 """`Keyed`: one learner a key (a customer, a sensor), as one model.
 
-Keys share nothing: the predictions of a key's rows are to the last bit those of a learner of its
-own that gets its rows alone, wherever the blocks are cut.
+Keys share nothing: the predictions of a key's rows are those of a learner of its own that gets its
+rows alone, to the last bit where it gets them in the same calls. The rows of a call are sorted by
+key and shard, so that each model is read and written once a call.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sklearn.base import clone
 from pronk.estimators import storage
 from pronk.estimators.registry import make
 from pronk.evaluate.metrics import DEFAULTS, Metric, get_metrics
-from pronk.keyed.keys import Key, decoded, digest, groups
+from pronk.keyed.keys import Key, Keys, decoded, digest, groups
 from pronk.keyed.rows import checked_rows, checked_targets, split_keys
 from pronk.keyed.store import ModelStore, StoreError
 from pronk.parts.interrupting import held_back
@@ -109,7 +110,7 @@ class Keyed:
     # -- learning --------------------------------------------------------------------------------
 
     def predict_then_learn(
-        self, X: Any, y: Any, keys: Sequence[Any] | NDArray[Any] | None = None
+        self, X: Any, y: Any, keys: Sequence[Any] | NDArray[Any] | Keys | None = None
     ) -> NDArray[Any]:
         """Walk the rows in order, each through the learner of its key; see the learners' own.
 
@@ -118,7 +119,7 @@ class Keyed:
         """
         rows, keys = self._rows(X, keys)
         targets = checked_targets(y, len(rows), self._classifies)
-        grouped = list(groups(keys, self.store.shards))
+        grouped = groups(keys, self.store.shards)
         with held_back():
             return self._learn_groups(grouped, rows, targets)
 
@@ -178,7 +179,7 @@ class Keyed:
         A key that has no model is predicted 0, or no label (None).
         """
         rows, keys = self._rows(X, keys)
-        grouped = list(groups(keys, self.store.shards))
+        grouped = groups(keys, self.store.shards)
         parts = []
         for text, numbers in grouped:
             found = self.store.get_text(text)

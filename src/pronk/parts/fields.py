@@ -108,7 +108,8 @@ class Numbers(Field):
         """A copy of the array, if it is what the table says."""
         name, dtype = self.name, np.int64 if self.whole is True else np.float64
         require(isinstance(value, np.ndarray), f"{name} is not an array")
-        require(value.dtype == dtype, f"{name} has numbers of kind {value.dtype}, not {dtype}")
+        if value.dtype != dtype:  # the text alone would cost more than the checks
+            raise StateError(f"{name} has numbers of kind {value.dtype}, not {dtype}")
         require(value.ndim == len(self.shape), f"{name} has {value.ndim} dimensions")
         for term, got in zip(self.shape, value.shape, strict=True):
             sizes.agree(term, got, name)

@@ -380,7 +380,9 @@ class GrowingCholesky(Stateful):
         """
         if not self.size:
             return
-        places = np.unique(np.linspace(0, self.size - 1, _LOOKED_AT).astype(np.intp))
+        places = np.arange(self.size)
+        if self.size > _LOOKED_AT:
+            places = np.unique(np.linspace(0, self.size - 1, _LOOKED_AT).astype(np.intp))
         expected = rows(places)
         expected[np.arange(len(places)), places] += ridge
         off = np.abs(self.used[places] @ self.used.T - expected).max()

@@ -10,12 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.estimators import storage
+from pronk.estimators.faces.constraints import Parameters
 from pronk.estimators.faces.inputs import check_finite, check_weights
 from pronk.estimators.faces.showing import as_html
 from pronk.parts.state import require
@@ -45,7 +46,7 @@ def _passed(name: str, words: str) -> Any:
     return available_if(_has(name))(method)
 
 
-class Prepared(BaseEstimator):
+class Prepared(Parameters):
     """A learner that takes tables as they come: text, categories, dates, times, gaps, any scale.
 
     The first rows decide what the columns are; later rows are found by name. Every column is

@@ -449,4 +449,4 @@ def _ones_or(weights: Array | None, Y: Array) -> Array:
 
 
 def _with_zero_row(rows: Array) -> Array:
-    return np.vstack((rows, np.zeros((1, rows.shape[1]))))
+    return np.concatenate((rows, np.zeros((1, rows.shape[1]))))

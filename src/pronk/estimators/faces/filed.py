@@ -13,12 +13,13 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.engines.tuned import Tuned
 from pronk.estimators import storage
 from pronk.estimators.faces.calls import Call, own_lock
+from pronk.estimators.faces.constraints import Parameters
 from pronk.parts.kernels import get_kernel, is_automatic, with_bandwidth
 from pronk.parts.state import checked_count, require
 from pronk.parts.threads import limited
@@ -45,7 +46,7 @@ class Model(Protocol):
     def undo(self, mark: Any) -> None: ...
 
 
-class Filed(BaseEstimator):
+class Filed(Parameters):
     """What of a learner goes into files and comes back from them."""
 
     kernel: Any

@@ -24,13 +24,15 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
     """X as a C-contiguous float64 array, or as a CSR matrix; ``first`` sets the columns."""
     if (
         type(X) is np.ndarray
-        and not first
         and X.dtype == np.float64
         and X.ndim == 2
         and X.flags.c_contiguous
-        and X.shape[1] == learner.n_features_in_
-        and len(X)
+        and X.size
+        and (first or X.shape[1] == learner.n_features_in_)
     ):
+        if first:  # what scikit-learn sets for an array, which has no names
+            learner.n_features_in_ = X.shape[1]
+            learner.__dict__.pop("feature_names_in_", None)
         check_finite(X, "X")
         return X
     if hasattr(X, "column_names") and hasattr(X, "num_rows"):
