@@ -132,6 +132,7 @@ def test_a_cluster_does_the_runs_of_a_comparison(pronk_run, file, tmp_path):
         (["--cluster", "local:1", "--workers", "2"], "exclude each other"),
         (["--by", "who", "--checkpoint", "c"], "folder of --save"),
         (["--by", "y"], "is the target"),
+        (["--by", "who", "--cluster", "tcp://127.0.0.1:1"], "needs --save"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(pronk_run, file, more, message, monkeypatch, tmp_path):
@@ -161,6 +162,50 @@ def test_a_model_a_key(pronk_run, file, tmp_path):
     again = pronk_run("run", file, "-t", "y", "--by", "who", "--save", folder, "--limit", "100")
     assert again.returncode in (0, None), again.stderr
     assert pronk.load(folder).n_seen_ == 3100  # it goes on
+
+
+def test_workers_share_the_shards_of_keyed_models(pronk_run, file, tmp_path, monkeypatch):
+    """Blocks, keys and shards mixed: predictions in the order of the input, no bit changed."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr("pronk.cli.keyed.MOST", 1100)
+    monkeypatch.setattr("pronk.cli.keyed.LEAST", 1100)
+    words = ["run", file, "-t", "y", "--by", "who", "--limit", "3000", "--json"]
+    made, told, held = [], [], []
+    with distributed.LocalCluster(
+        2, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp"
+    ) as cluster:
+        for i, more in enumerate(
+            ([], ["--workers", "2"], ["--cluster", cluster.scheduler_address])
+        ):
+            out, folder = tmp_path / f"{i}.parquet", tmp_path / f"models{i}"
+            done = pronk_run(*words, "--predictions", out, "--save", folder, *more)
+            assert done.returncode in (0, None), done.stderr
+            made.append(parquet.read_table(out))
+            told.append(json.loads(done.stdout))
+            model = pronk.load(folder)
+            held.append({key: (rows, figures) for key, rows, figures in model.metrics_by_key()})
+            model.close()
+            if i == 2:  # it goes on, and what fails leaves no trace
+                done = pronk_run(*words, "--save", folder, *more)
+                assert done.returncode in (0, None), done.stderr
+                assert pronk.load(folder).n_seen_ == 6000
+                with monkeypatch.context() as patch:
+                    patch.setattr("pronk.cli.keyed.SpreadKeyed.predict_then_learn", fails)
+                    done = pronk_run(*words, "--save", folder, *more)
+                assert done.returncode == 2 and "a shard is damaged" in done.stderr
+                assert pronk.load(folder).n_seen_ == 6000
+    assert made[0].equals(made[1]) and made[0].equals(made[2])
+    assert told[0]["metrics"] == told[1]["metrics"] == told[2]["metrics"]
+    assert held[0] == held[1] == held[2] and set(held[0]) == {"x", "y", "z"}
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {
+        "models0",
+        "models1",
+        "models2",
+    }
+
+
+def fails(*_):
+    raise pronk.keyed.StoreError("a shard is damaged")
 
 
 def test_a_model_a_key_for_labels(pronk_run, file):

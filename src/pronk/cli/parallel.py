@@ -1,25 +1,18 @@
-"""`pronk run` on several cores (--workers) or machines (--cluster), or a model a key (--by)."""
+"""`pronk run` on several cores (--workers) or machines (--cluster)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from logging import CRITICAL
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pronk.cli.errors import CommandError
 from pronk.cluster.pool import CALL, shares_rows
 from pronk.cluster.waiting import NoWorkersError
 from pronk.evaluate.rows import LONG_PIECE
 from pronk.evaluate.spreading import set_jobs
-from pronk.keyed import Keyed
-from pronk.keyed.keys import Keys
 from pronk.streams.prepared import Prepared
-from pronk.streams.reading import Reading
 
 if TYPE_CHECKING:
     from pronk.cli.run_options import RunOptions
@@ -32,17 +25,10 @@ LATE = "5 minutes"
 
 def check_parallel(job: RunOptions) -> None:
     """Refuse options that exclude each other."""
-    chosen = [
-        name
-        for name, value in (
-            ("--workers", job.workers),
-            ("--cluster", job.cluster),
-            ("--by", job.by),
-        )
-        if value is not None
-    ]
-    if len(chosen) > 1:
-        raise CommandError(f"{chosen[0]} and {chosen[1]} exclude each other: choose one")
+    options = (("--workers", job.workers), ("--cluster", job.cluster), ("--by", job.by))
+    chosen = [name for name, value in options if value is not None]
+    if chosen[:2] == ["--workers", "--cluster"]:
+        raise CommandError("--workers and --cluster exclude each other: choose one")
     if chosen and job.delay:
         raise CommandError(f"{chosen[0]}: labels that come late are learned one by one, not so")
     if job.by is not None and job.model is not None:
@@ -50,27 +36,20 @@ def check_parallel(job: RunOptions) -> None:
     if job.by is not None and job.checkpoint is not None:
         raise CommandError("--checkpoint: models of --by are kept in the folder of --save instead")
     if job.reading.weight is not None and (job.by is not None or job.cluster is not None):
-        raise CommandError(f"--weight: not with {chosen[0]}, where each row counts once")
+        raise CommandError(f"--weight: not with {chosen[-1]}, where each row counts once")
     if job.by is not None and job.interval is not None:
         raise CommandError("--interval: models of --by have none")
+    elsewhere = job.cluster is not None and not job.cluster.startswith("local:")
+    if job.by is not None and elsewhere and job.save is None:
+        raise CommandError("--by with --cluster needs --save: a folder that all workers see")
 
 
 def check_cluster(job: RunOptions, learner: Any) -> None:
     """Refuse what a learner whose rows the workers read does not have."""
-    if job.cluster is None or shares_rows(learner):
+    if job.cluster is None or job.by is not None or shares_rows(learner):
         return
     if job.interval is not None or job.reading.keep or job.skip_bad:
         raise CommandError("--cluster: no --interval, --keep or --skip-bad on a cluster")
-
-
-#: Numbers of a block of keyed rows, and its rows at least and at most: each model is read and
-#: written once a block.
-KEYED_NUMBERS, KEYED_LEAST, KEYED_MOST = 1 << 23, 1 << 12, 1 << 21
-
-
-def keyed_rows(columns: int) -> int:
-    """Rows of a block where each key has its model."""
-    return max(KEYED_LEAST, min(KEYED_MOST, KEYED_NUMBERS // (columns + 1)))
 
 
 def block_rows(job: RunOptions, default: bool) -> int | None:
@@ -78,6 +57,8 @@ def block_rows(job: RunOptions, default: bool) -> int | None:
 
     On a cluster the rows of the default learner are read here.
     """
+    if job.by is not None:
+        return None  # `keyed_rows`, once the columns are known
     if job.cluster is not None and default:
         return CALL
     return LONG_PIECE if job.workers is not None else None
@@ -89,52 +70,6 @@ def use_workers(model: Any, workers: int) -> None:
         set_jobs(model, workers)
     except ValueError as error:
         raise CommandError(f"--workers: {str(error).partition(': ')[2]}") from None
-
-
-# -- a model a key -------------------------------------------------------------------------------
-
-
-def with_key(reading: Reading, by: str) -> Reading:
-    """The column of keys goes along and is no feature."""
-    if by == reading.target:
-        raise CommandError(f"--by: {by!r} is the target")
-    if reading.target is not None and "," in reading.target:
-        raise CommandError("--by: a model a key has one target; name one with --target")
-    return replace(reading, keep=(*reading.keep, by), drop=(*reading.drop, by))
-
-
-class KeyedRun:
-    """Keyed models for a walk that gives rows in order: the keys are given beforehand."""
-
-    def __init__(self, learner: Any, by: str, keyed: Keyed) -> None:
-        self.learner, self.by, self.keyed = learner, by, keyed
-        self._keys = Keys([], np.empty(0, dtype=np.int64))
-
-    def give(self, kept: Any) -> None:
-        """The keys of the next rows; those before have been taken."""
-        self._keys = Keys.of(kept.column(self.by))
-        if None in self._keys.values:
-            raise CommandError(f"--by: column {self.by!r} is empty in some row; fill it in")
-
-    def _take(self, rows: int) -> Keys:
-        taken, self._keys = self._keys[:rows], self._keys[rows:]
-        return taken
-
-    def predict_then_learn(self, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[Any]:
-        return self.keyed.predict_then_learn(X, y, self._take(len(y)))
-
-    def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
-        return self.keyed.predict(X, self._take(len(X)))
-
-    def save(self, path: Any) -> None:
-        self.keyed.save(path)
-
-    @property
-    def classes_(self) -> list[str]:
-        return ["of each", "key"]
-
-    def __sklearn_tags__(self) -> Any:
-        return self.learner.__sklearn_tags__()
 
 
 # -- a cluster -----------------------------------------------------------------------------------

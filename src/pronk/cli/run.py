@@ -6,6 +6,7 @@ import ast
 import copy
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,9 @@ from pronk.cli import screen
 from pronk.cli.checkpoint import alone
 from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
 from pronk.cli.errors import CommandError
+from pronk.cli.keyed import KeyedRun, keyed_rows, place_of_models, with_key
 from pronk.cli.known import for_model, open_for, saved_model
-from pronk.cli.parallel import (
-    KeyedRun,
-    block_rows,
-    check_cluster,
-    check_parallel,
-    keyed_rows,
-    use_workers,
-    with_key,
-)
+from pronk.cli.parallel import block_rows, check_cluster, check_parallel, use_workers
 from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.run_options import RunOptions, check_job, open_stream
 from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
@@ -47,11 +41,11 @@ from pronk.streams.prepared import prepared
 def run_job(job: RunOptions, *, as_json: bool) -> None:
     """Check everything, walk the file, print the summary."""
     check_job(job)
-    with alone(job.checkpoint):
-        _run(job, as_json)
+    with alone(job.checkpoint), ExitStack() as stack:
+        _run(job, as_json, stack)
 
 
-def _run(job: RunOptions, as_json: bool) -> None:
+def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     console = screen.messages()
     check_parallel(job)
     if (job.cluster or job.by) and job.preparing.scale_target == "auto":
@@ -71,7 +65,8 @@ def _run(job: RunOptions, as_json: bool) -> None:
         model = prepared(learner, stream, job.preparing)
         if job.by is not None:
             stream.rows = keyed_rows(len(stream.columns))
-            model = KeyedRun(model.learner, job.by, Keyed(model, folder=job.save))
+            folder = stack.enter_context(place_of_models(job, model))
+            model = KeyedRun(model.learner, job.by, Keyed(model, folder=folder))
     else:
         model = saved_model(path)
         job = for_model(job, model)
@@ -79,7 +74,7 @@ def _run(job: RunOptions, as_json: bool) -> None:
     for text in stream.notes(options=True) if path is None else ():
         screen.note(text, console)
     check_cluster(job, model)
-    if job.workers is not None:
+    if job.workers is not None and job.by is None:
         use_workers(model, job.workers)
     check_interval(job.interval, stream.task, model)
     _check_weight(stream, model, job.algorithm)

@@ -14,7 +14,7 @@ from rich.table import Table
 from pronk.cli import screen
 from pronk.cli.choosing import in_words
 from pronk.cli.errors import CommandError
-from pronk.cli.parallel import KeyedRun
+from pronk.cli.keyed import KeyedRun
 from pronk.cli.predictions import StandardOutput
 from pronk.cli.walk import Run
 from pronk.evaluate import Record, held_bytes

@@ -18,8 +18,9 @@ from pronk.cli.appending import AppendedFile
 from pronk.cli.bad_rows import BadRowsFile
 from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint, readable
 from pronk.cli.errors import CommandError
+from pronk.cli.keyed import KeyedRun
 from pronk.cli.metrics_file import MetricsFile
-from pronk.cli.parallel import KeyedRun, learner_for_cluster, losses_told, open_cluster
+from pronk.cli.parallel import learner_for_cluster, losses_told, open_cluster
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
     Kept,
@@ -79,7 +80,8 @@ class Run:
     @property
     def read_elsewhere(self) -> bool:
         """Whether the workers of a cluster read the rows, and not this process."""
-        return self.job.cluster is not None and not shares_rows(self.model)
+        here = self.job.by is not None or shares_rows(self.model)
+        return self.job.cluster is not None and not here
 
     def _evaluation(self) -> Evaluation:
         elsewhere = self.read_elsewhere or self.job.by is not None
@@ -222,7 +224,9 @@ class Run:
         if self.read_elsewhere:
             yield from self._steps_on_cluster(stack, str(self.job.cluster))
             return
-        if self.job.cluster is not None:
+        if isinstance(self.model, KeyedRun):
+            stack.enter_context(self.model.shared(self.job.workers, self.job.cluster))
+        elif self.job.cluster is not None:
             client = stack.enter_context(open_cluster(self.job.cluster))
             stack.enter_context(sharing(pool_for(self.model, client)))
         for X, y, kept in self.stream.blocks_with_kept(self.position):

@@ -83,11 +83,33 @@ def groups(keys: Any, shards: int) -> list[tuple[str, NDArray[np.intp]]]:
     cuts = np.flatnonzero(np.diff(keys.codes[order])) + 1
     texts: dict[str, NDArray[np.intp]] = {}
     for numbers in np.split(order, cuts) if len(order) else ():
-        try:
-            text = encoded(keys.values[keys.codes[numbers[0]]])
-        except ValueError as error:
-            raise ValueError(f"{error} at row {numbers[0]} (counting from 0)") from None
+        text = _text(keys, numbers[0])
         if text in texts:  # 1 and 1.0
             numbers = np.sort(np.concatenate((texts[text], numbers)))
         texts[text] = numbers
     return sorted(texts.items(), key=lambda item: (shard_of(item[0], shards), item[1][0]))
+
+
+def by_shard(keys: Keys, shards: int) -> list[tuple[int, NDArray[np.intp], Keys]]:
+    """Shards that have rows, the numbers of those, in order, and their keys."""
+    held, firsts = np.unique(keys.codes, return_index=True)
+    texts = [_text(keys, int(row)) for row in firsts]
+    place = np.zeros(len(keys.values), dtype=np.int64)
+    place[held] = [shard_of(text, shards) for text in texts]
+    own = place[keys.codes]
+    order = np.argsort(own, kind="stable")
+    cuts = np.flatnonzero(np.diff(own[order])) + 1
+    found = []
+    for numbers in np.split(order, cuts):
+        used, codes = np.unique(keys.codes[numbers], return_inverse=True)
+        part = Keys([keys.values[code] for code in used], codes)
+        found.append((int(own[numbers[0]]), numbers, part))
+    return found
+
+
+def _text(keys: Keys, row: int) -> str:
+    """The key of a row as text."""
+    try:
+        return encoded(keys.values[keys.codes[row]])
+    except ValueError as error:
+        raise ValueError(f"{error} at row {row} (counting from 0)") from None

@@ -12,6 +12,7 @@ from typing import Any
 _TABLES = """
 CREATE TABLE IF NOT EXISTS models (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS answers (mark INTEGER PRIMARY KEY, text TEXT NOT NULL);
 """
 
 #: No model of a key is larger: sizes are bounded before memory is taken.
@@ -20,6 +21,10 @@ MOST_BYTES = 1 << 30
 
 class StoreError(ValueError):
     """A store that cannot be opened, read or written."""
+
+
+class InUseError(StoreError):
+    """Another process has the file."""
 
 
 class Shard:
@@ -106,6 +111,20 @@ class Shard:
         if self._file.in_transaction:
             self._do("COMMIT")
 
+    def keep_answer(self, mark: int, text: str) -> None:
+        """Keep what the rows up to a mark were answered, in place of earlier answers."""
+        self.forget_answers()
+        self._do("INSERT INTO answers VALUES (?, ?)", (mark, text))
+
+    def answer(self, mark: int) -> str | None:
+        """What was kept with a mark."""
+        found = self._do("SELECT text FROM answers WHERE mark = ?", (mark,)).fetchone()
+        return None if found is None else str(found[0])
+
+    def forget_answers(self) -> None:
+        self._begin()
+        self._do("DELETE FROM answers")
+
     def copy_to(self, path: Path) -> None:
         """A copy of the committed models."""
         with sqlite3.connect(path) as other:
@@ -128,5 +147,5 @@ class Shard:
 
     def _failed(self, error: sqlite3.Error) -> StoreError:
         if "locked" in str(error):
-            return StoreError(f"{self.path} is in use by another process; close that one first")
+            return InUseError(f"{self.path} is in use by another process; close that one first")
         return StoreError(f"{self.path} cannot be used: {error}")

@@ -213,14 +213,15 @@ class ModelStore:
 
     def _file(self, text: str) -> Shard:
         self._check_mine(text)
-        return self._open(shard_of(text, self.shards))
+        return self.shard(shard_of(text, self.shards))
 
     def _check_mine(self, text: str) -> None:
         number = shard_of(text, self.shards)
         if number not in self._only:
             raise StoreError(f"key {text} belongs to shard {number}, which is not open here")
 
-    def _open(self, number: int) -> Shard:
+    def shard(self, number: int) -> Shard:
+        """The file of a shard; opened when first needed."""
         if number not in self._files:
             self._files[number] = Shard(self.folder / f"shard-{number:03d}.sqlite")
         return self._files[number]
@@ -239,17 +240,17 @@ class ModelStore:
         with self._lock:
             numbers = self._only if mark is not None else list(self._files)
             for number in numbers:
-                self._open(number).commit(mark)
+                self.shard(number).commit(mark)
 
     def marks(self) -> dict[int, int]:
         """The mark of each shard: what the last flush with one left."""
         with self._lock:
-            return {number: self._open(number).mark for number in self._only}
+            return {number: self.shard(number).mark for number in self._only}
 
     def __len__(self) -> int:
         with self._lock:
-            self._write_changed()
-            return sum(self._open(number).count() for number in self._only)
+            self.write_changed()
+            return sum(self.shard(number).count() for number in self._only)
 
     def __contains__(self, key: Key) -> bool:
         with self._lock:
@@ -263,8 +264,8 @@ class ModelStore:
         """All keys with their notes, shard by shard; models are not read."""
         for number in self._only:
             with self._lock:
-                self._write_changed()
-                found = list(self._open(number).notes())
+                self.write_changed()
+                found = list(self.shard(number).notes())
             for text, notes in found:
                 try:
                     key = decoded(text)
@@ -272,10 +273,17 @@ class ModelStore:
                     raise StoreError(f"{self.folder}: {text!r} is no key") from None
                 yield key, notes
 
-    def _write_changed(self) -> None:
+    def write_changed(self) -> None:
+        """Write all models but those that are held by a thread; `flush` lets them count."""
         for text, entry in self._models.items():
             if not entry.users:
                 self._write(text, entry)
+
+    def forget_answers(self) -> None:
+        """Answers that were kept for tasks done again; see `pronk.keyed.spread`."""
+        with self._lock:
+            for number in self._only:
+                self.shard(number).forget_answers()
 
     def copy_to(self, folder: str | Path) -> None:
         """Write all models into another folder, which is then a store of its own."""
@@ -287,7 +295,7 @@ class ModelStore:
                 name = f"shard-{number:03d}.sqlite"
                 part = folder / f".{name}.part"
                 part.unlink(missing_ok=True)
-                self._open(number).copy_to(part)
+                self.shard(number).copy_to(part)
                 part.replace(folder / name)
             layout = {"format": FORMAT, "shards": self.shards, "about": self.about}
             storage.write_whole(folder / LAYOUT, json.dumps(layout, indent=1).encode())
@@ -295,6 +303,10 @@ class ModelStore:
     def close(self) -> None:
         """Flush and leave the files."""
         self.flush()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Leave the files; what was not flushed is gone."""
         with self._lock:
             self._models.clear()
             for file in self._files.values():

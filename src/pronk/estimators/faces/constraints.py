@@ -4,8 +4,7 @@ scikit-learn has these in a private module. They are taken from there here and n
 a release which moves them changes one file.
 """
 
-from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
@@ -25,9 +24,14 @@ class Parameters(BaseEstimator):
     scikit-learn asks the constructor for its signature every time, and looks at every value.
     """
 
+    _param_names: ClassVar[tuple[str, ...]]
+
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        return list(_names_of(cls))
+        names = cls.__dict__.get("_param_names")
+        if names is None:
+            names = cls._param_names = tuple(super()._get_param_names())
+        return list(names)
 
     def _validate_params(self) -> None:
         """Check the parameters; those of a setting that was good before, but for the seed, are."""
@@ -41,9 +45,3 @@ class Parameters(BaseEstimator):
         super()._validate_params()
         if plain and len(_GOOD) < _MOST_GOOD:
             _GOOD.add(setting)
-
-
-@cache
-def _names_of(cls: type[Parameters]) -> tuple[str, ...]:
-    names: list[str] = super(Parameters, cls)._get_param_names()  # type: ignore[misc]
-    return tuple(names)
