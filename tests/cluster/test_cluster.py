@@ -9,6 +9,7 @@ import pytest
 import pronk
 from pronk.cluster import ClusterPass
 from pronk.evaluate import progressive
+from pronk.streams import FileStream
 
 RNG = np.random.default_rng(0)
 ROWS = 2600
@@ -195,3 +196,29 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
     with pytest.raises(waiting.NoWorkersError, match="there was no worker"):
         waiting.result_of(Task(), Client())
     assert Task.asked == 5  # a worker came, and went
+
+
+def test_a_file_of_text_is_read_from_where_a_piece_begins(tmp_path, monkeypatch):
+    """Values with line breaks in quotes; whoever reads a piece parses nothing far before it."""
+    monkeypatch.setattr("pronk.streams.sources.text._TEXT_BYTES", 4000)
+    monkeypatch.setattr("pronk.streams.sources.text._LINES", 1)
+    path = tmp_path / "t.csv"
+    rows = np.column_stack((X, Y)).tolist()
+    lines = [f'"two\nlines",{",".join(map(repr, row))}' for row in rows]
+    path.write_text("\n".join(["text,a,b,c,d,y", *lines]))
+    stream = FileStream(path, "y", drop=["text"], rows=100)
+    _, expected, _, _ = passed(pronk.PKAWVRegressor(random_state=1, gamma=4.0), Y)
+    read = []
+
+    def blocks(self, skip=0):
+        read.append((skip, self._source.before(skip).rows))
+        yield from original(self, skip)
+
+    original = FileStream.blocks
+    monkeypatch.setattr(FileStream, "blocks", blocks)
+    learner = pronk.PKAWVRegressor(random_state=1, gamma=4.0)
+    parts = list(ClusterPass(learner, stream, Here(), rows=300).run())
+    found = np.concatenate([part.predictions for part in parts])
+    assert np.array_equal(found, expected)
+    assert max(skip for skip, _ in read) > 2000
+    assert all(begun > min(skip, ROWS) - 200 for skip, begun in read)

@@ -211,7 +211,8 @@ class ClusterPass:
     def _submit(self, function: Any, piece: Piece, *arguments: Any) -> Any:
         # Dask need not tell equal tasks by their arguments: every task is another one.
         options = {"pure": False} if hasattr(self.client, "scheduler_info") else {}
-        return self.client.submit(function, self.stream, piece, *arguments, **options)
+        stream = self.stream.at(piece.start) if hasattr(self.stream, "at") else self.stream
+        return self.client.submit(function, stream, piece, *arguments, **options)
 
     def _result(self, task: Any, piece: Piece) -> Any:
         try:

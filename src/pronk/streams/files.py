@@ -13,11 +13,12 @@ columns of them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -220,6 +221,16 @@ class FileStream:
     ) -> BadRow:
         values = batch.slice(row, 1).select([n for n in self._needed() if n != BAD]).to_pylist()[0]
         return BadRow(start + row, as_arguments(problems[row]), values)
+
+    def at(self, row: int) -> Self:
+        """The same stream for who reads from a row on, in another process.
+
+        A file of text is looked through up to that row, so that reading can begin there.
+        """
+        twin = copy.copy(self)
+        with self._reading():
+            twin._source = self._source.at(row)
+        return twin
 
     def head(self, rows: int = 64) -> Block:
         """The first rows as far as they are good, without reading again; perhaps none.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 import pyarrow as pa
 
@@ -45,6 +45,13 @@ class FileSource(Protocol):
         """Rows in the file, where it can be told: exactly, or estimated by what was read so far."""
         ...
 
+    def at(self, row: int) -> FileSource:
+        """A source of the same rows for who reads from a row on: where it is known it begins there.
+
+        It can be sent to another process.
+        """
+        ...
+
     def widen(self, columns: Sequence[str]) -> None:
         """These columns will be asked for: a sparse file has them though it may not show them."""
         ...
@@ -55,6 +62,9 @@ class Dense:
 
     untyped = False
     label: str | None = None
+
+    def at(self, row: int) -> Self:
+        return self
 
     def widen(self, columns: Sequence[str]) -> None:
         pass

@@ -2,12 +2,19 @@
 
 A value may hold line breaks if it is quoted. Quotes mean something only at the start of a value,
 where they must be closed; anywhere else they are characters as others, as Arrow's parser has it.
+
+Workers of a cluster begin at a row in the middle of a file: the bytes where rows begin are found by
+one look over the file, a piece at a time and as far as needed (`CSVSource.at`), which reads rows as
+the parser does and makes no numbers of them.
 """
 
 from __future__ import annotations
 
+import copy
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +24,17 @@ from pronk.streams.errors import StreamError, argument, other_delimiter
 from pronk.streams.sources.base import BAD, without
 from pronk.streams.sources.lenient import lenient_rows, mostly, with_reasons
 from pronk.streams.sources.text import Text, TextSource, not_text
+
+
+class Place(NamedTuple):
+    """Where a row begins: the rows, bytes and lines of the file before it."""
+
+    rows: int
+    bytes: int
+    lines: int
+
+
+_START = Place(0, 0, 0)
 
 
 class CSVSource(TextSource):
@@ -55,6 +73,9 @@ class CSVSource(TextSource):
         self._names: list[str] = []
         self._lines = 0  # of the file, before the piece at hand
         self._first: pa.Table | None = None  # the first piece, as it was parsed to see its types
+        self._places = [_START]  # that are known
+        self.count: int | None = None  # rows of the file, where that is known
+        self._byte = 0  # where the piece at hand ends
 
     def schema(self) -> pa.Schema:
         for piece in self._pieces():
@@ -71,12 +92,14 @@ class CSVSource(TextSource):
         return pa.schema([(name, pa.null()) for name in self._names])
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
-        return without(self._all(types), skip)
+        place = self.before(skip)
+        return without(self.all(types, place), skip - place.rows)
 
-    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        self._rows = 0
-        for number, piece in enumerate(self._pieces(types)):
-            known = None if number else self._as_parsed(types)
+    def all(self, types: dict[str, pa.DataType], place: Place) -> Iterator[pa.RecordBatch]:
+        """The batches from a place on."""
+        self._rows = place.rows
+        for number, piece in enumerate(self._pieces(types, place)):
+            known = None if number or place.rows else self._as_parsed(types)
             if known is not None:
                 self._rows += len(known)
             yield from (self._table(piece, types) if known is None else known).to_batches()
@@ -91,10 +114,44 @@ class CSVSource(TextSource):
             return None
         return self._first.select(list(types)).cast(pa.schema(list(types.items())), safe=False)
 
-    def _pieces(self, types: dict[str, pa.DataType] | None = None) -> Iterator[bytes]:
+    # -- places ----------------------------------------------------------------------------------
+
+    def at(self, row: int) -> CSVSource:
+        """A source that begins near a row, at the last place before it that can be found."""
+        looks = self.count is None and self._places[-1].rows <= row
+        if looks and self.file.seekable and not self._lenient:
+            self._find(row)
+        twin = copy.copy(self)
+        twin._places, twin._first = [self.before(row)], None
+        return twin
+
+    def _find(self, row: int) -> None:
+        """Find places up to a row, or all, and then the rows of the file."""
+        twin = copy.copy(self)  # who reads meanwhile keeps his place
+        twin.file, places = copy.copy(self.file), self._places
+        rows = places[-1].rows
+        try:
+            for piece in twin._pieces(place=places[-1]):
+                self._names = twin._names
+                rows += len(self._read(piece, self._names, {self._names[0]: pa.string()}))
+                places.append(Place(rows, twin._byte, twin._lines + piece.count(b"\n")))
+                if rows > row:
+                    return
+        except (StreamError, pa.ArrowInvalid):
+            return  # who reads on will say what is wrong
+        self.count = rows
+
+    def before(self, row: int) -> Place:
+        """The last known place that is not behind a row."""
+        return self._places[bisect_right(self._places, row, key=lambda place: place.rows) - 1]
+
+    def _pieces(
+        self, types: dict[str, pa.DataType] | None = None, place: Place = _START
+    ) -> Iterator[bytes]:
         """Some whole rows at a time; before them the names of the columns are found."""
-        self._lines, started = 0, False
-        for piece in self.file.pieces(self._ending):
+        self._lines, self._byte, started = place.lines, place.bytes, place.bytes > 0
+        for piece in self.file.pieces(self._ending, place.bytes):
+            self._byte += len(piece)
             if not started:
                 start = len(piece) - len(piece.lstrip(b"\r\n"))
                 started = start < len(piece)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from pronk.streams.sources.base import FileSource
 from pronk.streams.sources.columnar import ParquetSource
+from pronk.streams.sources.csv import CSVSource
 from pronk.streams.sources.libsvm import LIBSVMSource
 
 
@@ -35,22 +37,50 @@ class FilesSource:
             return widest
         return self._sources[0].schema()
 
+    def at(self, row: int) -> FilesSource:
+        """Files of CSV are looked at as far as needed; see `CSVSource.at`."""
+        sources, inside = [], False
+        for source in self._sources:
+            source = source if inside else source.at(row)
+            sources.append(source)
+            rows = _rows_of(source)
+            inside = inside or rows is None or row < rows
+            row -= rows or 0
+        twin = copy.copy(self)
+        twin._sources = sources
+        return twin
+
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
         self._rows = self._done = 0
         for source in self._sources:
             self._reading = source
-            if isinstance(source, ParquetSource) and skip >= (rows := int(source.total() or 0)):
+            rows = _rows_of(source) if skip else None
+            if rows is not None and skip >= rows:
                 skip -= rows
                 self._rows += rows
-            else:
-                for batch in source.batches(types):
-                    self._rows += batch.num_rows
-                    if skip < batch.num_rows:
-                        yield batch.slice(skip)
-                    skip = max(0, skip - batch.num_rows)
+                self._done += 1
+                continue
+            whole = source.batches(types)
+            if isinstance(source, CSVSource):
+                place = source.before(skip)
+                skip -= place.rows
+                self._rows += place.rows
+                whole = source.all(types, place)
+            for batch in whole:
+                self._rows += batch.num_rows
+                if skip < batch.num_rows:
+                    yield batch.slice(skip)
+                skip = max(0, skip - batch.num_rows)
             self._done += 1
 
     def total(self) -> float | None:
         if self._reading is None or not self._rows:
             return None
         return self._rows / max(self._done, 0.5) * len(self._sources)
+
+
+def _rows_of(source: FileSource) -> int | None:
+    """The rows of a file, where that is known without reading it."""
+    if isinstance(source, ParquetSource):
+        return int(source.total() or 0)
+    return source.count if isinstance(source, CSVSource) else None

@@ -50,11 +50,19 @@ class TextFile:
     def __str__(self) -> str:
         return str(self.path)
 
-    def pieces(self, ending: Ending = line_ending) -> Iterator[bytes]:
-        """Some whole rows at a time."""
-        charset = self._charset or self._marked()
+    @property
+    def seekable(self) -> bool:
+        """Whether the bytes of a piece are those of the file: reading may begin at any row."""
+        plain = self.path.suffix.lower() not in COMPRESSED
+        return plain and self._charset is None and self._marked() is None
+
+    def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
+        """Some whole rows at a time; of a seekable file from the byte ``start`` on."""
+        charset = self._charset or (None if start else self._marked())
         with opened(self.path) as file, self._decompressed(file) as stream:
             size = file.size()
+            if start:
+                file.seek(start)
             read = stream if charset is None else _Decoded(stream, charset, str(self))
             for piece, ahead in _cut(read, str(self), ending):
                 self.share = max(1, file.tell() - ahead * (file is read)) / max(1, size)
@@ -84,7 +92,9 @@ class Pipe:
     def __str__(self) -> str:
         return "standard input" if self._path is None else str(self._path)
 
-    def pieces(self, ending: Ending = line_ending) -> Iterator[bytes]:
+    seekable = False
+
+    def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
         """Some whole rows at a time, from the start."""
         if self._dropped:
             raise StreamError(f"{self} can be read only once; write it to a file first")
