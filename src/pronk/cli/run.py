@@ -22,7 +22,7 @@ from pronk.cli.keyed import KeyedRun, keyed_rows, place_of_models, with_key
 from pronk.cli.known import for_model, open_for, saved_model
 from pronk.cli.parallel import block_rows, check_cluster, check_parallel, use_workers
 from pronk.cli.predictions import StandardOutput, check_interval
-from pronk.cli.run_options import RunOptions, check_job, open_stream
+from pronk.cli.run_options import RunOptions, check_job, open_with_target
 from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.cluster.pool import shares_rows
@@ -57,7 +57,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         _check_algorithm(job.algorithm)
         reading = job.reading if job.by is None else with_key(job.reading, job.by)
         default = find(job.algorithm).name == DEFAULT_ALGORITHM
-        stream = open_stream(reading, block_rows(job, default))
+        stream = open_with_target(reading, block_rows(job, default))
         learner = _learner(job, stream.task)
         # The first rows of all keys together say nothing about the rows of one.
         if job.by is None:
@@ -97,7 +97,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     if job.report is not None:
         write_page(run, last, job.report)
     # Where the predictions are printed, what is said of them goes elsewhere.
-    printed = isinstance(run.file, StandardOutput)
+    printed = isinstance(run.files.predictions, StandardOutput)
     if as_json:
         screen.print_json(as_dict(run, last), sys.stderr if printed else None)
     else:

@@ -84,9 +84,9 @@ def _facts(run: Run, last: Record) -> Table:
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}")
     if last.unlabelled:
         table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
-    if run.bad is not None:
+    if run.files.bad is not None:
         table.add_row(
-            "bad rows", f"{run.bad.rows:,}, left out: {screen.visible(str(job.skip_bad))}"
+            "bad rows", f"{run.files.bad.rows:,}, left out: {screen.visible(str(job.skip_bad))}"
         )
     table.add_row("time", f"{last.microseconds_a_row:.2f} us a row, {last.seconds:.2f} s in all")
     if isinstance(run.model, KeyedRun):
@@ -94,7 +94,7 @@ def _facts(run: Run, last: Record) -> Table:
     else:
         table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
     table.add_row("memory", screen.size(held_bytes(run.model)))
-    printed = isinstance(run.file, StandardOutput)
+    printed = isinstance(run.files.predictions, StandardOutput)
     files = {
         "model": job.save,
         "predictions": None if printed else job.predictions,
@@ -223,7 +223,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
         "resumed_at": run.resumed or None,
         "rows_before": run.before or None,
-        "bad_rows": None if run.bad is None else run.bad.rows,
+        "bad_rows": None if run.files.bad is None else run.files.bad.rows,
         "versions": screen.versions(),
     }
     if stream.task == "classification":

@@ -1,4 +1,4 @@
-"""The walk of `pronk run`: rows in blocks, snapshots between them, predictions to a file."""
+"""The walk of `pronk run`: rows in blocks, and snapshots between them."""
 
 from __future__ import annotations
 
@@ -6,28 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from pronk.cli import screen
-from pronk.cli.appending import AppendedFile
-from pronk.cli.bad_rows import BadRowsFile
 from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint, readable
 from pronk.cli.errors import CommandError
 from pronk.cli.keyed import KeyedRun
-from pronk.cli.metrics_file import MetricsFile
 from pronk.cli.parallel import learner_for_cluster, losses_told, open_cluster
-from pronk.cli.predictions import (
-    STANDARD_OUTPUT,
-    Kept,
-    PredictionColumns,
-    PredictionsFile,
-    StandardOutput,
-)
+from pronk.cli.predictions import PredictionColumns
+from pronk.cli.run_files import RunFiles
 from pronk.cli.run_options import RunOptions
 from pronk.cluster import ClusterPass
 from pronk.cluster.pool import pool_for, shares_rows
@@ -40,7 +30,6 @@ from pronk.evaluate.metrics import ALL
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.progress import Bar
 from pronk.evaluate.rows import PIECE
-from pronk.evaluate.state import checked_labels
 from pronk.parts.state import require
 from pronk.streams import FileStream, StreamError
 from pronk.streams.errors import option
@@ -58,7 +47,6 @@ class Run:
         as_json: bool = False,
     ) -> None:
         self.job = job
-        self.as_json = as_json
         self.stream = stream
         self.model = model
         self.console = console
@@ -67,10 +55,7 @@ class Run:
         self.before = 0  # rows that the model knew before
         self.finished = False
         self.checkpoint: Checkpoint | None = None
-        self.file: PredictionsFile | StandardOutput | None = None
-        self.kept = Kept()
-        self.metrics_file: MetricsFile | None = None
-        self.bad: BadRowsFile | None = None
+        self.files = RunFiles(job, stream, self.several, as_json=as_json)
         self.evaluation = self._evaluation()
         self._records: list[Record] = []
         self._said = 0  # alarms that were told
@@ -158,16 +143,7 @@ class Run:
             self.checkpoint = Checkpoint(job.checkpoint, job.every, self._settings())
             resume = self._resume()
         with ExitStack() as stack:
-            if job.predictions is not None:
-                self.file = self._predictions_file(job.predictions, resume)
-                stack.enter_context(self.file)
-            if job.metrics is not None:
-                self.metrics_file = self._open_metrics(job.metrics, resume)
-                stack.enter_context(self.metrics_file)
-            if job.skip_bad is not None:
-                self.bad = BadRowsFile(job.skip_bad)
-                self._begin_or_resume(self.bad, None if resume is None else resume["bad"])
-                stack.enter_context(self.bad)
+            self.files.open(stack, self.evaluation.probabilities, resume, finished=self.finished)
             if not self.finished:
                 try:
                     with losses_told(job.cluster):
@@ -183,14 +159,14 @@ class Run:
                 self.finished = True
                 # Before the labels that are still out: rows that are appended come before them.
                 self._snapshot()
-            made = self.file is not None and self.file.finished
+            made = self.files.made
             rest = self.evaluation.finish()
             self._records = [] if rest is None else [rest]
             if not made:
                 self._keep()
-        if self.file is not None and not made:
-            self.file.finish()
-            self._note_late(self.file.layout)
+        if self.files.predictions is not None and not made:
+            self.files.predictions.finish()
+            self._note_late(self.files.predictions.layout)
         return self.evaluation.record()
 
     def _rows(self, stack: ExitStack) -> None:
@@ -202,7 +178,7 @@ class Run:
         for step in self._steps(stack):
             with signals.block():
                 step()
-                self._tell_bad()
+                self.files.tell_bad()
                 self._keep()
                 bar.show(self.evaluation)
                 # A shorter block comes before a bad row, or at the end.
@@ -211,13 +187,7 @@ class Run:
                     self._snapshot()
         if not self.read_elsewhere:
             self.position = self.stream.position
-        self._tell_bad()
-
-    def _tell_bad(self) -> None:
-        """The rows that were left out go to their file."""
-        if self.bad is not None and self.stream.bad:
-            self.bad.write(self.stream.bad)
-            self.stream.bad = []
+        self.files.tell_bad()
 
     def _steps(self, stack: ExitStack) -> Iterator[Callable[[], None]]:
         """What is to be done, one block or one part of a cluster's work after the other."""
@@ -230,8 +200,8 @@ class Run:
             client = stack.enter_context(open_cluster(self.job.cluster))
             stack.enter_context(sharing(pool_for(self.model, client)))
         for X, y, kept in self.stream.blocks_with_kept(self.position):
-            if self.file is not None:
-                self.kept.add(kept)
+            if self.files.predictions is not None:
+                self.files.kept.add(kept)
             if isinstance(self.model, KeyedRun):
                 self.model.give(kept)
             yield partial(self._block, X, y)
@@ -265,15 +235,10 @@ class Run:
 
     def _keep(self) -> None:
         """The predictions and records of a block go to their files, its alarms to the screen."""
-        if self.metrics_file is not None:
-            for record in self._records:
-                self.metrics_file.write(record, len(self.portrait.alarms))
-        elsewhere = self.read_elsewhere
-        if self.file is not None:
-            for record in [*self._records, self.evaluation.record()]:
-                if record.forecast is not None:
-                    kept = None if elsewhere else self.kept.take(len(record.forecast))
-                    self.file.write(record.targets, record.forecast, kept)
+        self.files.tell_metrics(self._records, len(self.portrait.alarms))
+        if self.files.predictions is not None:
+            records = [*self._records, self.evaluation.record()]
+            self.files.tell_predictions(records, with_kept=not self.read_elsewhere)
         self._records = []
         for alarm in self.portrait.alarms[self._said :]:
             text = f"drift: the loss rose; noticed at row {alarm.row:,}, since row {alarm.since:,}"
@@ -313,24 +278,12 @@ class Run:
     def _snapshot(self) -> None:
         if self.checkpoint is None:
             return
-        place = None
-        if isinstance(self.file, PredictionsFile):
-            self.file.sync()
-            classes = self.file.layout.classes
-            place = [
-                self.file.rows,
-                self.file.bytes,
-                None if classes is None else classes.tolist(),
-                self.kept.to_state(),
-            ]
         fitted = self.model.__sklearn_is_fitted__()
         self.checkpoint.save(
             self.position,
             model=storage.learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
-            predictions=place,
-            metrics=self._place(self.metrics_file),
-            bad=self._place(self.bad),
+            **self.files.places(),
             finished=self.finished,
         )
 
@@ -360,55 +313,6 @@ class Run:
         what = f"the input has grown: {what}" if grown else what
         screen.note(f"{what} after {self.position:,} rows", self.console)
         return tree
-
-    def _predictions_file(
-        self, path: Path, resume: dict[str, Any] | None
-    ) -> PredictionsFile | StandardOutput:
-        layout = PredictionColumns(
-            self.stream.target_type,
-            intervals=self.job.interval is not None,
-            probabilities=self.evaluation.probabilities,
-            kept=self.stream.kept_types(),
-            names=self.several,
-        )
-        if layout.probabilities and resume is None:
-            layout.classes = self.stream.known_labels()
-        if str(path) == STANDARD_OUTPUT:
-            return StandardOutput(layout, lines=self.as_json)
-        file = PredictionsFile(path, layout, resumable=self.checkpoint is not None)
-        if resume is None:
-            file.start()
-        elif not (self.finished and file.finished):
-            assert self.checkpoint is not None
-            with readable(f"--checkpoint: {str(self.checkpoint.path)!r}"):
-                rows, size, classes, kept = resume["predictions"]
-                if classes is not None:
-                    layout.classes = np.asarray(checked_labels(classes, "classes"))
-                self.kept.restore(kept, list(layout.kept))
-            if file.finished:
-                file.reopen(rows)
-            else:
-                file.resume(rows, size)
-        return file
-
-    def _open_metrics(self, path: Path, resume: dict[str, Any] | None) -> MetricsFile:
-        file = MetricsFile(path, self.several)
-        self._begin_or_resume(file, None if resume is None else resume["metrics"])
-        return file
-
-    @staticmethod
-    def _begin_or_resume(file: AppendedFile, place: list[int] | None) -> None:
-        if place is None:
-            file.start()
-        else:
-            file.resume(*place)
-
-    @staticmethod
-    def _place(file: AppendedFile | None) -> list[int] | None:
-        if file is None:
-            return None
-        file.sync()
-        return [file.rows, file.bytes]
 
     def _stop(self, stopped: Stopped) -> CommandError:
         """Between two blocks: a last snapshot."""

@@ -1,7 +1,8 @@
-"""Progressive validation block by block: what scores the rows and keeps the account.
+"""Progressive validation block by block: what gives the rows to a learner, and when.
 
 The learner gets whole blocks and the losses are vectors, so the evaluation costs some NumPy calls
-a block, not a row. It can stop between two blocks and go on from its state.
+a block, not a row. It can stop between two blocks and go on from its state. What is counted of the
+rows is the account's (`pronk.evaluate.account`).
 """
 
 from __future__ import annotations
@@ -15,16 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.account import Account
 from pronk.evaluate.adapters import Adapter, Weights, adapt, predicts_labels
-from pronk.evaluate.forecasts import Forecast, column, joined
-from pronk.evaluate.memory import held_bytes
-from pronk.evaluate.metrics import DEFAULTS, get_scores
-from pronk.evaluate.portrait import Portrait
+from pronk.evaluate.forecasts import Forecast, column
 from pronk.evaluate.records import Record
 from pronk.evaluate.rows import PIECE, early, part, pieces, plain, runs
-from pronk.evaluate.scores import Scores
 from pronk.evaluate.state import figure
-from pronk.evaluate.statistics import Statistic
 from pronk.parts.missing import without_label
 from pronk.parts.state import checked_count, require, take_part
 
@@ -32,7 +29,7 @@ _FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "sc
 _FIELDS |= {"waiting"}
 
 
-class Evaluation:
+class Evaluation(Account):
     """Progressive validation that is given its blocks one by one; see `progressive`.
 
     `feed` gives a block to the model and returns the records that fall into it; `record` is one
@@ -56,37 +53,27 @@ class Evaluation:
         piece: int = PIECE,
         fine: bool = False,
     ) -> None:
-        _check_counts(every=every, window=window)
+        super().__init__(
+            model,
+            metrics,
+            every,
+            window=window,
+            predictions=predictions,
+            memory=memory,
+            portrait=portrait,
+        )
         if delay < 0:
             raise ValueError(f"delay must be 0 or more rows, got {delay}")
-        self.model = model
-        self.every = every
-        self.window = window if window is not None else every
         self.delay = delay
         self._fine = fine  # the first rows in short pieces, for pictures of a short stream
         self.piece = piece  # rows of a long block that the model gets at a time
-        self.rows = 0
-        self.unlabelled = 0
-        self.seconds = 0.0
-        self._untimed = 0  # rows from before the clock began
-        self._metrics = None if metrics is None else get_scores(metrics)
         self._columns = columns
         self.probabilities = probabilities
         self.interval = interval
         self._labels: bool | None = None
         self._adapter: Adapter | None = None
-        self._scores: Scores | None = None
-        self._each: list[Scores] = []  # of several targets
-        self._paint = portrait
-        self.portrait: Portrait | None = None
-        """Losses along the stream, alarms, calibration: what a report is made of."""
         # x, y, forecast, weight
         self._waiting: deque[tuple[Any, Any, Forecast, float | None]] = deque()
-        self._keep = predictions
-        self._weigh = memory
-        self._kept: list[tuple[NDArray[Any], Forecast]] = []
-        self._recorded = 0
-        self._memory: int | None = None  # as counted since the model was last called
 
     def feed(self, X: Any, y: Any, weights: Weights = None) -> list[Record]:
         """Predict then learn a block; the records of the rows that were scored.
@@ -161,29 +148,6 @@ class Evaluation:
         self._memory = None
         return self._score_mixed(arrived)
 
-    def _pass_by(self, y: NDArray[Any], forecast: Forecast) -> None:
-        """Count rows without a label."""
-        self.unlabelled += len(y)
-        if self._keep:
-            self._kept.append((y, forecast))
-
-    def _score_mixed(self, arrived: Sequence[tuple[Any, Forecast]]) -> list[Record]:
-        """As `_score`, for rows that came one by one; some may have no label."""
-        if not arrived:
-            return []
-        targets, forecasts = zip(*arrived, strict=True)
-        y, forecast = column(targets), joined(forecasts)
-        missing = without_label(y)
-        if missing is None:
-            return self._score(y, forecast)
-        records = []
-        for rows, unlabelled in runs(missing):
-            if unlabelled:
-                self._pass_by(y[rows], forecast[rows])
-            else:
-                records += self._score(plain(y[rows]), forecast[rows])
-        return records
-
     def finish(self) -> Record | None:
         """Score what still waits for its label; the last record, unless it was just returned."""
         if self._waiting and self._adapter is not None:
@@ -256,15 +220,6 @@ class Evaluation:
         require(len(state["waiting"]) <= self.delay, "more rows wait than --delay says")
         self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
 
-    def _restore_each(self, states: Any) -> None:
-        require(isinstance(states, list), "each is not a list")
-        several = {shape[0] for shape in self._scores.outputs if shape} if self._scores else set()
-        require(not states or several == {len(states)} or not self.rows, "each is of other targets")
-        self._each = [Scores(self._metrics or [], self.window) for _ in states]
-        for scores, held in zip(self._each, states, strict=True):
-            take_part(scores, held, "each")
-            scores.try_out(False)
-
     def _start(self, y: NDArray[Any]) -> Adapter:
         return self._begin(predicts_labels(self.model, y))
 
@@ -273,17 +228,7 @@ class Evaluation:
         shares = labels and self.probabilities
         coverage = None if labels else self.interval
         self._adapter = adapt(self.model, labels, self._columns, shares, coverage)
-        if self._metrics is None:
-            self._metrics = get_scores(DEFAULTS["classification" if labels else "regression"])
-        for metric in self._metrics:
-            if isinstance(metric, Statistic) and metric.probabilities and not shares:
-                raise ValueError(
-                    f"metric {metric.name!r} needs probabilities: probabilities=True, and a "
-                    "classifier that has them"
-                )
-        self._scores = Scores(self._metrics, self.window)
-        if self._paint:
-            self.portrait = Portrait(labels, shares, coverage)
+        self._open(labels, shares, coverage)
         return self._adapter
 
     def _delayed(
@@ -307,106 +252,6 @@ class Evaluation:
         if without_label(y) is None:
             adapter.learn(x, y, None if weight is None else np.array([weight]))
 
-    def _score(self, y: NDArray[Any], forecast: Forecast) -> list[Record]:
-        """Count the losses, stopping at the rows where a record is due."""
-        if not len(y):
-            return []
-        assert self._scores is not None
-        losses = self._scores.losses(y, forecast)
-        if self.portrait is not None:
-            self.portrait.add(y, forecast, self.unlabelled)
-        ends = [len(y)]
-        if self.every is not None:
-            due = range(self.every - self.rows % self.every, len(y) + 1, self.every)
-            ends = [*due] if due and due[-1] == len(y) else [*due, len(y)]
-        records, start = [], 0
-        for end in ends:
-            some = [values[start:end] for values in losses]
-            self._scores.add(y[start:end], forecast[start:end], some)
-            if y.ndim == 2:
-                self._score_each(y[start:end], forecast.values[start:end])
-            self.rows += end - start
-            if self._keep:
-                self._kept.append((y[start:end], forecast[start:end]))
-            if self.every is not None and self.rows % self.every == 0:
-                records.append(self.record())
-            start = end
-        return records
-
-    def _score_each(self, y: NDArray[Any], predictions: NDArray[Any]) -> None:
-        if not self._each:
-            self._each = [Scores(self._metrics or [], self.window) for _ in range(y.shape[1])]
-        for scores, own, said in zip(self._each, y.T, predictions.T, strict=True):
-            one = Forecast(np.ascontiguousarray(said))
-            targets = np.ascontiguousarray(own)
-            scores.add(targets, one, scores.losses(targets, one))
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """Means over all rows so far."""
-        return {} if self._scores is None else self._scores.values()
-
-    @property
-    def recent(self) -> dict[str, float]:
-        """The same over the last ``window`` rows."""
-        return {} if self._scores is None else self._scores.recent()
-
-    def plot(self) -> Any:
-        """Pictures of the run so far, as a Matplotlib figure, which a notebook shows.
-
-        Loss along the stream against guessing, drift alarms, points and experts' weights; residuals
-        and coverage for numbers, calibration and confusion for labels.
-        """
-        if self.portrait is None or not self.rows:
-            raise ValueError("there is nothing to plot: no row was scored, or portrait=False")
-        from pronk.evaluate.pictures import draw, pictures
-
-        return draw(pictures(self.portrait))
-
-    def _repr_html_(self) -> str:
-        """The metrics as a table, for a notebook."""
-        if self.portrait is None or not self.rows:
-            return f"<code>{type(self).__name__}: no row was scored yet</code>"
-        from pronk.evaluate.wording import number
-
-        guessed, recent = self.portrait.guessed.values(), self.recent
-        rows = "".join(
-            f"<tr><th>{name}</th><td>{number(value)}</td><td>{number(recent[name])}</td>"
-            f"<td>{number(guessed[name]) if name in guessed else ''}</td></tr>"
-            for name, value in self.metrics.items()
-        )
-        head = "<tr><th></th><th>all rows</th><th>recent</th><th>guessing</th></tr>"
-        alarms = ", ".join(f"{alarm.row:,}" for alarm in self.portrait.alarms) or "none"
-        return (
-            f"<table>{head}{rows}</table><p>{self.rows:,} rows, drift alarms at rows: {alarms}</p>"
-        )
-
-    def record(self) -> Record:
-        """The state now, with the predictions since the last record."""
-        self._recorded = self.rows + self.unlabelled
-        targets, forecast = None, None
-        if self._keep and self._kept:
-            targets = np.concatenate([pair[0] for pair in self._kept])
-            forecast = joined([pair[1] for pair in self._kept])
-            self._kept = []
-        if self._weigh and self._memory is None:
-            self._memory = held_bytes(self.model)
-        size = getattr(self.model, "size_", None)
-        return Record(
-            rows=self.rows,
-            metrics=self.metrics,
-            windowed=self.recent,
-            seconds=self.seconds,
-            untimed=self._untimed,
-            size=None if size is None else int(size),
-            memory=self._memory,
-            predictions=None if forecast is None else forecast.values,
-            targets=targets,
-            forecast=forecast,
-            unlabelled=self.unlabelled,
-            outputs=tuple(one.values() for one in self._each),
-        )
-
 
 def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
     """A row that waits for its label, from a file."""
@@ -421,9 +266,3 @@ def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
 
 def _outputs(y: NDArray[Any]) -> int | None:
     return y.shape[1] if y.ndim == 2 else None
-
-
-def _check_counts(**counts: int | None) -> None:
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise ValueError(f"{name} must be at least 1 row, got {count}")

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.estimators import storage
-from pronk.estimators.faces.constraints import Parameters
 from pronk.estimators.faces.inputs import check_finite, check_weights
-from pronk.estimators.faces.showing import as_html
 from pronk.parts.state import require
 from pronk.streams.files import FileStream
 from pronk.streams.frames import Layout, has_names, layout_of
+from pronk.streams.passing import AroundLearner, has
 from pronk.streams.preparing import Preparation, prepare
 from pronk.streams.reading import MISSING, Preparing
 from pronk.streams.scaling import make_scaler
@@ -31,22 +29,7 @@ from pronk.streams.values import KINDS, NUMBER
 Array = NDArray[np.float64]
 
 
-def _has(name: str) -> Callable[[Any], bool]:
-    return lambda self: hasattr(self.__dict__.get("learner_", self.learner), name)
-
-
-def _passed(name: str, words: str) -> Any:
-    """A method of the learner on prepared rows, if the learner has it; it changes nothing."""
-
-    def method(self: Prepared, X: Any, *more: Any, **options: Any) -> Any:
-        check_is_fitted(self)
-        return getattr(self.learner_, name)(self._transformed(X), *more, **options)
-
-    method.__name__, method.__doc__ = name, words
-    return available_if(_has(name))(method)
-
-
-class Prepared(Parameters):
+class Prepared(AroundLearner):
     """A learner that takes tables as they come: text, categories, dates, times, gaps, any scale.
 
     The first rows decide what the columns are; later rows are found by name. Every column is
@@ -122,7 +105,7 @@ class Prepared(Parameters):
         """
         return self._learn("predict_then_learn", X, y, options)
 
-    @available_if(_has("predict_interval_then_learn"))
+    @available_if(has("predict_interval_then_learn"))
     def predict_interval_then_learn(self, X: Any, y: Any, **options: Any) -> Any:
         """As the learner's, on prepared rows; a refused call changes nothing."""
         return self._learn("predict_interval_then_learn", X, y, options)
@@ -167,6 +150,11 @@ class Prepared(Parameters):
     def kinds_(self) -> list[str]:
         """What each column holds: "number", "category", "time", "date" or "clock"."""
         return list(self._layout.kinds)
+
+    @property
+    def target_scaled_(self) -> bool:
+        """Whether the learner gets y less its mean, over its deviation."""
+        return self._targets is not None
 
     def _start_learner(self) -> None:
         self.learner_ = clone(self.learner)
@@ -237,23 +225,6 @@ class Prepared(Parameters):
         values = self.learner_.predict(self._transformed(X), **options)
         return values if self._targets is None else self._targets.back(values)
 
-    decision_function = _passed(
-        "decision_function", "Margins by the current model; changes nothing."
-    )
-    predict_proba = _passed("predict_proba", "Probabilities by the current model; changes nothing.")
-    predict_interval = _passed(
-        "predict_interval", "Intervals by the current model; changes nothing."
-    )
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of a classifier, R2 of a regressor, by the current model."""
-        measure = accuracy_score if self._classifies else r2_score
-        return float(measure(y, self.predict(X), sample_weight=sample_weight))
-
-    @property
-    def _classifies(self) -> bool:
-        return bool(self.learner.__sklearn_tags__().estimator_type == "classifier")
-
     def transform(self, X: Any) -> Array:
         """The rows that the learner would see if they came next; changes nothing."""
         check_is_fitted(self)
@@ -293,37 +264,12 @@ class Prepared(Parameters):
 
     # -- what is held ----------------------------------------------------------------------------
 
-    def __getattr__(self, name: str) -> Any:
-        """What the learner has learned: ``classes_``, ``size_``, ``n_seen_``, .."""
-        learner = self.__dict__.get("learner_")
-        public = not name.startswith("_") and (name.endswith("_") or name == "certificate")
-        if learner is None or not public:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(learner, name)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        learner = self.__dict__.get("learner_")
-        return learner is not None and bool(learner.__sklearn_is_fitted__())
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = self.learner.__sklearn_tags__()
-        for name in ("estimator_type", "target_tags", "classifier_tags", "regressor_tags"):
-            setattr(tags, name, getattr(inner, name))
         tags.input_tags.string = tags.input_tags.categorical = True
         tags.input_tags.allow_nan = self.missing == "mean"
         tags.input_tags.sparse = True
         return tags
-
-    def _repr_html_inner(self) -> str:
-        """What was learned, for a notebook; before that scikit-learn's diagram."""
-        if not self.__sklearn_is_fitted__():
-            diagram: str = super()._repr_html_inner()
-            return diagram
-        return as_html(self.learner_, self._seen())
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
 
     def _seen(self) -> dict[str, str]:
         """The columns as they come, and how they are prepared."""
@@ -354,7 +300,7 @@ class Prepared(Parameters):
         if isinstance(known["categorical"], list):
             known["categorical"] = tuple(known["categorical"])
         known.setdefault("scale_target", "none")  # earlier files do not have it
-        return cls(storage._learner_class(name, "the file")(**settings), **known)
+        return cls(storage.learner_class(name, "the file")(**settings), **known)
 
     def _fitted_state(self) -> dict[str, Any]:
         check_is_fitted(self)

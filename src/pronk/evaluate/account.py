@@ -1,0 +1,219 @@
+"""What progressive validation counts: losses of predicted rows, records, the portrait of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.evaluate.forecasts import Forecast, column, joined
+from pronk.evaluate.memory import held_bytes
+from pronk.evaluate.metrics import DEFAULTS, get_scores
+from pronk.evaluate.portrait import Portrait
+from pronk.evaluate.records import Record
+from pronk.evaluate.rows import plain, runs
+from pronk.evaluate.scores import Scores
+from pronk.evaluate.statistics import Statistic
+from pronk.parts.missing import without_label
+from pronk.parts.state import require, take_part
+
+
+class Account:
+    """The account of a stream: it is given targets with their forecasts, never the rows.
+
+    Parameters
+    ----------
+    model : what made the forecasts; its size and memory are told
+    metrics : metrics or their names; None for those of the task
+    every : a record every so many rows; None for none
+    window : rows of the recent metrics; None for ``every``
+    predictions : whether records carry the forecasts since the one before
+    memory : whether records tell the bytes of the model
+    portrait : whether there is one
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        metrics: Any = None,
+        every: int | None = None,
+        *,
+        window: int | None = None,
+        predictions: bool = False,
+        memory: bool = True,
+        portrait: bool = True,
+    ) -> None:
+        _check_counts(every=every, window=window)
+        self.model = model
+        self.every = every
+        self.window = window if window is not None else every
+        self.rows = 0
+        self.unlabelled = 0
+        self.seconds = 0.0
+        self._untimed = 0  # rows from before the clock began
+        self._metrics = None if metrics is None else get_scores(metrics)
+        self._scores: Scores | None = None
+        self._each: list[Scores] = []  # of several targets
+        self._paint = portrait
+        self.portrait: Portrait | None = None
+        """Losses along the stream, alarms, calibration: what a report is made of."""
+        self._keep = predictions
+        self._weigh = memory
+        self._kept: list[tuple[NDArray[Any], Forecast]] = []
+        self._recorded = 0
+        self._memory: int | None = None  # as counted since the model was last called
+
+    def _open(self, labels: bool, shares: bool, coverage: float | None) -> None:
+        """Begin to count, now that it is known what is predicted: labels, with probabilities
+        (``shares``), or numbers, with intervals of this coverage."""
+        if self._metrics is None:
+            self._metrics = get_scores(DEFAULTS["classification" if labels else "regression"])
+        for metric in self._metrics:
+            if isinstance(metric, Statistic) and metric.probabilities and not shares:
+                raise ValueError(
+                    f"metric {metric.name!r} needs probabilities: probabilities=True, and a "
+                    "classifier that has them"
+                )
+        self._scores = Scores(self._metrics, self.window)
+        if self._paint:
+            self.portrait = Portrait(labels, shares, coverage)
+
+    def _restore_each(self, states: Any) -> None:
+        require(isinstance(states, list), "each is not a list")
+        several = {shape[0] for shape in self._scores.outputs if shape} if self._scores else set()
+        require(not states or several == {len(states)} or not self.rows, "each is of other targets")
+        self._each = [Scores(self._metrics or [], self.window) for _ in states]
+        for scores, held in zip(self._each, states, strict=True):
+            take_part(scores, held, "each")
+            scores.try_out(False)
+
+    def _pass_by(self, y: NDArray[Any], forecast: Forecast) -> None:
+        """Count rows without a label."""
+        self.unlabelled += len(y)
+        if self._keep:
+            self._kept.append((y, forecast))
+
+    def _score_mixed(self, arrived: Sequence[tuple[Any, Forecast]]) -> list[Record]:
+        """As `_score`, for rows that came one by one; some may have no label."""
+        if not arrived:
+            return []
+        targets, forecasts = zip(*arrived, strict=True)
+        y, forecast = column(targets), joined(forecasts)
+        missing = without_label(y)
+        if missing is None:
+            return self._score(y, forecast)
+        records = []
+        for rows, unlabelled in runs(missing):
+            if unlabelled:
+                self._pass_by(y[rows], forecast[rows])
+            else:
+                records += self._score(plain(y[rows]), forecast[rows])
+        return records
+
+    def _score(self, y: NDArray[Any], forecast: Forecast) -> list[Record]:
+        """Count the losses, stopping at the rows where a record is due."""
+        if not len(y):
+            return []
+        assert self._scores is not None
+        losses = self._scores.losses(y, forecast)
+        if self.portrait is not None:
+            self.portrait.add(y, forecast, self.unlabelled)
+        ends = [len(y)]
+        if self.every is not None:
+            due = range(self.every - self.rows % self.every, len(y) + 1, self.every)
+            ends = [*due] if due and due[-1] == len(y) else [*due, len(y)]
+        records, start = [], 0
+        for end in ends:
+            some = [values[start:end] for values in losses]
+            self._scores.add(y[start:end], forecast[start:end], some)
+            if y.ndim == 2:
+                self._score_each(y[start:end], forecast.values[start:end])
+            self.rows += end - start
+            if self._keep:
+                self._kept.append((y[start:end], forecast[start:end]))
+            if self.every is not None and self.rows % self.every == 0:
+                records.append(self.record())
+            start = end
+        return records
+
+    def _score_each(self, y: NDArray[Any], predictions: NDArray[Any]) -> None:
+        if not self._each:
+            self._each = [Scores(self._metrics or [], self.window) for _ in range(y.shape[1])]
+        for scores, own, said in zip(self._each, y.T, predictions.T, strict=True):
+            one = Forecast(np.ascontiguousarray(said))
+            targets = np.ascontiguousarray(own)
+            scores.add(targets, one, scores.losses(targets, one))
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means over all rows so far."""
+        return {} if self._scores is None else self._scores.values()
+
+    @property
+    def recent(self) -> dict[str, float]:
+        """The same over the last ``window`` rows."""
+        return {} if self._scores is None else self._scores.recent()
+
+    def plot(self) -> Any:
+        """Pictures of the run so far, as a Matplotlib figure, which a notebook shows.
+
+        Loss along the stream against guessing, drift alarms, points and experts' weights; residuals
+        and coverage for numbers, calibration and confusion for labels.
+        """
+        if self.portrait is None or not self.rows:
+            raise ValueError("there is nothing to plot: no row was scored, or portrait=False")
+        from pronk.evaluate.pictures import draw, pictures
+
+        return draw(pictures(self.portrait))
+
+    def _repr_html_(self) -> str:
+        """The metrics as a table, for a notebook."""
+        if self.portrait is None or not self.rows:
+            return f"<code>{type(self).__name__}: no row was scored yet</code>"
+        from pronk.evaluate.wording import number
+
+        guessed, recent = self.portrait.guessed.values(), self.recent
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{number(value)}</td><td>{number(recent[name])}</td>"
+            f"<td>{number(guessed[name]) if name in guessed else ''}</td></tr>"
+            for name, value in self.metrics.items()
+        )
+        head = "<tr><th></th><th>all rows</th><th>recent</th><th>guessing</th></tr>"
+        alarms = ", ".join(f"{alarm.row:,}" for alarm in self.portrait.alarms) or "none"
+        return (
+            f"<table>{head}{rows}</table><p>{self.rows:,} rows, drift alarms at rows: {alarms}</p>"
+        )
+
+    def record(self) -> Record:
+        """The state now, with the predictions since the last record."""
+        self._recorded = self.rows + self.unlabelled
+        targets, forecast = None, None
+        if self._keep and self._kept:
+            targets = np.concatenate([pair[0] for pair in self._kept])
+            forecast = joined([pair[1] for pair in self._kept])
+            self._kept = []
+        if self._weigh and self._memory is None:
+            self._memory = held_bytes(self.model)
+        size = getattr(self.model, "size_", None)
+        return Record(
+            rows=self.rows,
+            metrics=self.metrics,
+            windowed=self.recent,
+            seconds=self.seconds,
+            untimed=self._untimed,
+            size=None if size is None else int(size),
+            memory=self._memory,
+            predictions=None if forecast is None else forecast.values,
+            targets=targets,
+            forecast=forecast,
+            unlabelled=self.unlabelled,
+            outputs=tuple(one.values() for one in self._each),
+        )
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise ValueError(f"{name} must be at least 1 row, got {count}")
