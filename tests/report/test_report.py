@@ -265,7 +265,7 @@ def test_a_report_is_replaced_whole(tmp_path, found, monkeypatch):
     write_report(found, path)
     assert path.read_text(encoding="utf-8") == html(found)
     path.write_text("before")
-    monkeypatch.setattr("pathlib.Path.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("full")))
     with pytest.raises(OSError, match="full"):
         write_report(found, path)
     assert path.read_text() == "before" and [*tmp_path.iterdir()] == [path]

@@ -88,8 +88,8 @@ class Checkpoint:
                 require(type(tree.get(name)) in kinds, f"{name} is missing, or of a wrong kind")
             checked_count(tree["rows"], "rows")
             for name in ("metrics", "bad"):
-                check_place(tree[name], name, 2)
-            check_place(tree["predictions"], "predictions", 4)
+                require_place(tree[name], name, 2)
+            require_place(tree["predictions"], "predictions", 4)
             self._compare(tree["settings"])
         self.rows = tree["rows"]
         return tree
@@ -176,7 +176,7 @@ def readable(where: str, advice: str = "remove the checkpoint to start anew") ->
         raise CommandError(f"{where} is damaged or was edited ({text}); {advice}") from None
 
 
-def check_place(place: Any, name: str, size: int) -> None:
+def require_place(place: Any, name: str, size: int) -> None:
     """The place in an output: rows, bytes and what else there is."""
     if place is None:
         return

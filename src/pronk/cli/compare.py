@@ -176,7 +176,7 @@ def compare(
 
 
 def _open(reading: Reading) -> FileStream:
-    from pronk.cli.run_options import open_stream
+    from pronk.cli.run_options import open_with_target
     from pronk.streams.sources import reads_once
 
     if reads_once(reading.file):
@@ -184,7 +184,7 @@ def _open(reading: Reading) -> FileStream:
             f"{reading.file}: it can be read only once, and each run reads the rows again; write "
             "them to a file first"
         )
-    return open_stream(reading)
+    return open_with_target(reading)
 
 
 def _usual_place(file: str, target: str) -> Path:

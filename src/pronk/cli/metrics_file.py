@@ -19,8 +19,7 @@ from pronk.cli.appending import AppendedFile
 from pronk.cli.errors import CommandError
 from pronk.evaluate import Record
 from pronk.evaluate.plain_json import finite
-
-_NDJSON = (".ndjson", ".jsonl")
+from pronk.streams.sources.opening import NDJSON
 
 
 class MetricsFile(AppendedFile):
@@ -30,7 +29,7 @@ class MetricsFile(AppendedFile):
         check_metrics_ending(path)
         self._targets = list(targets)
         super().__init__(path, "--metrics")
-        self._lines = path.suffix.lower() in _NDJSON
+        self._lines = path.suffix.lower() in NDJSON
 
     def write(self, record: Record, alarms: int) -> None:
         """Add a record."""
@@ -72,5 +71,5 @@ def as_row(record: Record, alarms: int, targets: Sequence[str] = ()) -> dict[str
 
 def check_metrics_ending(path: Path) -> None:
     """Refuse a file name of no known kind."""
-    if path.suffix.lower() not in (".csv", *_NDJSON):
+    if path.suffix.lower() not in (".csv", *NDJSON):
         raise CommandError(f"--metrics: {str(path)!r} must end in .csv or .ndjson")

@@ -139,7 +139,7 @@ def cluster_or_none(address: str | None) -> Any:
 
 def learner_for_cluster(model: Prepared) -> Any:
     """The learner of a model whose columns need no preparation on the way."""
-    plain = model.scaling_ == "none" and model.missing == "error" and model._targets is None
+    plain = model.scaling_ == "none" and model.missing == "error" and not model.target_scaled_
     if not plain or set(model.kinds_) != {"number"}:
         raise CommandError(
             "--cluster: the workers read numbers as they are, and scaling, filling in and "

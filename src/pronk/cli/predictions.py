@@ -31,10 +31,9 @@ from pronk.cli.lines import csv_lines, json_lines
 from pronk.evaluate.adapters import has_intervals
 from pronk.evaluate.forecasts import Forecast
 from pronk.parts.state import require
+from pronk.streams.sources.opening import NDJSON, PARQUET
 
-_PARQUET = (".parquet", ".pq")
-_NDJSON = (".ndjson", ".jsonl")
-ENDINGS = (".csv", *_NDJSON, *_PARQUET)
+ENDINGS = (".csv", *NDJSON, *PARQUET)
 #: The file name of standard output.
 STANDARD_OUTPUT = "-"
 #: Columns that a kept one may not be called.
@@ -138,7 +137,7 @@ class PredictionsFile(AppendedFile):
         option: str = "--predictions",
     ) -> None:
         check_ending(path, option)
-        self._parquet = path.suffix.lower() in _PARQUET
+        self._parquet = path.suffix.lower() in PARQUET
         self._spooled = resumable and self._parquet
         super().__init__(
             path, option, path.with_name(path.name + ".spool") if self._spooled else None
@@ -166,7 +165,7 @@ class PredictionsFile(AppendedFile):
         if self._spooled:
             start = b"" if self.bytes else batch.schema.serialize().to_pybytes()
             return bytes(start + batch.serialize().to_pybytes())
-        if self.path.suffix.lower() in _NDJSON:
+        if self.path.suffix.lower() in NDJSON:
             return json_lines(batch)
         return csv_lines(batch, header=not self.bytes)
 

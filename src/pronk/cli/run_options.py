@@ -41,7 +41,7 @@ class RunOptions:
     by: str | None = None
 
 
-def open_stream(reading: Reading, rows: int | None = None) -> FileStream:
+def open_with_target(reading: Reading, rows: int | None = None) -> FileStream:
     """The rows of the input, which must have a target."""
     if reading.target is None and (reads_once(reading.file) or open_source(reading).label is None):
         raise CommandError("--target is missing: which column is to be predicted?")

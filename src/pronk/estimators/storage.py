@@ -122,7 +122,7 @@ def from_settings_text(text: str, path: str | Path) -> Any:
     if not known or not all(isinstance(tree[name], dict) for name in parts[1:]):
         raise ModelFileError(f"{path} does not say what its learner is")
     arrays = {name: np.array(values) for name, values in tree["arrays"].items()}
-    return _build(_learner_class(tree["class"], path), unpack(tree["params"], arrays))
+    return _build(learner_class(tree["class"], path), unpack(tree["params"], arrays))
 
 
 def learner_tree(learner: Any) -> dict[str, Any]:
@@ -157,7 +157,7 @@ def learner_from_tree(
                 "call load(path, kernel=function)"
             )
         params["kernel"] = kernel
-    found = _learner_class(tree["class"], path)
+    found = learner_class(tree["class"], path)
     try:
         learner = _build(found, params)
         learner._restore(tree["state"])
@@ -185,7 +185,7 @@ def _build(kind: Any, params: dict[str, Any]) -> Any:
     return kind(**params) if make is None else make(params)
 
 
-def _learner_class(name: Any, path: str | Path) -> Any:
+def learner_class(name: Any, path: str | Path) -> Any:
     found = getattr(importlib.import_module("pronk"), name, None) if isinstance(name, str) else None
     if not (isinstance(found, type) and hasattr(found, "_try_out")):
         raise ModelFileError(f"{path} holds a {name!r}, which this version of pronk does not know")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pronk.estimators.atomic import write_whole
 from pronk.estimators.registry import make
 from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.metrics import DEFAULTS
@@ -157,12 +157,7 @@ class Comparison:
         said = {k: v for k, v in asdict(self).items() if k not in ("reading", "preparing")}
         said |= {**asdict(self.reading), **asdict(self.preparing), "only": self.reading.columns}
         text = json.dumps({**said, "columns": self.columns, "keys": keys}, indent=2) + "\n"
-        path, new = directory / COMPARISON, directory / f".{COMPARISON}.{os.getpid()}"
-        try:
-            new.write_text(text, encoding="utf-8")
-            new.replace(path)
-        finally:
-            new.unlink(missing_ok=True)
+        write_whole(directory / COMPARISON, text.encode())
 
     @classmethod
     def load(cls, directory: Path) -> tuple[Comparison, list[tuple[str, str]]]:

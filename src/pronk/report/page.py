@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pronk.estimators.atomic import write_whole
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.summaries import Results
 from pronk.evaluate.wording import count, number
-from pronk.report.rendering import render, write
+from pronk.report.rendering import render
 from pronk.report.series import charts
 from pronk.report.settings import command, parameters, settings
 from pronk.report.tables import line, main_table, pm, regret_table
@@ -16,7 +17,7 @@ from pronk.report.tables import line, main_table, pm, regret_table
 
 def write_report(results: Results, path: Path) -> None:
     """Write the report; a file of that name is replaced when the new one is complete."""
-    write(html(results), path)
+    write_whole(path, html(results).encode())
 
 
 def html(results: Results) -> str:

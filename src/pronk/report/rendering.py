@@ -8,10 +8,8 @@ Without JavaScript the tables and settings are there, the charts are not.
 from __future__ import annotations
 
 import json
-import os
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 
@@ -42,16 +40,6 @@ def render(template: str, data: dict[str, Any], **values: Any) -> str:
     marked = {name: Markup(text) for name, text in embedded.items()}
     text: str = _environment().get_template(template).render(**values, **marked)
     return text
-
-
-def write(text: str, path: Path) -> None:
-    """A file of that name is replaced when the new one is complete."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
-    finally:
-        new.unlink(missing_ok=True)
 
 
 def _file(name: str) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from pronk.estimators.atomic import write_whole
 from pronk.evaluate import Record
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.pictures import Picture, pictures
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.wording import count, number
 from pronk.report.charts import HEIGHT, NUMBER
-from pronk.report.rendering import render, write
+from pronk.report.rendering import render
 from pronk.report.tables import Cell, Table, TableRow
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
@@ -39,7 +40,7 @@ class RunReport:
 
 def write_run_report(report: RunReport, path: Path) -> None:
     """Write the page; a file of that name is replaced when the new one is complete."""
-    write(run_html(report), path)
+    write_whole(path, run_html(report).encode())
 
 
 def run_html(report: RunReport) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pronk.estimators.faces.inputs import LARGEST
+from pronk.estimators.faces.inputs import LARGEST_INPUT
 from pronk.parts.missing import without_label
 from pronk.streams.errors import argument
 from pronk.streams.sources.base import BAD
@@ -51,7 +51,7 @@ class Judge:
         problems += self._features(X)[:last]
         problems += self._targets(y)[:last]
         if weights is not None:
-            wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST)))[:last]
+            wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_INPUT)))[:last]
             problems += [
                 (row, f"the weight {self.weight!r} {_wrong_weight(weights[row])}")
                 for row in wrong.tolist()
@@ -65,9 +65,9 @@ class Judge:
         return found
 
     def _features(self, X: Array) -> list[tuple[int, str]]:
-        if np.abs(X).max(initial=0.0) <= LARGEST:
+        if np.abs(X).max(initial=0.0) <= LARGEST_INPUT:
             return []
-        wrong = ~(np.abs(X) <= LARGEST)
+        wrong = ~(np.abs(X) <= LARGEST_INPUT)
         if self.gaps:
             wrong &= ~np.isnan(X)
         rows = np.flatnonzero(wrong.any(axis=1))[: None if self.every else 1].tolist()
@@ -78,7 +78,7 @@ class Judge:
         ]
 
     def _targets(self, y: NDArray[Any]) -> list[tuple[int, str]]:
-        if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST)).any():
+        if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST_INPUT)).any():
             table, found = y.reshape(len(y), -1), np.argwhere(bad.reshape(len(y), -1))
             return [
                 (row, f"the target {self.targets[place]!r} {_wrong(table[row, place])}")
@@ -99,7 +99,7 @@ class Judge:
 
 
 def _wrong_weight(value: float) -> str:
-    return f"is negative ({value:.3g})" if -LARGEST <= value < 0 else _wrong(value)
+    return f"is negative ({value:.3g})" if -LARGEST_INPUT <= value < 0 else _wrong(value)
 
 
 def _wrong(value: float) -> str:

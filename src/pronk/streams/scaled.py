@@ -74,7 +74,7 @@ class Scaled(Prepared):
         known = dict(params)
         name, settings = known.pop("learner"), known.pop("params")
         known["categorical"] = tuple(known.get("categorical", ()))
-        return cls(storage._learner_class(name, "the file")(**settings), **known)
+        return cls(storage.learner_class(name, "the file")(**settings), **known)
 
     def _restore(self, state: Any) -> None:
         require(isinstance(state, dict), "the state is not a table")

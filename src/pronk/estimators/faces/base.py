@@ -16,7 +16,7 @@ from pronk.engines.onevsrest import OneVsRest
 from pronk.engines.tuned import FIRST, Tuned
 from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.filed import Filed
-from pronk.estimators.faces.inputs import LARGEST, check_rows, check_weights, dense_blocks
+from pronk.estimators.faces.inputs import LARGEST_INPUT, check_rows, check_weights, dense_blocks
 from pronk.estimators.faces.showing import as_html
 from pronk.estimators.faces.threads import check_splits, learn_shared, shared
 from pronk.parts.kernels import KERNELS, Kernel, get_kernel, with_bandwidth
@@ -122,8 +122,8 @@ class OnlineLearner(Filed):
         with np.errstate(over="ignore"):
             for rows, block in dense_blocks(X):
                 diagonal = kernel.diagonal(block())
-                if not diagonal.max() <= LARGEST:
-                    row = rows.start + int(np.argmax(~(diagonal <= LARGEST)))
+                if not diagonal.max() <= LARGEST_INPUT:
+                    row = rows.start + int(np.argmax(~(diagonal <= LARGEST_INPUT)))
                     raise ValueError(
                         f"X makes k(x, x) overflow at row {row} (counting from 0); rescale it"
                     )

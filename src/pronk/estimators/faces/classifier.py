@@ -123,7 +123,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         """Labels by the current model; changes nothing."""
         with self._own_lock(), limited:
             P = self._predict(X)
-            return self._labels._name_rows(P, self._labels.classes)
+            return self._labels.name_rows(P, self._labels.classes)
 
     @available_if(lambda self: getattr(self, "loss", None) == "logistic")
     def predict_proba(self, X: Any) -> Array:

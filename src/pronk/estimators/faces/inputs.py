@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, validate_data
 Array = NDArray[np.float64]
 
 #: Larger values overflow when they are squared.
-LARGEST = 1e150
+LARGEST_INPUT = 1e150
 
 
 def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
@@ -69,14 +69,14 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
 
 def check_finite(values: Array, name: str, whole: Any = None) -> None:
     """Raise a ValueError that names the first row with NaN, infinity or an overflowing value."""
-    if not values.size or (values.max() <= LARGEST and values.min() >= -LARGEST):
+    if not values.size or (values.max() <= LARGEST_INPUT and values.min() >= -LARGEST_INPUT):
         return  # NaN compares as False
     if whole is not None:  # the stored values of a sparse matrix
-        entry = int(np.flatnonzero(~(np.abs(values) <= LARGEST))[0])
+        entry = int(np.flatnonzero(~(np.abs(values) <= LARGEST_INPUT))[0])
         row = int(np.searchsorted(whole.indptr, entry, side="right")) - 1
         where, value = f"row {row}, column {whole.indices[entry]}", values[entry]
     else:
-        place = tuple(int(i) for i in np.argwhere(~(np.abs(values) <= LARGEST))[0])
+        place = tuple(int(i) for i in np.argwhere(~(np.abs(values) <= LARGEST_INPUT))[0])
         value = values[place]
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
     what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:.3g}"

@@ -178,7 +178,7 @@ class Labels:
     def name(self, P: Array, stages: list[Stage], dtype: Any) -> NDArray[Any]:
         """The label predicted for each row, from the classes that its stage knows."""
         if len(stages) == 1 and stages[0].classes is self.classes and len(self.classes):
-            return self._name_rows(P, self.classes)
+            return self.name_rows(P, self.classes)
         parts = []
         ends = [stage.start for stage in stages[1:]] + [len(P)]
         for stage, end in zip(stages, ends, strict=True):
@@ -186,10 +186,10 @@ class Labels:
             if not len(stage.classes):
                 parts.append(np.full(len(rows), _nothing_known(dtype)))
             elif len(rows):
-                parts.append(self._name_rows(rows, stage.classes))
+                parts.append(self.name_rows(rows, stage.classes))
         return np.concatenate(parts)
 
-    def _name_rows(self, P: Array, classes: NDArray[Any]) -> NDArray[Any]:
+    def name_rows(self, P: Array, classes: NDArray[Any]) -> NDArray[Any]:
         if len(classes) == 1:
             return np.repeat(classes, len(P))
         margins = self._margins(P, classes)

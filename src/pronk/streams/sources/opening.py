@@ -21,13 +21,13 @@ from pronk.streams.sources.sql import SQLSource
 from pronk.streams.sources.text import COMPRESSED, Pipe, Text, TextFile
 
 _CSV = (".csv", ".tsv", ".txt")
-_NDJSON = (".ndjson", ".jsonl")
+NDJSON = (".ndjson", ".jsonl")
 _LIBSVM = (".libsvm", ".svmlight", ".svm")
 _ARROW = (".arrow", ".feather", ".ipc")
-_PARQUET = (".parquet", ".pq")
+PARQUET = (".parquet", ".pq")
 #: How a tab can be written where it cannot be typed.
 _TABS = {"\\t": "\t", "tab": "\t"}
-_KNOWN = (*_CSV, *_NDJSON, *_LIBSVM, *_ARROW, *_PARQUET)
+_KNOWN = (*_CSV, *NDJSON, *_LIBSVM, *_ARROW, *PARQUET)
 
 
 def open_source(reading: Reading) -> FileSource:
@@ -50,7 +50,7 @@ def _open(reading: Reading) -> FileSource:
         return _open_pipe(Pipe(None, reading.charset), reading)
     path = located(reading.file)
     if path.is_fifo():
-        if path.name.lower().endswith((*_LIBSVM, *_ARROW, *_PARQUET, *COMPRESSED)):
+        if path.name.lower().endswith((*_LIBSVM, *_ARROW, *PARQUET, *COMPRESSED)):
             raise StreamError(f"{path} is a pipe, which can bring only plain CSV or NDJSON")
         return _open_pipe(Pipe(path, reading.charset), reading)
     if path.is_dir() or (not path.exists() and glob.has_magic(str(path))):
@@ -123,11 +123,11 @@ def _open_file(path: Path | Remote, reading: Reading) -> FileSource:
     name = _ending(path)
     if name.endswith(_CSV):
         return _csv(TextFile(path, reading.charset), name, reading)
-    if name.endswith(_NDJSON):
+    if name.endswith(NDJSON):
         return NDJSONSource(TextFile(path, reading.charset))
     if name.endswith(_LIBSVM):
         return LIBSVMSource(TextFile(path, reading.charset))
-    if path.suffix.lower() in _PARQUET:
+    if path.suffix.lower() in PARQUET:
         return ParquetSource(path)
     if path.suffix.lower() in _ARROW:
         return ArrowSource(path)
