@@ -1,4 +1,4 @@
-"""One name, one meaning: a class of the library has a name of its own."""
+"""Rules of the house that a reading of the sources can check: names, arguments, tolerances."""
 
 import ast
 from collections import defaultdict
@@ -7,6 +7,7 @@ from pathlib import Path
 import pronk
 
 SOURCES = sorted(Path(pronk.__file__).parent.rglob("*.py"))
+TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 
 
 def test_no_two_classes_have_the_same_name():
@@ -42,3 +43,22 @@ def test_the_kinds_of_parts_are_asked_what_they_offer():
         and ast.unparse(node.args[0]).rpartition(".")[2] in ("kernel", "rule", "loss", "oracle")
     ]
     assert found == []
+
+
+def test_every_comparison_of_arrays_states_both_tolerances():
+    """The absolute one that `assert_allclose` takes by itself is 0, and the relative one 1e-7."""
+    found = [
+        f"{file.name}:{node.lineno}"
+        for file in TESTS
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).rpartition(".")[2] == "assert_allclose"
+        and not {"rtol", "atol"} <= {given.arg for given in node.keywords}
+        and None not in {given.arg for given in node.keywords}  # **CLOSE
+    ]
+    assert found == []
+
+
+def test_no_shipped_module_replaces_parts_of_others():
+    texts = {file.name: file.read_text(encoding="utf-8") for file in SOURCES}
+    assert [name for name, text in texts.items() if "unittest" in text] == []

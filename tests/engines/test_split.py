@@ -106,8 +106,10 @@ def test_elements_compose_to_the_sums_of_the_engine(window, size, seed, groups):
         element = split.contribution(newton, part, Phi, targets)
         learned = split.learn(newton, part, split.Sums(*newton.sums), Phi, targets)
         before = newton.ledger.copy()
-        np.testing.assert_allclose(learned.predictions, newton.learn(Phi, targets), atol=1e-10)
-        np.testing.assert_allclose(learned.ledger[:3], newton.ledger[:3] - before[:3], atol=1e-9)
+        expected = newton.learn(Phi, targets)
+        np.testing.assert_allclose(learned.predictions, expected, rtol=1e-10, atol=1e-10)
+        gained = newton.ledger[:3] - before[:3]
+        np.testing.assert_allclose(learned.ledger[:3], gained, rtol=1e-9, atol=1e-9)
         total = element if total is None else total.then(element)
         start = stop
     after = start_sums.after(total, newton.alpha)
@@ -123,9 +125,9 @@ def test_elements_compose_in_any_grouping():
         for k, r in ((0.5, 2), (0.9, 3), (0.7, 3))
     )
     left, right = a.then(b).then(c), a.then(b.then(c))
-    assert left.kept == pytest.approx(right.kept)
-    np.testing.assert_allclose(left.G, right.G)
-    np.testing.assert_allclose(left.H, right.H)
+    assert left.kept == pytest.approx(right.kept, rel=1e-15)
+    np.testing.assert_allclose(left.G, right.G, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(left.H, right.H, rtol=1e-13, atol=1e-13)
 
 
 def test_every_row_is_in_one_partition():
