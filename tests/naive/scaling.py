@@ -29,3 +29,41 @@ def standing(x, values):
 def robust(x, held):
     """A column, each value scaled by the held ones up to itself."""
     return np.array([standing(x[t], x[held_rows(t, held)]) for t in range(len(x))])
+
+
+def without_glitches(column):
+    """A column with values farther than ten ranges from all but a few drawn to the nearest others.
+
+    The few: one in five hundred at each end, at least one. Short columns, and those whose others
+    are all one number, stay as they are.
+    """
+    few = 1 + len(column) // 500
+    others = np.sort(column)[few:-few]
+    if len(others) < 3 or others[0] == others[-1]:
+        return column
+    reach = 10.0 * (others[-1] - others[0])
+    near = column[(column >= others[0] - reach) & (column <= others[-1] + reach)]
+    return np.clip(column, near.min(), near.max())
+
+
+def fixed(first, later):
+    """Columns ``later`` by the scales of ``first``: (clipped - mean) / sqrt(range * deviation).
+
+    They are clipped half a range beyond the first ones. A column that was constant is 0 until it
+    changes; the first change is its unit then, and it is clipped at one and a half units.
+    """
+    out = np.zeros(later.shape)
+    for j, (column, x) in enumerate(zip(first.T, later.T, strict=True)):
+        column = without_glitches(column)
+        least, largest = column.min(), column.max()
+        width = largest - least
+        if width > 1e-12 * np.abs(column).max():
+            clipped = np.clip(x, least - width / 2, largest + width / 2)
+            out[:, j] = (clipped - column.mean()) / np.sqrt(width * column.std())
+            continue
+        steps = x - column[0]
+        changed = np.flatnonzero(np.abs(steps) > 1e-12 * np.abs(x))
+        if len(changed):
+            out[:, j] = np.clip(steps / abs(steps[changed[0]]), -1.5, 1.5)
+            out[: changed[0], j] = 0.0
+    return out
