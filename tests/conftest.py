@@ -11,3 +11,4 @@ if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # make coverage
     from tools import plain
 
     plain.install()
+    pytest_runtest_call = plain.pytest_runtest_call

@@ -3,9 +3,12 @@
     python -m tools.mutants                     the named changes
     python -m tools.mutants --every 7           and every 7th change of each compiled module
     python -m tools.mutants --file parts/losses.py --every 1
+    python -m tools.mutants --file engines/default/mixture.py --every 5 --plain
 
 Works on a copy of the tree, with its warm caches; only the tests of the changed module are run. A
 mutant that no test notices is a survivor; docs/mutants.md says of each known one why it may live.
+``--plain`` compiles nothing (NUMBA_DISABLE_JIT=1), which is the faster way where the tests are
+short; tests that are not are stopped after some seconds (tools.plain).
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ TESTS: dict[str, tuple[str, ...]] = {
     "parts/embeddings.py": ("tests/parts/test_embeddings.py", "tests/parts/test_kernels.py"),
     "parts/quantiles.py": ("tests/streams/test_stream_preparing.py",),
     "parts/linalg.py": ("tests/parts/test_linalg.py",),
+    "parts/panels.py": ("tests/parts/test_linalg.py",),
+    "parts/fixed_scale.py": ("tests/parts/test_fixed_scale.py",),
+    "parts/blas.py": ("tests/parts/test_linalg.py", "tests/parts/test_threads.py"),
     "parts/rules.py": ("tests/parts/test_dictionaries.py",),
     "parts/dictionaries.py": ("tests/parts/test_dictionaries.py",),
     "parts/leverage.py": ("tests/test_naive_twins.py", "tests/regret/test_regret_bounds.py"),
@@ -47,6 +53,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "engines/newton/bank.py": ("tests/learners/test_certificate.py", "tests/learners/test_kons.py"),
     "engines/newton/span.py": ("tests/learners/test_awv.py", "tests/learners/test_certificate.py"),
     "engines/newton/krls.py": ("tests/learners/test_krls.py",),
+    "engines/newton/onerow.py": ("tests/learners/test_one_row.py",),
     "engines/gradient.py": ("tests/learners/test_gradient.py",),
     "engines/dual/steps.py": ("tests/learners/test_dual.py",),
     "engines/dual/sgd.py": ("tests/learners/test_dual.py",),
@@ -67,8 +74,11 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "engines/default/stacks.py": ("tests/engines/test_default_parts.py",),
     "engines/default/guard.py": ("tests/engines/test_default_parts.py",),
+    "engines/default/lines.py": ("tests/engines/test_default_parts.py",),
+    "engines/default/signs.py": ("tests/engines/test_default_parts.py",),
     "engines/default/guesses.py": ("tests/engines/test_default_parts.py",),
     "engines/default/discounted.py": ("tests/engines/test_default_parts.py",),
+    "engines/default/onerow.py": ("tests/learners/test_one_row.py",),
     "regret/bounds/awv.py": ("tests/regret/test_regret_bounds.py",),
     "regret/bounds/kons.py": ("tests/regret/test_regret_bounds.py",),
     "regret/bounds/kors.py": ("tests/regret/test_regret_bounds.py",),
@@ -106,19 +116,20 @@ def copy_tree(place: Path) -> Path:
     return place
 
 
-def survives(mutant: Mutant, tree: Path, seconds: float) -> bool:
+def survives(mutant: Mutant, tree: Path, seconds: float, plain: bool) -> bool:
     """Whether the tests pass with the change; a test that no longer ends has noticed it."""
     path = tree / "src" / "pronk" / mutant.file
     source = path.read_bytes()
     path.write_bytes(mutant.apply(source))
     try:
-        return tests_pass(mutant.tests, tree, seconds)
+        return tests_pass(mutant.tests, tree, seconds, plain)
     finally:
         path.write_bytes(source)
 
 
-def tests_pass(tests: tuple[str, ...], tree: Path, seconds: float) -> bool:
+def tests_pass(tests: tuple[str, ...], tree: Path, seconds: float, plain: bool) -> bool:
     environment = os.environ | {"PYTHONPATH": str(tree / "src"), "OPENBLAS_NUM_THREADS": "1"}
+    environment |= {"NUMBA_DISABLE_JIT": "1", "PRONK_TEST_SECONDS": "8"} if plain else {}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     try:
         run = subprocess.run(
@@ -138,6 +149,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first of every N")
     parser.add_argument("--unnamed", action="store_true", help="without the named ones")
     parser.add_argument("--trust", action="store_true", help="the tests pass without a change")
+    parser.add_argument("--plain", action="store_true", help="compile nothing")
     parser.add_argument("--seconds", type=float, default=600.0, help="most for one mutant")
     parser.add_argument("--out", type=Path, help="write the survivors as JSON")
     given = parser.parse_args()
@@ -147,11 +159,11 @@ def main() -> int:
         tree = copy_tree(Path(place))
         groups = dict.fromkeys(mutant.tests for mutant in mutants)
         for tests in () if given.trust else groups:
-            if not tests_pass(tests, tree, 10 * given.seconds):
+            if not tests_pass(tests, tree, 10 * given.seconds, given.plain):
                 print(f"without any change these fail: {' '.join(tests)}")
                 return 2
         for number, mutant in enumerate(mutants, 1):
-            alive = survives(mutant, tree, given.seconds)
+            alive = survives(mutant, tree, given.seconds, given.plain)
             survivors += [mutant] if alive else []
             word = "SURVIVED" if alive else "noticed "
             print(f"{number:4d}/{len(mutants)} {word} {mutant.label}", flush=True)

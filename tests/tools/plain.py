@@ -1,16 +1,29 @@
-"""With NUMBA_DISABLE_JIT=1: the intrinsics of `pronk.parts.elementary` in plain Python.
+"""With NUMBA_DISABLE_JIT=1: what plain Python needs to walk compiled functions line by line.
 
-So that coverage can walk compiled functions line by line. The fused multiply-add goes through a
-longer float, which is as good here: the tests of 2 ulp hold.
+The intrinsics of `pronk.parts.elementary` in plain Python: the fused multiply-add goes through a
+longer float, which is as good here, the tests of 2 ulp hold.
+
+And limits in seconds of the processor: plain Python is a hundred times slower, and a long stream
+walks hardly another line in its second minute. ``PRONK_TEST_SECONDS`` is a test's limit; all cases
+of a parametrised one together have four times as much. What a stopped test has walked counts.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import struct
+import time
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import pytest
 
 from pronk.parts import elementary
+
+SECONDS = float(os.environ.get("PRONK_TEST_SECONDS", "0"))
 
 
 def fma(a: float, b: float, c: float) -> float:
@@ -31,3 +44,30 @@ def from_bits(i: int) -> float:
 def install() -> None:
     """Put them in the place of the intrinsics, which plain Python cannot call."""
     elementary._fma, elementary._bits, elementary._from_bits = fma, bits, from_bits
+
+
+_spent: Counter[str] = Counter()
+
+
+def _stop(number: int, frame: Any) -> None:
+    pytest.skip(f"stopped after {SECONDS:g} s of plain Python")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: Any) -> Iterator[None]:
+    """Stop a test after so many seconds; 0: never."""
+    test = f"{item.path}::{item.originalname}"
+    if SECONDS and _spent[test] > 4 * SECONDS:
+        pytest.skip("other cases of this test have walked long enough")
+    signal.signal(signal.SIGPROF, _stop)
+    signal.signal(signal.SIGALRM, _stop)
+    began = time.process_time()
+    # Again and again: what waits for a thread of a stopped test would wait for ever.
+    signal.setitimer(signal.ITIMER_PROF, SECONDS, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, 20 * SECONDS, SECONDS)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        _spent[test] += time.process_time() - began  # type: ignore[assignment]
