@@ -57,6 +57,20 @@ def test_the_mixture_is_its_twin(outputs, signed):
     close(mixture.learn(P[:1], y[:1]), following, 1e-12)
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_coefficients_are_those_of_the_final_prediction(signed):
+    """By differences where nothing is clipped; the stacks of labels are linear at 0."""
+    P, y = some_experts(outputs=1)
+    mixture = Mixture(4, np.array([[-9.0], [9.0]]), signed, windows=(0.0, 50.0))
+    mixture.learn(P, np.sign(y) if signed else y)
+    got = mixture.coefficients
+    steps = 1e-5 * np.concatenate((np.eye(4), -np.eye(4)))
+    ends = mixture.predict(steps[:, :, None])[:, 0]
+    close(got, (ends[:4] - ends[4:]) / 2e-5, 1e-7)
+    assert np.ptp(got) > 0.05
+    close(mixture.stack_shares.sum(), 1.0)
+
+
 def test_the_bound_of_the_certificate_knows_who_was_dropped():
     P, y = some_experts(outputs=1)
     mixture = Mixture(4, np.array([[-2.0], [2.0]]), signed=False)

@@ -44,10 +44,7 @@ def target_names(model: Any, stream: FileStream) -> list[str]:
 
 def saved_model(path: Path) -> Prepared:
     """The model of a file, to go on with."""
-    model = storage.load(path)
-    if not hasattr(model, "_fitted_state"):
-        raise CommandError(f"--model: {str(path)!r} holds no single model; give a file of --save")
-    return around(model)
+    return around(storage.load(path))
 
 
 def for_model(job: RunOptions, model: Prepared) -> RunOptions:

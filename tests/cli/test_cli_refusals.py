@@ -1,0 +1,217 @@
+"""Refusals and failures of the command line that other tests do not come by: one line each."""
+
+import errno
+import json
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+import pronk
+from helpers import pronk_run
+from pronk.cli import appending, checkpoint
+from pronk.cli.app import _algorithm_names
+from pronk.streams import files
+
+ROWS = 300
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    a, b = rng.uniform(-1, 1, (2, ROWS))
+    who = [None if i == 200 else "xyz"[i % 3] for i in range(ROWS)]
+    path = tmp_path_factory.mktemp("refused") / "data.parquet"
+    table = {"a": a, "b": b, "who": who, "y": a + b, "kind": np.where(a > 0, "up", "down")}
+    table["gap"] = np.where(np.arange(ROWS) == 100, np.inf, b)
+    nested = pa.array([[1.0, 2.0]] * ROWS)
+    parquet.write_table(pa.table({**table, "list": nested}), path)
+    return path
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path, file):
+    """A run of a small learner; its exit code and its message, which is one line."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(files, "BLOCK_ROWS", 64)
+
+    def refused(*more, target="y", columns="a,b", learner=("-a", "fogd")):
+        words = ["run", file, "-t", target, "--columns", columns, *learner, *more]
+        code, _, err = pronk_run(capsys, *words)
+        assert not code or (err.count("\n") == 1 and "Traceback" not in err)
+        return code, err
+
+    return refused
+
+
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        (["--delay", 3, "--workers", 2], "--workers: labels that come late"),
+        (["--delay", 3, "--cluster", "local:1"], "--cluster: labels that come late"),
+        (["--by", "who", "--interval", 0.9], "--interval: models of --by have none"),
+        (["--by", "who"], "--by: column 'who' is empty in some row"),
+        (["--metrics", "m.txt"], "--metrics: 'm.txt' must end in .csv or .ndjson"),
+        (["--predictions", "p.csv", "--keep", "list"], "which CSV cannot hold"),
+        (["--decimal", "x"], "--decimal must be . or a comma"),
+        (["--cluster", "local:1", "--keep", "who", "--predictions", "p.csv"], "on a cluster"),
+        (["--checkpoint", "no/c"], "--checkpoint"),
+    ],
+)
+def test_options_that_do_not_go_together(run, more, words):
+    learner = ["-a", "pkawv-taylor"] if "--cluster" in more else ["-a", "fogd"]
+    code, err = run(*more, learner=learner)
+    assert code == 2 and words in err
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("method", ["_append", "sync"])
+@pytest.mark.parametrize("option", ["--predictions", "--metrics", "--skip-bad"])
+def test_a_full_disk_is_named_by_its_option(run, monkeypatch, tmp_path, option, method):
+    """When the file is written, and when a snapshot lets it reach the disk."""
+    if method == "_append":
+        monkeypatch.setattr(appending.AppendedFile, "_append", full)
+    else:
+        monkeypatch.setattr(appending.os, "fsync", full)
+        monkeypatch.setattr("pronk.estimators.storage.save_checkpoint", lambda *_: None)
+    more = ["--checkpoint", tmp_path / "c", "--every", 64, "--metrics-every", 50]
+    columns = "a,gap" if option == "--skip-bad" else "a,b"
+    code, err = run(option, tmp_path / "f.csv", *more, columns=columns)
+    assert code == 1 and f"{option}: " in err and "No space left" in err
+
+
+def test_a_place_that_cannot_be_opened(run, tmp_path):
+    (tmp_path / "device.csv").symlink_to("/dev/full")  # it can be opened, not cut
+    code, err = run("--metrics", tmp_path / "device.csv")
+    assert code == 1 and "--metrics: " in err and "cannot be written" in err
+
+
+@pytest.mark.parametrize("option", ["--save", "--report"])
+def test_a_disk_that_is_full_at_the_end(run, monkeypatch, tmp_path, option):
+    monkeypatch.setattr("pronk.estimators.atomic.os.replace", full)
+    code, err = run(option, tmp_path / "out.html")
+    assert code == 1 and f"{option}: " in err and "No space left" in err
+
+
+def test_a_parquet_file_that_cannot_be_finished(run, monkeypatch, tmp_path):
+    """What was predicted is still there; when there is room again the run is finished."""
+    more = ["--predictions", tmp_path / "p.parquet", "--checkpoint", tmp_path / "c"]
+    with monkeypatch.context() as patch:
+        replace = os.replace
+        patch.setattr("os.replace", lambda a, b: (full if ".part" in str(a) else replace)(a, b))
+        code, err = run(*more)
+    assert code == 1 and "--predictions: " in err and not (tmp_path / "p.parquet").exists()
+    assert [path.name for path in tmp_path.glob("*.part")] == []
+    assert run(*more)[0] == 0
+    assert parquet.read_metadata(tmp_path / "p.parquet").num_rows == ROWS
+
+
+def test_a_run_with_labels_goes_on_with_its_columns(run, monkeypatch, tmp_path):
+    """The classes of the predictions' header are the snapshot's, also of those that come late."""
+    more = ["--predictions", tmp_path / "p.csv", "--checkpoint", tmp_path / "c", "--every", 64]
+    learner = ["-a", "default"]
+    assert run(*more, target="kind", learner=learner)[0] == 0
+    whole = (tmp_path / "p.csv").read_bytes()
+    (tmp_path / "p.csv").unlink()
+    (tmp_path / "c").unlink()
+    from pronk.cli import walk
+
+    block = walk.Run._block
+
+    def stop(self, X, y):
+        if self.position >= 128:
+            raise MemoryError
+        block(self, X, y)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(walk.Run, "_block", stop)
+        assert run(*more, target="kind", learner=learner)[0] == 1
+    assert run(*more, target="kind", learner=learner)[0] == 0
+    assert (tmp_path / "p.csv").read_bytes() == whole
+
+
+def test_models_that_a_run_cannot_go_on_with(capsys, run, tmp_path, file):
+    model, keyed, snapshot = tmp_path / "m.pronk", tmp_path / "keys", tmp_path / "c"
+    X = np.random.default_rng(1).normal(size=(50, 2))
+    pronk.make("fogd", random_state=0).fit(X, X[:, 0]).save(model)
+
+    def go_on(*words, columns="a,b"):
+        code, _, err = pronk_run(capsys, "run", file, "--columns", columns, *words)
+        assert code == 2 and err.count("\n") == 1
+        return err
+
+    assert "--target is missing" in go_on("--model", model)
+    assert "--columns names 1 columns; the model has 2" in go_on(
+        "--model", model, "-t", "y", columns="a"
+    )
+    assert "go on in the folder" in go_on("--by", "kind", "--model", model, "-t", "y")
+    assert run("--checkpoint", snapshot)[0] == 0
+    assert "is a checkpoint; give --save" in go_on("--model", snapshot)
+    assert run("--by", "kind", "--save", keyed, learner=())[0] == 0
+    assert "is no file" in go_on("--model", keyed, "-t", "y")
+
+
+def test_inspect_says_how_far_a_checkpoint_is(capsys, run, tmp_path):
+    assert run("--checkpoint", tmp_path / "c")[0] == 0
+    code, out, _ = pronk_run(capsys, "inspect", tmp_path / "c")
+    assert code == 0 and f"{ROWS} rows done, finished" in out
+    code, out, _ = pronk_run(capsys, "inspect", tmp_path / "c", "--json")
+    held = json.loads(out)["checkpoint"]
+    assert (held["rows"], held["finished"]) == (ROWS, True)
+
+
+def test_a_snapshot_of_an_older_version_is_refused(run, monkeypatch, tmp_path):
+    assert run("--checkpoint", tmp_path / "c")[0] == 0
+    load = checkpoint.storage.load_checkpoint
+
+    def older(path):
+        tree = load(path)
+        del tree["evaluation"]["untimed"]
+        return tree
+
+    monkeypatch.setattr(checkpoint.storage, "load_checkpoint", older)
+    code, err = run("--checkpoint", tmp_path / "c")
+    assert code == 2 and "is of an older version of pronk" in err
+
+
+def test_how_an_input_is_another_one(tmp_path):
+    """Rows may be appended to the last file; nothing else may change."""
+    changed = "which was changed since"
+
+    def of(text):
+        (tmp_path / "d.csv").write_text(text)
+        return checkpoint.fingerprint(pronk.streams.Reading(tmp_path / "d.csv"))
+
+    assert checkpoint._changed(None, None) == ""
+    long = "a,y\n" + "1,2\n" * 40_000  # longer than what is hashed at either end
+    before = of(long)
+    assert checkpoint._changed(before, None) == checkpoint._changed(None, before) == changed
+    assert checkpoint._changed(before, of(long + "3,4\n")) == ""
+    assert checkpoint._changed(before, of(long[:-4])) == changed
+    assert checkpoint._changed(before, of(long[:-4] + "9,9\n")) == changed
+    assert checkpoint._changed(before, of("b" + long[1:])) == changed
+    del before["tail"]  # as an earlier version wrote it
+    assert checkpoint._changed(before, of(long + "3,4\n")) == ""
+
+
+def test_predict_to_standard_output_by_its_name(capsys, run, tmp_path, file):
+    assert run("--save", tmp_path / "m")[0] == 0
+    words = ["predict", tmp_path / "m", file, "--limit", 3]
+    code, out, _ = pronk_run(capsys, *words, "--output", "-")
+    assert code == 0 and pronk_run(capsys, *words)[1] == out != ""
+
+
+def test_names_of_algorithms_complete_in_a_shell():
+    assert _algorithm_names("pk") == [name for name in pronk.algorithms() if name.startswith("pk")]
+    assert "pkawv-taylor" in _algorithm_names("pk") and _algorithm_names("no-such") == []
+
+
+def test_traceback_on_demand(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("PRONK_TRACEBACK", "1")
+    with pytest.raises(Exception, match="no-such"):
+        pronk.cli.main(["run", str(tmp_path / "no-such.csv"), "-t", "y"])
