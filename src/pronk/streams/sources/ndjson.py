@@ -10,7 +10,7 @@ import pyarrow.json as arrow_json
 
 from pronk.streams.errors import StreamError
 from pronk.streams.sources.base import BAD, own_types, without
-from pronk.streams.sources.text import TextSource, not_text
+from pronk.streams.sources.text import TextSource
 
 
 class NDJSONSource(TextSource):
@@ -82,8 +82,6 @@ class NDJSONSource(TextSource):
             )
         except pa.ArrowInvalid as error:
             text = str(error).strip().splitlines()[0]
-            if "UTF8" in text or "UTF-8" in text or "encoding" in text:
-                raise not_text(str(self.file)) from None
             # Arrow counts rows from the start of the piece.
             found = re.search(r" in row (\d+)", text)
             if found:
