@@ -19,6 +19,7 @@ from pronk.engines.default.temperature import SMALLEST, STEEPEST, Temperature, d
 from pronk.engines.default.views import PLAIN, View
 from pronk.engines.newton.curvature import Squared
 from pronk.parts.fixed_scale import FixedScale
+from pronk.parts.state import StateError
 
 
 def close(got, expected, atol=1e-9):
@@ -82,6 +83,37 @@ def test_the_bound_of_the_certificate_knows_who_was_dropped():
     assert after.loss == before.loss and after.best_loss >= before.best_loss
     mixture.learn(P[200:, [0, 2]], y[200:])
     assert mixture.certificate().regret <= mixture.certificate().bound
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_mixture_goes_on_from_its_state(signed):
+    """It refuses one of other experts, of no weights, of sums below the regulariser."""
+    P, y = some_experts()
+    y = np.sign(y) if signed else y
+    mixture = Mixture(4, np.tile([[-1.0], [1.0]], (1, 2)), signed, windows=(0.0, 50.0))
+    mixture.learn(P[:100], y[:100])
+    state = mixture.to_state()
+    again = Mixture(4, np.tile([[-1.0], [1.0]], (1, 2)), signed, windows=(0.0, 50.0))
+    again.restore(state)
+    assert np.array_equal(
+        again.learn(P[100:200], y[100:200]), mixture.learn(P[100:200], y[100:200])
+    )
+    wrong = {
+        "ledger": state["ledger"][:-1],
+        "log_w": state["log_w"] - 3e-6,
+        "log_v": state["log_v"] - 3e-6,
+        "A": 0.49 * mixture._alpha * np.tile(np.eye(4 + signed), (2, 1, 1)),
+        "limits": state["limits"][::-1],
+    }
+    for name, value in wrong.items():
+        with pytest.raises(StateError, match=name):
+            Mixture(4, mixture.limits, signed, windows=(0.0, 50.0)).restore({**state, name: value})
+    least = 0.51 * mixture._alpha * np.tile(np.eye(4 + signed), (2, 1, 1))
+    close_to_one = {"log_w": state["log_w"] - 1e-7, "log_v": state["log_v"] + 1e-7, "A": least}
+    again.restore({**state, **close_to_one})
+    other = {**state, "A": state["A"][:, :-1, :-1], "b": state["b"][:, :-1]}
+    with pytest.raises(StateError, match="A has other experts"):
+        again.restore(other)
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])

@@ -1,0 +1,124 @@
+"""What few evaluations come by: long streams of marks, many labels, empty ones, refusals."""
+
+import numpy as np
+import pytest
+
+import pronk
+from pronk.evaluate import Evaluation, RunningMajority, RunningMean
+from pronk.evaluate.counts import Counts
+from pronk.evaluate.course import SEGMENTS, SHORTEST, Marks
+from pronk.evaluate.forecasts import Forecast
+from pronk.evaluate.metrics import get_metrics
+from pronk.evaluate.pictures import LABELS, pictures
+from pronk.evaluate.rows import gathered, pieces
+from pronk.evaluate.state import checked_column, figure
+from pronk.parts.state import StateError
+
+
+def test_marks_are_the_last_of_each_length():
+    """However many come there are at most SEGMENTS, each the last within a length of rows."""
+    marks = Marks()
+    given = np.cumsum(np.random.default_rng(0).integers(1, 3 * SHORTEST, size=3000)).tolist()
+    for rows in given:
+        if marks.due(rows):
+            marks.add(rows, {"size": float(rows)})
+    assert SEGMENTS / 4 < len(marks.marks) <= SEGMENTS
+    assert marks.length > SHORTEST and marks.length % SHORTEST == 0
+    places = [rows // marks.length for rows, _ in marks.marks]
+    assert places == sorted(set(places)) and marks.marks[-1][0] // marks.length == places[-1]
+    assert all(values == {"size": float(rows)} for rows, values in marks.marks)
+
+
+def test_many_labels_are_drawn_by_the_most_frequent():
+    rng = np.random.default_rng(1)
+    y = np.array([f"l{k}" for k in rng.geometric(0.1, 2000)])
+    evaluation = Evaluation(RunningMajority())
+    evaluation.feed(np.zeros((2000, 1)), y)
+    (picture,) = [one for one in pictures(evaluation.portrait) if one.name == "confusion"]
+    labels, matrix = picture.counts
+    names, counts = np.unique(y[1:], return_counts=True)
+    assert len(names) > LABELS == len(labels) and matrix.shape == (LABELS, LABELS)
+    frequent = sorted(counts)[-LABELS]
+    assert all(counts[names == label][0] >= frequent for label in labels)
+    assert f"The {LABELS} most frequent labels." in picture.caption
+
+
+def test_pictures_of_numbers_have_points_and_a_scale():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(3000, 1))
+    y = np.exp(-np.arange(3000) / 200) * 1e3 * np.sign(X[:, 0]) + 1e-3 * rng.normal(size=3000)
+    evaluation = Evaluation(RunningMean())
+    assert "no row was scored yet" in evaluation._repr_html_()
+    with pytest.raises(ValueError, match="nothing to plot"):
+        evaluation.plot()
+    evaluation.feed(X, y)
+    figure_ = evaluation.plot()
+    titles = {axes.get_title(loc="left"): axes for axes in figure_.axes}
+    points = titles["Residuals"].lines[0]
+    assert points.get_marker() == "." and len(points.get_xdata()) > 100
+    assert {axes.get_yscale() for axes in figure_.axes} == {"linear", "log"}
+
+
+def test_rows_that_were_predicted_elsewhere():
+    """Those without a label are counted apart, also before any other."""
+    y = np.array([np.nan, np.nan, 1.0, 2.0, np.nan, 3.0])
+    evaluation = Evaluation(RunningMean(), predictions=True)
+    assert evaluation.count(y, np.arange(6.0), 1.5) == []
+    record = evaluation.record()
+    assert (evaluation.rows, evaluation.unlabelled, record.seconds) == (3, 3, 1.5)
+    assert record.metrics["mae"] == pytest.approx(np.mean([1.0, 1.0, 2.0]), rel=1e-15)
+    assert np.array_equal(record.predictions, np.arange(6.0))
+
+
+def test_what_is_refused():
+    class OneByOne:
+        def predict_one(self, x):
+            return 0.0
+
+        def learn_one(self, x, y):
+            pass
+
+    with pytest.raises(ValueError, match="predict_one and learn_one takes none"):
+        Evaluation(OneByOne()).feed(np.zeros((2, 1)), np.zeros(2), np.ones(2))
+    with pytest.raises(ValueError, match="'r2' is no mean of losses a row"):
+        get_metrics(["mse", "r2"])
+    with pytest.raises(ValueError, match="y has 9 rows but X has 8"):
+        list(pieces(np.zeros((8, 1)), np.zeros(9), length=4))
+    with pytest.raises(StateError, match="labels are not labels or numbers"):
+        checked_column([1, 2**200, 1.5, "x" * 3], "labels")
+    with pytest.raises(StateError, match="seconds is out of range"):
+        figure(10**400, "seconds")
+
+
+def test_short_blocks_are_joined():
+    blocks = [(np.full((n, 1), float(n)), np.full(n, float(n))) for n in (2, 3, 4, 1, 1)]
+    joined = list(gathered(blocks, 5))
+    assert [len(y) for _, y in joined] == [5, 5, 1]
+    given = np.concatenate([y for _, y in blocks])
+    assert np.array_equal(np.concatenate([y for _, y in joined]), given)
+    others = [(["a"], np.zeros(1)), *blocks[:1], (np.zeros((1, 2)), np.zeros(1))]
+    assert [len(y) for _, y in gathered(others, 5)] == [1, 2, 1]
+
+
+def test_small_things():
+    assert np.isnan(Counts().kappa)
+    wide = Forecast(np.zeros(2), intervals=np.array([[0.0, 1.0], [2.0, 3.0]])).widened(3)
+    assert wide.values.shape == (2, 3) and wide.intervals.shape == (2, 3, 2)
+    assert wide.intervals[1, 2].tolist() == [2.0, 3.0]
+    X = np.zeros((3, 1))
+    assert RunningMean().partial_fit(X, np.array([1.0, 2.0, 6.0])).predict(X[:1])[0] == 3.0
+    assert RunningMajority().partial_fit(X, np.array(["a", "b", "b"])).predict(X[:1])[0] == "b"
+
+
+def test_a_prepared_learner_in_a_notebook_and_with_intervals():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0]
+    model = pronk.Prepared(pronk.OnlineKernelRegressor(random_state=0), scale="none")
+    other = pronk.OnlineKernelRegressor(random_state=0)
+    assert set(model._repr_mimebundle_()) == {"text/plain", "text/html"}
+    got = model.predict_interval_then_learn(X, y, coverage=0.8)
+    expected = other.predict_interval_then_learn(X, y, coverage=0.8)
+    for one, two in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-12)
+    assert "x0 (number)" in model._repr_mimebundle_()["text/html"]
