@@ -1,8 +1,10 @@
 """The service under load: durable learns a second, batched learns, predictions while learning.
 
     python benchmarks/bench_serve.py [requests]
+    python benchmarks/bench_serve.py batches
 
-All servers run in processes of their own on the loopback, in turns in the same run:
+The folders are in the system's temporary place (TMPDIR): let that be a disk, for a sync in memory
+costs nothing. All servers run in processes of their own on the loopback, in turns in the same run:
 
     bare      uvicorn that decodes the request and answers: no journal, no learner
     service   `pronk serve`: journal, learn, answer
@@ -22,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure import report, seconds
+from measure import report
 from serve_frameworks import _processor, _wait, raw_asgi
 from serve_load import (
     Load,
@@ -77,31 +79,70 @@ class Server:
         return rows_as_requests("/v2/models/m/learn", count, COLUMNS, self.token, rows, start)
 
 
-def library(rows: int, block: int) -> float:
-    """Seconds of the library alone for the same rows in blocks."""
-    import numpy as np
+class Library:
+    """The library alone: one learner, fed the same rows in blocks."""
 
-    import pronk
+    def __init__(self, blocks: int, rows: int) -> None:
+        import numpy as np
 
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(rows, COLUMNS))
-    y = np.sin(X[:, 0])
+        import pronk
 
-    def work() -> None:
-        kernel = pronk.Gaussian(5.0)
-        learner = pronk.make(
-            "pkawv-nystrom", kernel=kernel, history="projected", budget=100, random_state=0
+        rng = np.random.default_rng(0)
+        self.X = rng.normal(size=(blocks, rows, COLUMNS))
+        self.y = np.sin(self.X[:, :, 0])
+        self.learner = pronk.make(
+            "pkawv-nystrom",
+            kernel=pronk.Gaussian(5.0),
+            history="projected",
+            budget=100,
+            random_state=0,
         )
-        for start in range(0, rows, block):
-            learner.predict_then_learn(X[start : start + block], y[start : start + block])
+        self.turn()
 
-    work()
-    return seconds(work)
+    def turn(self) -> tuple[float, float]:
+        """Processor and wall seconds of all blocks."""
+        began, used = time.perf_counter(), time.process_time()
+        for X, y in zip(self.X, self.y, strict=True):
+            self.learner.predict_then_learn(X, y)
+        return time.process_time() - used, time.perf_counter() - began
+
+
+def batches(server: Server, turns: int = 6, blocks: int = 40, rows: int = 1000) -> None:
+    """Blocks of rows as binary tensors and as JSON, beside the library, in turns; the best of each.
+
+    Processor time is of the whole server: reading, journal, learning, answering. Wall time has the
+    sync of each group in it, which several clients share.
+    """
+    alone = Library(blocks, rows)
+    forms = {"binary": binary_requests, "JSON": rows_as_requests}
+    used: dict[str, list[float]] = {"library": []}
+    wall: dict[str, list[float]] = {"library": []}
+    for turn in range(-1, turns):
+        for form, requests in forms.items():
+            for clients in (1, 4):
+                name = f"{form}, {clients} at a time"
+                start = f"{form}{clients}-{turn}-"
+                path = "/v2/models/m/learn"
+                made = requests(path, blocks, COLUMNS, server.token, rows, start)
+                before = _processor(server.process.pid)
+                load = drive(server.port, made, clients)
+                assert load.statuses == {200: blocks}, load.statuses
+                used.setdefault(name, []).append(_processor(server.process.pid) - before)
+                wall.setdefault(name, []).append(load.seconds)
+        for found, seconds in zip((used, wall), alone.turn(), strict=True):
+            found["library"].append(seconds)
+    rate = blocks * rows / min(wall["library"])
+    report("batches of 1,000 rows: the library alone, rows a second", rate, "/s", "")
+    for name in used:
+        if name != "library":
+            cost = min(used[name]) / min(used["library"])
+            report(f"  {name}: processor time, x the library", cost, "x", "1.3")
+            report("    wall time", min(wall[name]) / min(wall["library"]), "x", "")
 
 
 def while_learning(server: Server) -> tuple[Load, float]:
     """Predictions one after another while batches are learned; the longest batch beside them."""
-    batches = server.learns(40, 1000, "w")
+    blocks = server.learns(40, 1000, "w")
     one = request_bytes(
         "/v2/models/m/infer", json.dumps({"row": [0.1] * COLUMNS}).encode(), server.token
     )
@@ -110,7 +151,7 @@ def while_learning(server: Server) -> tuple[Load, float]:
     async def run() -> None:
         from serve_load import _client
 
-        learning = asyncio.create_task(_client(server.port, iter(batches), learned))
+        learning = asyncio.create_task(_client(server.port, iter(blocks), learned))
 
         def until() -> Any:
             while not learning.done():
@@ -123,9 +164,20 @@ def while_learning(server: Server) -> tuple[Load, float]:
     return asked, max(learned.times)
 
 
+def only_batches() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        server = Server(18_701, 4000, folder)
+        batches(server)
+        server.process.terminate()
+        server.process.join(30)
+
+
 def main() -> None:
+    if sys.argv[1:] == ["batches"]:
+        only_batches()
+        return
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
-    with tempfile.TemporaryDirectory(dir=".") as one, tempfile.TemporaryDirectory(dir=".") as two:
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         plain = in_a_process(bare, 18_700)
         _wait(18_700)
         grouped, single = Server(18_701, 4000, one), Server(18_702, 1, two)
@@ -147,19 +199,7 @@ def main() -> None:
         report("  p99", 1000 * min(tails), "ms", "50")
         report("  x the rate of a sync a request", best["service"] / best["one by one"], "x", "")
         report("  of the rate of bare uvicorn", best["service"] / best["bare"], "x", "")
-        batches = grouped.learns(50, 1000, "b")
-        before = _processor(grouped.process.pid)
-        load = drive(18_701, batches, 2)
-        used = _processor(grouped.process.pid) - before
-        alone = library(50_000, 1000)
-        report("batched learns, blocks of 1,000: rows a second", 1000 * load.rate, "/s", "")
-        report("  processor time, x the library alone", used / alone, "x", "1.3")
-        arrays = binary_requests("/v2/models/m/learn", 50, COLUMNS, grouped.token, 1000)
-        before = _processor(grouped.process.pid)
-        load = drive(18_701, arrays, 2)
-        assert load.statuses == {200: 50}, load.statuses
-        used = _processor(grouped.process.pid) - before
-        report("  the same with binary tensors, x the library", used / alone, "x", "1.3")
+        batches(grouped)
         asked, longest = while_learning(grouped)
         report("predictions while batches are learned: longest", 1000 * max(asked.times), "ms", "")
         report("  longest batch meanwhile", 1000 * longest, "ms", "")

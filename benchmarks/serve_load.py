@@ -99,7 +99,9 @@ def rows_as_requests(
     return found
 
 
-def binary_requests(path: str, count: int, features: int, token: str, rows: int) -> list[bytes]:
+def binary_requests(
+    path: str, count: int, features: int, token: str, rows: int, start: str = "binary"
+) -> list[bytes]:
     """Learn requests whose rows are a binary tensor, as `Client` sends arrays."""
     import numpy as np
 
@@ -109,7 +111,7 @@ def binary_requests(path: str, count: int, features: int, token: str, rows: int)
         X = rng.normal(size=(rows, features))
         size = {"binary_data_size": X.nbytes}
         tensor = {"name": "x", "shape": X.shape, "datatype": "FP64", "parameters": size}
-        body = {"id": f"binary{i}", "inputs": [tensor], "labels": np.sin(X[:, 0]).tolist()}
+        body = {"id": f"{start}{i}", "inputs": [tensor], "labels": np.sin(X[:, 0]).tolist()}
         text = json.dumps(body).encode()
         line = f"Inference-Header-Content-Length: {len(text)}"
         found.append(request_bytes(path, text + X.tobytes(), token, "POST", line))

@@ -12,6 +12,7 @@ from serving import Site
 
 from pronk.serve import recovery
 from pronk.serve.errors import Refused
+from pronk.serve.labels import pack_labels
 from pronk.serve.queues import Work
 from pronk.serve.service import Service
 
@@ -20,7 +21,7 @@ TEMPLATE: dict[str, Any] = {"columns": ["x"], "key": "k", "scale": "none"}
 
 def _work(service: Service, id: str, rows: list[Any], labels: list[float]) -> Work:
     model = service.model("m")
-    return Work(model, id, model.columns.pack(rows), labels, len(rows))
+    return Work(model, id, model.columns.pack(rows), pack_labels(labels), len(rows))
 
 
 def _groups(service: Service, first: int, count: int) -> None:

@@ -20,8 +20,8 @@ from pronk.estimators import storage
 from pronk.serve import recovery
 from pronk.serve.describe import describe
 from pronk.serve.journal import LEARN, Entry, Journal
+from pronk.serve.labels import pack_labels
 from pronk.serve.live import _close
-from pronk.serve.rows import pack_labels
 
 OTHERS: tuple[Any, ...] = (
     "text", None, -1, 2**70, 0.5, [], {}, True, [[1]], float("nan"), np.zeros((2, 2)), np.zeros(3)

@@ -13,8 +13,8 @@ from typing import Any
 
 from pronk.serve import recovery
 from pronk.serve.journal import LABEL, LEARN, PREDICT, Journal
+from pronk.serve.labels import unpack_labels
 from pronk.serve.online import Online
-from pronk.serve.rows import unpack_labels
 
 DAY = 86_400.0
 #: Rows dropped in one transaction, so that requests wait no longer than for these.

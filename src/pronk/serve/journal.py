@@ -29,6 +29,9 @@ NAME = "journal.sqlite"
 #: Of the tables below; a journal of a later version is refused.
 FORMAT = 1
 
+#: Bytes of a page. A request of many rows fills many pages, and each costs two calls.
+PAGE = 8192
+
 PREDICT, LEARN, LABEL, ROLLBACK = range(4)
 
 _TABLES = """
@@ -110,10 +113,12 @@ class Journal:
 
     def _open(self) -> None:
         execute = self.connection.execute
+        execute(f"PRAGMA page_size={PAGE}")  # of a new file
         if execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
             raise sqlite3.OperationalError("the file system does not allow a write-ahead log")
         execute("PRAGMA synchronous=FULL")
         execute("PRAGMA journal_size_limit=67108864")
+        execute("PRAGMA wal_autocheckpoint=2000")
         version = execute("PRAGMA user_version").fetchone()[0]
         if version > FORMAT:
             raise sqlite3.OperationalError(f"it has format {version}: upgrade pronk")
@@ -201,10 +206,11 @@ class Journal:
     def find(self, model: int, ids: list[str]) -> dict[str, dict[int, Entry]]:
         """The entries of some ids, by id and kind."""
         found: dict[str, dict[int, Entry]] = {}
+        few = len(ids) == 1
+        wanted = "id = ?" if few else "id IN (SELECT value FROM json_each(?))"
         for row in self.connection.execute(
-            f"SELECT {_COLUMNS} FROM journal"
-            " WHERE model = ? AND id IN (SELECT value FROM json_each(?))",
-            (model, json.dumps(ids)),
+            f"SELECT {_COLUMNS} FROM journal WHERE model = ? AND {wanted}",
+            (model, ids[0] if few else json.dumps(ids)),
         ):
             entry = Entry(*row)
             found.setdefault(entry.id or "", {})[entry.kind] = entry

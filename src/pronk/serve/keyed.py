@@ -24,7 +24,6 @@ from pronk.serve.answers import Answer
 from pronk.serve.errors import Refused
 from pronk.serve.journal import Entry, Journal, ModelRow
 from pronk.serve.online import Array, Online
-from pronk.serve.rows import unpack_labels
 from pronk.serve.scores import LiveScores
 
 #: Models in memory, of each keyed model.
@@ -81,7 +80,7 @@ class KeyedOnline(Online):
             return stored
         X = np.concatenate([self.columns.matrix(entry.rows or b"") for entry in entries])
         keys = [key for entry in entries for key in self.columns.keys(entry.rows or b"")]
-        y = self._targets([v for entry in entries for v in unpack_labels(entry.labels or b"")])
+        y = self._targets(entries)
         shards = [shard_of(encoded(key), self.learner.shards) for key in keys]
         todo = np.array([self.marks[shard] < last for shard in shards])
         if todo.any():

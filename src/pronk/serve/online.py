@@ -20,7 +20,8 @@ from pronk.parts.state import checked_count, require
 from pronk.serve import answers, spec
 from pronk.serve.answers import Answer
 from pronk.serve.journal import LABEL, Entry, ModelRow
-from pronk.serve.rows import Columns, label_kind, unpack_labels
+from pronk.serve.labels import label_kind, targets
+from pronk.serve.rows import Columns
 from pronk.serve.scores import LiveScores
 
 Array = NDArray[np.float64]
@@ -95,15 +96,29 @@ class Online:
         Rows that the learner does not take are an answer with an error, and change nothing. Which
         ones that are follows from the state alone, so a replay finds the same ones.
         """
-        try:
-            found = self._learn_together(entries)
-        except REFUSALS as error:
-            if len(entries) == 1:
-                text = " ".join(str(error).split())
-                found = [Answer(entries[0].sequence, [], error=text)]
-            else:
-                found = [answer for entry in entries for answer in self.learn([entry])]
-        self.version = entries[-1].sequence
+        found = []
+        for some in self._portions(entries):
+            try:
+                found += self._learn_together(some)
+            except REFUSALS as error:
+                if len(some) == 1:
+                    text = " ".join(str(error).split())
+                    found.append(Answer(some[0].sequence, [], error=text))
+                else:
+                    found += [answer for entry in some for answer in self.learn([entry])]
+            self.version = some[-1].sequence
+        return found
+
+    def _portions(self, entries: Sequence[Entry]) -> list[list[Entry]]:
+        """Entries of up to a piece of rows together: a learner that refuses is as it was."""
+        found: list[list[Entry]] = []
+        rows = 0
+        for entry in entries:
+            rows += entry.size
+            if not found or rows > PIECE:
+                found.append([])
+                rows = entry.size
+            found[-1].append(entry)
         return found
 
     def relearn(self, entries: Sequence[Entry], stored: list[Answer] | None) -> list[Answer]:
@@ -113,14 +128,13 @@ class Online:
     def _learn_together(self, entries: Sequence[Entry]) -> list[Answer]:
         parts = [self.columns.matrix(entry.rows or b"") for entry in entries]
         X = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        labels = [label for entry in entries for label in unpack_labels(entry.labels or b"")]
-        y = self._targets(labels)
+        y = self._targets(entries)
         P, ends = self._pass(entries, X, y)
         self.rows_since_snapshot += len(X)
         return self._answers(entries, y, P, ends)
 
-    def _targets(self, labels: list[Any]) -> NDArray[Any]:
-        return np.array(labels, dtype=np.float64 if self.spec.task == "regression" else None)
+    def _targets(self, entries: Sequence[Entry]) -> NDArray[Any]:
+        return targets([entry.labels or b"" for entry in entries], self.spec.task)
 
     def _pass(
         self, entries: Sequence[Entry], X: Array, y: NDArray[Any]

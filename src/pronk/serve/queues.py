@@ -16,12 +16,12 @@ from pronk.serve.online import Online
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A request on its way: rows without labels, with labels, or labels alone."""
+    """A request on its way: rows without labels, with labels, or labels alone, as they are kept."""
 
     model: Online
     id: str | None
     rows: bytes | None
-    labels: list[Any] | None
+    labels: bytes | None
     count: int
     future: Any = None
     outcome: Answer | Exception | None = None

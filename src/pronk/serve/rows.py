@@ -1,4 +1,4 @@
-"""Rows and labels on their way in: from JSON to what is kept and what is learned.
+"""Rows on their way in: from JSON to what is kept and what is learned.
 
 A row is a list in the order of the columns or an object with their names. What is kept in the
 journal is what came: float64 numbers where all columns are numbers, msgpack where some are
@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.serve import floats
 from pronk.serve.errors import Refused
 from pronk.serve.spec import Spec
 from pronk.streams.values import code
@@ -25,7 +26,6 @@ Array = NDArray[np.float64]
 
 #: As the learners have it: larger values overflow when they are squared.
 LARGEST = 1e150
-_packer = msgspec.msgpack.Encoder()
 _unpack = msgspec.msgpack.decode
 
 
@@ -71,7 +71,7 @@ class Columns:
         packed = self._pack_mixed(rest)
         if self.plain:
             packed = self.pack_array(np.array(rest, dtype=np.float64))
-        return _packer.encode([[key for key, _ in parts], packed])
+        return floats.encode([[key for key, _ in parts], packed])
 
     def _split(self, row: Any, number: int) -> tuple[Any, Any]:
         """The key of a row, and the rest."""
@@ -102,6 +102,9 @@ class Columns:
         return array("d", row).tobytes()
 
     def _array(self, rows: Sequence[Any]) -> Array:
+        found = floats.table(rows, len(self.names))
+        if found is not None:
+            return found
         try:
             values = np.array(rows, dtype=np.float64)  # None becomes NaN
         except (TypeError, ValueError):  # objects among them, or other lengths
@@ -142,7 +145,7 @@ class Columns:
         for number, row in enumerate(rows):
             for place, value in enumerate(row):
                 self._check_value(number, place, value)
-        return _packer.encode(rows)
+        return floats.encode(rows)
 
     def _check_value(self, row: int, place: int, value: Any) -> None:
         """One value against the kind of its column."""
@@ -231,53 +234,3 @@ def seconds(text: str, kind: str) -> float:
     else:
         day = datetime.fromisoformat(text).replace(tzinfo=None)
     return (day - datetime(1970, 1, 1)).total_seconds()
-
-
-def check_labels(labels: Sequence[Any], count: int, task: str) -> list[Any]:
-    """Labels of a request: one a row, numbers or all of one kind."""
-    if len(labels) != count:
-        raise Refused(422, f"labels: there are {len(labels)} for {count} rows")
-    if task == "regression":
-        if all(type(value) is float for value in labels):
-            largest = max(max(labels), -min(labels))
-            if largest <= LARGEST:
-                return list(labels)
-        for row, value in enumerate(labels):
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                got = type(value).__name__
-                raise Refused(422, f"row {row}, label: expected a number, got {got}")
-            if not abs(value) <= LARGEST:
-                raise Refused(422, f"row {row}, label: the number is too large; rescale it")
-        return [float(value) for value in labels]
-    found = [_class_label(value, row) for row, value in enumerate(labels)]
-    first = label_kind(found[0])
-    for row, value in enumerate(found):
-        if label_kind(value) != first:
-            raise Refused(422, f"row {row}, label: {label_kind(value)}, the ones before: {first}")
-    return found
-
-
-def _class_label(value: Any, row: int) -> Any:
-    if isinstance(value, str):
-        if len(value) > 1000:
-            raise Refused(422, f"row {row}, label: longer than 1,000 characters")
-        return value
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, int | float) and abs(value) < 2**53 and float(value).is_integer():
-        return int(value)
-    raise Refused(422, f"row {row}, label: expected text, a whole number or a boolean of a class")
-
-
-def label_kind(value: Any) -> str:
-    """Text, number or boolean: the labels of one model are all of one kind."""
-    return "text" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
-
-
-def pack_labels(labels: list[Any]) -> bytes:
-    return _packer.encode(labels)
-
-
-def unpack_labels(packed: bytes) -> list[Any]:
-    found: list[Any] = _unpack(packed)
-    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import socket
 import sqlite3
@@ -120,7 +121,8 @@ def run(options: ServeOptions) -> None:
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{scheme}://{host}:{listening.getsockname()[1]}"
     _greet(address, first, as_json=options.as_json)
-    with threadpool_limits(1), _fed(address, tokens) if options.demo else nullcontext():
+    fed = _fed(address, tokens) if options.demo else nullcontext()
+    with threadpool_limits(1), _rare_collections(), fed:
         server.run(sockets=[listening])
     logs.note("stopped")
 
@@ -155,6 +157,20 @@ def _fed(address: str, tokens: Tokens) -> Iterator[None]:
     finally:
         demo.stopping.set()
         tokens.revoke(token.split("_")[1])
+
+
+@contextmanager
+def _rare_collections() -> Iterator[None]:
+    """Rows are freed when nobody holds them; looking for cycles at every 700 lists is in vain."""
+    before = gc.get_threshold()
+    gc.collect()
+    gc.freeze()  # what is there now stays, and is not looked at again
+    gc.set_threshold(50_000, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _greet(address: str, token: str | None, *, as_json: bool) -> None:

@@ -19,9 +19,9 @@ from pronk.serve import answers
 from pronk.serve.answers import Answer
 from pronk.serve.errors import Refused
 from pronk.serve.journal import LABEL, LEARN, PREDICT, Entry, Journal, JournalError
+from pronk.serve.labels import label_kind, unpack_labels
 from pronk.serve.online import REFUSALS, Online
 from pronk.serve.queues import Deliver, Errand, Queue, Work
-from pronk.serve.rows import check_labels, label_kind, pack_labels
 
 #: Rows that the writer takes at once. What waits beyond them is the next group.
 GROUP = 4000
@@ -167,7 +167,7 @@ class Writer:
             return False
         same = labels_alone or work.rows == entry.rows
         if work.labels is not None:
-            same = same and pack_labels(work.labels) == entry.labels
+            same = same and work.labels == entry.labels
         if not same:
             raise _other_content(work.id)
         work.outcome = self._stored(entry)
@@ -197,10 +197,11 @@ class Writer:
         if earlier is not None:
             if work.rows is not None and work.rows != earlier.rows:
                 raise _other_content(work.id or "")
-            work.labels = check_labels(work.labels, earlier.size, model.spec.task)
-            work.entry, work.count = earlier, earlier.size
+            if work.count != earlier.size:
+                raise Refused(422, f"labels: there are {work.count} for {earlier.size} rows")
+            work.entry = earlier
         if model.spec.task == "classification":
-            kind = label_kind(work.labels[0])
+            kind = label_kind(unpack_labels(work.labels)[0])
             known = kinds.setdefault(model.number, model.label_kind or kind)
             if kind != known:
                 raise Refused(422, f"row 0, label: {kind}, the model's labels so far: {known}")
@@ -233,9 +234,8 @@ class Writer:
                             (sequence, earlier.sequence),
                         )
                     )
-            labels = None if work.labels is None else pack_labels(work.labels)
             work.entry = Entry(
-                sequence, number, work.id, kind, work.count, rows, labels,
+                sequence, number, work.id, kind, work.count, rows, work.labels,
                 block, answer, now,
             )  # fmt: skip
             entries.append(work.entry)

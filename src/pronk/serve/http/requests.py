@@ -15,9 +15,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from pronk.serve.errors import Refused
 from pronk.serve.http.tensors import InputTensor, binary_rows, rows_of
+from pronk.serve.labels import check_labels
 from pronk.serve.online import Online
 from pronk.serve.queues import Work
-from pronk.serve.rows import Columns, check_labels
+from pronk.serve.rows import Columns
 
 #: An id of a request: unique for its model.
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -129,12 +130,11 @@ def _made(online: Online, id: str | None, rows: Any, labels: Any, learn: bool) -
     if rows is None:
         if id is None:
             raise Refused(422, "labels without rows need the id of an earlier prediction")
-        if not labels:
-            raise Refused(422, "labels: there must be at least one")
-        labels = check_labels(labels, len(labels), online.spec.task)
-        return Work(online, id, None, labels, len(labels))
-    packed = online.columns.pack(rows)
-    return Work(online, id, packed, check_labels(labels, len(rows), online.spec.task), len(rows))
+        packed = check_labels(labels, len(labels), online.spec.task)
+        return Work(online, id, None, packed, len(labels))
+    kept = online.columns.pack(rows)
+    packed = check_labels(labels, len(rows), online.spec.task)
+    return Work(online, id, kept, packed, len(rows))
 
 
 def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
@@ -158,10 +158,11 @@ def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
     rows, more = rows_of(given.inputs, columns)
     if more is not None and labels is not None:
         raise Refused(422, "labels are given twice, as a tensor and beside it")
-    columns.explain(rows)
+    if isinstance(rows, list):
+        columns.explain(rows)
     if more is None:
         more = labels
-    if not rows and more is not None:
+    if not len(rows) and more is not None:
         return None, more
     return rows, more
 

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from pronk.serve import floats
 from pronk.serve.errors import Refused
 from pronk.serve.rows import Columns
 
@@ -60,36 +61,62 @@ def take_binary(tensors: list[InputTensor], data: memoryview) -> dict[int, NDArr
     return found
 
 
-def binary_rows(
-    tensors: list[InputTensor], data: memoryview, columns: Columns
-) -> tuple[Any, list[Any] | None]:
-    """As `rows_of`; rows of numbers in one tensor stay an array."""
+def binary_rows(tensors: list[InputTensor], data: memoryview, columns: Columns) -> tuple[Any, Any]:
+    """As `rows_of`; rows and labels that are one tensor of numbers stay arrays."""
     arrays = take_binary(tensors, data)
-    features = [place for place, tensor in enumerate(tensors) if tensor.name not in LABELS]
-    if columns.plain and len(features) == 1 and features[0] in arrays:
-        values = arrays.pop(features[0])
-        if values.ndim == 2 and values.shape[1] == len(columns.names):
-            rest = [tensor for place, tensor in enumerate(tensors) if place != features[0]]
-            for place, array in arrays.items():
-                tensors[place].data = array.ravel().tolist()
-            labels = rows_of(rest, columns)[1]
-            return np.ascontiguousarray(values, dtype=np.float64), labels
-        arrays[features[0]] = values
-    for place, array in arrays.items():
-        tensors[place].data = array.ravel().tolist()
-    return rows_of(tensors, columns)
+    rest, rows, labels = [], None, None
+    features = sum(not _is_label(tensor, columns) for tensor in tensors)
+    for place, tensor in enumerate(tensors):
+        values = arrays.get(place)
+        if values is None:
+            rest.append(tensor)
+        elif _is_label(tensor, columns) and values.ndim == 1:
+            labels = values
+        elif features == 1 and _is_table(tensor, columns):
+            rows = np.ascontiguousarray(values, dtype=np.float64)
+        else:
+            tensor.data = values.ravel().tolist()
+            rest.append(tensor)
+    more_rows, more_labels = rows_of(rest, columns)
+    return more_rows if rows is None else rows, more_labels if labels is None else labels
 
 
-def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[list[Any], list[Any] | None]:
-    """Rows in the order of the columns, and the labels where a tensor has them."""
+def _is_label(tensor: InputTensor, columns: Columns) -> bool:
+    return tensor.name in LABELS and tensor.name not in columns.places
+
+
+def _is_table(tensor: InputTensor, columns: Columns) -> bool:
+    """Whether a tensor is all columns of a model that takes numbers alone."""
+    return (
+        columns.plain
+        and columns.key is None
+        and tensor.datatype in _NUMBERS
+        and tensor.shape[1:] == [len(columns.names)]
+    )
+
+
+def _numbers(tensor: InputTensor) -> NDArray[np.float64] | None:
+    """A table whose data are floats alone; None where they must be looked at one by one."""
+    nested = bool(tensor.data) and isinstance(tensor.data[0], list)
+    found = floats.table(tensor.data, tensor.shape[1]) if nested else floats.flat(tensor.data)
+    fits = found is not None and found.size == tensor.shape[0] * tensor.shape[1] > 0
+    return found.reshape(tensor.shape) if found is not None and fits else None
+
+
+def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[Any, list[Any] | None]:
+    """Rows in the order of the columns (an array where they are one tensor of floats), and the
+    labels where a tensor has them."""
     labels = None
     features = []
     for tensor in tensors:
-        if tensor.name in LABELS and tensor.name not in columns.places:
+        if _is_label(tensor, columns):
             labels = [row[0] for row in _rows(tensor, width=1)]
         else:
             features.append(tensor)
     if len(features) == 1 and features[0].name not in columns.places:
+        table = _numbers(features[0]) if _is_table(features[0], columns) else None
+        if table is not None:
+            return table, labels
         return _rows(features[0], len(columns.names)), labels
     if not features:
         return [], labels
