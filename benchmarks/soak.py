@@ -343,6 +343,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, help="calls of the fuzz")
     parser.add_argument("--files", type=int, help="files of fields")
     parser.add_argument("--seconds", type=float, help="seconds of serve-hour")
+    parser.add_argument("--rate", type=float, default=800.0, help="requests a second of serve-hour")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     quick = given.quick
@@ -358,7 +359,7 @@ def main() -> int:
         "serve-kills": lambda: soak_serve.kills(5 if quick else 50, given.seed, check),
         "serve-cases": lambda: soak_serve.cases(300 if quick else 10_000, given.seed, check),
         "serve-hour": lambda: soak_serve.hour(
-            given.seconds or (60.0 if quick else 3600.0), given.seed, check
+            given.seconds or (60.0 if quick else 3600.0), given.rate, given.seed, check
         ),
     }
     for name, part in parts.items():
