@@ -40,9 +40,9 @@ def run(name: str, seed: int = 0, rows: int | None = None) -> dict[str, Any]:
     return measures.of_default(sets.read(name, seed, rows), seed)
 
 
-def run_peer(name: str, peer: str, rows: int | None = None) -> dict[str, Any]:
+def run_peer(name: str, peer: str, rows: int | None, longest: float) -> dict[str, Any]:
     data = sets.read(name, 0, rows)
-    return measures.of_peer(peers.PEERS[peer](data), data)
+    return measures.of_peer(peers.PEERS[peer](data), data, longest)
 
 
 def run_cold(name: str, which: str) -> dict[str, Any]:
@@ -95,9 +95,9 @@ def jobs(options: argparse.Namespace) -> list[tuple[str, partial[dict[str, Any]]
         for name in names:
             found.append((f"field/{name}/default", partial(run, name, 0, ROWS)))
         for peer in listed(options.peers, tuple(peers.PEERS)):
-            for name in names:
+            for name in (n for n in names if peers.fits(peer, n in sets.LABELS)):
                 key = f"field/{name}/{peer}"
-                found.append((key, partial(run_peer, name, peer, ROWS)))
+                found.append((key, partial(run_peer, name, peer, ROWS, options.longest)))
     if options.cold:
         for name in names:
             for which in ("fogd", "awv"):
@@ -110,7 +110,9 @@ def jobs(options: argparse.Namespace) -> list[tuple[str, partial[dict[str, Any]]
         found.append((f"{name}/default", partial(run, name)))
         for key, peer in WHOLE.items():
             if peer in listed(options.peers, tuple(peers.PEERS)):
-                found.append((f"{name}/{key}", partial(run_peer, name, peer)))
+                found.append(
+                    (f"{name}/{key}", partial(run_peer, name, peer, None, options.longest))
+                )
     if options.work:
         found.append(("share of work", partial(share_of_work)))
     return found
@@ -125,6 +127,7 @@ def main() -> None:
     parser.add_argument("--work", action="store_true", help="the price of the grid")
     parser.add_argument("--sets", default="all")
     parser.add_argument("--peers", default="all")
+    parser.add_argument("--longest", type=float, default=600.0, help="CPU seconds of a peer's run")
     parser.add_argument("--again", action="store_true", help="make runs again that are there")
     parser.add_argument("--workers", type=int, default=1, help="processes side by side")
     parser.add_argument("--cluster", help="a Dask scheduler, tcp://.., or local:N")

@@ -102,6 +102,8 @@ def of_peer(walk: Iterator[Any], data: Data, longest: float = 600.0) -> dict[str
     P, truth, wrong = np.zeros(n), np.zeros(n), np.zeros(n)
     start = time.process_time()
     for t, (found, target) in enumerate(zip(walk, data.y.tolist(), strict=True)):
+        if time.process_time() - start > longest:
+            return {"rows": n, "stopped": t, "longest": longest}
         if not data.labels:
             P[t] = found
             continue
@@ -109,8 +111,6 @@ def of_peer(walk: Iterator[Any], data: Data, longest: float = 600.0) -> dict[str
         wrong[t] = label != target
         P[t] = found[label] if found else 0.0
         truth[t] = found.get(target, 0.0)
-        if time.process_time() - start > longest:
-            return {"rows": n, "stopped": t + 1}
     seconds = time.process_time() - start
     timed = {"rows": n, "microseconds": 1e6 * seconds / n}
     if data.labels:

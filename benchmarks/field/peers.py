@@ -8,6 +8,11 @@
                      of them (RBFSampler, gamma 1/columns)
     knn              the mean, or the votes, of the 5 nearest of the last 1000 rows, standardised
     vw               Vowpal Wabbit, where installed: `pip install vowpalwabbit`
+    srp, sgbt, soknl, fimtdd, moa-arf, moa-knn
+                     CapyMOA's streaming random patches (labels), gradient boosted trees, SOKNL and
+                     FIMT-DD (numbers), adaptive random forest of 100 trees, and the 3 nearest of
+                     the last 1000 rows, where installed: `pip install capymoa`, which needs Java
+                     and PyTorch
     last             the target or label before; no learner at all
 
 Categories are columns of zeros and ones to all but the trees. A peer is a function of the data that
@@ -149,6 +154,47 @@ def vw(data: Data) -> Iterator[Any]:
     workspace.finish()
 
 
+#: Classes of CapyMOA for numbers and for labels.
+CAPYMOA: dict[str, tuple[str | None, str | None]] = {
+    "srp": (None, "StreamingRandomPatches"),
+    "sgbt": ("StreamingGradientBoostedRegression", "StreamingGradientBoostedTrees"),
+    "moa-arf": ("AdaptiveRandomForestRegressor", "AdaptiveRandomForestClassifier"),
+    "moa-knn": ("KNNRegressor", "KNN"),
+    "soknl": ("SOKNL", None),
+    "fimtdd": ("FIMTDD", None),
+}
+
+
+def fits(peer: str, labels: bool) -> bool:
+    """Whether a peer predicts labels, or numbers."""
+    return CAPYMOA.get(peer, ("numbers", "labels"))[labels] is not None
+
+
+def capymoa(name: str) -> Peer:
+    def walk(data: Data) -> Iterator[Any]:
+        from capymoa import classifier, core, regressor, stream
+
+        columns = [*(f"x{j}" for j in range(data.X.shape[1])), "y"]
+        kinds = {columns[j]: np.unique(data.X[:, j]) for j in data.categories}
+        if data.labels:
+            kinds["y"] = np.unique(data.y)
+        texts = {column: [str(value) for value in kinds[column]] for column in kinds}
+        schema = stream.Schema.from_custom(columns, "y", texts)
+        row_of = core.LabeledInstance if data.labels else core.RegressionInstance
+        kind: Any = CAPYMOA[name][data.labels]
+        model = getattr(classifier if data.labels else regressor, kind)(schema, random_seed=0)
+        X = data.X.copy()
+        for j in data.categories:  # a category is its place in the schema's list
+            X[:, j] = np.searchsorted(kinds[columns[j]], X[:, j])
+        for x, target in zip(X, data.y, strict=True):
+            row = row_of.from_array(schema, x, target)
+            found = model.predict_proba(row) if data.labels else model.predict(row)
+            yield dict(enumerate(() if found is None else found)) if data.labels else found or 0.0
+            model.train(row)
+
+    return walk
+
+
 PEERS: dict[str, Peer] = {
     "last": last,
     "linear": river("linear"),
@@ -159,8 +205,10 @@ PEERS: dict[str, Peer] = {
     "hat": river("hat"),
     "amf": river("amf"),
     "arf": river("arf"),
+    **{name: capymoa(name) for name in CAPYMOA},
 }
 NAMES = {
     "last": "last", "linear": "linear", "sgd": "SGD", "rff": "RFF", "vw": "VW", "knn": "kNN",
-    "hat": "HAT", "amf": "AMF", "arf": "ARF",
+    "hat": "HAT", "amf": "AMF", "arf": "ARF", "srp": "SRP", "sgbt": "SGBT", "moa-arf": "ARF of MOA",
+    "moa-knn": "kNN of MOA", "soknl": "SOKNL", "fimtdd": "FIMT-DD",
 }  # fmt: skip
