@@ -219,9 +219,7 @@ def learn_row(y: Array, signed: bool, state: Weights, books: Books, row: Row) ->
 
 
 @njit(cache=True, nogil=True)
-def mix_rows(
-    P: Array, Y: Array, signed: bool, state: Weights, books: Books, out: Array
-) -> None:
+def mix_rows(P: Array, Y: Array, signed: bool, state: Weights, books: Books, out: Array) -> None:
     """Predict then learn rows of expert predictions P (n, experts, outputs)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2])
     for t in range(len(P)):
