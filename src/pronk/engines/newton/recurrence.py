@@ -91,18 +91,29 @@ def border_row(z: Array, Z: Array, t: int, weights: Array, g: Array, f: Array) -
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def eliminate(g: Array, t: int, upper: Array, kappa: Array, step: Array, f: Array) -> float:
-    """Row t of R from row t of G (in place), f_t from f0_t (in place); returns q_t >= 0."""
+    """Row t of R from row t of G (in place), f_t from f0_t (in place); returns q_t >= 0.
+
+    Four open rows at a time, so that g is read and written once for four of them.
+    """
+    whole = t - t % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = upper[i], upper[i + 1], upper[i + 2], upper[i + 3]
+        u = g[i]
+        g[i + 1] = v = g[i + 1] - a[i + 1] * u
+        g[i + 2] = w = g[i + 2] - a[i + 2] * u - b[i + 2] * v
+        g[i + 3] = x = g[i + 3] - a[i + 3] * u - b[i + 3] * v - c[i + 3] * w
+        for s in range(i + 4, t):
+            g[s] -= a[s] * u + b[s] * v + c[s] * w + d[s] * x
+    for i in range(whole, t):
+        for s in range(i + 1, t):
+            g[s] -= upper[i, s] * g[i]
     q = g[t]
     for i in range(t):
-        value = g[i]
-        row = upper[i]
-        for s in range(i + 1, t):
-            g[s] -= row[s] * value
-        scaled = kappa[i] * value
-        q -= scaled * value
+        scaled = kappa[i] * g[i]
+        q -= scaled * g[i]
         upper[i, t] = scaled
         for o in range(f.size):
-            f[o] -= step[i, o] * value
+            f[o] -= step[i, o] * g[i]
     return max(q, 0.0)
 
 
