@@ -209,12 +209,13 @@ def test_the_spread_is_an_awv_forecaster_of_log_squares():
 
 def test_intervals_are_their_twin():
     rng = np.random.default_rng(4)
-    n = 700
+    n = 1300  # more than are held, and their level moves
     P, spread = rng.normal(size=(n, 2)) + np.array([0, 5]), np.exp(rng.normal(size=(n, 2)))
+    P += np.arange(n)[:, None] / 400
     Y = P + spread * rng.standard_t(3, size=(n, 2)) * (1 + (np.arange(n)[:, None] > 500) * 9)
     intervals = Intervals(2)
     intervals.start()
-    parts = [slice(0, 3), slice(3, 400), slice(400, n)]
+    parts = [slice(0, 3), slice(3, 31), slice(31, 400), slice(400, n)]
     used = np.concatenate([intervals.learn(P[rows], spread[rows], Y[rows]) for rows in parts])
     R = np.abs(Y - P) / spread
     for c, o in ((2, 0), (8, 1), (11, 0)):

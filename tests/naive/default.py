@@ -159,11 +159,10 @@ def spread_targets(errors, window=200, quick_window=20, jump=1.5, smallest=1e-4)
     return np.array(levels), np.array(targets)
 
 
-def half_widths(r, p, coverage, start, rate=0.03, windows=(1000, 20), edge_rate=0.05):
+def half_widths(r, p, coverage, start, rate=0.03, windows=(1000, 20), own=1.5, held=1000):
     """The half-width each row met, in spreads, for one coverage; one output."""
     a, b = start, np.zeros(5)
-    edges, distance = np.zeros(4), 0.0
-    used = []
+    edges, used = np.zeros(4), []
     for t in range(len(r)):
         ages = np.arange(t, -1, -1)
         sizes = [np.sqrt(np.average(r[: t + 1] ** 2, weights=(1 - 1 / w) ** ages)) for w in windows]
@@ -172,11 +171,10 @@ def half_widths(r, p, coverage, start, rate=0.03, windows=(1000, 20), edge_rate=
         used.append(max(width, 0.0))
         count = t + 2.0  # counted from 1
         d = max(rate, count**-0.5) * max(sizes) * ((r[t] > width) - (1 - coverage))
-        a, b[level] = a + d, b[level] + d / 2
-        slow = 1 / min(count, windows[0])
-        distance += slow * (abs(p[t] - (edges[1] + edges[2]) / 2) - distance)
-        below = np.array([0.2, 0.4, 0.6, 0.8])
-        edges = edges + max(slow, edge_rate) * distance * ((p[t] > edges) - (1 - below))
+        a, b[level] = a + d, b[level] + own * d
+        if t < 64 or (t + 1) % 64 == 0:
+            last = sorted(p[: t + 1][-held:])
+            edges = np.array([last[k * len(last) // 5] for k in (1, 2, 3, 4)])
     return np.array(used)
 
 

@@ -3,9 +3,9 @@
 Errors are measured in spreads, r = |y - p| / s, s the size that `spread` expects of the row's
 error. For each coverage c the half-width is h s, and h follows the errors (adaptive conformal
 inference, in the form of quantile tracking). Predictions fall into five levels g, between the
-running quintiles of the predictions before:
+quintiles of the last 1000 predictions, taken every 64 rows:
 
-    h = a + b_g,   a <- a + d,   b_g <- b_g + d / 2
+    h = a + b_g,   a <- a + d,   b_g <- b_g + 3/2 d
     d = rate * (size of recent r) * (1{r > h} - (1 - c))
 
 (below 0 the interval is the prediction itself), so over any stretch of T rows, and over the rows
@@ -27,7 +27,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pronk.parts.state import Numbers, Stateful
+from pronk.parts.state import Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -41,18 +41,18 @@ NORMAL = np.array(
 ERROR_WINDOWS = (1000.0, 20.0)
 #: Step of the half-widths, as a share of the size of recent errors.
 RATE = 0.03
-#: Shares of the predictions below the edges of the levels, and how fast edges follow, in mean
-#: distances of a prediction from the middle edges.
-EDGES = (0.2, 0.4, 0.6, 0.8)
-EDGE_RATE = 0.05
-LEVELS = len(EDGES) + 1
+#: How much faster than the half-width of all rows that of a level follows.
+OWN = 1.5
+#: Levels, the predictions whose quantiles lie between them, and the rows from one look at those to
+#: the next (every row while there are fewer).
+LEVELS, HELD, LOOK = 5, 1000, 64
 
 
 class Followed(NamedTuple):
     """What is followed: rows; sums of squares and of ones (windows, 2, outputs); half-widths
 
-    (coverages, outputs), theirs by level (levels, coverages, outputs); edges (4, outputs) and the
-    mean distance of predictions from the middle (outputs).
+    (coverages, outputs), theirs by level (levels, coverages, outputs); edges (4, outputs); the last
+    predictions (held, outputs), row t at place t modulo the number held.
     """
 
     counter: Array
@@ -60,7 +60,7 @@ class Followed(NamedTuple):
     widths: Array
     levels: Array
     edges: Array
-    distance: Array
+    recent: Array
 
 
 @njit(cache=True, nogil=True)
@@ -72,15 +72,17 @@ def level_of(p: float, edges: Array) -> int:
     return level
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
-def follow_predictions(p: float, rate: float, edges: Array, distance: float) -> float:
-    """The edges of one output's levels follow its predictions; the mean distance after the row."""
-    middle = 0.5 * (edges[1] + edges[2])
-    distance += rate * (abs(p - middle) - distance)
+@njit(cache=True, nogil=True)
+def follow_predictions(p: float, row: int, edges: Array, recent: Array) -> None:
+    """One output's prediction of row 0, 1, .. is held; from time to time the edges are set anew."""
+    recent[row % HELD] = p
+    rows = row + 1
+    if rows > LOOK and rows % LOOK:
+        return
+    held = min(rows, HELD)
+    ordered = np.sort(recent[:held])
     for k in range(edges.size):
-        above = 1.0 if p > edges[k] else 0.0
-        edges[k] += max(rate, EDGE_RATE) * distance * (above - (1.0 - EDGES[k]))
-    return distance
+        edges[k] = ordered[(k + 1) * held // LEVELS]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -105,11 +107,9 @@ def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: A
                 missed = 1.0 if r > width else 0.0
                 step = rate * size * (missed - (1.0 - coverages[c]))
                 state.widths[c, o] += step
-                own[c, o] += 0.5 * step
-            edge_rate = 1.0 / min(state.counter[0], ERROR_WINDOWS[0])
-            state.distance[o] = follow_predictions(
-                P[t, o], edge_rate, state.edges[:, o], state.distance[o]
-            )
+                own[c, o] += OWN * step
+            row = int(state.counter[0]) - 2  # of those that are followed
+            follow_predictions(P[t, o], row, state.edges[:, o], state.recent[:, o])
 
 
 class Intervals(Stateful):
@@ -120,8 +120,8 @@ class Intervals(Stateful):
         self._squares = np.zeros((len(ERROR_WINDOWS), 2, outputs))
         self._widths = np.zeros((len(COVERAGES), outputs))
         self._levels = np.zeros((LEVELS, len(COVERAGES), outputs))
-        self._edges = np.zeros((len(EDGES), outputs))
-        self._distance = np.zeros(outputs)
+        self._edges = np.zeros((LEVELS - 1, outputs))
+        self._recent = np.zeros((HELD, outputs))
 
     def start(self) -> None:
         """Begin to follow: errors as of a normal variable whose mean log square is 0."""
@@ -138,9 +138,8 @@ class Intervals(Stateful):
             self._widths[:] = largest[-1]
         else:
             followed = Followed(
-                self._counter, self._squares, self._widths, self._levels, self._edges,
-                self._distance,
-            )  # fmt: skip
+                self._counter, self._squares, self._widths, self._levels, self._edges, self._recent
+            )
             follow_errors(R, np.ascontiguousarray(P), COVERAGES, followed, used)
             used *= spread[:, None]
         return used
@@ -157,19 +156,22 @@ class Intervals(Stateful):
         """The present half-widths of rows with these predictions and spreads, (n, outputs)."""
         out = np.empty(P.shape)
         for o in range(P.shape[1]):
-            levels = np.searchsorted(np.sort(self._edges[:, o]), P[:, o])
+            levels = np.searchsorted(self._edges[:, o], P[:, o])
             widths = self._widths[:, o] + self._levels[levels, :, o]
             out[:, o] = at_coverage(np.maximum(widths, 0.0)[:, :, None], coverage)[:, 0]
         return out * spread
 
     STATE = (
-        Numbers("counter", (1,), low=0.0, whole="float"),
+        Numbers("counter", (1,), low=0.0, high=2.0**53, whole="float"),
         Numbers("squares", (len(ERROR_WINDOWS), 2, "outputs"), low=0.0),
         Numbers("widths", (len(COVERAGES), "outputs")),
         Numbers("levels", (LEVELS, len(COVERAGES), "outputs")),
-        Numbers("edges", (len(EDGES), "outputs")),
-        Numbers("distance", ("outputs",), low=0.0),
+        Numbers("edges", (LEVELS - 1, "outputs")),
+        Numbers("recent", (HELD, "outputs")),
     )
+
+    def _restored(self, sizes: Sizes) -> None:
+        require((np.diff(self._edges, axis=0) >= 0.0).all(), "edges are not in order")
 
 
 def at_coverage(widths: Array, coverage: float) -> Array:
