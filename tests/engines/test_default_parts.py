@@ -225,6 +225,20 @@ def test_intervals_are_their_twin():
     close(intervals.learn(P[:1], spread[:1], Y[:1])[:, 8], following, 1e-12)
 
 
+def test_predictions_that_are_equal_up_to_rounding_have_one_level():
+    rng = np.random.default_rng(5)
+    P = rng.choice([-3.0, 1.0, 7.0], (400, 1))
+    Y, ones = P + rng.normal(size=P.shape), np.ones(P.shape)
+    used = []
+    for factor in (np.ones(P.shape), 1.0 + 1e-13 * rng.normal(size=P.shape)):
+        intervals = Intervals(1)
+        intervals.start()
+        used.append(intervals.learn(P * factor, ones, Y + P * factor - P))
+        used.append(intervals.half_widths((P * factor)[:9], ones[:9], 0.9))
+    close(used[2], used[0])
+    close(used[3], used[1])
+
+
 def test_the_deviation_is_that_of_the_rows_followed():
     intervals, one = Intervals(1), np.ones((1, 1))
     intervals.start()

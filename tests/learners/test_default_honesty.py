@@ -86,11 +86,18 @@ def test_intervals_hold_where_parts_have_nearly_no_noise():
     assert worst_window(covered) > 0.8
 
 
-def test_intervals_recover_within_fifty_rows_of_a_change():
+@pytest.mark.parametrize("what", ["function", "noise", "level", "sign"])
+def test_intervals_recover_within_fifty_rows_of_a_change(what):
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (4200, 2))
-    late = np.arange(4200) >= 4000
-    y = np.where(late, 5 * np.cos(3 * X[:, 0]), np.sin(3 * X[:, 0])) + 0.1 * rng.normal(size=4200)
+    before, noise = np.sin(3 * X[:, 0]), 0.1 * rng.normal(size=4200)
+    after = {
+        "function": 5 * np.cos(3 * X[:, 0]) + noise,
+        "noise": before + 10 * noise,
+        "level": before + 4 + noise,
+        "sign": -before + noise,
+    }[what]
+    y = np.where(np.arange(4200) >= 4000, after, before + noise)
     covered, _ = covered_by(X, y)
     assert covered[:4000].mean() > 0.88
     assert covered[4050:4100].mean() > 0.8 and covered[4050:].mean() > 0.8

@@ -175,6 +175,7 @@ def half_widths(r, p, coverage, start, rate=0.03, windows=(1000, 20), own=1.5, h
         if t < 64 or (t + 1) % 64 == 0:
             last = sorted(p[: t + 1][-held:])
             edges = np.array([last[k * len(last) // 5] for k in (1, 2, 3, 4)])
+            edges = edges + 1e-9 * np.abs(edges)
     return np.array(used)
 
 

@@ -46,6 +46,8 @@ OWN = 1.5
 #: Levels, the predictions whose quantiles lie between them, and the rows from one look at those to
 #: the next (every row while there are fewer).
 LEVELS, HELD, LOOK = 5, 1000, 64
+#: Edges are predictions; those that equal one up to rounding lie below it, however rows are cut.
+TIE = 1e-9
 
 
 class Followed(NamedTuple):
@@ -82,7 +84,8 @@ def follow_predictions(p: float, row: int, edges: Array, recent: Array) -> None:
     held = min(rows, HELD)
     ordered = np.sort(recent[:held])
     for k in range(edges.size):
-        edges[k] = ordered[(k + 1) * held // LEVELS]
+        edge = ordered[(k + 1) * held // LEVELS]
+        edges[k] = edge + TIE * abs(edge)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
