@@ -56,6 +56,17 @@ def test_columns_that_say_nothing_hardly_count():
     assert np.array_equal(relevance(Z, np.zeros((600, 1)), 3.0), np.ones(5))
 
 
+def test_wide_rows_have_a_relevance_as_soon_as_they_are_as_many_as_columns():
+    """Categories as zeros and ones: of 80 columns three matter, and 80 rows tell which."""
+    rng = np.random.default_rng(3)
+    Z = (rng.random((80, 80)) < 0.3).astype(float)
+    Y = np.where(Z[:, :1] + Z[:, 1:2] * Z[:, 2:3] > 0.5, 1.0, -1.0)
+    weights = relevance(Z, Y, 5.0)
+    assert weights[0] == 1.0
+    assert weights[:3].min() > np.median(weights[3:])
+    assert np.array_equal(relevance(Z[:79], Y[:79], 5.0), np.ones(80))
+
+
 def test_autocorrelation_is_its_definition():
     y = np.random.default_rng(3).normal(size=50).cumsum()
     centred = y - y.mean()

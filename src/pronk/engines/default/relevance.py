@@ -22,8 +22,9 @@ Array = NDArray[np.float64]
 
 #: Rounds, most points and rows of a fit, and its regularisation in rows.
 ROUNDS, POINTS, ROWS, ALPHA = 2, 256, 1024, 1.0
-#: Fewer rows than this many a column say nothing about relevance.
-ROWS_A_COLUMN = 4
+#: Fewer rows than this many a column say too little about relevance: that of wide rows (categories
+#: as zeros and ones) pays as soon as there are as many rows as columns.
+ROWS_A_COLUMN = 1
 #: Weights below this share of the largest count as this share.
 SMALLEST = 0.02
 
