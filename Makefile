@@ -5,8 +5,13 @@ VENV   ?= .venv
 JOBS   ?= 2
 EVERY  ?= 0
 
-# What `make coverage` runs; plain Python is a hundred times slower than compiled code.
-COVERED ?= tests/parts tests/engines tests/learners tests/streams tests/regret/test_regret_bounds.py
+# What `make coverage` runs as plain Python, which is a hundred times slower than compiled code: the
+# tests nearest to it, each for so many seconds of the processor at most.
+COVERED ?= $(addprefix tests/parts/test_,linalg.py kernels.py embeddings.py elementary.py losses.py \
+    dictionaries.py fixed_scale.py) tests/engines/test_default_parts.py tests/engines/test_newton.py \
+    tests/streams/test_stream_preparing.py $(addprefix tests/learners/test_,expansion.py dual.py \
+    gradient.py one_row.py certificate.py kons.py krls.py awv.py weights.py online_kernel.py)
+PLAIN_SECONDS ?= 2
 
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
@@ -88,9 +93,14 @@ mutants: $(STAMP) ## change the code on purpose, see what no test notices (long;
 fingerprints: $(STAMP) ## digests of what every learner predicts and saves (AGAINST=old.json: what differs)
 	cd tests && $(abspath $(BIN))/python -m tools.fingerprints --out ../fingerprints.json $(if $(AGAINST),--against $(abspath $(AGAINST)))
 
-# Compiled functions run as plain Python, so that their lines count; some tests of exact bits fail then.
+# Two runs put together: compiled functions as plain Python, so that their lines count (some tests of
+# exact bits fail then), and all tests as they are.
 coverage: $(STAMP) ## lines that no test walks, in htmlcov/ (long)
-	-NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q $(COVERED)
+	rm -f .coverage .coverage.*
+	-NUMBA_DISABLE_JIT=1 PRONK_TEST_SECONDS=$(PLAIN_SECONDS) \
+	    $(BIN)/coverage run --data-file=.coverage.plain -m pytest -q $(COVERED)
+	-$(BIN)/coverage run --data-file=.coverage.compiled -m pytest -q --doctest-modules tests src/pronk
+	$(BIN)/coverage combine
 	$(BIN)/coverage report
 	$(BIN)/coverage html -q
 
