@@ -497,3 +497,19 @@ def test_parameters_out_of_range_are_named(learner, message):
     with pytest.raises(ValueError, match=message):
         learner.fit(X, y)
     assert not hasattr(learner, "n_seen_")
+
+
+@pytest.mark.parametrize("name", ["dual-sgd", "dual-svrg-c"])
+def test_a_negated_engine_is_that_of_the_opposite_targets(name):
+    """What `OneVsRest` asks of every engine of one output."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(80, 2))
+    y = np.sin(X[:, 0])
+    engine, opposite = (
+        pronk.make(name, "regression", random_state=0).fit(X, sign * y)._model
+        for sign in (1.0, -1.0)
+    )
+    expected = opposite.predict(X)
+    engine.negate()
+    np.testing.assert_allclose(engine.predict(X), expected, rtol=1e-12, atol=1e-12)
+    assert np.abs(expected).max() > 0.1

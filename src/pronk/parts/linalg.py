@@ -216,9 +216,6 @@ class GrowingRows:
         """Every row times the matrix."""
         self._rows = np.ascontiguousarray(self._rows @ matrix)
 
-    def to_state(self) -> Array:
-        return self.values.copy()
-
     @classmethod
     def from_state(cls, values: Array) -> GrowingRows:
         rows = cls(values.shape[1])
