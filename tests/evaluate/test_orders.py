@@ -102,5 +102,5 @@ def test_no_room_is_told_before(monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9))
     assert disk_bytes(1000, 10) == 0 and disk_bytes(10**7, 9) == 8 * 10**8
     check_room(10**7, 9)
-    with pytest.raises(ValueError, match=r"needs 1\.6 GB .* 1\.0 GB free; .* --order given"):
+    with pytest.raises(ValueError, match=r"needs 1\.6 GB .* 1\.0 GB free; .* order='given'"):
         check_room(10**7, 9, files=2)

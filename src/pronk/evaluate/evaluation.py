@@ -217,7 +217,7 @@ class Evaluation(Account):
             require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
         self._restore_each(state.get("each", []))
         require(isinstance(state["waiting"], list), "waiting is not a list")
-        require(len(state["waiting"]) <= self.delay, "more rows wait than --delay says")
+        require(len(state["waiting"]) <= self.delay, "more rows wait than delay says")
         self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
 
     def _start(self, y: NDArray[Any]) -> Adapter:

@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.streams.errors import StreamError, argument
+
 Array = NDArray[np.float64]
 Block = tuple[Array, NDArray[Any]]
 
@@ -36,14 +38,14 @@ def disk_bytes(rows: int, columns: int) -> int:
 
 
 def check_room(rows: int, columns: int, files: int = 1) -> None:
-    """A ValueError where the temporary directory has no room for so many temporary files."""
+    """A StreamError where the temporary directory has no room for so many temporary files."""
     needed = files * disk_bytes(rows, columns)
     directory = tempfile.gettempdir()
     if needed and needed > (free := shutil.disk_usage(directory).free):
-        raise ValueError(
-            f"--order random needs {needed / 1e9:,.1f} GB in the temporary directory "
-            f"{directory!r}, which has {free / 1e9:,.1f} GB free; choose another one with TMPDIR, "
-            "or take --order given, which needs none"
+        raise StreamError(
+            f"{argument('order', 'random')} needs {needed / 1e9:,.1f} GB in the temporary "
+            f"directory {directory!r}, which has {free / 1e9:,.1f} GB free; choose another one "
+            f"with TMPDIR, or take {argument('order', 'given')}, which needs none"
         )
 
 
