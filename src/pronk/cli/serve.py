@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def serve(
-    folder: Annotated[
+    folder: Annotated[  # or the word token, and then a folder
         Path | None,
-        typer.Argument(metavar="FOLDER", help="Where everything is kept; made if it is not there."),
+        typer.Argument(metavar="token", help="The word token: make, list or revoke tokens."),
     ] = None,
     tokens_of: Annotated[
         Path | None,
-        typer.Argument(metavar="", help="pronk serve token FOLDER: make, list or revoke tokens."),
+        typer.Argument(metavar="FOLDER", help="Where everything is kept; made if it is not there."),
     ] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[
@@ -59,13 +59,13 @@ def serve(
     ] = 16_000_000,
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCOPE", help="Of a new token: infer, learn or admin; repeatable."),
+        typer.Option(metavar="SCOPE", help="token: what a new one may: infer, learn, admin; repeatable."),
     ] = None,
-    name: Annotated[str, typer.Option(metavar="TEXT", help="Whose token it is.")] = "",
+    name: Annotated[str, typer.Option(metavar="TEXT", help="token: whose it is.")] = "",
     revoke: Annotated[
-        str | None, typer.Option(metavar="ID", help="Take a token back (its id, see --list).")
+        str | None, typer.Option(metavar="ID", help="token: take one back (its id, see --list).")
     ] = None,
-    list_tokens: Annotated[bool, typer.Option("--list", help="List the tokens.")] = False,
+    list_tokens: Annotated[bool, typer.Option("--list", help="token: list them.")] = False,
     as_json: AsJSON = False,
 ) -> None:
     """Keep models online behind HTTP: predictions now, labels later, nothing lost.
