@@ -53,5 +53,14 @@ def test_every_option_of_the_page_is_one_of_the_command() -> None:
     shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"}).output
     own = {"--read-only", "--tmpfs", "--cap-drop", "--volume", "--uid", "--no-cache-dir"}
     options = set(re.findall(r"(?<![\w-])--[a-z-]+", text)) - own
-    known = {"--param", "--by", "--save", "--data-binary", "--host", "--only", "--seconds"}
+    known = {
+        "--param",
+        "--format",
+        "--by",
+        "--save",
+        "--data-binary",
+        "--host",
+        "--only",
+        "--seconds",
+    }
     assert {option for option in options - known if option not in shown} == set()

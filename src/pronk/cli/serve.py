@@ -59,7 +59,9 @@ def serve(
     ] = 16_000_000,
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCOPE", help="token: what a new one may: infer, learn, admin; repeatable."),
+        typer.Option(
+            metavar="SCOPE", help="token: what a new one may: infer, learn, admin; repeatable."
+        ),
     ] = None,
     name: Annotated[str, typer.Option(metavar="TEXT", help="token: whose it is.")] = "",
     revoke: Annotated[
