@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -30,6 +31,7 @@ from pronk.cli.parallel import LATE
 from pronk.cluster import ClusterPass, ClusterPool, pool
 from pronk.engines.default import experts
 from pronk.estimators.faces.threads import sharing
+from pronk.evaluate import progressive
 from pronk.evaluate.validation import Arrays
 from pronk.streams import FileStream
 
@@ -180,33 +182,50 @@ def json_address(file: Path) -> str:
 
 
 def memory() -> None:
-    """Workers may use 700 MB each, of which their libraries take half; the rows are 1.6 GB."""
+    """Workers may use 700 MB each, of which their libraries take half."""
     from distributed import Client, LocalCluster
 
-    with tempfile.TemporaryDirectory() as place:
-        path, columns, rows = Path(place) / "rows.parquet", 50, 4_000_000
-        schema = pa.schema(
-            [*((f"x{i}", pa.float64()) for i in range(columns)), ("y", pa.float64())]
-        )
-        with parquet.ParquetWriter(path, schema) as writer:
-            for part in range(20):
-                X = np.random.default_rng(part).normal(size=(rows // 20, columns))
-                held = [*X.T, X[:, 0] * X[:, 1]]
-                writer.write_table(pa.table(held, schema=schema))
-        stream = FileStream(path, "y")
+    for name, model, columns, rows in (
+        ("default", OnlineKernelRegressor(budget=12, random_state=0), 1000, 100_000),
+        (
+            "pkawv",
+            PKAWVRegressor(features="fourier", n_features=20, random_state=0),
+            200,
+            1_000_000,
+        ),
+    ):
         with (
+            tempfile.TemporaryDirectory() as place,
             LocalCluster(
                 2, threads_per_worker=1, memory_limit="700MB", dashboard_address=None
             ) as cluster,
             Client(cluster) as client,
         ):
-            model = PKAWVRegressor(features="fourier", n_features=20, random_state=0)
-            done = 0
-            for part in ClusterPass(model, stream, client, workers=2).run():
-                done = part.rows
-        size = 8 * rows * (columns + 1) / 1e6
-        print(f"{done:,} rows, {size:.0f} MB as numbers, by two workers of 700 MB", flush=True)
-        assert done == rows
+            path, began = Path(place) / "rows.parquet", time.perf_counter()
+            write_wide(path, rows, columns)
+            stream = FileStream(path, "y")
+            done = [record.rows for record in progressive(model, stream, client=client)][-1]
+            peaks = [peak / 1024 for peak in client.run(largest).values()]
+            print(
+                f"{name}: {done:,} rows, {8e-6 * rows * (columns + 1):,.0f} MB as numbers, by two "
+                f"workers of 700 MB that used {max(peaks):.0f} MB at most; this process used "
+                f"{largest() / 1024:.0f} MB; {time.perf_counter() - began:.0f} s",
+                flush=True,
+            )
+            assert done == rows and max(peaks) < 700
+
+
+def write_wide(path: Path, rows: int, columns: int, parts: int = 50) -> None:
+    schema = pa.schema([*((f"x{i}", pa.float64()) for i in range(columns)), ("y", pa.float64())])
+    with parquet.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
+        for part in range(parts):
+            X = np.random.default_rng(part).normal(size=(rows // parts, columns))
+            writer.write_table(pa.table([*X.T, X[:, 0] * X[:, 1]], schema=schema))
+
+
+def largest() -> int:
+    """The most memory that a process used, in KB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:

@@ -2,12 +2,14 @@
 
 import pickle
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pronk
 from pronk.cluster import ClusterPass
+from pronk.cluster.waiting import result_of
 from pronk.evaluate import progressive
 from pronk.streams import FileStream
 
@@ -222,3 +224,28 @@ def test_a_file_of_text_is_read_from_where_a_piece_begins(tmp_path, monkeypatch)
     assert np.array_equal(found, expected)
     assert max(skip for skip, _ in read) > 2000
     assert all(begun > min(skip, ROWS) - 200 for skip, begun in read)
+
+
+class Late:
+    """A task of Dask's that ends right after the wait for it."""
+
+    def __init__(self, error=None):
+        self.asked, self.status, self.error = 0, "pending", error
+
+    def result(self, timeout):
+        self.asked += 1
+        if self.status == "pending" or self.error is not None:
+            self.status = "finished" if self.error is None else "error"
+            raise TimeoutError(self.error)
+        return 7
+
+    def done(self):
+        return self.status != "pending"
+
+
+def test_a_task_that_ends_right_after_the_wait_is_not_late():
+    client = SimpleNamespace(scheduler_info=lambda: {"workers": {"one": 1}})
+    task = Late()
+    assert result_of(task, client) == 7 and task.asked == 2
+    with pytest.raises(TimeoutError, match="its own"):
+        result_of(Late("its own"), client)

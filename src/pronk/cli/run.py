@@ -30,6 +30,7 @@ from pronk.estimators.entries import DEFAULT_ALGORITHM
 from pronk.estimators.faces.constraints import InvalidParameterError
 from pronk.estimators.registry import find, make
 from pronk.evaluate.adapters import takes_weights
+from pronk.evaluate.rows import long_piece
 from pronk.evaluate.runs import warm_with
 from pronk.keyed import Keyed
 from pronk.keyed.learner import SMALL
@@ -71,6 +72,8 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         model = saved_model(path)
         job = for_model(job, model)
         stream = open_for(model, path, job.reading, block_rows(job, shares_rows(model)))
+    if job.by is None and (job.workers or job.cluster):
+        stream.rows = long_piece(stream.rows, len(stream.columns))
     for text in stream.notes(options=True) if path is None else ():
         screen.note(text, console)
     check_cluster(job, model)

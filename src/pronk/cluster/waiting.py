@@ -21,7 +21,7 @@ def result_of(task: Any, client: Any) -> Any:
         try:
             return task.result(timeout=STEP)
         except TimeoutError:
-            if task.done():
+            if task.status == "error":  # the task's own
                 raise
         waited = 0.0 if client.scheduler_info()["workers"] else waited + STEP
         if waited >= PATIENCE:

@@ -15,6 +15,13 @@ PIECE = 4096
 EARLY = 256
 #: And of this many where a pass is shared by threads, which drain at the end of a piece.
 LONG_PIECE = 1 << 16
+#: Numbers of such a piece at most: rows may be wide.
+LONG_NUMBERS = 1 << 24
+
+
+def long_piece(length: int, columns: int) -> int:
+    """Rows of a long piece of so many columns."""
+    return min(length, max(PIECE, LONG_NUMBERS // max(1, columns)))
 
 
 def pieces(
@@ -60,7 +67,7 @@ def gathered(blocks: Any, length: int) -> Iterator[tuple[Any, NDArray[Any]]]:
             yield _joined(held)
             held = []
         held.append((X, y))
-        if not joins or sum(len(y) for _, y in held) >= length:
+        if not joins or sum(len(y) for _, y in held) >= long_piece(length, X.shape[1]):
             yield _joined(held)
             held = []
     if held:

@@ -291,8 +291,11 @@ class GrowingCholesky(Stateful):
         Returns the lower factor of the corner's Schur complement, the new diagonal block of L.
         """
         schur = corner - solved.T @ solved
-        block, info = dpotrf(schur, lower=1, clean=1)
-        if info or np.diag(block).min(initial=np.inf) ** 2 < self.floor:
+        if len(schur) == 1 and schur[0, 0] > 0.0:  # one row: what dpotrf does, without the call
+            block, info = np.sqrt(schur), 0
+        else:
+            block, info = dpotrf(schur, lower=1, clean=1)
+        if info or np.diagonal(block).min(initial=np.inf) ** 2 < self.floor:
             block = _floored_cholesky(schur, self.floor)
         self.append_rows(solved.T, block)
         return np.asarray(block)
