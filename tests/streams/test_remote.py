@@ -12,7 +12,9 @@ import pytest
 
 from helpers import pronk_run
 from pronk.streams import FileStream, StreamError
+from pronk.streams.errors import without_secret
 from pronk.streams.sources import Origins
+from pronk.streams.sources.remote import Remote, has_pattern
 
 X = np.random.default_rng(0).normal(size=(900, 2))
 TABLE = pa.table({"a": X[:, 0], "b": X[:, 1], "y": X[:, 0] * X[:, 1]})
@@ -83,3 +85,18 @@ def test_a_run_with_snapshots(capsys, folder, tmp_path):
         code, _, messages = pronk_run(capsys, *words)
         assert code in (0, None), messages
     assert "finished after 900" in messages.replace("was finished", "finished")
+
+
+def test_a_url_is_told_without_its_secret():
+    with pytest.raises(StreamError, match=r"s3tore://bucket/t\.csv") as caught:
+        FileStream("s3tore://key:secret@bucket/t.csv", "y")
+    assert "secret" not in str(caught.value).partition("cannot be opened")[0]
+    words = "run s3://key:secret@bucket/a@b.csv?x=1 -t y"
+    assert without_secret(words) == "run s3://bucket/a@b.csv?x=1 -t y"
+    assert without_secret("file:///a/b@c.csv") == "file:///a/b@c.csv"
+
+
+def test_what_follows_a_url_is_no_pattern(folder):
+    place = Remote.of(f"file://{folder}/none.csv")
+    place.url += "?scheme=http"
+    assert not has_pattern(place) and has_pattern(Remote.of(f"file://{folder}/*.csv"))

@@ -199,9 +199,14 @@ def fingerprint(reading: Reading) -> Any:
         "sizes": [file.stat().st_size for file in files],
         "head": [len(head), hashlib.sha256(head).hexdigest()],
         "tail": _tail(files[-1], size),
-        "path": str(files[0]),
-        "paths": [str(file) for file in files],
+        "path": _place(files[0]),
+        "paths": [_place(file) for file in files],
     }
+
+
+def _place(path: Any) -> str:
+    """Where `located` finds it again."""
+    return str(getattr(path, "url", path))
 
 
 def _tail(path: Any, size: int) -> list[Any]:

@@ -90,7 +90,10 @@ def open_cluster(address: str) -> Iterator[Any]:
         with (
             dask.config.set({"distributed.deploy.lost-worker-timeout": LATE}),
             LocalCluster(
-                int(number), threads_per_worker=1, dashboard_address=None, silence_logs=CRITICAL
+                int(number),
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",  # any port that is free
+                silence_logs=CRITICAL,
             ) as cluster,
             Client(cluster) as client,
         ):

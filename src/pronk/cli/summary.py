@@ -20,6 +20,7 @@ from pronk.cli.walk import Run
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.portrait import Portrait
+from pronk.streams.errors import without_secret
 
 #: Characters of the course, and drift alarms that are named.
 WIDTH, NAMED = 32, 5
@@ -28,7 +29,7 @@ WIDTH, NAMED = 32, 5
 def print_summary(run: Run, last: Record, console: Console) -> None:
     """A table of the metrics, then what else there is to know."""
     job, stream = run.job, run.stream
-    title = f"{job.algorithm} on {job.reading.file}, target {stream.target}"
+    title = f"{job.algorithm} on {without_secret(job.reading.file)}, target {stream.target}"
     console.print(screen.visible(title), style="bold", markup=False)
     console.print(_metrics(run, last))
     if last.outputs:
@@ -163,7 +164,7 @@ def write_page(run: Run, last: Record, path: Path) -> None:
     learner = model.learner
     params = {k: v for k, v in learner.get_params(deep=False).items() if v is not None}
     settings = {
-        "file": Path(job.reading.file).name,
+        "file": Path(without_secret(job.reading.file)).name,
         "target": str(stream.target),
         **({} if stream.weight is None else {"weight": stream.weight}),
         "columns": ", ".join(stream.columns),
@@ -175,7 +176,7 @@ def write_page(run: Run, last: Record, path: Path) -> None:
         "versions": ", ".join(f"{name} {text}" for name, text in screen.versions().items()),
     }
     report = RunReport(
-        job.reading.file,
+        without_secret(job.reading.file),
         str(stream.target),
         job.algorithm,
         len(stream.columns),
@@ -183,7 +184,7 @@ def write_page(run: Run, last: Record, path: Path) -> None:
         last,
         run.portrait,
         settings,
-        shlex.join(["pronk", *sys.argv[1:]]),
+        without_secret(shlex.join(["pronk", *sys.argv[1:]])),
         run.several,
     )
     try:
@@ -200,7 +201,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
     result = last.to_dict()
     result["recent"] = {"rows": min(job.window, last.rows), **result.pop("windowed")}
     found = {
-        "file": job.reading.file,
+        "file": without_secret(job.reading.file),
         "target": stream.target,
         **({} if stream.weight is None else {"weight": stream.weight}),
         "columns": stream.columns,

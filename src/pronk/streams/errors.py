@@ -66,3 +66,8 @@ class StreamError(ValueError):
     def as_options(self) -> str:
         """The message in the words of the command line."""
         return as_options(self.text)
+
+
+def without_secret(text: str) -> str:
+    """A URL, or a text with some, without user and password, which are for no screen or page."""
+    return re.sub(r"(?<=://)[^/@\s]*@", "", text)

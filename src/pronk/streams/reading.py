@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
-from pronk.streams.errors import StreamError, argument, option
+from pronk.streams.errors import StreamError, argument, option, without_secret
 
 if TYPE_CHECKING:
     from pronk.streams.files import FileStream
@@ -113,7 +113,7 @@ class Reading:
     @property
     def name(self) -> str:
         """How messages call the input."""
-        return "standard input" if self.file == "-" else self.file
+        return "standard input" if self.file == "-" else without_secret(self.file)
 
     def open(self, *, unlabelled: bool = True, rows: int | None = None) -> FileStream:
         """The stream; arguments as in `FileStream`."""

@@ -15,7 +15,7 @@ from pronk.streams.sources.columnar import ArrowSource, ParquetSource
 from pronk.streams.sources.csv import CSVSource
 from pronk.streams.sources.libsvm import LIBSVMSource
 from pronk.streams.sources.ndjson import NDJSONSource
-from pronk.streams.sources.remote import Remote, is_url, located
+from pronk.streams.sources.remote import Remote, has_pattern, is_url, located
 from pronk.streams.sources.several import FilesSource
 from pronk.streams.sources.sql import SQLSource
 from pronk.streams.sources.text import COMPRESSED, Pipe, Text, TextFile
@@ -53,7 +53,7 @@ def _open(reading: Reading) -> FileSource:
         if path.name.lower().endswith((*_LIBSVM, *_ARROW, *PARQUET, *COMPRESSED)):
             raise StreamError(f"{path} is a pipe, which can bring only plain CSV or NDJSON")
         return _open_pipe(Pipe(path, reading.charset), reading)
-    if path.is_dir() or (not path.exists() and glob.has_magic(str(path))):
+    if path.is_dir() or (not path.exists() and has_pattern(path)):
         return FilesSource([_open_file(file, reading) for file in files_in_order(path)])
     if not path.exists():
         if isinstance(path, Remote):

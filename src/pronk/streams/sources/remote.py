@@ -7,6 +7,7 @@ nothing else, so that workers of a cluster read the same places by themselves.
 from __future__ import annotations
 
 import fnmatch
+import glob
 import posixpath
 import re
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pronk.streams.errors import StreamError
+from pronk.streams.errors import StreamError, without_secret
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
@@ -34,11 +35,12 @@ class Remote:
             system, place = fs.FileSystem.from_uri(url)
         except (pa.ArrowException, OSError, ValueError) as error:
             text = str(error).strip().splitlines()[0]
-            raise StreamError(f"{url!r} cannot be opened: {text}") from None
+            raise StreamError(f"{without_secret(url)!r} cannot be opened: {text}") from None
         return cls(url, system, place)
 
     def __str__(self) -> str:
-        return self.url
+        """For messages; to open it again there is ``url``."""
+        return without_secret(self.url)
 
     @property
     def name(self) -> str:
@@ -54,7 +56,7 @@ class Remote:
             return self.system.get_file_info(self.place)
         except (pa.ArrowException, OSError) as error:
             text = str(error).strip().splitlines()[0]
-            raise StreamError(f"{self.url!r} cannot be read: {text}") from None
+            raise StreamError(f"{str(self)!r} cannot be read: {text}") from None
 
     def is_file(self) -> bool:
         return bool(self._info.is_file)
@@ -90,6 +92,11 @@ class Remote:
             for info in found
             if info.is_file and fnmatch.fnmatchcase(info.base_name, pattern)
         ]
+
+
+def has_pattern(path: Any) -> bool:
+    """Whether a name is a pattern; what follows ? in a URL is none."""
+    return glob.has_magic(path.place if isinstance(path, Remote) else str(path))
 
 
 def is_url(file: str) -> bool:
