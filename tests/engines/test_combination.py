@@ -11,7 +11,7 @@ from pronk.engines.default import experts, parallel
 from pronk.engines.default.mixture import Mixture
 from pronk.estimators import storage
 
-WINDOWS = (0.0, 50.0)
+WINDOWS, LAGS = (0.0, 50.0), (1, 2, 7)
 
 
 def close(got, expected, rtol=1e-8):
@@ -64,7 +64,7 @@ def test_sums_are_those_of_all_rows(outputs, signed, how):
     P, y = a_stream(outputs, signed)
     limits = np.tile([[-1.0], [1.0]], (1, outputs))
     stays = [0, 2, 4]
-    mixture = Mixture(5, limits, signed, WINDOWS)
+    mixture = Mixture(5, limits, signed, WINDOWS, LAGS)
     learn = one_by_one if how == "one by one" else Mixture.learn
     learn(mixture, P[:90], y[:90])
     learn(mixture, P[90:200], y[90:200])
@@ -74,7 +74,8 @@ def test_sums_are_those_of_all_rows(outputs, signed, how):
         mixture = Mixture(3, limits, signed, WINDOWS)
         mixture.restore(state)
     learn(mixture, P[200:][:, stays], y[200:])
-    rows = list(naive.mixture_rows(P, y, limits, WINDOWS, signed, keeps=[(200, stays)]))
+    rows = naive.mixture_rows(P, y, limits, WINDOWS, signed, keeps=[(200, stays)], lags=LAGS)
+    rows = list(rows)
     bounded = outputs == 1 and not signed
     check(mixture.certificate().combination, rows, y, len(WINDOWS), bounded)
     if bounded:  # every term of the bound has something to say
@@ -167,6 +168,7 @@ class Recorder:
 
     def _begin(self, mixture, count, limits, *rest):
         if not self.restoring:
+            self.lags = rest[2]
             self.count, self.limits = count, limits.copy()
             self.P, self.y, self.keeps, self.awake = [], [], [], np.arange(count)
         self.begin(mixture, count, limits, *rest)
@@ -195,7 +197,8 @@ class Recorder:
     def check(self, certificate, signed, outputs):
         P, y = np.concatenate(self.P), np.concatenate(self.y)
         windows = (0.0, 1000.0, 100.0)
-        rows = list(naive.mixture_rows(P, y, self.limits, windows, signed, keeps=self.keeps))
+        told = {"keeps": self.keeps, "lags": self.lags}
+        rows = list(naive.mixture_rows(P, y, self.limits, windows, signed, **told))
         check(certificate, rows, y, len(windows), outputs == 1 and not signed)
 
 

@@ -13,7 +13,7 @@ from pronk.engines.default.guard import Guard
 from pronk.engines.default.guesses import Guesses
 from pronk.engines.default.intervals import COVERAGES, NORMAL, Intervals
 from pronk.engines.default.mixture import Mixture
-from pronk.engines.default.past import Past
+from pronk.engines.default.past import LONGEST, Past
 from pronk.engines.default.spread import Spread, log_squares
 from pronk.engines.default.temperature import SMALLEST, STEEPEST, Temperature, draw_inside
 from pronk.engines.default.views import PLAIN, View
@@ -39,15 +39,16 @@ def some_experts(n=400, outputs=2, seed=4):
 
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_the_mixture_is_its_twin(outputs, signed):
+@pytest.mark.parametrize("lags", [(), (1, 2, 7)])
+def test_the_mixture_is_its_twin(outputs, signed, lags):
     P, y = some_experts(outputs=outputs)
     limits = np.tile([[-0.5], [0.5]], (1, outputs))
     if signed:
         y, limits = np.sign(y), 2 * limits
         y[:200, -1] = 1.0  # an output that says nothing for a while
-    mixture = Mixture(4, limits, signed, windows=(0.0, 50.0))
+    mixture = Mixture(4, limits, signed, windows=(0.0, 50.0), lags=lags)
     got = np.concatenate([mixture.learn(P[:100], y[:100]), mixture.learn(P[100:], y[100:])])
-    expected, losses, ledger = naive.mixture(P, y, limits, (0.0, 50.0), signed)
+    expected, losses, ledger = naive.mixture(P, y, limits, (0.0, 50.0), signed, lags=lags)
     close(got, expected)
     close(mixture.losses, losses)
     certificate = mixture.certificate()
@@ -56,6 +57,22 @@ def test_the_mixture_is_its_twin(outputs, signed):
     assert certificate.rows == 400 and certificate.regret <= certificate.bound
     following = mixture.predict(P[:1])
     close(mixture.learn(P[:1], y[:1]), following, 1e-12)
+
+
+def test_errors_are_read_at_their_lags_however_many_came():
+    """Past the number of those that are held, by the twin, and as they are told."""
+    P, y = some_experts(outputs=1)
+    P, y = np.concatenate((P, P, P))[:, ::2], np.concatenate((y, -y, y))
+    lags, limits = (1, 24, LONGEST), np.array([[-2.0], [2.0]])
+    mixture, fresh = (Mixture(2, limits, False, (0.0,), lags) for _ in range(2))
+    got = np.concatenate([mixture.learn(P[i : i + 7], y[i : i + 7]) for i in range(0, len(P), 7)])
+    rows = list(naive.mixture_rows(P, y, limits, (0.0,), lags=lags))
+    close(got, [row["final"] for row in rows])
+    errors = y - [row["m"] for row in rows]
+    assert len(y) > 2 * LONGEST
+    close(mixture.errors, errors[-LONGEST:])
+    fresh.learn(P[:30], y[:30])
+    close(fresh.errors, errors[:30])
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -90,7 +107,7 @@ def test_the_mixture_goes_on_from_its_state(signed):
     """It refuses one of other experts, of no weights, of sums below the regulariser."""
     P, y = some_experts()
     y = np.sign(y) if signed else y
-    mixture = Mixture(4, np.tile([[-1.0], [1.0]], (1, 2)), signed, windows=(0.0, 50.0))
+    mixture = Mixture(4, np.tile([[-1.0], [1.0]], (1, 2)), signed, (0.0, 50.0), (1, 3))
     mixture.learn(P[:100], y[:100])
     state = mixture.to_state()
     again = Mixture(4, np.tile([[-1.0], [1.0]], (1, 2)), signed, windows=(0.0, 50.0))
@@ -102,13 +119,14 @@ def test_the_mixture_goes_on_from_its_state(signed):
         "ledger": state["ledger"][:-1],
         "log_w": state["log_w"] - 3e-6,
         "log_v": state["log_v"] - 3e-6,
-        "A": 0.49 * mixture._alpha * np.tile(np.eye(4 + signed), (2, 1, 1)),
+        "A": 0.49 * mixture._alpha * np.tile(np.eye(4 + signed + 2), (2, 1, 1)),
+        "errors": state["errors"][:2],
         "limits": state["limits"][::-1],
     }
     for name, value in wrong.items():
         with pytest.raises(StateError, match=name):
             Mixture(4, mixture.limits, signed, windows=(0.0, 50.0)).restore({**state, name: value})
-    least = 0.51 * mixture._alpha * np.tile(np.eye(4 + signed), (2, 1, 1))
+    least = 0.51 * mixture._alpha * np.tile(np.eye(4 + signed + 2), (2, 1, 1))
     close_to_one = {"log_w": state["log_w"] - 1e-7, "log_v": state["log_v"] + 1e-7, "A": least}
     again.restore({**state, **close_to_one})
     other = {**state, "A": state["A"][:, :-1, :-1], "b": state["b"][:, :-1]}

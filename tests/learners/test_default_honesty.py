@@ -171,3 +171,28 @@ def test_straight_edges_and_wrong_labels_are_met_by_honest_probabilities():
     assert np.mean(labels[late] != y[1:][late]) < 0.13
     assert calibration_error(P[late], y[1:][late]) < 0.04
     assert log_loss(P[late], y[1:][late]) < 0.40  # 0.33 is possible, and 0.50 was
+
+
+def drifting(n=3000, seed=4):
+    """A level that wanders, which no column tells: errors follow each other, targets hardly."""
+    rng = np.random.default_rng(seed)
+    X, level = rng.uniform(-1, 1, (n, 3)), np.zeros(n)
+    steps = 0.1 * rng.normal(size=n)
+    for t in range(1, n):
+        level[t] = 0.9 * level[t - 1] + steps[t]
+    return X, np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + level, level
+
+
+def test_errors_that_come_again_are_taken_back():
+    """The level's variance is 0.053, of which 0.01 is new with each row."""
+    X, y, level = drifting()
+    learner = OnlineKernelRegressor(budget=60, random_state=0)
+    errors = (learner.predict_then_learn(X, y) - y)[1000:]
+    assert np.mean(errors**2) < 0.5 * level[1000:].var()
+
+
+def test_errors_without_an_order_are_not_read():
+    X, y, _ = drifting()
+    order = np.random.default_rng(0).permutation(len(y))
+    learner = OnlineKernelRegressor(budget=60, random_state=0).fit(X[order], y[order])
+    assert not len(learner._model.experts.mixture.to_state()["lags"])

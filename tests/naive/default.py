@@ -4,11 +4,11 @@ import numpy as np
 from scipy.optimize import nnls
 
 
-def logistic_step(p, m, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
-    """One Newton step of a stack of labels: (H, weights) after the row, weights = (u, c)."""
+def logistic_step(p, m, echo, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
+    """One Newton step of a stack of labels: (H, weights) after the row, weights = (u, c, d)."""
     H = keep * H + (1 - keep) * alpha * np.eye(len(H))
     slope = np.zeros(len(H))
-    X = [np.append(p[:, o] - m[o], m[o]) for o in counted]
+    X = [np.concatenate((p[:, o] - m[o], m[[o]], echo[:, o])) for o in counted]
     for o, x in zip(counted, X, strict=True):
         miss = 1 / (1 + np.exp(y[o] * (weights @ x)))
         H = H + miss * (1 - miss) * np.outer(x, x) / len(counted)
@@ -18,15 +18,16 @@ def logistic_step(p, m, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
     return H, weights + step * min(1.0, longest / moved if moved else 1.0)
 
 
-def mixture(P, Y, limits, windows, signed=False, alpha=1.0):
+def mixture(P, Y, limits, windows, signed=False, alpha=1.0, lags=()):
     """Predictions, the experts' losses, and those of (final, experts) in units of 2 D^2."""
-    rows = list(mixture_rows(P, Y, limits, windows, signed, alpha))
+    rows = list(mixture_rows(P, Y, limits, windows, signed, alpha, lags=lags))
     losses, ledger = (sum(row[name] for row in rows) for name in ("losses", "ledger"))
     return np.array([row["final"] for row in rows]), losses, ledger
 
 
-def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=()):
-    """What each row met, by name; ``keeps`` are pairs of a row and the experts that see it on.
+def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=()):
+    """What each row met, by name; ``keeps`` are pairs of a row and the experts that see it on,
+    ``lags`` say which of the errors before a row the stacks read.
 
     P has all experts at every row; of those that sleep nothing is read.
     """
@@ -34,25 +35,31 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=()):
     keeps, awake = dict(keeps), np.arange(experts)
     low, high = limits[0].copy(), limits[1].copy()
     w, v = np.full(experts, 1 / experts), np.full(1 + len(windows), 1 / (1 + len(windows)))
-    A = [alpha * np.eye(experts) for _ in windows]
-    b = [np.zeros(experts) for _ in windows]
-    H = [0.1 * np.eye(experts + 1) for _ in windows]
-    logits = [np.append(np.zeros(experts), 3.0) for _ in windows]
+    echoes, errors = len(lags), []
+    A = [alpha * np.eye(experts + echoes) for _ in windows]
+    b = [np.zeros(experts + echoes) for _ in windows]
+    H = [0.1 * np.eye(experts + 1 + echoes) for _ in windows]
+    logits = [np.concatenate((np.zeros(experts), [3.0], np.zeros(echoes))) for _ in windows]
     worst = np.zeros(outputs)
     for t in range(n):
         losses, ledger = np.zeros(experts), np.zeros(1 + experts)
         if t in keeps:
             at = np.flatnonzero(np.isin(awake, keeps[t]))
             awake, w = awake[at], w[at] / w[at].sum()
-            A, b = [A_s[np.ix_(at, at)] for A_s in A], [b_s[at] for b_s in b]
-            at, experts = np.append(at, experts), len(at)
-            H, logits = [H_s[np.ix_(at, at)] for H_s in H], [u[at] for u in logits]
-            losses, ledger = losses[at[:-1]], ledger[at]
+            terms = np.append(at, experts + np.arange(echoes))
+            A, b = [A_s[np.ix_(terms, terms)] for A_s in A], [b_s[terms] for b_s in b]
+            terms = np.append(at, experts + np.arange(1 + echoes))
+            H, logits = [H_s[np.ix_(terms, terms)] for H_s in H], [u[terms] for u in logits]
+            losses, ledger, experts = losses[at], ledger[np.append(at, 0)], len(at)
         p, y, before = np.clip(P[t][awake], low, high), Y[t], (low, high)
         m = w @ p
-        stacks = [m + np.linalg.solve(A_s, b_s) @ (p - m) for A_s, b_s in zip(A, b, strict=True)]
+        echo = np.array([errors[-lag] if lag <= t else np.zeros(outputs) for lag in lags])
+        echo = echo.reshape(echoes, outputs)
+        read = np.concatenate((p - m, echo))
+        stacks = [m + np.linalg.solve(A_s, b_s) @ read for A_s, b_s in zip(A, b, strict=True)]
         if signed:
-            stacks = [np.tanh((u[:-1] @ (p - m) + u[-1] * m) / 2) for u in logits]
+            read = np.concatenate((p - m, [m], echo))
+            stacks = [np.tanh(u @ read / 2) for u in logits]
         q = np.clip([m, *stacks], low, high)
         final = v @ q
         low, high = np.minimum(low, y), np.maximum(high, y)
@@ -64,17 +71,17 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=()):
         loss_w, loss_v = np.zeros(experts), np.zeros(len(v))
         for s, window in enumerate(windows):
             keep = 1 - 1 / window if window else 1.0
-            A[s] = keep * A[s] + (1 - keep) * alpha * np.eye(experts)
+            A[s] = keep * A[s] + (1 - keep) * alpha * np.eye(experts + echoes)
             b[s] = keep * b[s]
             if signed:
-                H[s], logits[s] = logistic_step(p, m, y, counted, keep, H[s], logits[s])
+                H[s], logits[s] = logistic_step(p, m, echo, y, counted, keep, H[s], logits[s])
         for o in counted:
             worst[o] = max(worst[o], np.abs(np.concatenate((p, q))[:, o] - y[o]).max())
             loss_w += share * (p[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             loss_v += share * (q[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             ledger[0] += share * (final[o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             losses += share * ((p[:, o] - y[o]) / half[o]) ** 2
-            z = (p[:, o] - m[o]) / half[o]
+            z = np.append(p[:, o] - m[o], echo[:, o]) / half[o]
             for s in range(len(windows)):
                 A[s] = A[s] + share * np.outer(z, z)
                 b[s] = b[s] + share * z * (y[o] - m[o]) / half[o]
@@ -87,8 +94,9 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=()):
         yield {
             "p": p, "m": m, "final": final, "losses": losses, "ledger": ledger, "awake": awake,
             "before": before, "half": half, "worst": worst.copy(), "counted": counted,
-            "share": share,
+            "share": share, "echo": echo,
         }  # fmt: skip
+        errors.append(y - m)
 
 
 def combination(rows, Y, stacks, alpha=1.0):
@@ -99,10 +107,12 @@ def combination(rows, Y, stacks, alpha=1.0):
     first = np.zeros(Y.shape[1])
     features, targets, loss = [np.sqrt(alpha) * np.eye(len(last))], [np.zeros(len(last))], 0.0
     early = beyond = novelty = 0.0
-    A, awake = alpha * np.eye(len(rows[0]["awake"])), rows[0]["awake"]
+    echoes, awake = len(rows[0]["echo"]), rows[0]["awake"]
+    A = alpha * np.eye(len(awake) + echoes)
     for row, y in zip(rows, Y, strict=True):
         at = np.flatnonzero(np.isin(awake, row["awake"]))
-        awake, A = awake[at], A[np.ix_(at, at)]
+        terms = np.append(at, len(awake) + np.arange(echoes))
+        awake, A = awake[at], A[np.ix_(terms, terms)]
         for o in row["counted"]:
             half, low, high = row["half"][o], row["before"][0][o], row["before"][1][o]
             first[o] = first[o] or half
@@ -115,7 +125,7 @@ def combination(rows, Y, stacks, alpha=1.0):
             z = row["p"][:, o] - row["m"][o]
             features.append(np.sqrt(weight) * z[np.isin(awake, last)][None, :])
             targets.append(np.sqrt(weight) * (y[o] - row["m"][o])[None])
-            z = np.sqrt(row["share"]) * z / half
+            z = np.sqrt(row["share"]) * np.append(z, row["echo"][:, o]) / half
             novelty += np.log(1 + z @ np.linalg.solve(A, z))
             A = A + np.outer(z, z)
     features, targets = np.concatenate(features), np.concatenate(targets)

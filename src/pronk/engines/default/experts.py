@@ -8,6 +8,7 @@ its columns.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,7 @@ class Experts(Stateful):
     def __init__(
         self, settings: list[Setting], views: list[View], past: Past, outputs: int, budget: int,
         seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
+        echoes: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self.settings, self.views, self.past = settings, views, past
         self.budget, self.outputs, self.columns = budget, outputs, columns
@@ -76,7 +78,9 @@ class Experts(Stateful):
         self.guesses = Guesses(outputs, columns if straight else None)
         self._set_limits()
         windows = STACK_WINDOWS if forgetting else (0.0,)
-        self.mixture = Mixture(len(settings) + self.guesses.count, limits, signed, windows)
+        self.mixture = Mixture(
+            len(settings) + self.guesses.count, limits, signed, windows, tuple(echoes)
+        )
         wide = columns + past.columns
         self._points = GrowingRows(wide)  # with their past
         self._uniforms = Uniforms(seed, KORS_COINS)

@@ -18,7 +18,7 @@ Targets are learned as `guard` lets them pass.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 from weakref import ReferenceType, ref
@@ -185,7 +185,7 @@ class OnlineKernel(Stateful):
             self._size = np.where(deviation > 1e-12 * np.abs(self._level), deviation, 1.0)
         targets = (Y - self._level) / self._size
         sources = informative_outputs(targets, self.signed)
-        lags = find_lags(targets, sources) if PAST in offered(self.kernel) else []
+        lags, echoes = self._find_lags(targets, sources)
         settings = grid(self.kernel, self.forgetting, bool(lags))
         if n == STAGES[-1] and self.experts is not None:
             settings = [self.experts.settings[i] for i in sorted(self.experts.best(SURVIVORS))]
@@ -196,7 +196,7 @@ class OnlineKernel(Stateful):
             sources, lags = sources[:MOST_TARGETS], [1, 2]
         past = Past(self.outputs, sources, lags)
         views = make_views(self.kernel, numbers, Z, targets, past)
-        self.experts = self._make_experts(settings, views, past, self._limits(targets))
+        self.experts = self._make_experts(settings, views, past, self._limits(targets), echoes)
         Z = np.hstack((Z, past.columns_of(targets)))
         order = generator(self.seed, ORDER).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).take(n)
@@ -208,17 +208,28 @@ class OnlineKernel(Stateful):
         if n == STAGES[-1]:
             self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
 
+    def _find_lags(self, targets: Array, sources: list[int]) -> tuple[list[int], list[int]]:
+        """The lags at which targets are read, and those at which errors are: where targets or the
+        errors so far hang together in time."""
+        if PAST not in offered(self.kernel):
+            return [], []
+        found = find_lags(targets, sources)
+        errors = None if self.experts is None else self.experts.mixture.errors
+        again = [] if errors is None else find_lags(errors, sources)
+        return found, sorted({*found, *again})
+
     def _limits(self, targets: Array) -> Array:
         if self.signed:
             return np.tile([[-1.0], [1.0]], (1, self.outputs))
         return np.stack((targets.min(axis=0), targets.max(axis=0)))
 
     def _make_experts(
-        self, settings: list[Setting], views: list[View], past: Past, limits: Array
-    ) -> Experts:
+        self, settings: list[Setting], views: list[View], past: Past, limits: Array,
+        echoes: Sequence[int] = (),
+    ) -> Experts:  # fmt: skip
         return Experts(
             settings, views, past, self.outputs, self.budget, self.seed, limits, self.signed,
-            self.columns, self.forgetting,
+            self.columns, self.forgetting, echoes,
         )  # fmt: skip
 
     # -- undoing a call: see `marks` -----------------------------------------------------------

@@ -4,7 +4,8 @@ Experts e predict p_e, clipped to the range [l, h] of the targets so far, half-w
 largest |p_e - y| and |q_k - y| so far, this row's included, three steps:
 
     average    m = sum_e w_e p_e,   w_e <- w_e exp(-(p_e - y)^2 / 2 D^2)
-    stacks     ridge regression of y on the p, for labels logistic regression (`stacks`)
+    stacks     ridge regression of y on the p and, where targets hang together in time, on the last
+               errors of the average; for labels logistic regression (`stacks`)
     final      sum_k v_k q_k over q = (m, the stacks), v like w
 
 (p - y)^2 / 2 D^2 is exp-concave at rate 1 for |p - y| <= D, so in units of 2 D^2 <= 8 B^2 the
@@ -40,6 +41,7 @@ from pronk.engines.default.combination import (
     add_to_books,
     beyond_range,
 )
+from pronk.engines.default.past import LONGEST, MOST_TARGETS
 from pronk.engines.default.signs import live_outputs, note_signs, remapped_signs
 from pronk.engines.default.stacks import (
     LOGIT_ALPHA,
@@ -49,6 +51,7 @@ from pronk.engines.default.stacks import (
     logistic_step,
     logit,
     solve_stacks,
+    stacked,
 )
 from pronk.parts.state import Numbers, Part, Sizes, Stateful, require
 
@@ -85,7 +88,8 @@ class Weights(NamedTuple):
 
     and the largest error so far; logarithms of w and v; sums A, b of the stacks and what they make
     of the predictions (``stacked``); losses since the last sleep; losses in units of 2 D^2, of the
-    final prediction, then of each expert.
+    final prediction, then of each expert; the lags of errors that the stacks read, and the last
+    errors of the average, that of row t at place t modulo their number.
     """
 
     counter: Array
@@ -100,21 +104,29 @@ class Weights(NamedTuple):
     stacked: Array
     losses: Array
     ledger: Array
+    lags: NDArray[np.int64]
+    errors: Array
 
 
 class Row(NamedTuple):
     """One row on its way: clipped predictions (experts, outputs); the average and the stacks
 
-    (1 + stacks, outputs); the final prediction (outputs)."""
+    (1 + stacks, outputs); the final prediction (outputs); errors before it (outputs, lags)."""
 
     clipped: Array
     candidates: Array
     final: Array
+    echo: Array
 
 
 @njit(cache=True, nogil=True)
-def new_row(experts: int, stacks: int, outputs: int) -> Row:
-    return Row(np.empty((experts, outputs)), np.empty((1 + stacks, outputs)), np.empty(outputs))
+def new_row(experts: int, stacks: int, outputs: int, lags: int) -> Row:
+    return Row(
+        np.empty((experts, outputs)),
+        np.empty((1 + stacks, outputs)),
+        np.empty(outputs),
+        np.empty((outputs, lags)),
+    )
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -125,19 +137,21 @@ def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
     C, Q = row.clipped, row.candidates
     low, high = state.limits[0], state.limits[1]
     weights, shares = np.exp(state.log_w), np.exp(state.log_v)
+    rows = int(state.counter[0])
     for o in range(outputs):
         Q[0, o] = 0.0
         for e in range(experts):
             C[e, o] = min(max(p[e, o], low[o]), high[o])
             Q[0, o] += weights[e] * C[e, o]
+        echo = row.echo[o]
+        for k in range(echo.size):
+            echo[k] = state.errors[(rows - state.lags[k]) % len(state.errors), o]
         for s in range(stacks):
             if signed:
-                Q[1 + s, o] = np.tanh(0.5 * logit(state.stacked[s], C[:, o], Q[0, o]))
-                continue
-            total = Q[0, o]
-            for e in range(experts):
-                total += state.stacked[s, e] * (C[e, o] - Q[0, o])
-            Q[1 + s, o] = min(max(total, low[o]), high[o])
+                Q[1 + s, o] = np.tanh(0.5 * logit(state.stacked[s], C[:, o], Q[0, o], echo))
+            else:
+                total = stacked(state.stacked[s], C[:, o], Q[0, o], echo, 1.0)
+                Q[1 + s, o] = min(max(total, low[o]), high[o])
         row.final[o] = 0.0
         for k in range(1 + stacks):
             row.final[o] += shares[k] * Q[k, o]
@@ -175,7 +189,7 @@ def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, ro
 def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
     """One row in the sums of the ridge stacks, in half-widths of the targets' range."""
     C, average = row.clipped, row.candidates[0]
-    z = np.empty(len(C))
+    z = np.empty(state.b.shape[1])
     for s in range(state.discounts.size):
         if state.discounts[s] < 1.0:
             state.b[s] *= state.discounts[s]
@@ -186,9 +200,10 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
             continue
         for e in range(len(C)):
             z[e] = (C[e, o] - average[o]) / half
+        z[len(C) :] = row.echo[o] / half
         r = (y[o] - average[o]) / half
         for s in range(state.discounts.size):
-            for e in range(len(C)):
+            for e in range(z.size):
                 state.b[s, e] += z[e] * r / count
                 for f in range(e + 1):
                     state.A[s, e, f] += z[e] * z[f] / count
@@ -211,17 +226,20 @@ def learn_row(y: Array, signed: bool, state: Weights, books: Books, row: Row) ->
     if signed:
         for s in range(state.discounts.size):
             logistic_step(
-                row.clipped, row.candidates[0], y, live, state.discounts[s], state.A[s], state.b[s]
-            )
+                row.clipped, row.candidates[0], row.echo, y, live, state.discounts[s], state.A[s],
+                state.b[s],
+            )  # fmt: skip
     else:
         add_to_ridges(y, count, state, row)
         solve_stacks(state.A, state.b, state.stacked)
+    if len(state.errors):
+        state.errors[(int(state.counter[0]) - 1) % len(state.errors)] = y - row.candidates[0]
 
 
 @njit(cache=True, nogil=True)
 def mix_rows(P: Array, Y: Array, signed: bool, state: Weights, books: Books, out: Array) -> None:
     """Predict then learn rows of expert predictions P (n, experts, outputs)."""
-    row = new_row(P.shape[1], state.discounts.size, P.shape[2])
+    row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
         out[t] = row.final
@@ -231,7 +249,7 @@ def mix_rows(P: Array, Y: Array, signed: bool, state: Weights, books: Books, out
 @njit(cache=True, nogil=True)
 def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
     """What rows would be predicted if they came next."""
-    row = new_row(P.shape[1], state.discounts.size, P.shape[2])
+    row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
         out[t] = row.final
@@ -241,8 +259,9 @@ class Mixture(Stateful):
     """The weights of a number of experts; ``limits`` (2, outputs) is the range known so far."""
 
     def __init__(
-        self, experts: int, limits: Array, signed: bool, windows: tuple[float, ...] = WINDOWS
-    ) -> None:
+        self, experts: int, limits: Array, signed: bool, windows: tuple[float, ...] = WINDOWS,
+        lags: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
         self.signed = signed
         stacks, outputs = len(windows), limits.shape[1]
         self._discounts = np.array([1.0 - 1.0 / w if w else 1.0 for w in windows])
@@ -256,11 +275,14 @@ class Mixture(Stateful):
         self._log_w = np.full(experts, -np.log(experts))
         self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
         # Sums A, b of ridge stacks; H and (u, c) of logistic ones.
-        terms = experts + signed
+        self._lags = np.array(lags, dtype=np.int64)
+        held = LONGEST if outputs <= MOST_TARGETS else max(lags, default=0)
+        self._errors = np.zeros((held, outputs))
+        terms = experts + signed + len(lags)
         self._alpha = LOGIT_ALPHA if signed else RIDGE_ALPHA
         self._A = np.tile(self._alpha * np.eye(terms), (stacks, 1, 1))
         self._b = np.zeros((stacks, terms))
-        self._b[:, experts:] = LOGIT_START
+        self._b[:, experts : experts + signed] = LOGIT_START
         self.losses = np.zeros(experts)
         self.solve()
 
@@ -275,7 +297,8 @@ class Mixture(Stateful):
     def _state(self) -> Weights:
         return Weights(
             self._counter, self._discounts, self.limits, self._seen, self._worst, self._log_w,
-            self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger,
+            self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger, self._lags,
+            self._errors,
         )  # fmt: skip
 
     def learn(self, P: Array, Y: Array) -> Array:
@@ -293,7 +316,8 @@ class Mixture(Stateful):
 
     def new_row(self) -> Row:
         """Where a row goes that is looked at."""
-        return new_row(len(self._log_w), len(self._discounts), self.limits.shape[1])
+        outputs = self.limits.shape[1]
+        return new_row(len(self._log_w), len(self._discounts), outputs, len(self._lags))
 
     def look(self, p: Array, row: Row) -> None:
         """One row of expert predictions (experts, outputs) that may come next; `take` learns it."""
@@ -330,6 +354,14 @@ class Mixture(Stateful):
         return np.asarray(v[0] * w + v[1:] @ np.array(stacked).reshape(-1, len(w)))
 
     @property
+    def errors(self) -> Array:
+        """The last errors of the average that are held, in their order."""
+        rows, held = int(self._counter[0]), len(self._errors)
+        if rows < held or not held:
+            return self._errors[:rows]
+        return np.roll(self._errors, -(rows % held), axis=0)
+
+    @property
     def stack_shares(self) -> Array:
         """The weights of the average and of each stack in the final prediction."""
         return np.asarray(np.exp(self._log_v))
@@ -358,6 +390,7 @@ class Mixture(Stateful):
         self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
         self._seen = remapped_signs(self._seen, matrix)
         self._worst = self._worst @ np.abs(matrix)
+        self._errors = self._errors @ matrix
         self.combination.remap(matrix)
 
     STATE = (
@@ -374,6 +407,8 @@ class Mixture(Stateful):
         Numbers("limits", (2, "outputs"), "limits"),
         Numbers("losses", ("experts",), "losses", low=0.0),
         Part("combination", "combination", sizes={"places": "ledger"}),
+        Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, kept=True),
+        Numbers("errors", ("held", "outputs")),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -382,7 +417,9 @@ class Mixture(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         require(sizes["ledger"] == 1 + sizes["experts"], "ledger has other experts")
-        require(sizes["terms"] == sizes["experts"] + self.signed, "A has other experts")
+        require(sizes["held"] >= self._lags.max(initial=0), "errors are not those of the lags")
+        terms = sizes["experts"] + self.signed + sizes["lags"]
+        require(sizes["terms"] == terms, "A has other experts")
         require((self.limits[0] <= self.limits[1]).all(), "limits are in the wrong order")
         for name in ("log_w", "log_v"):
             total = np.exp(getattr(self, "_" + name)).sum()

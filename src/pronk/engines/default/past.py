@@ -6,6 +6,9 @@ the columns are the targets 1 and 2 rows ago, and at the season, the lag with th
 the autocorrelation, if there is one. A row reads targets that were learned before it, nothing else:
 with labels that come late these are the last that came.
 
+The same is asked of the last errors of the mixture: something may wander that no column tells, and
+targets, which follow their columns, hide it. Errors are read at the lags of both (`stacks`).
+
 Of labels +-1 the outputs count that have had both signs; of two, which are each other's negatives,
 the last. More than three targets are not read.
 """

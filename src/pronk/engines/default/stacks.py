@@ -1,21 +1,25 @@
 """The combinations on top of the average, row by row: ridge for numbers, logistic for labels.
 
-Of expert predictions p, (experts, outputs), and their average m:
+Of expert predictions p, (experts, outputs), their average m and its errors e some rows before (the
+echo; at the lags of `past`, none where the order of rows says nothing):
 
-    ridge      s = m + u'(p - m),   u = A^-1 b,   A = alpha I + sum z z',   b = sum z r
-               with z = (p - m)/B, r = (y - m)/B, B the half-width of the targets' range
-    logistic   s = tanh(f / 2),   f = c m + u'(p - m):   P(y = 1) = (1 + s) / 2
+    ridge      s = m + u'(p - m) + d'e,   (u, d) = A^-1 b,   A = alpha I + sum z z',   b = sum z r
+               with z = (p - m, e)/B, r = (y - m)/B, B the half-width of the targets' range
+    logistic   s = tanh(f / 2),   f = c m + u'(p - m) + d'e:   P(y = 1) = (1 + s) / 2
+
+Errors follow each other where something drifts that no column tells; d takes back of an error what
+comes again.
 
 What separates two classes best is not what comes closest to their +-1 in the mean square: experts
 that are right by little and those that are sure count the other way round. So for labels (u, c)
-follow the log loss by online Newton steps: with x = (p - m, m) and the probability e of the label
-that did not come, e = 1 / (1 + exp(y f)),
+follow the log loss by online Newton steps: with x = (p - m, m, e) and the probability h of the
+label that did not come, h = 1 / (1 + exp(y f)),
 
-    H <- lambda H + (1 - lambda) alpha I + mean e (1 - e) x x'
-    (u, c) <- (u, c) + H^-1 mean y e x
+    H <- lambda H + (1 - lambda) alpha I + mean h (1 - h) x x'
+    (u, c, d) <- (u, c, d) + H^-1 mean y h x
 
-means over the outputs, from (0, 3) and alpha I; a row that would move an f by more than 2 moves it
-by 2, since where all rows before were sure e (1 - e) says little about the curvature.
+means over the outputs, from (0, 3, 0) and alpha I; a row that would move an f by more than 2 moves
+it by 2, since where all rows before were sure h (1 - h) says little about the curvature.
 """
 
 from __future__ import annotations
@@ -74,32 +78,43 @@ def forget(A: Array, discount: float, alpha: float) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def logit(weights: Array, p: Array, m: float) -> float:
-    """c m + u'(p - m) of one output, weights = (u, c)."""
-    total = weights[p.size] * m
+def stacked(weights: Array, p: Array, m: float, echo: Array, c: float) -> float:
+    """c m + u'(p - m) + d'e of one output; weights begin with u and end with d."""
+    total, first = c * m, weights.size - echo.size
     for e in range(p.size):
         total += weights[e] * (p[e] - m)
+    for k in range(echo.size):
+        total += weights[first + k] * echo[k]
     return total
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
+def logit(weights: Array, p: Array, m: float, echo: Array) -> float:
+    """The same with weights = (u, c, d)."""
+    return stacked(weights, p, m, echo, weights[p.size])
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def logistic_step(
-    C: Array, average: Array, y: Array, live: NDArray[np.bool_], discount: float, H: Array,
-    weights: Array,
+    C: Array, average: Array, echo: Array, y: Array, live: NDArray[np.bool_], discount: float,
+    H: Array, weights: Array,
 ) -> None:  # fmt: skip
-    """One row of labels +-1: predictions C (experts, outputs) and their average; live outputs."""
-    experts, outputs = C.shape
-    x, slope, step = np.empty(experts + 1), np.zeros(experts + 1), np.empty(experts + 1)
+    """One row of labels +-1: predictions C (experts, outputs), their average, the errors before
+
+    (outputs, lags); live outputs."""
+    (experts, outputs), terms = C.shape, weights.size
+    x, slope, step = np.empty(terms), np.zeros(terms), np.empty(terms)
     count = live.sum()
     forget(H, discount, LOGIT_ALPHA)
     for o in range(outputs):
         if not live[o]:
             continue
-        miss = 1.0 / (1.0 + np.exp(y[o] * logit(weights, C[:, o], average[o])))
+        miss = 1.0 / (1.0 + np.exp(y[o] * logit(weights, C[:, o], average[o], echo[o])))
         for e in range(experts):
             x[e] = C[e, o] - average[o]
         x[experts] = average[o]
-        for e in range(experts + 1):
+        x[experts + 1 :] = echo[o]
+        for e in range(terms):
             slope[e] += y[o] * miss * x[e] / count
             for f in range(e + 1):
                 H[e, f] += miss * (1.0 - miss) * x[e] * x[f] / count
@@ -107,7 +122,7 @@ def logistic_step(
     longest = 0.0
     for o in range(outputs):
         if live[o]:
-            longest = max(longest, abs(logit(step, C[:, o], average[o])))
+            longest = max(longest, abs(logit(step, C[:, o], average[o], echo[o])))
     shrink = LOGIT_STEP / max(longest, LOGIT_STEP)
-    for e in range(experts + 1):
+    for e in range(terms):
         weights[e] += shrink * step[e]
