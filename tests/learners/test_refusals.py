@@ -8,6 +8,7 @@ import scipy.sparse
 
 import pronk
 from pronk.estimators import encoding, storage
+from pronk.parts.state import StateError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2))
@@ -143,3 +144,34 @@ def test_trees_that_hold_no_learner(tmp_path):
         storage.from_settings_text(json.dumps({"class": "FOGDRegressor"}), "here")
     again = storage.from_settings_text(storage.settings_text(learner), "here")
     assert storage.settings_text(again) == storage.settings_text(learner)
+
+
+def test_a_bandwidth_that_was_found_is_saved(tmp_path):
+    """After row 256 the engine stands alone, and its bandwidth is the file's."""
+    rows = RNG.normal(size=(400, 2))
+    y = np.sin(rows[:, 0])
+    kernel = pronk.Gaussian(bandwidth="auto")
+    learner = pronk.FOGDRegressor(kernel, random_state=0).fit(rows[:300], y[:300])
+    learner.save(tmp_path / "m")
+    again = pronk.load(tmp_path / "m")
+    assert again.kernel_.bandwidth == learner.kernel_.bandwidth != 1.0
+    got = again.predict_then_learn(rows[300:], y[300:])
+    assert np.array_equal(got, learner.predict_then_learn(rows[300:], y[300:]))
+    state = learner._fitted_state()
+    for wrong in (0.0, -1.0, np.inf, np.nan, "x", 1):
+        with pytest.raises(StateError, match="bandwidth is not a positive number"):
+            pronk.FOGDRegressor(kernel, random_state=0)._restore({**state, "bandwidth": wrong})
+
+
+def test_names_of_single_rows_are_saved(tmp_path):
+    """Rows as dicts: a loaded learner finds the columns by the same keys."""
+    learner = pronk.make("fogd", "regression", random_state=0)
+    for x, y in zip(X, Y, strict=True):
+        learner.learn_one({"a": x[0], "b": x[1]}, y)
+    learner.save(tmp_path / "m")
+    again = pronk.load(tmp_path / "m")
+    row = {"b": 0.5, "a": -0.5}
+    assert again.predict_one(row) == learner.predict_one(row)
+    state = learner._fitted_state()
+    with pytest.raises(StateError, match="keys"):
+        pronk.make("fogd", "regression", random_state=0)._restore({**state, "keys": ["a"]})
