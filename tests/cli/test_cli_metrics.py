@@ -32,10 +32,11 @@ def test_all_metrics_are_those_of_the_predictions(capsys, tmp_path, folder):
     file = tmp_path / "p.csv"
     code, out, err = call(
         capsys, "run", folder / "data.csv", "-t", "kind", "--columns", "a,b", "--window", 200,
-        "--predictions", file, "--json",
+        "--predictions", file, "--report", tmp_path / "r.html", "--json",
     )  # fmt: skip
     result = json.loads(out)
     assert code == 0 and "drift: the loss rose; noticed at row" in err
+    assert "it sees the error rate" in (tmp_path / "r.html").read_text(encoding="utf-8")
     rows = list(csv.DictReader(file.open()))
     y = np.array([row["y"] for row in rows])
     named = np.array([row["prediction"] for row in rows])

@@ -13,6 +13,8 @@ import pronk
 from helpers import pronk_run
 from pronk.cli import appending, checkpoint
 from pronk.cli.app import _algorithm_names
+from pronk.cli.errors import CommandError, end_with
+from pronk.cli.parallel import learner_for_cluster
 from pronk.streams import files
 
 ROWS = 300
@@ -215,3 +217,26 @@ def test_traceback_on_demand(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("PRONK_TRACEBACK", "1")
     with pytest.raises(Exception, match="no-such"):
         pronk.cli.main(["run", str(tmp_path / "no-such.csv"), "-t", "y"])
+
+
+def test_a_learner_of_the_other_task(run):
+    code, err = run(target="kind", learner=("-a", "krls"))
+    assert code == 2 and "--algorithm: " in err and "see --task" in err
+
+
+def test_a_cluster_reads_numbers_as_they_are(run):
+    """Scaling follows the order of the rows, which workers do not have."""
+    pytest.importorskip("distributed")
+    model = pronk.Prepared(pronk.make("pkawv-taylor", "regression", degree=2))
+    model.fit(np.eye(3), np.arange(3.0))
+    with pytest.raises(CommandError, match="use --scale none, or --workers"):
+        learner_for_cluster(model)
+    plain = pronk.Prepared(model.learner, scale="none", scale_target="none")
+    assert learner_for_cluster(plain.fit(np.eye(3), np.arange(3.0))) is plain.learner_
+
+
+def test_errors_of_the_system_are_one_line(capsys):
+    assert end_with(OSError(errno.EACCES, "Permission denied", "/some/file")) == 1
+    assert capsys.readouterr().err == "pronk: /some/file: Permission denied\n"
+    assert end_with(OSError("strange\nthing")) == 1
+    assert capsys.readouterr().err == "pronk: strange thing\n"
