@@ -175,3 +175,24 @@ def test_names_of_single_rows_are_saved(tmp_path):
     state = learner._fitted_state()
     with pytest.raises(StateError, match="keys"):
         pronk.make("fogd", "regression", random_state=0)._restore({**state, "keys": ["a"]})
+
+
+@pytest.mark.parametrize("name", ["pkawv-taylor", "fogd", "perceptron"])
+@pytest.mark.parametrize("first", [1, -1])
+def test_a_pair_of_which_one_label_was_seen_is_saved(tmp_path, name, first):
+    """1 alone stands for the pair -1 and 1; then comes the other, or a third in its place."""
+    for other in (-first, 5):
+        learner = pronk.make(name, "classification", random_state=0)
+        learner.partial_fit(X[:10], np.full(10, first))
+        learner.save(tmp_path / "m")
+        again = pronk.load(tmp_path / "m")
+        y = np.where(X[10:, 0] > 0, first, other)
+        for one in (learner, again):
+            one.partial_fit(X[10:], y)
+        assert again.classes_.tolist() == learner.classes_.tolist() == sorted([first, other])
+        assert np.array_equal(again.decision_function(X), learner.decision_function(X))
+        whole = pronk.make(name, "classification", random_state=0)
+        whole.fit(X, np.append(np.full(10, first), y))
+        np.testing.assert_allclose(
+            whole.decision_function(X), learner.decision_function(X), rtol=1e-9, atol=1e-9
+        )
