@@ -58,3 +58,19 @@ def test_rounding_is_no_spread():
     later = np.array([[1e6, 1e6 * (1 + 0.5e-12)], [1e6, 1e6 * (1 + 2e-12)]])
     assert scale.transform(later)[:, 1].tolist() == [0.0, 1.0]
     assert not scale.changes(later[:1]) and scale.changes(later)
+
+
+def test_a_column_of_zeros_does_not_change():
+    scale = FixedScale(np.zeros((20, 1)))
+    assert not scale.changes(np.zeros((3, 1))) and scale.changes(np.array([[0.0], [1e-300]]))
+    assert scale.transform(np.zeros((2, 1))).tolist() == [[0.0], [0.0]]
+
+
+def test_ten_ranges_away_is_not_yet_a_glitch():
+    column = np.linspace(0.0, 1.0, 30)
+    for place, kept, drawn in ((-1, 11.0, 11.5), (0, -10.0, -10.5)):
+        column[1], column[-2] = 0.0, 1.0
+        for value, expected in ((kept, kept), (drawn, column[place - 1 if place else 1])):
+            given = column.copy()
+            given[place] = value
+            assert without_glitches(given[:, None])[place, 0] == expected

@@ -14,6 +14,7 @@ from pronk.parts.linalg import (
     solve_one,
     solve_rows,
 )
+from pronk.parts.panels import invert_panels
 
 
 def positive_definite(n, seed=0):
@@ -146,3 +147,21 @@ def test_a_factor_from_a_file_is_compared_with_its_matrix(n):
             grown.require_of(lambda places, other=other: other[places].copy(), 0.5)
     with pytest.raises(ValueError, match="factor is not that of the points"):
         grown.require_of(rows, 0.6)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_inverted_panels_tell_how_far_from_orthogonal_the_worst_is(bad):
+    """Panels of 4, 4 and 2 rows; L and the inverses are given as transposes."""
+    L = np.tril(np.random.default_rng(2).normal(size=(10, 10))) + 3.0 * np.eye(10)
+    L[4 * bad, 4 * bad] = 1e-3
+    out = np.full((10, 4), np.nan)
+    worst = invert_panels(np.ascontiguousarray(L.T), out)
+    panels = [L[rows, rows] for rows in (slice(0, 4), slice(4, 8), slice(8, 10))]
+    inverses = [np.linalg.inv(panel) for panel in panels]
+    for start, inverse in zip((0, 4, 8), inverses, strict=True):
+        n = len(inverse)
+        np.testing.assert_allclose(out[start : start + n, :n], inverse.T, rtol=1e-12, atol=1e-12)
+    assert not out[8:, 2:].any()
+    sizes = [np.abs(p).max() * np.abs(i).max() for p, i in zip(panels, inverses, strict=True)]
+    assert np.argmax(sizes) == bad
+    np.testing.assert_allclose(worst, max(sizes), rtol=1e-12, atol=0)
