@@ -73,6 +73,16 @@ def test_errors_are_read_at_their_lags_however_many_came():
     close(mixture.errors, errors[-LONGEST:])
     fresh.learn(P[:30], y[:30])
     close(fresh.errors, errors[:30])
+def test_an_output_that_is_one_number_says_nothing_to_the_mixture():
+    P, y = some_experts()
+    y[:, 1] = 0.25
+    limits = np.array([[-0.5, 0.25], [0.5, 0.25]])
+    mixture = Mixture(4, limits, signed=False, windows=(0.0, 50.0))
+    got = np.concatenate([mixture.learn(P[:100], y[:100]), mixture.learn(P[100:], y[100:])])
+    expected, losses, _ = naive.mixture(P, y, limits, (0.0, 50.0))
+    close(got, expected)
+    close(mixture.losses, losses)
+    close(got[:, 1], 0.25, 1e-14)
 
 
 @pytest.mark.parametrize("signed", [False, True])
