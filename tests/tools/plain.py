@@ -56,7 +56,7 @@ def _stop(number: int, frame: Any) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: Any) -> Iterator[None]:
     """Stop a test after so many seconds; 0: never."""
-    test = f"{item.path}::{item.originalname}"
+    test = f"{item.path}::{getattr(item, 'originalname', item.name)}"
     if SECONDS and _spent[test] > 4 * SECONDS:
         pytest.skip("other cases of this test have walked long enough")
     signal.signal(signal.SIGPROF, _stop)
