@@ -66,7 +66,10 @@ class Tokens:
             found = json.loads(self.path.read_text())
             self._tokens = {given["id"]: _token(given) for given in found}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise TokensError(f"{self.path} cannot be read: {error}") from None
+            raise TokensError(
+                f"{self.path} cannot be read: {error}; put a backup in its place, or remove it and "
+                "make new tokens"
+            ) from None
         self._stamp = stamp
 
     def __len__(self) -> int:

@@ -145,11 +145,14 @@ class App:
 
     def _authorise(self, scope: Scope, needed: str) -> None:
         kind, _, text = header(scope, b"authorization").decode("latin-1").partition(" ")
-        token = self.tokens.check(text.strip() if kind.lower() == "bearer" else "")
+        given = text.strip() if kind.lower() == "bearer" else ""
+        token = self.tokens.check(given)
         if token is None:
             raise Refused(
                 401,
-                "a token is needed: Authorization: Bearer TOKEN (pronk serve token makes one)",
+                "this token is not known here: it was revoked, or is of another folder"
+                if given
+                else "a token is needed: Authorization: Bearer TOKEN (pronk serve token makes one)",
                 {"WWW-Authenticate": "Bearer"},
             )
         scope["token"] = token.id

@@ -11,7 +11,7 @@ from pronk._version import __version__
 from pronk.serve import spec, uploads
 from pronk.serve.answers import response
 from pronk.serve.describe import describe
-from pronk.serve.errors import Refused
+from pronk.serve.errors import Refused, not_json
 from pronk.serve.http.exchange import (
     NDJSON,
     Receive,
@@ -165,7 +165,7 @@ def _decode(decoder: Any, body: bytes) -> Any:
     except msgspec.ValidationError as error:
         raise Refused(422, str(error)[:300]) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Refused(400, f"the body is not JSON: {error}"[:300]) from None
+        raise not_json(error, body) from None
 
 
 def _line(name: str, id: str | None, outcome: Any, coverage: float) -> Any:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from pronk.serve.errors import Refused
+from pronk.serve.errors import Refused, not_json
 from pronk.serve.http.tensors import InputTensor, binary_rows, rows_of
 from pronk.serve.labels import check_labels
 from pronk.serve.online import Online
@@ -67,7 +67,7 @@ def binary_work(online: Online, body: bytes, length: bytes, learn: bool) -> Work
     except msgspec.ValidationError as error:
         raise Refused(422, str(error)[:300]) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Refused(400, f"the body is not JSON: {error}"[:300]) from None
+        raise not_json(error, body[:size]) from None
     if given.inputs is UNSET or given.row is not UNSET or given.rows is not UNSET:
         raise Refused(422, "inputs must be given, and nothing else with rows")
     rows, labels = binary_rows(given.inputs, memoryview(body)[size:], online.columns)
@@ -86,7 +86,7 @@ def work_of(online: Online, body: bytes, learn: bool) -> Work:
     except msgspec.ValidationError as error:
         raise _explained(online, body, str(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise Refused(400, f"the body is not JSON: {error}"[:300]) from None
+        raise not_json(error, body) from None
     return _work(online, given, learn)
 
 
