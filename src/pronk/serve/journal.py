@@ -118,7 +118,6 @@ class Journal:
             raise sqlite3.OperationalError("the file system does not allow a write-ahead log")
         execute("PRAGMA synchronous=FULL")
         execute("PRAGMA journal_size_limit=67108864")
-        execute("PRAGMA wal_autocheckpoint=2000")
         version = execute("PRAGMA user_version").fetchone()[0]
         if version > FORMAT:
             raise sqlite3.OperationalError(f"it has format {version}: upgrade pronk")

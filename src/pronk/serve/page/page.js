@@ -89,7 +89,8 @@
     }
     const all = [...loss, ...baseline].filter((v) => v !== null);
     const positive = all.filter((v) => v > 0);
-    const logarithmic = positive.length > 0 && Math.max(...all) / Math.min(...positive) > 30;
+    // Error rates are often 0, which has no place on a logarithmic axis.
+    const logarithmic = model.task === "regression" && positive.length > 0 && Math.max(...all) / Math.min(...positive) > 30;
     let low = logarithmic ? Math.log10(Math.min(...positive)) : 0;
     let high = logarithmic ? Math.log10(Math.max(...all)) : Math.max(...all) || 1;
     if (high - low < 1e-12) high = low + 1;
