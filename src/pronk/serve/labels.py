@@ -87,11 +87,12 @@ def unpack_labels(packed: bytes) -> list[Any]:
 
 def targets(packed: Sequence[bytes], task: str) -> NDArray[Any]:
     """The labels of several requests as a learner takes them."""
-    if task == "regression":
+    if task == "regression" and max(map(len, packed)) > 9 * _FEW:
         return np.concatenate([_numbers(labels) for labels in packed])
-    return np.array([label for labels in packed for label in unpack_labels(labels)])
+    found = [label for labels in packed for label in unpack_labels(labels)]
+    return np.array(found, dtype=np.float64 if task == "regression" else None)
 
 
 def _numbers(packed: bytes) -> Array:
-    found = floats.unpacked(packed) if len(packed) > 9 * _FEW else None
+    found = floats.unpacked(packed)
     return np.array(unpack_labels(packed), dtype=np.float64) if found is None else found
