@@ -1,7 +1,7 @@
 """The pass in partitions: overhead with one worker, speed with two, and a schedule of many.
 
-    python benchmarks/bench_parallel.py [--rows 12000] [--points 500] [--keys 1000]
-    python benchmarks/bench_parallel.py --picture docs/results/parallel.svg
+    python benchmarks/bench_parallel.py [--rows 12000] [--points 500]
+    python benchmarks/bench_parallel.py --picture docs/_static/parallel.svg
 
 Overhead is a ratio of CPU times and holds on a busy machine. The speed with two threads is wall
 time and means something on a quiet machine only: the load is printed beside it. For 8, 64 and 512
@@ -14,13 +14,12 @@ from __future__ import annotations
 import argparse
 import heapq
 import os
-import resource
 from concurrent.futures import Future
 from time import perf_counter, process_time
 
 import numpy as np
 
-from pronk import Keyed, OnlineKernelRegressor, PKAWVRegressor
+from pronk import OnlineKernelRegressor, PKAWVRegressor
 from pronk.cluster import ClusterPass
 from pronk.cluster import pool as elsewhere
 from pronk.cluster.run import PIECE_ROWS
@@ -144,7 +143,8 @@ def speed_up(sums, rows, main, alone: float) -> dict[int, tuple[float, str]]:
     return found
 
 
-def report(kind: str, points: int, rows: int, turns: int) -> dict[str, dict]:
+def report(kind: str, points: int, rows: int, turns: int) -> tuple[dict[str, dict], dict]:
+    """Simulated speed-up by workers, and the measured one."""
     start, X, y = begun(kind, points, rows)
     cpu, wall = measured(start, X, y, turns)
     print(f"{kind}, {points} points, {rows:,} rows; load {os.getloadavg()[0]:.1f}")
@@ -173,7 +173,7 @@ def report(kind: str, points: int, rows: int, turns: int) -> dict[str, dict]:
         for workers in SHOWN:
             times, bound = found[name][workers]
             print(f"    simulated, {workers:>3} workers: {times:6.1f} x  ({bound})")
-    return found
+    return found, {jobs: wall[None] / wall[jobs] for jobs in (1, 2)}
 
 
 def on_cluster(start: bytes, X, y, piece: int = 4096) -> tuple[list[float], list[float], float]:
@@ -198,27 +198,8 @@ def on_cluster(start: bytes, X, y, piece: int = 4096) -> tuple[list[float], list
     return longer[0], longer[1], main
 
 
-def keyed(keys: int) -> None:
-    rng = np.random.default_rng(0)
-    n = 20 * keys
-    own = rng.integers(keys, size=n)
-    Z = rng.normal(size=(n, 5))
-    Keyed(held=10).predict_then_learn(Z[:50], Z[:50, 0], own[:50])  # compiled
-    began, clock = process_time(), perf_counter()
-    model = Keyed(held=1000)
-    for i in range(0, n, 1_000_000):
-        rows = slice(i, i + 1_000_000)
-        model.predict_then_learn(Z[rows], Z[rows, 0], own[rows])
-    model.flush()
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    spent = process_time() - began
-    print(
-        f"Keyed, {len(model):,} keys x 20 rows: {1e6 * spent / n:.0f} us CPU a row, "
-        f"{perf_counter() - clock:.0f} s in all, {used:.0f} MB"
-    )
-
-
-def picture(found: dict[str, dict], path: str) -> None:
+def picture(found: dict[str, dict], clocked: dict[str, dict], load: float, path: str) -> None:
+    """Simulated lines, and what the clock said with 1 and 2 threads at a load."""
     import matplotlib
 
     matplotlib.use("svg")
@@ -228,8 +209,19 @@ def picture(found: dict[str, dict], path: str) -> None:
     figure, axes = plt.subplots(figsize=(6.4, 3.8), constrained_layout=True)
     axes.plot(WORKERS, WORKERS, color="0.7", linestyle=":", label="as many times as workers")
     for name, times in found.items():
-        axes.plot(WORKERS, [times[w][0] for w in WORKERS], marker="o", markersize=3, label=name)
-    axes.set(xscale="log", yscale="log", xlabel="workers", ylabel="times faster, simulated")
+        label = f"{name}, simulated"
+        axes.plot(WORKERS, [times[w][0] for w in WORKERS], marker="o", markersize=3, label=label)
+    for (kind, times), sign in zip(clocked.items(), "s^", strict=True):
+        label = f"{kind}, threads, measured (load {load:.0f})"
+        axes.plot(
+            list(times),
+            list(times.values()),
+            sign,
+            color="black",
+            markerfacecolor="none",
+            label=label,
+        )
+    axes.set(xscale="log", yscale="log", xlabel="workers", ylabel="times faster")
     axes.set_xticks(WORKERS, [str(w) for w in WORKERS])
     axes.set_yticks([1, 2, 5, 10, 20, 50, 100, 200, 500])
     axes.set_yticklabels(["1", "2", "5", "10", "20", "50", "100", "200", "500"])
@@ -244,18 +236,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=12_000)
     parser.add_argument("--points", type=int, default=500)
-    parser.add_argument("--keys", type=int, default=1000)
     parser.add_argument("--turns", type=int, default=2)
-    parser.add_argument("--picture", help="where the picture of the simulated speed-up goes (.svg)")
+    parser.add_argument("--picture", help="where the picture of the speed-up goes (.svg)")
     given = parser.parse_args()
     found: dict[str, dict] = {}
+    clocked: dict[str, dict] = {}
+    loads = []
     for kind in ("PKAWV", "default"):
         rows = given.rows if kind == "PKAWV" else max(given.rows, 2 * elsewhere.BUNDLE + 4096)
-        found |= report(kind, given.points, rows, given.turns)
+        simulated_by, clocked[kind] = report(kind, given.points, rows, given.turns)
+        found |= simulated_by
+        loads.append(os.getloadavg()[0])
     if given.picture:
-        picture(found, given.picture)
-    if given.keys:
-        keyed(given.keys)
+        picture(found, clocked, max(loads), given.picture)
 
 
 if __name__ == "__main__":

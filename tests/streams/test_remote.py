@@ -100,3 +100,33 @@ def test_what_follows_a_url_is_no_pattern(folder):
     place = Remote.of(f"file://{folder}/none.csv")
     place.url += "?scheme=http"
     assert not has_pattern(place) and has_pattern(Remote.of(f"file://{folder}/*.csv"))
+
+
+def test_a_bucket():
+    """Where moto is installed: a store that speaks S3, on this machine."""
+    moto = pytest.importorskip("moto.server")
+    fs = pytest.importorskip("pyarrow.fs")
+    server = moto.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        query = f"endpoint_override={host}:{port}&scheme=http&region=us-east-1"
+        system, _ = fs.FileSystem.from_uri(
+            f"s3://key:secret@bucket?{query}&allow_bucket_creation=true"
+        )
+        system.create_dir("bucket")
+        with system.open_output_stream("bucket/t.csv") as file:
+            csv.write_csv(TABLE, file)
+        for i in range(3):
+            with system.open_output_stream(f"bucket/parts/part-{9 + i}.parquet") as file:
+                parquet.write_table(TABLE.slice(300 * i, 300), file)
+        for name in ("t.csv", "parts", "parts/part-*.parquet"):
+            stream = FileStream(f"s3://key:secret@bucket/{name}?{query}", "y", rows=100)
+            twin = pickle.loads(pickle.dumps(stream.at(250)))
+            found = np.concatenate([rows for rows, _ in twin.blocks(250)])
+            np.testing.assert_allclose(found, X[250:], rtol=1e-12, atol=0.0)
+        with pytest.raises(StreamError, match="does not exist") as caught:
+            FileStream(f"s3://key:secret@bucket/none.csv?{query}", "y")
+        assert "secret" not in str(caught.value)
+    finally:
+        server.stop()
