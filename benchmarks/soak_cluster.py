@@ -1,10 +1,11 @@
 """Long reliability test of a pass on a cluster: workers and the scheduler are killed.
 
-    python benchmarks/soak_cluster.py [--only workers | scheduler | memory]
+    python benchmarks/soak_cluster.py [--only workers | keyed | scheduler | memory]
 
 workers     A worker process gets SIGKILL while tasks of one kind are under way; Dask starts another
             one and does the lost tasks again. The predictions must be those of a run without kills,
             to the last bit, for PKAWV and for the default learner.
+keyed       The same for models of keys: each row is learned once.
 scheduler   `pronk run --cluster tcp://.. --checkpoint`: the scheduler gets SIGKILL. The command
             ends in one line; with another scheduler it goes on, to the same bits.
 memory      An input larger than the memory that the workers may use goes through.
@@ -25,13 +26,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from pronk import OnlineKernelRegressor, PKAWVRegressor
+from pronk import Keyed, OnlineKernelRegressor, PKAWVRegressor
 from pronk.cli.parallel import LATE
 from pronk.cluster import ClusterPass, ClusterPool, pool
 from pronk.engines.default import experts
 from pronk.estimators.faces.threads import sharing
 from pronk.evaluate import progressive
 from pronk.evaluate.validation import Arrays
+from pronk.keyed import SpreadKeyed
 from pronk.streams import FileStream
 
 ROWS, PIECE = 30_000, 4096
@@ -100,6 +102,38 @@ def workers() -> None:
                     "predictions",
                     flush=True,
                 )
+
+
+def keyed() -> None:
+    """A worker is killed in tasks of several calls; Dask starts another one each time."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    X, y = data(8000)
+    keys = np.random.default_rng(1).integers(400, size=len(y))
+
+    def learn(client) -> tuple[np.ndarray, int, int]:
+        with tempfile.TemporaryDirectory() as folder:
+            model, killed, found = Keyed(folder=folder, held=20), 0, []
+            for start in range(0, len(y), 2000):
+                killer = Killer(client, "learn_shard") if client else None
+                who = SpreadKeyed(model, killer) if killer else model
+                rows = slice(start, start + 2000)
+                found.append(who.predict_then_learn(X[rows], y[rows], keys[rows]))
+                killed += bool(killer and killer.killed)
+            return np.concatenate(found), model.n_seen_, killed
+
+    expected, _, _ = learn(None)
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": LATE}),
+        LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        found, rows, killed = learn(client)
+    assert killed == 4 and rows == len(y) and (found == expected).all()
+    print(
+        f"keyed: {killed} workers killed: the same {rows:,} predictions, no row twice", flush=True
+    )
 
 
 def scheduler() -> None:
@@ -228,9 +262,9 @@ def largest() -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=("workers", "scheduler", "memory"))
+    parser.add_argument("--only", choices=("workers", "keyed", "scheduler", "memory"))
     given = parser.parse_args()
-    for test in (workers, scheduler, memory):
+    for test in (workers, keyed, scheduler, memory):
         if given.only in (None, test.__name__):
             test()
 
