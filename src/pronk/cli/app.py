@@ -200,7 +200,9 @@ def run(
     threads: Threads = None,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Cores that share the pass of a learner that can."),
+        typer.Option(
+            min=1, metavar="N", help="Cores that share the pass of a learner that can, or --by."
+        ),
     ] = None,
     cluster: Annotated[
         str | None,

@@ -36,7 +36,7 @@ class ClusterPool:
         return Awaited(self._give(function, *arguments), self.client)
 
     def _give(self, function: Any, *arguments: Any) -> Any:
-        with _without_warning():
+        with without_warning():
             return self.client.submit(function, *arguments, pure=False)
 
     def keep(self, snapshot: Any) -> Any:
@@ -62,7 +62,7 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _without_warning() -> Any:
+def without_warning() -> Any:
     """Dask warns of tasks larger than 10 MB; ours are, with many points."""
     try:
         import dask

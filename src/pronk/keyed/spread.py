@@ -24,6 +24,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.cluster.pool import without_warning
 from pronk.cluster.waiting import result_of
 from pronk.keyed.keys import Keys, by_shard
 from pronk.keyed.learner import Keyed
@@ -100,7 +101,8 @@ class SpreadKeyed:
         """What the tasks give, in order; those of processes that were lost are given again."""
         # Dask need not tell equal tasks by their arguments: every task is another one.
         options = {"pure": False} if hasattr(self.client, "scheduler_info") else {}
-        tasks = [self.client.submit(*task, **options) for task in given]
+        with without_warning():
+            tasks = [self.client.submit(*task, **options) for task in given]
         answers, losses = [], 0
         for i in range(len(given)):
             while True:
