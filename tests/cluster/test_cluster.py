@@ -182,14 +182,11 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
     monkeypatch.setattr(waiting, "PATIENCE", 3 * waiting.STEP)
 
     class Task:
-        asked = 0
+        asked, status = 0, "pending"
 
         def result(self, timeout):
             Task.asked += 1
             raise TimeoutError
-
-        def done(self):
-            return False
 
     class Client:
         def scheduler_info(self):
@@ -238,9 +235,6 @@ class Late:
             self.status = "finished" if self.error is None else "error"
             raise TimeoutError(self.error)
         return 7
-
-    def done(self):
-        return self.status != "pending"
 
 
 def test_a_task_that_ends_right_after_the_wait_is_not_late():
