@@ -142,6 +142,15 @@ def test_inspect_tells_what_it_is(capsys, monkeypatch, model):
     assert found["bytes"] == model.stat().st_size
 
 
+def test_inspect_tells_both_regrets_of_the_default_learner(capsys, tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    pronk.OnlineKernelRegressor(random_state=0).fit(X, X[:, 0]).save(tmp_path / "model")
+    assert "of combinations" in call(capsys, "inspect", tmp_path / "model")[1]
+    found = json.loads(call(capsys, "inspect", tmp_path / "model", "--json")[1])
+    told = found["model"]["certificate"]["combination"]
+    assert told["rows"] == 40 and told["regret"] <= told["bound"]
+
+
 # -- `pronk run` on other kinds of input ---------------------------------------------------------
 
 

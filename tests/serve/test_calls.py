@@ -28,6 +28,15 @@ def test_predictions_are_those_of_the_library_row_by_row(site: Site) -> None:
     assert told["versions"] == [asked.json["model_version"]]
 
 
+def test_a_model_tells_its_regrets(site: Site) -> None:
+    path = site.create("told", algorithm="online-kernel", parameters={"budget": 10})
+    rows = np.random.default_rng(0).normal(size=(20, 2))
+    site.call("POST", f"{path}/learn", {"rows": rows.tolist(), "labels": rows[:, 0].tolist()})
+    told = site.call("GET", path).json["certificate"]
+    for regret in (told, told["combination"]):
+        assert regret["rows"] == 20 and regret["regret"] <= regret["bound"]
+
+
 def test_the_same_id_gives_the_stored_answer_and_learns_nothing(site: Site) -> None:
     path = site.create("same")
     body = {"id": "one", "rows": [[1, 2], {"b": 3, "a": 4}], "labels": [1, 2]}
