@@ -73,6 +73,8 @@ def test_errors_are_read_at_their_lags_however_many_came():
     close(mixture.errors, errors[-LONGEST:])
     fresh.learn(P[:30], y[:30])
     close(fresh.errors, errors[:30])
+
+
 def test_an_output_that_is_one_number_says_nothing_to_the_mixture():
     P, y = some_experts()
     y[:, 1] = 0.25
