@@ -24,8 +24,9 @@ Why. Let q be the first stack's prediction and f what it is before it is drawn t
    rows (fixed share). From the first row with 2 D^2 >= b^2 on, g is (b / B)^2 times 1 / (2 D^2), a
    factor that is at most 1 and never rises: summed by parts, the same bound holds for the weights
    g. Rows before it count in full.
-2. The stack is ridge regression of y - m on p - m in units of B, and g B^2 = b^2 / max(2 D^2, b^2)
-   is at most 1 and never rises. With V(u) = |u_t - u|^2 in the norm of A, V before a row less V
+2. The stack is ridge regression of y - m on p - m, and on the echo where there is one (u is 0 there
+   and A has its terms too), in units of B, and g B^2 = b^2 / max(2 D^2, b^2) is at most 1 and never
+   rises. With V(u) = |u_t - u|^2 in the norm of A, V before a row less V
    behind it is (f - y)^2 / (1 + q_t) less (m + u'(p - m) - y)^2, in units of B^2, q_t the row's
    leverage. Summed by parts that is at most V(u) at the start, alpha |u|^2.
 3. |q - y| is at most |f - y|, or at most x where y lies beyond the range; and at most D. So what is

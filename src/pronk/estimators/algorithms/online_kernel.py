@@ -8,7 +8,8 @@ in what they look at (`engines.default.views`: the columns as they are, through 
 each times how much it matters, through the Laplacian; the same with the last known targets, where
 targets hang together in time), in bandwidth (4 to 1/4 of the median distance of the first rows), in
 alpha (1 and 0.01), and some forget with a window of 1000 or 100 rows. The last target, the mean of
-ten and the mean of all are experts too, and for labels two linear learners. Columns and targets are
+ten and the mean of all are experts too, and for labels two linear learners. Where errors follow
+each other in time, as much of the last ones as comes again is taken back. Columns and targets are
 scaled by the first rows, glitches in them apart, and a target counts no more than earlier ones
 vouch for; experts that fell behind sleep, and the others get more points, up to ``budget``. Labels
 are learned as targets +-1.
