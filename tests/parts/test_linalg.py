@@ -6,7 +6,6 @@ import pytest
 from pronk.parts.linalg import (
     GrowingCholesky,
     GrowingRows,
-    PanelledTriangle,
     Workspace,
     add_products,
     cholesky,
@@ -14,7 +13,7 @@ from pronk.parts.linalg import (
     solve_one,
     solve_rows,
 )
-from pronk.parts.panels import invert_panels
+from pronk.parts.panels import PanelledTriangle, invert_panels
 
 
 def positive_definite(n, seed=0):

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from pronk.parts.elementary import cos_sin, exp_scalar
 from pronk.parts.kernels import Kernel
-from pronk.parts.linalg import GrowingCholesky, PanelledTriangle, Workspace
+from pronk.parts.linalg import GrowingCholesky, Workspace
+from pronk.parts.panels import PanelledTriangle
 from pronk.parts.randomness import FREQUENCIES, generator
 from pronk.parts.state import Count, Numbers, Part, Stateful
 

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from pronk.parts import blas
-from pronk.parts.panels import invert_panels
 from pronk.parts.state import Numbers, Real, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -104,35 +103,6 @@ def solve_one(L: Array, z: Array) -> None:
         for j in range(i):
             total += L[i, j] * z[j]
         z[i] = (z[i] - total) / L[i, i]
-
-
-class PanelledTriangle:
-    """A lower triangle whose diagonal panels are inverted, so that many rows are solved by matrix
-    products. Where a panel is far from orthogonal its inverse would cost digits: then by BLAS."""
-
-    WIDTH = 32
-    #: Fewest rows, and columns, for which it is worth while.
-    FEWEST = 48
-    #: Largest max |panel| max |inverse|.
-    SAFE = 1e5
-
-    def __init__(self, L: Array) -> None:
-        self._L = np.asfortranarray(L)
-        self._inverses = np.empty((len(L), self.WIDTH))
-        self._safe = invert_panels(self._L.T, self._inverses) <= self.SAFE
-
-    def solve_rows(self, rows: Array) -> Array:
-        """rows L^-T, in place, for a C-contiguous block of rows."""
-        if not self._safe:
-            return solve_rows(self._L, rows)
-        n = len(self._L)
-        for start in range(0, n, self.WIDTH):
-            stop = min(start + self.WIDTH, n)
-            part = rows[:, start:stop]
-            if start:
-                part = part - rows[:, :start] @ self._L[start:stop, :start].T
-            np.matmul(part, self._inverses[start:stop, : stop - start], out=rows[:, start:stop])
-        return rows
 
 
 def add_products(A: Array, rows: Array) -> Array:

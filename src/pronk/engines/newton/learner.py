@@ -29,7 +29,6 @@ from pronk.engines.newton.checking import require_factor, require_open_rows, req
 from pronk.engines.newton.curvature import LONGEST_BLOCK, SMALL, Curvature
 from pronk.engines.newton.triangle import squared_block, through_open
 from pronk.parts.linalg import (
-    PanelledTriangle,
     Workspace,
     add_products,
     bordered,
@@ -37,6 +36,7 @@ from pronk.parts.linalg import (
     solve_lower,
     solve_rows,
 )
+from pronk.parts.panels import PanelledTriangle
 from pronk.parts.state import Count, Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
