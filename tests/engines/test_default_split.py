@@ -102,7 +102,8 @@ def test_the_split_pass_is_the_sequential_one(case, lengths, bundle, stretch, ap
     assert (again == found).all()  # to the last bit
     assert (split_one.dictionary_ == one.dictionary_).all()
     before, after = one._model.experts, split_one._model.experts
-    assert before._waiting.size == after._waiting.size and before._rows == after._rows
+    waiting = [experts.candidates.waiting.size for experts in (before, after)]
+    assert waiting[0] == waiting[1] and before.rows == after.rows
     for a, b in zip(before._groups, after._groups, strict=True):
         for number, learner in a.learners.items():
             twin = b.learners[number]

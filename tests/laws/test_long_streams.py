@@ -14,7 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import pronk
-from pronk.engines.default.experts import AWAKE, EPOCH, cap
+from pronk.engines.default.candidates import cap
+from pronk.engines.default.experts import AWAKE, EPOCH
 from pronk.engines.default.learner import STAGES
 
 LONG, WIDE = 20_600, 1_100

@@ -1,9 +1,8 @@
 """The experts of the default learner on one dictionary, and the one prediction made of theirs.
 
-All groups share the points and, for kernels of distances, the groups of a view its matrix of
-distances; `Mixture` makes one prediction of the experts' and of the guesses. Rows that ask to
-become points wait for the end of their epoch. The past of a row, where it is read, is held behind
-its columns.
+All groups share the points (`candidates`) and, for kernels of distances, the groups of a view its
+matrix of distances; `Mixture` makes one prediction of the experts' and of the guesses. The past of
+a row, where it is read, is held behind its columns.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.engines.default.candidates import GAMMA, Candidates, asks, outside
 from pronk.engines.default.discounted import EPOCH, DiscountedNewton, InEpochs
 from pronk.engines.default.grid import FORGETFUL_POINTS, Group, Groups, Setting
 from pronk.engines.default.guesses import Guesses
@@ -25,31 +25,13 @@ from pronk.engines.default.past import Past
 from pronk.engines.default.roster import best_settings, table_rows, with_weights
 from pronk.engines.default.spread import Spread
 from pronk.engines.default.views import PAST, PLAIN, RELEVANCE, View, offered
-from pronk.parts.linalg import GrowingRows, Workspace
-from pronk.parts.randomness import KORS_COINS, Uniforms
-from pronk.parts.state import Count, Part, Parts, Places, Rows, Sizes, Stateful, require
+from pronk.parts.linalg import Workspace
+from pronk.parts.state import Count, Part, Parts, Places, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
 #: How many of the experts that do not forget stay awake, by rows seen.
 AWAKE = {4096: 5, 8192: 4, 16384: 3}
-#: A row whose squared distance to the span is rho asks to become a point with probability
-#: rho / (rho + GAMMA).
-GAMMA = 1e-3
-#: A row within this of the threshold may ask: its score in a block is known up to rounding, and
-#: whether it enters is decided by its score alone, row by row, whatever the block.
-DOUBT = 1e-9
-
-
-def cap(rows: int, budget: int) -> int:
-    """Most points after so many rows: the square root keeps late rows a share of the points."""
-    return min(budget, rows, int(8.0 * np.sqrt(rows)))
-
-
-def asks(diagonal: Array, Phi: Array, uniforms: Array) -> NDArray[np.bool_]:
-    """Which rows, of features Phi by the reference group, ask to become points."""
-    rho = diagonal - np.einsum("ij,ij->i", Phi, Phi)
-    return np.asarray(uniforms * (rho + GAMMA) < rho + DOUBT)
 
 
 class Experts(Stateful):
@@ -81,10 +63,7 @@ class Experts(Stateful):
         self.mixture = Mixture(
             len(settings) + self.guesses.count, limits, signed, windows, tuple(echoes)
         )
-        wide = columns + past.columns
-        self._points = GrowingRows(wide)  # with their past
-        self._uniforms = Uniforms(seed, KORS_COINS)
-        self._waiting = GrowingRows(wide + 1)  # candidates and their uniforms
+        self.candidates = Candidates(columns + past.columns, budget, seed)
         self._rows = 0
         self._memory = Workspace()
         self.forget()
@@ -96,17 +75,17 @@ class Experts(Stateful):
         self._calm: CalmRow | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "_seen_points": {},
-            "_one": None,
-            "_calm": None,
-        }  # copies make their own
+        # Copies make their own.
+        return {**self.__dict__, "_seen_points": {}, "_one": None, "_calm": None}
 
     @property
     def rows(self) -> int:
         """Rows learned so far."""
         return self._rows
+
+    def count(self, rows: int) -> None:
+        """Rows that were learned elsewhere (`parallel`)."""
+        self._rows += rows
 
     @property
     def awake(self) -> list[int]:
@@ -116,7 +95,7 @@ class Experts(Stateful):
     @property
     def points(self) -> Array:
         """The dictionary, without the past of its rows."""
-        return self._points.values[:, : self.columns]
+        return self.candidates.points.values[:, : self.columns]
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -143,16 +122,15 @@ class Experts(Stateful):
         P[:, len(self._awake) :] = self.guesses.learn(Z, Y)
         if self.past.columns:
             Z = np.hstack((Z, self.past.learn(Y)))
-        uniforms = self._uniforms.take(len(Z))
-        end_of_epoch = self._rows - self._rows % EPOCH + EPOCH
-        open_to_points = not fixed and self._room(end_of_epoch) > 0
+        uniforms = self.candidates.uniforms.take(len(Z))
+        open_to_points = not fixed and self._open_to_points
         place = {number: i for i, number in enumerate(self._awake)}
         for group, Phi in self._features(Z):
             for number, learner in group.learners.items():
                 P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y)
-            if open_to_points and group is self._reference:
-                asking = asks(group.diagonal(Z), Phi, uniforms)
-                self._waiting.append(np.column_stack((Z[asking], uniforms[asking])))
+            if open_to_points and group is self.reference:
+                asking = asks(outside(group.diagonal(Z), Phi), uniforms)
+                self.candidates.wait(Z[asking], uniforms[asking])
         out[:] = self.mixture.learn(P, Y)
         if self.spread is not None:
             spread[:] = self.spread.learn(Phi, out, Y)  # its group is the last
@@ -183,7 +161,7 @@ class Experts(Stateful):
         points = self._seen_points.get(view.number)
         if points is None:
             count = max(g.nystrom.points for g in self.all_groups() if g.view is view)
-            points = np.asfortranarray(view.rows(self._points.values[:count]))
+            points = np.asfortranarray(view.rows(self.candidates.points.values[:count]))
             self._seen_points[view.number] = points
         return points
 
@@ -192,7 +170,7 @@ class Experts(Stateful):
     def look(self, z: Array) -> OneRow:
         """What one row would be predicted if it came next; `take` learns it."""
         if self._one is None:
-            self._one = OneRow(self, self._reference)
+            self._one = OneRow(self)
         self._one.look(z)
         return self._one
 
@@ -215,23 +193,22 @@ class Experts(Stateful):
             others: list[tuple[object, str]] = [
                 (learner, name) for learner in learners for name in ("_open", "_weights")
             ]
-            others += [(self, "_rows"), (self._uniforms, "count"), (self.past, "_held")]
-            self._calm = CalmRow((*parts, *learners), others, (self._waiting,))
+            candidates = self.candidates
+            others += [(self, "_rows"), (candidates.uniforms, "count"), (self.past, "_held")]
+            self._calm = CalmRow((*parts, *learners), others, (candidates.waiting,))
         return self._calm
 
     def put_back_derived(self) -> None:
         """After a calm row was undone: what follows from the state."""
         self.mixture.solve()
-        self._uniforms.rewind()
+        self.candidates.uniforms.rewind()
         self.forget()
 
     def take(self, one: OneRow, y: Array) -> None:
         """Learn the row that was looked at last."""
-        uniform = self._uniforms.take(1)
-        if self._room(self._rows - self._rows % EPOCH + EPOCH) > 0:
-            rho = one.rho
-            if uniform[0] * (rho + GAMMA) < rho + DOUBT:
-                self._waiting.append(np.append(one.z, uniform)[None, :])
+        uniform = self.candidates.uniforms.take(1)
+        if self._open_to_points and asks(one.rho, uniform)[0]:
+            self.candidates.wait(one.z[None, :], uniform)
         self.guesses.learn(one.z[None, : self.columns], y[None, :])
         self.past.learn(y[None, :])
         one.take(y)
@@ -241,13 +218,10 @@ class Experts(Stateful):
 
     # -- points -----------------------------------------------------------------------------
 
-    def _room(self, rows: int) -> int:
-        """Points that may enter at the end of the epoch, after so many rows.
-
-        All rows of an epoch ask about its end: asked about the start of a call, it would depend
-        on how the stream is cut.
-        """
-        return cap(rows, self.budget) - self._points.size
+    @property
+    def _open_to_points(self) -> bool:
+        """Whether points may enter at the end of this epoch."""
+        return self.candidates.room(self._rows - self._rows % EPOCH + EPOCH) > 0
 
     def take_points(self, Z: Array, uniforms: Array, room: int) -> None:
         """Try rows as points, in order, by the reference group; all groups take those that enter.
@@ -264,24 +238,24 @@ class Experts(Stateful):
     def extend_spans(self, Z: Array, uniforms: Array, room: int) -> bool:
         """The spans take points, the learners do not yet; whether any entered."""
         self.forget()
-        reference = self._reference
-        known = full = self._points.size
+        reference, held = self.reference, self.candidates.points
+        known = full = held.size
         full += room
         for start in range(0, len(Z), EPOCH):
-            left = full - self._points.size
+            left = full - held.size
             if left <= 0:
                 break
             rows, coins = Z[start : start + EPOCH], uniforms[start : start + EPOCH]
-            entered = reference.offer(rows, self._points.values, left, coins, GAMMA)
-            self._points.append(rows[entered])
+            entered = reference.offer(rows, held.values, left, coins, GAMMA)
+            held.append(rows[entered])
         for group in self.all_groups():
             if group is not reference:
                 self._extend(group, known)
-        return self._points.size > known
+        return held.size > known
 
     def _extend(self, group: Group, known: int) -> None:
         """A group's span takes in the points beyond the known ones, as far as its limit goes."""
-        points = self._points.values
+        points = self.candidates.points.values
         while known < len(points) and group.nystrom.size < group.limit:
             if group.nystrom.points < known:
                 return  # it was full before
@@ -290,12 +264,8 @@ class Experts(Stateful):
             known += len(new)
 
     def _end_epoch(self) -> None:
-        waiting = self._waiting.values
-        if len(waiting):
-            rows = np.ascontiguousarray(waiting[:, :-1])
-            self.take_points(rows, waiting[:, -1].copy(), self._room(self._rows))
-            self._waiting = GrowingRows(self._waiting.columns)
-            self.forget()
+        if self.candidates.waiting.size:
+            self.take_points(*self.candidates.released(), self.candidates.room(self._rows))
         if self._rows in AWAKE:
             self._sleep(self.best(AWAKE[self._rows]))
 
@@ -327,7 +297,7 @@ class Experts(Stateful):
             group.limit = self.budget if stable else min(self.budget, FORGETFUL_POINTS)
             group.shrink()
         choosing = [g for g in self._groups if g.limit == self.budget]
-        self._reference = min(choosing, key=lambda group: (group.number, group.factor))
+        self.reference = min(choosing, key=lambda group: (group.number, group.factor))
 
     # -- the current model --------------------------------------------------------------------
 
@@ -382,15 +352,13 @@ class Experts(Stateful):
         Parts("views", "views"),
         Part("past", "past", sizes={"outputs": "outputs"}),
         Part("guesses", "guesses", sizes={"outputs": "outputs"}),
-        Rows("points", ("points", "wide")),
+        Part("candidates", "candidates", sizes={"points": "points", "wide": "wide"}),
         Groups("groups"),
         Part("mixture", "mixture", sizes={"experts": "experts"}),
-        Part("uniforms"),
-        Rows("waiting", ("waiting", "wider")),
         Count("rows"),
         Part("spread", "spread", sizes={"points": "spread points"}),
     )
-    DERIVED = ("outputs", "_reference")
+    DERIVED = ("outputs", "reference")
 
     def _sizes(self) -> dict[str, int]:
         return {"settings": len(self.settings), "outputs": self.outputs}
@@ -402,7 +370,7 @@ class Experts(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         self.forget()
         wide = self.columns + self.past.columns
-        require((sizes["wide"], sizes["wider"]) == (wide, wide + 1), "points have another width")
+        require(sizes["wide"] == wide, "points have another width")
         for view in self.views:
             read = wide if view.number == PAST else self.columns
             require(len(view.weights) == read, "views have other columns")
@@ -414,7 +382,6 @@ class Experts(Stateful):
         )
         stable = any(self.settings[i].window is None for i in numbers)
         require(stable, "awake has no expert that does not forget")
-        require(sizes["points"] <= self.budget, "points are more than the budget")
         self._set_limits()
         if self.spread is not None:
             # Points that depend on others are offered and add no coordinate.
@@ -425,4 +392,6 @@ class Experts(Stateful):
             largest = max(learner.size for learner in group.learners.values())
             require(largest <= group.nystrom.size, "groups have learners on too many points")
             if not group.kernel.foreign:
-                group.nystrom.require_of(group.kernel, group.view.rows(self._points.values))
+                group.nystrom.require_of(
+                    group.kernel, group.view.rows(self.candidates.points.values)
+                )

@@ -26,9 +26,10 @@ from weakref import ReferenceType, ref
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.engines.default.candidates import cap
 from pronk.engines.default.combination import MixtureCertificate
 from pronk.engines.default.discounted import EPOCH
-from pronk.engines.default.experts import Experts, cap
+from pronk.engines.default.experts import Experts
 from pronk.engines.default.grid import Setting, grid
 from pronk.engines.default.guard import Guard
 from pronk.engines.default.intervals import Intervals

@@ -49,7 +49,7 @@ class OneRow:
     ``rho`` is its squared distance to the span of the group that chooses the points.
     """
 
-    def __init__(self, experts: Experts, reference: Group) -> None:
+    def __init__(self, experts: Experts) -> None:
         self._experts, self._key = experts, (0, b"")  # rows learned so far, the row's bytes
         place = {number: i for i, number in enumerate(experts.awake)}
         guesses = experts.guesses
@@ -69,7 +69,7 @@ class OneRow:
             self._views[-1][3].append(self._station(group, place))
         stations = [station for *_, held in self._views for station in held]
         self._learners = [pair for station in stations for pair in station.learners]
-        (self._reference,) = [s for s in stations if s.group is reference]
+        (self._reference,) = [s for s in stations if s.group is experts.reference]
 
     def _station(self, group: Group, place: dict[int, int]) -> Station:
         size, spread = group.nystrom.size, self._experts.spread

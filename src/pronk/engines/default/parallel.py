@@ -37,7 +37,6 @@ from pronk.engines.default.learner import OnlineKernel
 from pronk.engines.default.spans import Range, Spans
 from pronk.engines.default.tasks import Bundle, Cut, Held, Summed
 from pronk.engines.newton import split
-from pronk.parts.linalg import GrowingRows
 
 Array = NDArray[np.float64]
 Births = NDArray[np.int64]
@@ -89,7 +88,7 @@ def walk(
     plan: Plan = THREADS,
 ) -> Iterator[tuple[Array, Array]]:
     """Predictions and spreads of rows, some after the other, in order."""
-    start = min(len(Z), max(0, stands() - experts._rows))
+    start = min(len(Z), max(0, stands() - experts.rows))
     if start:
         yield experts.learn(Z[:start], Y[:start])
     while start < len(Z):
@@ -132,10 +131,10 @@ class _Pass:
         past = experts.past.learn(Y)
         self.Z = np.hstack((Z, past)) if past.shape[1] else Z
         self.source = Held(self.Z, Y)
-        self.uniforms = experts._uniforms.take(self.n)
+        self.uniforms = experts.candidates.uniforms.take(self.n)
         self.groups = experts.all_groups()
         self.births = [np.full(g.nystrom.size, -1, dtype=np.int64) for g in self.groups]
-        awake = experts._awake
+        awake = experts.awake
         self.P = np.empty((self.n, len(awake) + experts.guesses.count, experts.outputs))
         self.P[:, len(awake) :] = experts.guesses.learn(Z, Y)
         self.ways = [
@@ -178,7 +177,7 @@ class _Pass:
             group.grow()  # by points that enter behind the last row
         if self.experts.spread is not None:
             self.experts.spread.grow()
-        self.experts._rows += self.n
+        self.experts.count(self.n)
 
     def _submit(self, function: Any, *arguments: Any) -> Any:
         future = self.pool.submit(function, *arguments)
@@ -198,10 +197,10 @@ class _Pass:
     def _stretches(self) -> Iterator[tuple[Spans, int]]:
         """Snapshots of the spans, and the rows up to which their coordinates are all there are."""
         experts, epoch, done = self.experts, EPOCH, 0
-        first = experts._rows  # before this call
+        first = experts.rows  # before this call
         spans = Spans(experts)
         while done < self.n:
-            if experts._points.size >= experts.budget:
+            if experts.candidates.points.size >= experts.budget:
                 yield spans, self.n
                 return
             stop = min(self.n, done + self.plan.stretch)
@@ -216,7 +215,9 @@ class _Pass:
                 end += epoch
             if grown:
                 spans = Spans(experts)
-            if len(asked) and experts._room(first + end) > 0:  # of an epoch that stays open
+            if (
+                len(asked) and experts.candidates.room(first + end) > 0
+            ):  # of an epoch that stays open
                 asked = asked[spans.asking(self.Z[asked], self.uniforms[asked])]
                 self._wait(asked)
             yield spans, stop
@@ -232,20 +233,17 @@ class _Pass:
         return np.concatenate([future.result() for future in futures])
 
     def _wait(self, rows: NDArray[np.int64]) -> None:
-        self.experts._waiting.append(np.column_stack((self.Z[rows], self.uniforms[rows])))
+        self.experts.candidates.wait(self.Z[rows], self.uniforms[rows])
 
     def _end_epoch(self, first: int, end: int, asked: NDArray[np.int64]) -> bool:
         """Points enter the spans, not yet the learners; whether any did."""
-        experts = self.experts
-        room = experts._room(first + end)
+        candidates = self.experts.candidates
+        room = candidates.room(first + end)
         if room > 0:
             self._wait(asked)
-        waiting = experts._waiting.values
-        if not len(waiting):
+        if not candidates.waiting.size:
             return False
-        rows = np.ascontiguousarray(waiting[:, :-1])
-        entered = experts.extend_spans(rows, waiting[:, -1].copy(), room)
-        experts._waiting = GrowingRows(experts._waiting.columns)
+        entered = self.experts.extend_spans(*candidates.released(), room)
         for g, group in enumerate(self.groups):
             new = group.nystrom.size - len(self.births[g])
             self.births[g] = np.concatenate((self.births[g], np.full(new, end)))

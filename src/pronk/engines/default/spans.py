@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.engines.default.candidates import asks, outside
 from pronk.engines.default.discounted import EPOCH
-from pronk.engines.default.experts import Experts, asks
+from pronk.engines.default.experts import Experts
 from pronk.engines.default.grid import Group
 from pronk.engines.default.views import View
 from pronk.parts.kernels import Kernel
@@ -58,8 +59,8 @@ class Spans:
     def __init__(self, experts: Experts) -> None:
         groups = experts.all_groups()
         self.spans = [Span.of(group) for group in groups]
-        self.reference = groups.index(experts._reference)
-        self.points = experts._points.values.copy()
+        self.reference = groups.index(experts.reference)
+        self.points = experts.candidates.points.values.copy()
 
     def features(self, Z: Array, first: int, wanted: list[Range]) -> list[Array]:
         """Of each group the features of the rows that are wanted of it; Z begins at row first."""
@@ -98,4 +99,4 @@ class Spans:
         wanted[self.reference] = (0, len(Z))
         span = self.spans[self.reference]
         Phi = self.features(Z, 0, wanted)[self.reference]
-        return asks(span.kernel.diagonal(span.view.rows(Z)), Phi, uniforms)
+        return asks(outside(span.kernel.diagonal(span.view.rows(Z)), Phi), uniforms)
