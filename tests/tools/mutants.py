@@ -3,7 +3,7 @@
     python -m tools.mutants                     the named changes
     python -m tools.mutants --every 7           and every 7th change of each compiled module
     python -m tools.mutants --file parts/losses.py --every 1
-    python -m tools.mutants --file engines/default/mixture.py --every 5 --plain
+    python -m tools.mutants --file engines/default/mixing.py --every 5 --plain
 
 Works on a copy of the tree, with its warm caches; only the tests of the changed module are run. A
 mutant that no test notices is a survivor; docs/mutants.md says of each known one why it may live.
@@ -64,6 +64,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "engines/expansion/forgetron.py": ("tests/learners/test_expansion.py",),
     "engines/expansion/projectron.py": ("tests/learners/test_expansion.py",),
     "engines/expansion/merging.py": ("tests/learners/test_expansion.py",),
+    "engines/default/mixing.py": ("tests/engines/test_default_parts.py",),
     "engines/default/mixture.py": ("tests/engines/test_default_parts.py",),
     "engines/default/combination.py": ("tests/engines/test_combination.py",),
     "engines/default/intervals.py": ("tests/engines/test_default_parts.py",),
