@@ -11,7 +11,7 @@ import pronk
 from pronk.keyed import Keyed, StoreError
 from pronk.keyed import spread as spreading
 from pronk.keyed.keys import Keys, by_shard, encoded, shard_of
-from pronk.keyed.spread import Place, Processes, SpreadKeyed, learn_shard
+from pronk.keyed.spread import Processes, ShardPlace, SpreadKeyed, learn_shard
 
 RNG = np.random.default_rng(0)
 ROWS, CUT = 240, 140
@@ -67,14 +67,14 @@ def test_a_task_done_again_learns_nothing_twice(tmp_path, labels):
     targets = LABELS if labels else Y
     keyed = Keyed(template(labels), folder=tmp_path, shards=1)
     SpreadKeyed(keyed, None)
-    place, keys = Place(str(tmp_path), 0, 0, 100), Keys.of(KEYS)
+    place, keys = ShardPlace(str(tmp_path), 0, 0, 100), Keys.of(KEYS)
     first = learn_shard(place, keys, X, targets)
     again = learn_shard(place, keys, X, targets)
     assert np.array_equal(first, again) and first.dtype == again.dtype
     assert keyed.n_seen_ == ROWS
     keyed.close()
     with pytest.raises(StoreError, match="other rows"):
-        learn_shard(Place(str(tmp_path), 0, 7, 100), keys, X, targets)
+        learn_shard(ShardPlace(str(tmp_path), 0, 7, 100), keys, X, targets)
     with pytest.raises(StoreError, match="damaged"):
         learn_shard(place, keys[:5], X[:5], targets[:5])
 
@@ -82,7 +82,7 @@ def test_a_task_done_again_learns_nothing_twice(tmp_path, labels):
 def test_a_worker_that_is_lost_before_it_commits_leaves_nothing(tmp_path, monkeypatch):
     keyed = Keyed(template(), folder=tmp_path, shards=1)
     SpreadKeyed(keyed, None)
-    place, keys = Place(str(tmp_path), 0, 0, 1), Keys.of(KEYS)
+    place, keys = ShardPlace(str(tmp_path), 0, 0, 1), Keys.of(KEYS)
 
     def lost(*_):
         raise RuntimeError("lost")
@@ -104,7 +104,7 @@ def test_a_task_waits_for_a_shard_that_is_in_use(tmp_path, monkeypatch):
     SpreadKeyed(keyed, None)
     held = keyed.store.shard(0)
     monkeypatch.setattr(spreading.time, "sleep", lambda _: keyed.store.close())
-    assert len(learn_shard(Place(str(tmp_path), 0, 0, 1), Keys.of(KEYS), X, Y)) == ROWS
+    assert len(learn_shard(ShardPlace(str(tmp_path), 0, 0, 1), Keys.of(KEYS), X, Y)) == ROWS
     assert held is not keyed.store.shard(0)
 
 

@@ -196,3 +196,16 @@ def test_errors_without_an_order_are_not_read():
     order = np.random.default_rng(0).permutation(len(y))
     learner = OnlineKernelRegressor(budget=60, random_state=0).fit(X[order], y[order])
     assert not len(learner._model.experts.mixture.to_state()["lags"])
+
+
+def test_errors_are_the_same_whenever_a_class_is_known():
+    """A third class that is in a call, but has not come yet, changes nothing."""
+    X, y, level = drifting(600)
+    labels = np.where(y + 3 * level > 0, "up", "down")
+    labels[300:][X[300:, 2] > 0.8] = "other"
+    whole, single = (OnlineKernelClassifier(budget=30, random_state=0) for _ in range(2))
+    expected = whole.predict_then_learn(X, labels)
+    for i in range(len(X)):
+        assert single.predict_then_learn(X[i : i + 1], labels[i : i + 1])[0] == expected[i]
+    for learner in (whole, single):
+        assert learner._model.experts.mixture.to_state()["lags"].tolist()[:2] == [1, 2]

@@ -39,7 +39,7 @@ MOST_LOSSES = 3
 
 
 @dataclass(frozen=True)
-class Place:
+class ShardPlace:
     """A shard of a folder of models, and the mark with which its rows begin."""
 
     folder: str
@@ -85,7 +85,7 @@ class SpreadKeyed:
         store.close()  # the workers have the files now
         given = []
         for number, numbers, own in parts:
-            place = Place(str(store.folder), number, self._marks[number], self.keyed.held)
+            place = ShardPlace(str(store.folder), number, self._marks[number], self.keyed.held)
             more = () if targets is None else (targets[numbers],)
             given.append((function, place, own, rows[numbers], *more))
         answers = self._results(given)
@@ -155,7 +155,9 @@ def _begin() -> None:
 # -- tasks ---------------------------------------------------------------------------------------
 
 
-def learn_shard(place: Place, keys: Keys, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[Any]:
+def learn_shard(
+    place: ShardPlace, keys: Keys, X: NDArray[np.float64], y: NDArray[Any]
+) -> NDArray[Any]:
     """Predict then learn rows of one shard; once more, it gives the same and learns nothing."""
     with _opened(place) as keyed:
         shard = keyed.store.shard(place.number)
@@ -170,14 +172,14 @@ def learn_shard(place: Place, keys: Keys, X: NDArray[np.float64], y: NDArray[Any
         return predictions
 
 
-def predict_shard(place: Place, keys: Keys, X: NDArray[np.float64]) -> NDArray[Any]:
+def predict_shard(place: ShardPlace, keys: Keys, X: NDArray[np.float64]) -> NDArray[Any]:
     """Predict rows of one shard."""
     with _opened(place) as keyed:
         return keyed.predict(X, keys)
 
 
 @contextmanager
-def _opened(place: Place) -> Iterator[Keyed]:
+def _opened(place: ShardPlace) -> Iterator[Keyed]:
     """The models of one shard; what was not committed is gone when it is left."""
     store = ModelStore(place.folder, held=place.held, only=[place.number])
     waited, step = 0.0, 0.1

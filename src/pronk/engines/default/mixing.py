@@ -193,8 +193,7 @@ def learn_row(y: Array, signed: bool, state: Weights, books: Books, row: Row) ->
     else:
         add_to_ridges(y, count, state, row)
         solve_stacks(state.A, state.b, state.stacked)
-    if len(state.errors):
-        state.errors[(int(state.counter[0]) - 1) % len(state.errors)] = y - row.candidates[0]
+    state.errors[(int(state.counter[0]) - 1) % len(state.errors)] = y - row.candidates[0]
 
 
 @njit(cache=True, nogil=True)

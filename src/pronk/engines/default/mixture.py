@@ -43,7 +43,7 @@ from pronk.engines.default.mixing import (
     predict_row,
     predict_rows,
 )
-from pronk.engines.default.past import LONGEST, MOST_TARGETS
+from pronk.engines.default.past import LONGEST
 from pronk.engines.default.signs import remapped_signs
 from pronk.engines.default.stacks import LOGIT_ALPHA, LOGIT_START, RIDGE_ALPHA, solve_stacks
 from pronk.parts.state import Numbers, Part, Sizes, Stateful, require
@@ -75,8 +75,7 @@ class Mixture(Stateful):
         self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
         # Sums A, b of ridge stacks; H and (u, c) of logistic ones.
         self._lags = np.array(lags, dtype=np.int64)
-        held = LONGEST if outputs <= MOST_TARGETS else max(lags, default=0)
-        self._errors = np.zeros((held, outputs))
+        self._errors = np.zeros((LONGEST, outputs))
         terms = experts + signed + len(lags)
         self._alpha = LOGIT_ALPHA if signed else RIDGE_ALPHA
         self._A = np.tile(self._alpha * np.eye(terms), (stacks, 1, 1))
@@ -155,10 +154,10 @@ class Mixture(Stateful):
     @property
     def errors(self) -> Array:
         """The last errors of the average that are held, in their order."""
-        rows, held = int(self._counter[0]), len(self._errors)
-        if rows < held or not held:
+        rows = int(self._counter[0])
+        if rows < LONGEST:
             return self._errors[:rows]
-        return np.roll(self._errors, -(rows % held), axis=0)
+        return np.roll(self._errors, -(rows % LONGEST), axis=0)
 
     @property
     def stack_shares(self) -> Array:
@@ -207,7 +206,7 @@ class Mixture(Stateful):
         Numbers("losses", ("experts",), "losses", low=0.0),
         Part("combination", "combination", sizes={"places": "ledger"}),
         Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, kept=True),
-        Numbers("errors", ("held", "outputs")),
+        Numbers("errors", (LONGEST, "outputs")),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -216,7 +215,6 @@ class Mixture(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         require(sizes["ledger"] == 1 + sizes["experts"], "ledger has other experts")
-        require(sizes["held"] >= self._lags.max(initial=0), "errors are not those of the lags")
         terms = sizes["experts"] + self.signed + sizes["lags"]
         require(sizes["terms"] == terms, "A has other experts")
         require((self.limits[0] <= self.limits[1]).all(), "limits are in the wrong order")
