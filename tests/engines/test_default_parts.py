@@ -133,6 +133,7 @@ def test_the_mixture_goes_on_from_its_state(signed):
         "log_v": state["log_v"] - 3e-6,
         "A": 0.49 * mixture._alpha * np.tile(np.eye(4 + signed + 2), (2, 1, 1)),
         "errors": state["errors"][:2],
+        "counter": np.array([1e300]),
         "limits": state["limits"][::-1],
     }
     for name, value in wrong.items():

@@ -15,7 +15,7 @@ from pronk.parts.state import Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
-#: A row whose squared distance to the span is rho asks with probability rho / (rho + GAMMA).
+#: The squared distance at which every second row asks.
 GAMMA = 1e-3
 #: A row within this of the threshold may ask: its score in a block is known up to rounding, and
 #: whether it enters is decided by its score alone, row by row, whatever the block.

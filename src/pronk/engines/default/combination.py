@@ -26,9 +26,9 @@ Why. Let q be the first stack's prediction and f what it is before it is drawn t
    g. Rows before it count in full.
 2. The stack is ridge regression of y - m on p - m, and on the echo where there is one (u is 0 there
    and A has its terms too), in units of B, and g B^2 = b^2 / max(2 D^2, b^2) is at most 1 and never
-   rises. With V(u) = |u_t - u|^2 in the norm of A, V before a row less V
-   behind it is (f - y)^2 / (1 + q_t) less (m + u'(p - m) - y)^2, in units of B^2, q_t the row's
-   leverage. Summed by parts that is at most V(u) at the start, alpha |u|^2.
+   rises. With V(u) = |u_t - u|^2 in the norm of A, V before a row less V behind it is
+   (f - y)^2 / (1 + q_t) less (m + u'(p - m) - y)^2, in units of B^2, q_t the row's leverage.
+   Summed by parts that is at most V(u) at the start, alpha |u|^2.
 3. |q - y| is at most |f - y|, or at most x where y lies beyond the range; and at most D. So what is
    left of a row, g ((q - y)^2 - (f - y)^2 / (1 + q_t)), is at most g D^2 log(1 + q_t) + g x^2, and
    g D^2 <= 1/2. The log(1 + q_t) add up to log det(A / alpha).

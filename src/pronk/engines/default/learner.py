@@ -215,8 +215,7 @@ class OnlineKernel(Stateful):
         if PAST not in offered(self.kernel):
             return [], []
         found = find_lags(targets, sources)
-        errors = None if self.experts is None else self.experts.mixture.errors
-        again = [] if errors is None else find_lags(errors, sources)
+        again = [] if self.experts is None else find_lags(self.experts.mixture.errors, sources)
         return found, sorted({*found, *again})
 
     def _limits(self, targets: Array) -> Array:

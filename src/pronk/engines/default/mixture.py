@@ -197,7 +197,7 @@ class Mixture(Stateful):
         Numbers("worst", ("outputs",), low=0.0),
         Numbers("ledger", ("ledger",), low=0.0),
         Numbers("cost", (1,), low=0.0),
-        Numbers("counter", (1,), low=0.0, whole="float"),
+        Numbers("counter", (1,), low=0.0, high=2.0**53, whole="float"),
         Numbers("log_w", ("experts",), high=1e-6),
         Numbers("log_v", ("candidates",), high=1e-6),
         Numbers("A", ("stacks", "terms", "terms")),
