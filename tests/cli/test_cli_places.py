@@ -1,10 +1,15 @@
 """No output is ever written over an input, a model that is read, or another output."""
 
+import os
+import socket
+import stat
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+import pronk
 from helpers import pronk_run
 
 ROWS = "a,y\n" + "".join(f"{i % 7},{i % 5}.5\n" for i in range(40))
@@ -117,3 +122,78 @@ def test_compare_keeps_its_input(capsys, folder):
     refused(pronk_run(capsys, *call, "--out", folder / "in"), folder, "the next time")
     report = ["--out", folder / "out", "--report", folder / "in" / "1.csv"]
     refused(pronk_run(capsys, *call, *report), folder)
+
+
+# -- nodes that are no files, all made here -------------------------------------------------------
+
+
+def node(folder, kind, name):
+    """Make a node of a kind under a name, or a link to one; what the system says of it."""
+    place = folder / name
+    if kind == "link":
+        os.mkfifo(folder / f"real-{name}")
+        place.symlink_to(folder / f"real-{name}")
+    elif kind == "fifo":
+        os.mkfifo(place)
+    elif kind == "directory":
+        place.mkdir()
+    elif kind == "socket":
+        before = os.getcwd()
+        os.chdir(folder)  # the name of a socket may have about a hundred bytes
+        try:
+            with socket.socket(socket.AF_UNIX) as end:
+                end.bind(name)
+        finally:
+            os.chdir(before)
+    else:
+        try:
+            os.mknod(place, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        except OSError:
+            pytest.skip("no right to make a device")
+    return place, described(place)
+
+
+def described(place):
+    return [(one.st_ino, one.st_mode, one.st_rdev) for one in (os.lstat(place), os.stat(place))]
+
+
+ENDINGS = {
+    "--predictions": ".csv",
+    "--metrics": ".ndjson",
+    "--skip-bad": ".csv",
+    "--report": ".html",
+    "--save": ".pronk",
+    "--checkpoint": ".c",
+}
+NODES = ("fifo", "link", "socket", "directory", "device")
+
+
+@pytest.mark.parametrize("kind", NODES)
+@pytest.mark.parametrize("option", ENDINGS)
+def test_what_is_no_regular_file_is_refused_before_the_run(capsys, folder, option, kind):
+    place, before = node(folder / "out", kind, f"node{ENDINGS[option]}")
+    code, _, err = run(capsys, folder / "in", option, place)
+    assert code == 2 and option in err and "give" in err and err.count("\n") == 1
+    assert described(place) == before
+
+
+def test_no_other_command_writes_to_a_pipe(capsys, folder):
+    source, out = folder / "in" / "1.csv", folder / "out"
+    assert run(capsys, source, "--save", out / "m.pronk")[0] == 0
+    pipes = [node(out, "fifo", name) for name in ("p.parquet.spool", "records.jsonl", "p.csv")]
+    refused(run(capsys, source, "--predictions", out / "p.parquet"), folder, "a pipe")
+    call = ["predict", out / "m.pronk", source, "--output", out / "p.csv"]
+    refused(pronk_run(capsys, *call), folder, "a pipe")
+    call = ["compare", source, "-t", "y", "-a", "fogd", "--runs", 1, "--out", out, "--fresh"]
+    refused(pronk_run(capsys, *call), folder, "a pipe")
+    assert all(described(place) == before for place, before in pipes)
+
+
+@pytest.mark.parametrize("kind", NODES)
+def test_a_model_is_not_saved_over_a_node(tmp_path, kind):
+    place, before = node(tmp_path, kind, "model.pronk")
+    model = pronk.PKAWVRegressor(random_state=0).fit(np.arange(6.0)[:, None], np.arange(6.0))
+    with pytest.raises(OSError, match="not a regular file"):
+        model.save(place)
+    assert described(place) == before
+    assert not [one for one in tmp_path.iterdir() if one.name.startswith(".")]

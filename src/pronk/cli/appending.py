@@ -9,6 +9,11 @@ from typing import Any, Self
 from pronk.cli.errors import CommandError
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file, but not a pipe that appeared under its name: that would wait for a reader."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+
+
 class AppendedFile:
     """Rows and bytes written so far; what is written is in the file at once.
 
@@ -53,7 +58,8 @@ class AppendedFile:
     def _open(self, size: int) -> None:
         try:
             # Unbuffered: what is written is in the file, and a full disk is noticed at once.
-            self._file = self._place.open("r+b" if size else "wb", buffering=0)
+            mode = "r+b" if size else "wb"
+            self._file = open(self._place, mode, buffering=0, opener=_without_waiting)
             self._file.truncate(size)
             self._file.seek(size)
         except OSError as error:

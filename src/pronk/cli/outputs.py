@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pronk.cli.errors import CommandError
+from pronk.estimators.atomic import regular_or_new
 from pronk.evaluate.study import Store
 
 
@@ -17,9 +18,20 @@ def check_file(option: str, path: Path) -> None:
     where = f"{option}: {str(path)!r}"
     if path.is_dir():
         raise CommandError(f"{where} is a directory; give a file name")
+    check_regular(path, where)
     if not path.parent.is_dir():
         raise CommandError(f"{where}: there is no directory {str(path.parent)!r}; make it first")
     check_place(path, where)
+
+
+def check_regular(path: Path, where: str) -> None:
+    """Refuse devices, pipes and sockets: a rename would replace them, and a pipe may block."""
+    try:
+        good = regular_or_new(path)
+    except OSError:  # no permission to look, or a loop of links: writing will fail with a reason
+        return
+    if not good:
+        raise CommandError(f"{where} is a device, a pipe or a socket; give the name of a file")
 
 
 def check_report_tools(report: Path | None, figures: Path | None) -> None:
@@ -67,6 +79,7 @@ def results(directory: Path) -> Iterator[None]:
 
 def open_store(path: Path, fresh: bool) -> Store:
     """The records of a study, after the first write into their file."""
+    check_regular(path, f"--out: {str(path)!r}")
     if fresh:
         path.unlink(missing_ok=True)
     path.open("ab").close()

@@ -31,7 +31,8 @@ def check_outputs(outputs: Mapping[str, Path | None], file: str, query: str | No
         if any(_same(a, b) for a in (path, *_beside(path)) for b in (place, *_beside(place))):
             raise CommandError(f"{one} and {other} name the same file, {str(path)!r}")
     for option, path in written.items():
-        check_file(option, path)
+        for place in (path, *_beside(path)):
+            check_file(option, place)
 
 
 def refuse_input(option: str, path: Path, read: Origins) -> None:

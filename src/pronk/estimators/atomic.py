@@ -7,8 +7,10 @@ name beside tells whose it is: its process, and a lock on it while that process 
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -25,9 +27,12 @@ _NEW_FILE = 0o666
 def write_whole(path: str | Path, data: bytes, rights: int | None = None) -> None:
     """Write a file, whole or not at all. A symbolic link stays one: what it names is written.
 
-    ``rights`` are those of the file there is, or of a new one, if not given.
+    ``rights`` are those of the file there is, or of a new one, if not given. An OSError if ``path``
+    is a device, a pipe, a socket or a directory, which a rename would replace by a file.
     """
     place = Path(os.path.realpath(path))
+    if not regular_or_new(place):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     place.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(place)
     handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
@@ -45,6 +50,14 @@ def write_whole(path: str | Path, data: bytes, rights: int | None = None) -> Non
         Path(name).unlink(missing_ok=True)
         raise
     sync_folder(place.parent)
+
+
+def regular_or_new(path: str | Path) -> bool:
+    """Return whether ``path``, or what it links to, is a regular file or does not exist."""
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def sync_folder(folder: Path) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pronk.estimators.atomic import write_whole
 from pronk.evaluate.pictures import COLOURS
 from pronk.evaluate.summaries import Results
 from pronk.report.series import Chart, charts
@@ -25,7 +27,9 @@ def write_figures(results: Results, directory: Path) -> list[Path]:
             path = directory / f"{chart.name}.{ending}"
             # The same results give the same bytes.
             stamp = {"Date": None} if ending == "svg" else {"Software": None}
-            figure.savefig(path, dpi=200, metadata=stamp)
+            drawn = BytesIO()
+            figure.savefig(drawn, format=ending, dpi=200, metadata=stamp)
+            write_whole(path, drawn.getvalue())
             paths.append(path)
     return paths
 
