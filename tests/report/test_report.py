@@ -130,7 +130,7 @@ def test_the_command_says_how_rows_were_prepared(found):
     from pronk.report.settings import settings
 
     chosen = replace(
-        found.comparison, unlabelled=7, preparing=Preparing(encoding="onehot", slots=5),
+        found.comparison, unlabelled=7, preparing=Preparing(encoding="hash", slots=5),
         reading=replace(
             found.comparison.reading, columns=("a", "b"), categorical=("b",), missing="mean",
             header=False, query="select 1",
@@ -139,7 +139,7 @@ def test_the_command_says_how_rows_were_prepared(found):
     )  # fmt: skip
     said = command(chosen)
     for text in (
-        "--columns a,b", "--categorical b", "--encoding onehot --slots 5", "--missing mean",
+        "--columns a,b", "--categorical b", "--encoding hash --slots 5", "--missing mean",
         "--no-header", "--query 'select 1'",
     ):  # fmt: skip
         assert text in said

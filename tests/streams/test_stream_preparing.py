@@ -29,7 +29,8 @@ def rows(n=300, seed=0):
 
 
 def preparation(scaler="robust", encoding="onehot", slots=5):
-    return Preparation(make_scaler(scaler), "mean", [2, 3], slots, encoding)
+    kinds = ["number", "number", "category", "category"]
+    return Preparation(make_scaler(scaler), kinds, "mean", slots, encoding)
 
 
 @settings(deadline=None, max_examples=40)
@@ -88,10 +89,10 @@ def test_slots_are_given_in_order_and_the_last_is_shared():
     categories = Categories(3, "onehot")
     places = categories.learn_transform(np.array([7.0, 9.0, 7.0, 8.0, 1.0])).argmax(axis=1)
     assert places.tolist() == [0, 1, 0, 2, 2]
-    assert list(categories.known) == [7.0, 9.0]
+    assert list(categories.known) == [7.0, 9.0, 8.0, 1.0]
     with pytest.raises(ValueError, match="slots"):
         Categories(1)
-    with pytest.raises(ValueError, match="encoding must be one of hash, onehot"):
+    with pytest.raises(ValueError, match="encoding must be one of onehot, hash"):
         Categories(4, "ordinal")
 
 

@@ -43,8 +43,8 @@ class ScaleTarget(StrEnum):
 class Encoding(StrEnum):
     """How a category gets its slot."""
 
-    hash = "hash"
     onehot = "onehot"
+    hash = "hash"
 
 
 class Missing(StrEnum):
@@ -133,8 +133,8 @@ READING = {
 #: How rows are prepared, by the field of `pronk.streams.Preparing`.
 PREPARING = {
     "encoding": Choice(
-        Annotated[Encoding, typer.Option(help="Slots of categories: by a hash, or as they come.")],
-        Encoding.hash,
+        Annotated[Encoding, typer.Option(help="Slots of categories: as they come, or by a hash.")],
+        Encoding.onehot,
         lambda given: given.value,
     ),
     "slots": Choice(
@@ -172,7 +172,7 @@ PREPARING = {
 
 def refuse_choices(because: str, reading: Mapping[str, Any], others: Mapping[str, Any]) -> None:
     """Refuse what a saved model has decided already."""
-    usual = {"encoding": Encoding.hash.value, "slots": 32, "scale_target": "auto"}
+    usual = {"encoding": Encoding.onehot.value, "slots": 32, "scale_target": "auto"}
     chosen = {**others, "categorical": reading["categorical"] or None}
     for name, value in chosen.items():
         if value is not None and value != usual.get(name):

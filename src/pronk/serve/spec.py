@@ -40,7 +40,7 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_default
     parameters: dict[str, Any] = {}
     scale: Literal["minmax", "standard", "robust", "none"] | None = None
     missing: Literal["error", "mean"] = "error"
-    encoding: Literal["hash", "onehot"] = "hash"
+    encoding: Literal["onehot", "hash"] = "onehot"
     slots: Annotated[int, Meta(ge=2, le=4096)] = 32
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     coverage: Annotated[float, Meta(gt=0.0, lt=1.0)] = 0.9

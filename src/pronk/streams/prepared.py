@@ -52,10 +52,12 @@ class Prepared(AroundLearner):
     categorical : "auto" or sequence of names or column numbers
         Columns that hold categories; "auto" takes all text. In an array of numbers they are told
         apart by their number.
-    encoding : "hash" or "onehot"
-        How a category gets its slot: by a hash, or in the order in which categories come.
+    encoding : "onehot" or "hash"
+        How a category gets its slot: in the order in which categories come, or by a hash, where
+        different categories may share one.
     slots : int, default 32
-        Columns that a categorical column becomes.
+        Columns that a categorical column becomes; where it has more categories, those that come
+        late share the last one.
     scale_target : "auto", "standard" or "none"
         Whether y is given to a regressor as (y - mean) / deviation of the first rows, at most 256
         (see `pronk.streams.targets`); "auto" does it unless the learner does so itself. What a
@@ -84,7 +86,7 @@ class Prepared(AroundLearner):
         scale: str = "auto",
         missing: str = "error",
         categorical: str | Sequence[str | int] = "auto",
-        encoding: str = "hash",
+        encoding: str = "onehot",
         slots: int = 32,
         scale_target: str = "auto",
     ) -> None:

@@ -9,9 +9,10 @@
                  and the days since the first row, a number like others. A date has no hour, and a
                  clock time nothing else. A missing time is at the centres of the circles.
 
-"hash" takes the slot from the category's number (see `pronk.streams.values`); different categories
-may share a slot, and nothing needs to be kept. "onehot" gives slots in the order in which
-categories come and keeps them; when all slots but one are given, the rest share the last one.
+"onehot" gives slots in the order in which categories come; when all slots but one are given, the
+rest share the last one. "hash" takes the slot from the category's number (see
+`pronk.streams.values`), so that different categories may share a slot. Both keep the categories
+that came, at most `MOST_CATEGORIES` of them.
 
 As everywhere, a row joins the statistics first and is then treated by them, and cutting the stream
 differently changes nothing.
@@ -33,7 +34,9 @@ from pronk.streams.values import CATEGORY, CLOCK, DATE, NUMBER
 
 Array = NDArray[np.float64]
 
-ENCODINGS = ("hash", "onehot")
+ENCODINGS = ("onehot", "hash")
+#: Columns that a category becomes, and categories of a column that are kept.
+SLOTS, MOST_CATEGORIES = 32, 4096
 #: Seconds since 1970 that no calendar reaches.
 _FARTHEST = 1e15
 _HEIGHT = np.sqrt(0.5)
@@ -74,28 +77,33 @@ class Categories:
 
     >>> import numpy as np
     >>> from pronk.streams.preparing import Categories
-    >>> print(
-    ...     Categories(3, "onehot").learn_transform(np.array([8.0, 5.0, 8.0, 7.0, 6.0])).argmax(1)
-    ... )
+    >>> print(Categories(3).learn_transform(np.array([8.0, 5.0, 8.0, 7.0, 6.0])).argmax(1))
     [0 1 0 2 2]
     """
 
-    def __init__(self, slots: int, encoding: str = "hash") -> None:
+    def __init__(self, slots: int, encoding: str = "onehot") -> None:
         if encoding not in ENCODINGS:
             raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}; got {encoding!r}")
         if slots < 2:
             raise ValueError(f"slots must be at least 2, got {slots}")
         self.slots = slots
         self.encoding = encoding
-        self.known: dict[float, int] = {}  # with "onehot" the slots given so far
+        self.most = max(slots, MOST_CATEGORIES)
+        self._keep(np.zeros(0))
+
+    def _keep(self, known: Array) -> None:
+        """Replace the known categories, so that a copy of this object keeps the old ones."""
+        self.known = known  # in the order in which they came
+        self._order = np.argsort(known)
+        self._sorted = known[self._order]
 
     def learn_transform(self, codes: Array) -> Array:
-        """The rows; new categories get slots."""
-        if self.encoding == "onehot":
-            new = [c for c in dict.fromkeys(codes.tolist()) if c == c and c not in self.known]
-            new = new[: max(0, self.slots - 1 - len(self.known))]
-            if new:  # a new dict: a copy of this object keeps the old one
-                self.known = {**self.known, **{c: len(self.known) + i for i, c in enumerate(new)}}
+        """The rows; new categories are kept."""
+        known = codes[~np.isnan(codes)]
+        new = known[self._places(known) == len(self.known)]
+        if len(new) and len(self.known) < self.most:
+            first = np.sort(np.unique(new, return_index=True)[1])
+            self._keep(np.concatenate([self.known, new[first]])[: self.most])
         return self.transform(codes)
 
     def transform(self, codes: Array) -> Array:
@@ -103,12 +111,18 @@ class Categories:
         filled = np.zeros((len(codes), self.slots))
         rows = np.flatnonzero(~np.isnan(codes))
         if self.encoding == "hash":
-            places = np.mod(codes[rows], self.slots).astype(np.int64)
+            slots = np.mod(codes[rows], self.slots).astype(np.int64)
         else:
-            free = min(len(self.known), self.slots - 1)
-            places = np.array([self.known.get(c, free) for c in codes[rows].tolist()], np.int64)
-        filled[rows, places] = _HEIGHT
+            slots = np.minimum(self._places(codes[rows]), self.slots - 1)
+        filled[rows, slots] = _HEIGHT
         return filled
+
+    def _places(self, codes: Array) -> NDArray[np.int64]:
+        """How many categories came before each one; of an unknown one, all."""
+        if not len(self.known):
+            return np.zeros(len(codes), np.int64)
+        at = np.minimum(np.searchsorted(self._sorted, codes), len(self.known) - 1)
+        return np.where(self._sorted[at] == codes, self._order[at], len(self.known))
 
 
 class Times:
@@ -195,8 +209,8 @@ class Preparation:
         scaler: Scaler,
         kinds: Sequence[str],
         missing: str = "error",
-        slots: int = 32,
-        encoding: str = "hash",
+        slots: int = SLOTS,
+        encoding: str = "onehot",
     ) -> None:
         self.scaler = scaler
         self.kinds = list(kinds)
@@ -258,7 +272,7 @@ class Preparation:
         return {
             "scaler": self.scaler.to_state(),
             "means": None if self.means is None else self.means.sums,
-            "categories": [np.array(list(encoder.known)) for encoder in self.encoders],
+            "categories": [encoder.known for encoder in self.encoders],
             "first_times": None if self.times is None else self.times.first,
         }
 
@@ -289,10 +303,10 @@ class Preparation:
         fit = isinstance(listed, list) and len(listed) == len(self.encoders)
         require(fit, "categories do not fit the columns")
         for encoder, known in zip(self.encoders, listed, strict=True):
-            values = Numbers("categories", ("known",)).checked(known, Sizes()).tolist()
-            good = len(set(values)) == len(values) < encoder.slots
-            require(good, "categories are more than their slots, or twice")
-            encoder.known = {value: i for i, value in enumerate(values)}
+            values = Numbers("categories", ("known",)).checked(known, Sizes())
+            good = len(np.unique(values)) == len(values) <= encoder.most
+            require(good, "categories are more than can be kept, or twice")
+            encoder._keep(values)
 
 
 def prepare(preparation: Preparation, rows: Array, weights: Array | None) -> Array:

@@ -137,7 +137,7 @@ class Preparing:
     """What columns become before the learner sees them; see `pronk.Prepared`."""
 
     scale: str = "minmax"
-    encoding: str = "hash"
+    encoding: str = "onehot"
     slots: int = 32
     scale_target: str = "auto"
 

@@ -46,7 +46,7 @@ class Scaled(Prepared):
         missing: str = "error",
         categorical: Sequence[int] = (),
         slots: int = 32,
-        encoding: str = "hash",
+        encoding: str = "onehot",
     ) -> None:
         super().__init__(
             learner,
