@@ -52,10 +52,10 @@ demo: $(STAMP) ## run several learners over a generated stream
 # The cache is filled by one process first, or every worker would compile everything for itself.
 test: $(STAMP) ## run all tests and the examples in the docstrings
 	$(BIN)/python -c "import pronk; pronk.warmup()"
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests src/pronk
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests src/pronk papers
 
 doctest: $(STAMP) ## run only the examples in the docstrings
-	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules src/pronk
+	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules src/pronk papers
 
 docs: $(STAMP) ## the documentation site in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html

@@ -125,7 +125,7 @@ def test_threads_for_the_time_of_a_command(given, inside, tmp_path, monkeypatch)
     assert seen == [inside] and limited.wanted == 1
 
 
-@pytest.mark.parametrize("command", ["run", "predict", "compare", "demo", "paper"])
+@pytest.mark.parametrize("command", ["run", "predict", "compare", "demo"])
 def test_every_command_that_learns_has_threads(command):
     assert "--threads N" in runner.invoke(app, [command, "--help"]).output
 

@@ -20,7 +20,6 @@ import pronk
 from helpers import pronk_run as call
 from pronk.cli import app, main
 from pronk.estimators import storage
-from pronk.paper.data import DATASETS
 from pronk.streams import FileStream
 
 ROWS = 400
@@ -273,10 +272,7 @@ def test_every_command_has_json(capsys):
             assert "--json" in call(capsys, *words, "--help")[1], words
 
 
-def test_json_is_one_document_and_all_of_stdout(capsys, monkeypatch, tmp_path, folder, model):
-    dataset = next(iter(DATASETS.values()))
-    (tmp_path / dataset.file).write_bytes(b"")
-    monkeypatch.setattr("pronk.paper.data.directories", lambda: [tmp_path])
+def test_json_is_one_document_and_all_of_stdout(capsys, tmp_path, folder, model):
     options = ["-t", "y", "--columns", "a", "-a", "kernel-awv"]  # its memory grows: a note
     for arguments in (
         ["run", folder / "data.csv", *options, "--checkpoint", tmp_path / "checkpoint"],
@@ -286,14 +282,7 @@ def test_json_is_one_document_and_all_of_stdout(capsys, monkeypatch, tmp_path, f
         ["inspect", tmp_path / "checkpoint"],
         ["algorithms"],
         ["demo", "--rows", "1000"],
-        ["data", "list"],
-        ["data", "fetch", dataset.name],
     ):
         code, out, err = call(capsys, *arguments, "--json")
         assert code == 0, err
         assert isinstance(json.loads(out), dict)
-    assert json.loads(out) == {
-        dataset.name: {"files": [str(tmp_path / dataset.file)], "fetched": False}
-    }
-    code, out, err = call(capsys, "data", "check", dataset.name, "--json")
-    assert code == 1 and dataset.name in json.loads(out) and dataset.name in err

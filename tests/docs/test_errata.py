@@ -12,10 +12,9 @@ import pytest
 
 import pronk
 from naive import features, kernels, kors, losses, ons, pros
-from pronk.paper import data as paper_data
-from pronk.paper import readings
-from pronk.paper.jobs import PaperJob, as_view, view
-from pronk.paper.printed import PROS_N_KONS_2
+from papers import datasets, pros_n_kons_2
+from papers.experiment import Job, as_view, view
+from papers.work import dictionary_size
 from pronk.parts.embeddings import Taylor
 from pronk.regret import kors_beta, kors_size_bound
 
@@ -142,7 +141,7 @@ def test_con_kons_read_literally_leaves_the_clip():
 def test_the_accuracies_of_pros_n_kons_table_2_are_error_rates():
     """One label makes up 90 % of ijcnn1 and 67 % of cod-rna: no accuracy lies that low."""
     for name, share in (("ijcnn1", 90.0), ("cod-rna", 66.0)):
-        for figures in PROS_N_KONS_2[name].values():
+        for figures in pros_n_kons_2.PRINTED[name].values():
             for value, *_ in figures.values():
                 assert value < 20 < share
 
@@ -178,7 +177,7 @@ def test_the_border_of_the_normal_equations_has_lambda():
 def test_190_features_belong_to_18_columns():
     assert Taylor(18, 4.0, 2).size == 190
     assert Taylor(22, 4.0, 2).size == 276
-    assert paper_data.find("susy_30k").columns == 18
+    assert datasets.find("susy_30k").columns == 18
 
 
 # -- DualSVRG --------------------------------------------------------------------------------------
@@ -212,7 +211,7 @@ def test_the_period_of_dual_svrg_is_too_short_for_its_theorem():
     assert eta < beta / ((13 + 12 * beta) * M)  # the other premise holds
     least = 1 / (eta * n * (1 - beta) * (1 - 12 * M * eta))
     assert least == pytest.approx(3.61, abs=0.01)
-    smallest = paper_data.find("w8a").split  # rows of the smallest training part
+    smallest = datasets.find("w8a").split  # rows of the smallest training part
     assert 2**16 / smallest < 1.4 < least
 
 
@@ -225,9 +224,9 @@ def test_the_period_of_dual_svrg_is_too_short_for_its_theorem():
 )
 def test_theta_of_dual_svrg_is_a_diameter(name, scale, theta, printed):
     """Core sets have the printed sizes S of Table 3 if close means within theta/2."""
-    if paper_data.locate(paper_data.find(name)) is None:
+    if datasets.locate(datasets.find(name)) is None:
         pytest.skip("not here")
-    X, y = paper_data.load(as_view(view(data=name, x=scale)))
+    X, y = datasets.load(as_view(view(data=name, x=scale)))
 
     def size(radius, seed):
         order = np.random.default_rng(seed).permutation(len(y))
@@ -248,13 +247,13 @@ def test_table_2_of_pros_n_kons_has_public_weights_and_columns_in_minus_one_to_o
     name, part, printed
 ):
     """KORS with gamma = beta = 1, epsilon = 0.5, bandwidth 8."""
-    if paper_data.locate(paper_data.find(name)) is None:
+    if datasets.locate(datasets.find(name)) is None:
         pytest.skip("not here")
 
     def size(scale, power, seed):
         settings = {"bandwidth": 8.0, "power": power}
         held = view(data=name, part=part, x=scale)
-        return readings.dictionary(PaperJob("size", name, "", seed, settings, held))["size"]
+        return dictionary_size(Job("size", name, "", seed, settings, held))["size"]
 
     public = np.mean([size((-1.0, 1.0), 1.0, seed) for seed in range(2)])
     assert public == pytest.approx(printed, rel=0.1)

@@ -12,7 +12,6 @@ import typer
 from pronk._version import __version__
 from pronk.cli.compare import EXAMPLES as COMPARE_EXAMPLES
 from pronk.cli.compare import compare
-from pronk.cli.data import data
 from pronk.cli.errors import end_with
 from pronk.cli.options import (
     KEEPING,
@@ -27,7 +26,6 @@ from pronk.cli.options import (
     scale_of,
     with_choices,
 )
-from pronk.cli.paper import paper
 from pronk.cli.report import report_again
 from pronk.cli.serve import serve
 from pronk.estimators.entries import DEFAULT_ALGORITHM
@@ -328,17 +326,20 @@ def algorithms(json: AsJSON = False) -> None:
 
 app.command(epilog=COMPARE_EXAMPLES)(compare)
 app.command("report")(report_again)
-app.command()(paper)
 app.command()(serve)
-app.add_typer(data, name="data")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The script `pronk`: run a command; a failure is one line on stderr and an exit code."""
+    """The script `pronk`."""
+    call(app, "pronk", arguments)
+
+
+def call(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
+    """Run a command of an app; a failure is one line on stderr and an exit code."""
     try:
         code = app(
             args=None if arguments is None else list(arguments),
-            prog_name="pronk",
+            prog_name=name,
             standalone_mode=False,
         )
         if code == 130:  # Typer turns an interrupt into this

@@ -4,6 +4,7 @@ import bz2
 import dataclasses
 import gzip
 import io
+import json
 import lzma
 import threading
 import zipfile
@@ -12,11 +13,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from pronk.cli import main
-from pronk.paper import data
-from pronk.paper.data import DataError, DataSet, Original
-from pronk.paper.fetch import fetch
-from pronk.paper.parsers import parse_csv, parse_libsvm
+from papers import datasets
+from papers.__main__ import main
+from papers.datasets import DataError, DataSet, Original, parse_csv, parse_libsvm
+from papers.fetch import fetch
 
 X = np.array([[1.5, 0, 0.1], [0, 0, 0], [2, -1e-3, 1e6]], dtype=np.float32)
 Y = np.array([1, -1, 1], dtype=np.float32)
@@ -66,7 +66,7 @@ def place(monkeypatch, tmp_path):
 
 def made_up(urls, form="libsvm", options=None, rows=3):
     copies = rows // 3
-    array = data.array_checksum(np.tile(X, (copies, 1)), np.tile(Y, copies))
+    array = datasets.array_checksum(np.tile(X, (copies, 1)), np.tile(Y, copies))
     source = Original(tuple(urls), form, options or {})
     return DataSet("toy", "toy.parquet", rows, 3, "classification", array, {}, source)
 
@@ -97,7 +97,7 @@ def test_forms(server, place, name, body, form, options):
     dataset = made_up([f"{server.url}/{name}"], form, options)
     path = fetch(dataset, lambda *said: seen.append(said))
     assert path == place / "toy.parquet" and [*place.iterdir()] == [path]
-    got, labels = data.read(dataset)
+    got, labels = datasets.read(dataset)
     np.testing.assert_array_equal(got, X)
     np.testing.assert_array_equal(labels, Y)
     assert seen[-1] == (name, len(body), len(body))
@@ -107,7 +107,7 @@ def test_two_files_and_a_mirror(server, place):
     server.files["/sub/a"] = server.files["/sub/b"] = LIBSVM
     dataset = made_up(["http://nowhere.invalid/x/a", "http://nowhere.invalid/x/b"], rows=6)
     fetch(dataset, mirror=f"{server.url}/sub/")
-    assert data.read(dataset)[0].shape == (6, 3)
+    assert datasets.read(dataset)[0].shape == (6, 3)
 
 
 def test_a_length_that_is_not_told(server, place):
@@ -140,7 +140,7 @@ def test_a_cut_download_is_refused(server, place):
 
 
 def test_a_server_that_sends_on_and_on_is_left(server, place, monkeypatch):
-    monkeypatch.setattr("pronk.paper.fetch.MOST_BYTES", 100_000)
+    monkeypatch.setattr("papers.fetch.MOST_BYTES", 100_000)
     server.files.update({"/toy": b"1" * 1_000_000, "/toy?length": None})
     seen = []
     with pytest.raises(DataError, match="more than 100,000 bytes"):
@@ -164,7 +164,7 @@ def test_without_network_the_error_says_where_to_put_the_file(server, place):
     place.mkdir()
     (place / "toy").write_bytes(LIBSVM)
     fetch(made_up([dead]))
-    assert data.locate(made_up([dead])) == [place / "toy.parquet"]
+    assert datasets.locate(made_up([dead])) == [place / "toy.parquet"]
 
 
 def test_a_set_without_a_source(place):
@@ -174,7 +174,7 @@ def test_a_set_without_a_source(place):
 
 def test_the_commands(server, place, monkeypatch, capsys):
     server.files["/toy"] = LIBSVM
-    monkeypatch.setattr(data, "DATASETS", {"toy": made_up([f"{server.url}/toy"])})
+    monkeypatch.setattr(datasets, "DATASETS", {"toy": made_up([f"{server.url}/toy"])})
 
     def run(*arguments):
         with pytest.raises(SystemExit) as end:
@@ -188,13 +188,16 @@ def test_the_commands(server, place, monkeypatch, capsys):
     code, said = run("check")
     assert code == 0 and said.out == "toy: 3 rows of 3 columns, verified\n"
     assert "toy" in run("list")[1].out
+    for command in (["list"], ["check"], ["fetch", "toy"]):
+        code, said = run(*command, "--json")
+        assert code == 0 and [*json.loads(said.out)] == ["toy"]
     code, said = run("fetch", "tay")
     assert code == 2 and said.err.count("\n") == 1 and "did you mean 'toy'" in said.err
     (place / "toy.parquet").unlink()
     server.files.clear()
     code, said = run("fetch", "toy")
     assert code == 2 and said.err.count("\n") == 1 and str(place / "toy") in said.err
-    assert run()[0] == 0
+    assert "fetch" in run()[1].out
 
 
 def test_parsers_round_once():

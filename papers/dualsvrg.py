@@ -5,18 +5,10 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-from pronk.paper.data import find
-from pronk.paper.experiment import (
-    HEADER,
-    PaperOptions,
-    Section,
-    labels,
-    of,
-    summarise,
-    table_row,
-)
-from pronk.paper.jobs import Outcome, view
-from pronk.paper.printed import DUALSVRG_2, Printed
+from papers.datasets import find
+from papers.experiment import Options, view
+from papers.page import HEADER, Printed, Section, labels, of, summarise, table_row
+from pronk.evaluate.study import Outcome
 
 RUNS = 10
 #: Rows of the part on which parameters are chosen: 80 % are learned, 20 % validate. DualSVRG's
@@ -65,7 +57,7 @@ def baselines(name: str) -> dict[str, dict[str, Any]]:
     """Algorithm and fixed parameters of the paper's baselines on a set."""
     paper = SETS[name]
     budget = {"budget": BUDGET[paper]}
-    chosen: dict[str, dict[str, Any]] = {
+    return {
         "Perceptron": {"algorithm": "perceptron", "params": {}},
         "OGD": {"algorithm": "ogd", "params": {}},
         "RBP": {"algorithm": "rbp", "params": budget},
@@ -77,7 +69,6 @@ def baselines(name: str) -> dict[str, dict[str, Any]]:
         "NOGD": {"algorithm": "nogd", "params": {**budget, "rank": BUDGET[paper] // 5}},
         "DualSGD": {"algorithm": "dual-sgd", "params": {"budget": 100, "n_features": 100}},
     }
-    return {key: value for key, value in chosen.items() if key in DUALSVRG_2[paper]}
 
 
 def variants(name: str) -> dict[str, dict[str, Any]]:
@@ -106,7 +97,7 @@ def grid(algorithm: str, rows: int) -> list[dict[str, float]]:
     return [{"precision": g} for g in PRECISIONS]
 
 
-def choosing(options: PaperOptions, algorithm: str) -> int:
+def choosing(options: Options, algorithm: str) -> int:
     """Rows of the search."""
     dual = algorithm.startswith("dual-svrg")
     return 500 if options.quick else CHOOSING_DUAL if dual else CHOOSING
@@ -117,14 +108,14 @@ def rows_of(name: str) -> int:
     return find(name).rows
 
 
-def runs_of(options: PaperOptions, name: str, label: str = "") -> range:
+def runs_of(options: Options, name: str, label: str = "") -> range:
     """Ten runs, or as many as are asked for; a tenth of them for what takes long."""
     seeds = options.seeds(RUNS)
     slow = name == "flights2001_3m" or label in UNBOUNDED
     return range(max(1, len(seeds) // 10)) if slow else seeds
 
 
-def limit_of(options: PaperOptions, name: str) -> dict[str, int]:
+def limit_of(options: Options, name: str) -> dict[str, int]:
     """How many rows of a set are used, where not all are."""
     limit = options.rows() or MOST_ROWS.get(name)
     return {} if limit is None else {"rows": limit}

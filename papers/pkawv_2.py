@@ -8,19 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from pronk.paper.data import find
-from pronk.paper.experiment import (
-    Drawing,
-    Experiment,
-    PaperOptions,
-    ResultPage,
-    Section,
-    labels,
-    of,
-    seconds_text,
-)
-from pronk.paper.figures import Line, draw
-from pronk.paper.jobs import Outcome, PaperJob, view
+from papers.datasets import find
+from papers.experiment import Experiment, Job, Options, view
+from papers.page import Figure, Line, Page, Section, draw, labels, of, seconds_text
+from pronk.evaluate.study import Outcome
 
 SETS = ("cod-rna", "susy_30k")
 BANDWIDTH = {"susy_30k": 4.0}
@@ -73,7 +64,7 @@ def learners(name: str, rows: int) -> list[tuple[str, dict[str, Any]]]:
 def make_plan(names: tuple[str, ...]) -> Any:
     """The phase for these data sets."""
 
-    def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
+    def plan(options: Options, _: list[Outcome]) -> list[Job]:
         jobs = []
         for name in options.wanted(names):
             part = "test" if name == "cod-rna" else "all"
@@ -87,11 +78,11 @@ def make_plan(names: tuple[str, ...]) -> Any:
                 settings = {
                     "rows": rows, "points": POINTS, "seconds": LIMIT, "block": block, **settings,
                 }  # fmt: skip
-                jobs.append(PaperJob(label, name, "work:online", 0, settings, seen))
+                jobs.append(Job(label, name, "work:online", 0, settings, seen))
                 if label in SCRIPTED:
                     said = f"{label}, x in [0, 1]"
                     script = {**seen, "x": [0.0, 1.0]}
-                    jobs.append(PaperJob(said, name, "work:online", 0, settings, script))
+                    jobs.append(Job(said, name, "work:online", 0, settings, script))
         return jobs
 
     return plan
@@ -100,9 +91,9 @@ def make_plan(names: tuple[str, ...]) -> Any:
 def make_page(figure: str, title: str) -> Any:
     """The page of a figure."""
 
-    def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
+    def page(options: Options, records: list[Outcome]) -> Page:
         groups = list(dict.fromkeys(r["group"] for r in records))
-        return ResultPage(
+        return Page(
             title,
             [
                 "Loss so far against rows and against seconds in the learner. Columns in [-1, 1], "
@@ -117,7 +108,7 @@ def make_page(figure: str, title: str) -> Any:
                      [_row(records, group, label) for label in labels(records, group)], left=1)
              for group in groups],
             NOTES,
-            [Drawing(f"{figure}-{group}", f"{group}: mean loss against rows and seconds.",
+            [Figure(f"{figure}-{group}", f"{group}: mean loss against rows and seconds.",
                     _drawer(records, group)) for group in groups],
         )  # fmt: skip
 
@@ -181,6 +172,6 @@ NOTES = [
 ]
 
 EXPERIMENT = Experiment(
-    "pkawv-2", "PKAWV (2019), Figure 2: cod-rna and SUSY", SETS, (make_plan(SETS),),
+    "pkawv-2", SETS, (make_plan(SETS),),
     make_page("pkawv-2", "PKAWV, Figure 2: cod-rna and SUSY"),
 )  # fmt: skip

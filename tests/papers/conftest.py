@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from pronk.paper import data as paper_data
+from papers import datasets
 
 ROWS = 400
 COLUMNS = {"w8a": 12, "covtype": 6}
@@ -31,18 +31,18 @@ def sets(monkeypatch, tmp_path):
     monkeypatch.setenv("PRONK_DATA", str(tmp_path / "data"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     known = {}
-    for name, dataset in paper_data.DATASETS.items():
+    for name, dataset in datasets.DATASETS.items():
         X, y = made_up(dataset)
         known[name] = dataclasses.replace(
             dataset,
             rows=ROWS,
             columns=X.shape[1],
-            array=paper_data.array_checksum(X, y),
+            array=datasets.array_checksum(X, y),
             files={},
             split=None if dataset.split is None else 250,
         )
-        paper_data.store(known[name], X, y)
-    monkeypatch.setattr(paper_data, "DATASETS", known)
-    paper_data.load.cache_clear()
+        datasets.store(known[name], X, y)
+    monkeypatch.setattr(datasets, "DATASETS", known)
+    datasets.load.cache_clear()
     yield tmp_path / "data"
-    paper_data.load.cache_clear()
+    datasets.load.cache_clear()

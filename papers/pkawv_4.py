@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pronk.paper.experiment import Experiment
-from pronk.paper.pkawv_2 import make_page, make_plan
+from papers.experiment import Experiment
+from papers.pkawv_2 import make_page, make_plan
 
 SETS = ("casp", "ijcnn1")
 
 EXPERIMENT = Experiment(
-    "pkawv-4", "PKAWV (2019), Figure 4: casp and ijcnn1", SETS, (make_plan(SETS),),
+    "pkawv-4", SETS, (make_plan(SETS),),
     make_page("pkawv-4", "PKAWV, Figure 4: casp and ijcnn1"),
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from time import perf_counter
 from typing import Any
@@ -12,11 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papers.datasets import find, load
+from papers.experiment import Job, as_view
+from pronk.engines.newton.embedded import CHUNK
 from pronk.estimators.registry import make
 from pronk.evaluate import progressive
-from pronk.paper.data import load
-from pronk.paper.jobs import PaperJob
+from pronk.parts.dictionaries import Dictionary
 from pronk.parts.kernels import Gaussian
+from pronk.parts.rules import KORS
 
 Array = NDArray[np.float64]
 BLOCK = 4096
@@ -31,7 +35,7 @@ def bandwidth(precision: float) -> float:
     return 1.0 / math.sqrt(2.0 * precision)
 
 
-def learner(job: PaperJob) -> Any:
+def learner(job: Job) -> Any:
     """The learner of a job's settings; "bandwidth" or "precision" make its Gaussian kernel."""
     params = dict(job.settings.get("params", {}))
     if "precision" in params:
@@ -55,7 +59,7 @@ def stream(
         yield X[chosen], y[chosen]
 
 
-def chosen_rows(job: PaperJob, available: int) -> NDArray[np.intp]:
+def chosen_rows(job: Job, available: int) -> NDArray[np.intp]:
     """All rows in the run's order (or in the given order), or the first ``rows`` of them."""
     if job.settings.get("order") == "given":
         rows = np.arange(available)
@@ -65,7 +69,7 @@ def chosen_rows(job: PaperJob, available: int) -> NDArray[np.intp]:
     return rows if limit is None else rows[:limit]
 
 
-def online(job: PaperJob) -> dict[str, Any]:
+def online(job: Job) -> dict[str, Any]:
     """Progressive validation: mean loss (or error), size and seconds; a curve if asked for."""
     X, y = load(job.data())
     rows = chosen_rows(job, len(y))
@@ -92,7 +96,7 @@ def online(job: PaperJob) -> dict[str, Any]:
 
 
 def hindsight(
-    model: Any, X: Array, y: Array, rows: NDArray[np.intp], job: PaperJob, alpha: float
+    model: Any, X: Array, y: Array, rows: NDArray[np.intp], job: Job, alpha: float
 ) -> float:
     """Mean loss (or error) of the best function of the final dictionary's span.
 
@@ -122,9 +126,6 @@ def hindsight(
 @lru_cache(maxsize=1)
 def _parts(text: str, seed: int, share: float | None) -> tuple[Array, Array, Array, Array]:
     """Training and test parts: the original ones, or a random split."""
-    from pronk.paper.data import find
-    from pronk.paper.jobs import as_view
-
     view = as_view(json.loads(text))
     X, y = load(view)
     split = find(view.data).split
@@ -135,7 +136,7 @@ def _parts(text: str, seed: int, share: float | None) -> tuple[Array, Array, Arr
     return X[rows[:cut]], y[rows[:cut]], X[rows[cut:]], y[rows[cut:]]
 
 
-def batch(job: PaperJob) -> dict[str, Any]:
+def batch(job: Job) -> dict[str, Any]:
     """Train on the training part (``passes`` passes), test on the other."""
     share = job.settings.get("share")
     X, y, test, labels = _parts(json.dumps(job.view), job.seed, share)
@@ -160,7 +161,7 @@ def batch(job: PaperJob) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _peer(job: PaperJob, X: Array, y: Array, test: Array, labels: Array) -> dict[str, Any]:
+def _peer(job: Job, X: Array, y: Array, test: Array, labels: Array) -> dict[str, Any]:
     """LIBSVM through scikit-learn, and LLSVM as Nystrom features with a linear machine."""
     params = job.settings["params"]
     began = perf_counter()
@@ -188,7 +189,7 @@ def _peer(job: PaperJob, X: Array, y: Array, test: Array, labels: Array) -> dict
 # -- choosing parameters -----------------------------------------------------------------------
 
 
-def select(job: PaperJob) -> dict[str, Any]:
+def select(job: Job) -> dict[str, Any]:
     """The parameters of a grid with the least error on a validation part.
 
     The rows are the first ``rows`` of the seed's order: 80 % are learned, 20 % validate, as in
@@ -201,7 +202,7 @@ def select(job: PaperJob) -> dict[str, Any]:
     scores = []
     for choice in job.settings["grid"]:
         params = {**job.settings.get("params", {}), **choice}
-        candidate = PaperJob(
+        candidate = Job(
             job.label, job.group, job.work, job.seed, {**job.settings, "params": params}, job.view
         )
         if job.settings.get("online"):
@@ -217,3 +218,37 @@ def select(job: PaperJob) -> dict[str, Any]:
             scores.append(wrong + 1e-6 * float(np.mean(said != y[learned])))
     best = int(np.argmin(scores))
     return {"params": job.settings["grid"][best], "loss": scores[best], "scores": scores}
+
+
+# -- KORS as other programs compute it ----------------------------------------------------------
+
+#: Bandwidth and beta with which KORS as in public code, weights 1/p, keeps about as many points as
+#: PROS-N-KONS (2017) prints.
+PUBLIC = {
+    "KORS with 1/p, exp(-r²/32)": (4.0, 1.0),
+    "KORS with 1/p, exp(-r²/64), β=2": (8.0 / np.sqrt(2.0), 2.0),
+}
+
+
+def online_public_kors(job: Job) -> dict[str, Any]:
+    """Run `online` with a learner whose dictionary weighs points by 1/p."""
+    params = dict(job.settings["params"])
+    numbers = {name: params.pop(name) for name in ("gamma", "epsilon", "beta") if name in params}
+    params["dictionary"] = KORS(**numbers, power=1.0)
+    return online(replace(job, settings={**job.settings, "params": params}))
+
+
+def dictionary_size(job: Job) -> dict[str, Any]:
+    """Points that KORS accepts with gamma = beta = 1, epsilon = 0.5 and weights p^-power.
+
+    power = 1/2 is the definition (weights on both sides of the kernel matrix); public programs have
+    power = 1.
+    """
+    X, _ = load(job.data())
+    rows = chosen_rows(job, len(X))
+    kernel = Gaussian(job.settings["bandwidth"])
+    points = Dictionary(kernel, X.shape[1], KORS(power=job.settings["power"]), job.seed)
+    for start in range(0, len(rows), CHUNK):
+        block = np.ascontiguousarray(X[rows[start : start + CHUNK]])
+        points.scan(block, kernel(block, points.points))
+    return {"size": len(points.points)}

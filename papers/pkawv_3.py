@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from papers.experiment import Experiment, Job, Options
+from papers.page import Figure, Line, Page, Section, draw, of
 from pronk.estimators.registry import make
-from pronk.paper.experiment import Drawing, Experiment, PaperOptions, ResultPage, Section, of
-from pronk.paper.figures import Line, draw
-from pronk.paper.jobs import Outcome, PaperJob
+from pronk.evaluate.study import Outcome
 from pronk.parts.kernels import Gaussian
 
 ROWS, COLUMNS, RUNS = 80, 5, 5
@@ -25,10 +25,10 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
+def plan(options: Options, _: list[Outcome]) -> list[Job]:
     """Every learner against its own adversary."""
     return [
-        PaperJob(label, "adversary", "pkawv_3:game", seed,
+        Job(label, "adversary", "pkawv_3:game", seed,
             {"algorithm": algorithm, "params": {k: float(v) if isinstance(v, float) else v
                                                 for k, v in params.items()},
              "rows": 30 if options.quick else ROWS})
@@ -37,7 +37,7 @@ def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
     ]  # fmt: skip
 
 
-def game(job: PaperJob) -> dict[str, Any]:
+def game(job: Job) -> dict[str, Any]:
     """sup_f [R_t(f) - alpha |f|^2] after each row the adversary chose."""
     from pronk.streams.adversarial import greedy
 
@@ -52,7 +52,7 @@ def game(job: PaperJob) -> dict[str, Any]:
     return {"regret": played.regret, "size": learner.size_}
 
 
-def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
+def page(options: Options, records: list[Outcome]) -> Page:
     """A figure, and the regret at the end."""
     del options
     curves = {
@@ -74,7 +74,7 @@ def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
         draw([("rows", "regret", lines, ("linear", "linear"))], path)
 
     length = next(iter(curves.values())).shape[1]
-    return ResultPage(
+    return Page(
         "PKAWV, Figure 3: a greedy adversary",
         [
             "At every row the adversary chooses the (x, y) that raises the regret "
@@ -85,7 +85,7 @@ def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
         [Section(f"Regret after {length} rows",
                  ("learner", "runs", f"at {length // 2}", "at the end"), rows, left=1)],
         NOTES,
-        [Drawing("pkawv-3", "Regret against rows, mean over the runs.", figure)],
+        [Figure("pkawv-3", "Regret against rows, mean over the runs.", figure)],
     )  # fmt: skip
 
 
@@ -99,4 +99,4 @@ NOTES = [
     "every degree, PROS-N-KONS worst because of its restarts, FOGD good.",
 ]
 
-EXPERIMENT = Experiment("pkawv-3", "PKAWV (2019), Figure 3: a greedy adversary", (), (plan,), page)
+EXPERIMENT = Experiment("pkawv-3", (), (plan,), page)

@@ -4,24 +4,53 @@ from __future__ import annotations
 
 from typing import Any
 
-from pronk.paper.experiment import (
-    HEADER,
-    Experiment,
-    PaperOptions,
-    ResultPage,
-    Section,
-    labels,
-    of,
-    runs_text,
-    summarise,
-    table_row,
-)
-from pronk.paper.jobs import Outcome, PaperJob, view
-from pronk.paper.printed import PROS_N_KONS_2
-from pronk.paper.pros_n_kons_1 import FORMS, KONS
-from pronk.paper.readings import PUBLIC
-from pronk.paper.work import COMPARATOR_ROWS
+from papers.experiment import Experiment, Job, Options, runs_text, view
+from papers.page import HEADER, Page, Printed, Section, labels, of, summarise, table_row
+from papers.pros_n_kons_1 import FORMS, KONS
+from papers.work import COMPARATOR_ROWS, PUBLIC
+from pronk.evaluate.study import Outcome
 
+#: The same paper, Table 2, by alpha = gamma.
+PRINTED: dict[str, dict[float, dict[str, Printed]]] = {
+    "ijcnn1": {
+        1.0: {
+            "PROS-N-KONS": (9.70, 0.01, 100, 211.91),
+            "CON-KONS": (9.64, 0.01, 101, 215.71),
+            "B-KONS": (9.70, 0.01, 98, 206.53),
+            "BATCH": (8.33, 0.03, None, None),
+        },
+        0.01: {
+            "PROS-N-KONS": (10.73, 0.12, 436, 1003.82),
+            "CON-KONS": (6.23, 0.18, 432, 987.33),
+            "B-KONS": (4.85, 0.08, 100, 147.22),
+            "BATCH": (5.61, 0.01, None, None),
+        },
+        0.0: {
+            "FOGD": (9.06, 0.05, 400, None),
+            "NOGD": (9.55, 0.01, 100, None),
+            "Dual-SGD": (8.35, 0.20, 100, None),
+        },
+    },
+    "cod-rna": {
+        1.0: {
+            "PROS-N-KONS": (13.95, 1.19, 38, 270.81),
+            "CON-KONS": (18.99, 9.47, 38, 271.85),
+            "B-KONS": (13.99, 1.16, 38, 274.94),
+            "BATCH": (3.781, 0.01, None, None),
+        },
+        0.01: {
+            "PROS-N-KONS": (4.91, 0.04, 111, 459.28),
+            "CON-KONS": (5.81, 1.96, 111, 458.90),
+            "B-KONS": (4.57, 0.05, 100, 333.57),
+            "BATCH": (3.61, 0.01, None, None),
+        },
+        0.0: {
+            "FOGD": (10.30, 0.10, 400, None),
+            "NOGD": (13.80, 2.10, 100, None),
+            "Dual-SGD": (4.83, 0.21, 100, None),
+        },
+    },
+}
 SETS = ("ijcnn1", "cod-rna")
 RUNS = 15
 #: The hinge loss has no curvature, and the text does not say what takes its place.
@@ -39,7 +68,7 @@ def _view(name: str) -> dict[str, Any]:
     return view(data=name, part="test" if name == "cod-rna" else "all")
 
 
-def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
+def plan(options: Options, _: list[Outcome]) -> list[Job]:
     """Two alphas, three readings, two kernels, three learners; and the first-order learners."""
     jobs = []
     for name in options.wanted(SETS):
@@ -47,8 +76,8 @@ def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
             for label, settings in _learners(seed):
                 if options.rows() is not None:
                     settings["rows"] = options.rows()
-                work = "readings:online" if "1/p" in label else "work:online"
-                jobs.append(PaperJob(label, name, work, seed, settings, _view(name)))
+                work = "work:online_public_kors" if "1/p" in label else "work:online"
+                jobs.append(Job(label, name, work, seed, settings, _view(name)))
     return jobs
 
 
@@ -92,7 +121,7 @@ def _newton(
     return learners
 
 
-def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
+def page(options: Options, records: list[Outcome]) -> Page:
     """A section for each data set and alpha."""
     sections = []
     for group in dict.fromkeys(r["group"] for r in records):
@@ -103,7 +132,7 @@ def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
                 if float(said) != alpha:
                     continue
                 found = of(records, group, label)
-                printed = PROS_N_KONS_2[group][alpha]
+                printed = PRINTED[group][alpha]
                 rows.append(table_row(name, setting, summarise(found), printed[name], True))
                 best = summarise(found, "best")
                 if best is not None:
@@ -111,7 +140,7 @@ def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
                     rows.append(table_row("BATCH", form, best, printed["BATCH"], True, timed=False))
             title = f"{group}, " + (f"alpha = gamma = {alpha:g}" if alpha else "first order")
             sections.append(Section(title, HEADER, rows))
-    return ResultPage(
+    return Page(
         "PROS-N-KONS, Table 2: classification",
         [
             "Online error in percent, every row predicted before it is learned; points held at the "
@@ -168,6 +197,4 @@ NOTES = [
     "**Time**: the paper's seconds are those of its authors' program and machine.",
 ]
 
-EXPERIMENT = Experiment(
-    "pros-n-kons-2", "PROS-N-KONS (2017), Table 2: classification", SETS, (plan,), page
-)
+EXPERIMENT = Experiment("pros-n-kons-2", SETS, (plan,), page)

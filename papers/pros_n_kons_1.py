@@ -7,23 +7,47 @@ from math import sqrt
 from statistics import fmean
 from typing import Any
 
-from pronk.paper.experiment import (
-    HEADER,
-    Experiment,
-    PaperOptions,
-    ResultPage,
-    Section,
-    labels,
-    of,
-    runs_text,
-    summarise,
-    table_row,
-)
-from pronk.paper.jobs import Outcome, PaperJob, view
-from pronk.paper.printed import PROS_N_KONS_1
-from pronk.paper.readings import PUBLIC
+from papers.experiment import Experiment, Job, Options, runs_text, view
+from papers.page import HEADER, Page, Printed, Section, labels, of, summarise, table_row
+from papers.work import PUBLIC
+from pronk.evaluate.study import Outcome
 
-SETS = tuple(PROS_N_KONS_1)
+#: Calandriello, Lazaric, Valko 2017 (PROS-N-KONS), Table 1.
+PRINTED: dict[str, dict[str, Printed]] = {
+    "parkinson": {
+        "FOGD": (0.04909, 0.00020, 30, None),
+        "NOGD": (0.04896, 0.00068, 30, None),
+        "PROS-N-KONS": (0.05798, 0.00136, 18, 5.16),
+        "CON-KONS": (0.05696, 0.00129, 18, 5.21),
+        "B-KONS": (0.05795, 0.00172, 18, 5.35),
+        "BATCH": (0.04535, 0.00002, None, None),
+    },
+    "cpusmall": {
+        "FOGD": (0.02577, 0.00050, 30, None),
+        "NOGD": (0.02559, 0.00024, 30, None),
+        "PROS-N-KONS": (0.02494, 0.00141, 20, 7.28),
+        "CON-KONS": (0.02269, 0.00164, 20, 7.40),
+        "B-KONS": (0.02496, 0.00177, 20, 7.37),
+        "BATCH": (0.01090, 0.00082, None, None),
+    },
+    "cadata": {
+        "FOGD": (0.04097, 0.00015, 30, None),
+        "NOGD": (0.03983, 0.00018, 30, None),
+        "PROS-N-KONS": (0.03095, 0.00110, 20, 18.59),
+        "CON-KONS": (0.02850, 0.00174, 19, 18.45),
+        "B-KONS": (0.03095, 0.00118, 19, 18.65),
+        "BATCH": (0.02202, 0.00002, None, None),
+    },
+    "casp": {
+        "FOGD": (0.08021, 0.00031, 30, None),
+        "NOGD": (0.07844, 0.00008, 30, None),
+        "PROS-N-KONS": (0.06773, 0.00105, 21, 40.73),
+        "CON-KONS": (0.06832, 0.00315, 20, 40.91),
+        "B-KONS": (0.06775, 0.00067, 21, 41.13),
+        "BATCH": (0.06100, 0.00003, None, None),
+    },
+}
+SETS = tuple(PRINTED)
 RUNS = 15
 #: The two readings of "bandwidth 8", as bandwidths of exp(-r^2 / (2 bandwidth^2)).
 FORMS = {"exp(-r²/128)": 8.0, "exp(-r²/64)": 8.0 / sqrt(2.0)}
@@ -34,26 +58,26 @@ WEIGHTS = {0.5: "1/sqrt(p), the definition", 1.0: "1/p, public code"}
 KONS = {"PROS-N-KONS": "pros-n-kons", "CON-KONS": "con-kons", "B-KONS": "b-kons"}
 
 
-def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
+def plan(options: Options, _: list[Outcome]) -> list[Job]:
     """Three learners in both forms of the kernel, and first-order learners with three steps."""
     jobs = []
     for name in options.wanted(SETS):
         for seed in options.seeds(RUNS):
             for label, algorithm, params in _learners():
-                work = "readings:online" if "1/p" in label else "work:online"
+                work = "work:online_public_kors" if "1/p" in label else "work:online"
                 settings: dict[str, Any] = {"algorithm": algorithm, "params": params}
                 if options.rows() is not None:
                     settings["rows"] = options.rows()
                 if algorithm == "con-kons" and work == "work:online":
                     settings["hindsight"] = {"batch": 1.0, "free": 1e-6}
-                jobs.append(PaperJob(label, name, work, seed, settings, view(data=name)))
+                jobs.append(Job(label, name, work, seed, settings, view(data=name)))
         for seed in options.seeds(RUNS)[:3]:
             for bandwidth, power in product(WIDTHS, WEIGHTS):
                 settings = {"bandwidth": bandwidth, "power": power}
                 if options.rows() is not None:
                     settings["rows"] = options.rows()
                 jobs.append(
-                    PaperJob("size", name, "readings:dictionary", seed, settings, view(data=name))
+                    Job("size", name, "work:dictionary_size", seed, settings, view(data=name))
                 )
     return jobs
 
@@ -77,7 +101,7 @@ def _learners() -> list[tuple[str, str, dict[str, Any]]]:
     return learners
 
 
-def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
+def page(options: Options, records: list[Outcome]) -> Page:
     """A section a data set, and the dictionary's size in other readings."""
     sizes = [r for r in records if r["label"] == "size"]
     records = [r for r in records if r["label"] != "size"]
@@ -86,11 +110,11 @@ def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
         rows, batch = [], []
         for label in labels(records, group):
             name, setting = label.split("|")
-            printed = PROS_N_KONS_1[group][name]
+            printed = PRINTED[group][name]
             found = of(records, group, label)
             rows.append(table_row(name, setting, summarise(found), printed, False))
             if name == "CON-KONS" and setting in FORMS:
-                printed = PROS_N_KONS_1[group]["BATCH"]
+                printed = PRINTED[group]["BATCH"]
                 for key, penalty in (("batch", "1"), ("free", "1e-6")):
                     best, told = summarise(found, key), f"{setting}, penalty {penalty}"
                     batch.append(table_row("BATCH", told, best, printed, False, timed=False))
@@ -99,7 +123,7 @@ def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
         count = "" if n is None else f", {n.rows:,} rows"
         sections.append(Section(f"{group}{count}", HEADER, rows))
     sections.append(_sizes(sizes))
-    return ResultPage(
+    return Page(
         "PROS-N-KONS, Table 1: regression",
         [
             "Mean squared loss, every row predicted before it is learned; points held at the end; "
@@ -126,7 +150,7 @@ def _sizes(records: list[Outcome]) -> Section:
             ]  # fmt: skip
             cells.append(f"{fmean(found):.0f}")
         rows.append((WEIGHTS[power], f"{bandwidth:.3g}", *cells))
-    printed = [f"{PROS_N_KONS_1[group]['PROS-N-KONS'][2]:g}" for group in groups]
+    printed = [f"{PRINTED[group]['PROS-N-KONS'][2]:g}" for group in groups]
     rows.append(("printed", "", *printed))
     return Section(
         "Dictionary sizes in other readings", ("weights", "bandwidth", *groups), rows,
@@ -161,6 +185,4 @@ NOTES = [
     "slice and year are in the paper's table and not here: the data is not at hand.",
 ]
 
-EXPERIMENT = Experiment(
-    "pros-n-kons-1", "PROS-N-KONS (2017), Table 1: regression", SETS, (plan,), page
-)
+EXPERIMENT = Experiment("pros-n-kons-1", SETS, (plan,), page)

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from papers.datasets import load
+from papers.experiment import Experiment, Job, Options, view
+from papers.page import Figure, Line, Page, Section, draw
+from papers.work import order
 from pronk.estimators.registry import make
-from pronk.paper.data import load
-from pronk.paper.experiment import Drawing, Experiment, PaperOptions, ResultPage, Section
-from pronk.paper.jobs import Outcome, PaperJob, view
-from pronk.paper.work import order
+from pronk.evaluate.study import Outcome
 from pronk.parts.kernels import Gaussian
 
 SETS = ("casp", "cadata")
@@ -23,7 +24,7 @@ ROWS = (250, 500, 1000, 2000)
 EPSILON, DELTA = 0.5, 0.1
 
 
-def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
+def plan(options: Options, _: list[Outcome]) -> list[Job]:
     """Small runs: the exact quantities need whole kernel matrices."""
     counts = ROWS[:2] if options.quick else ROWS
     jobs = []
@@ -34,21 +35,19 @@ def plan(options: PaperOptions, _: list[Outcome]) -> list[PaperJob]:
                 settings = {"rows": rows, "bandwidth": bandwidth, "alpha": alpha}
                 for work in ("regret", "chain"):
                     jobs.append(
-                        PaperJob(work, name, f"kons_theory:{work}", 0, settings, view(data=name))
+                        Job(work, name, f"kons_theory:{work}", 0, settings, view(data=name))
                     )
         for beta in (1.0, 4.0, 16.0, "theory"):
             for seed in options.seeds(RUNS):
                 settings = {
                     "rows": counts[-1] // 2, "bandwidth": 1.0, "alpha": 0.1, "beta": beta,
                 }  # fmt: skip
-                jobs.append(
-                    PaperJob("kors", name, "kons_theory:kors", seed, settings, view(data=name))
-                )
+                jobs.append(Job("kors", name, "kons_theory:kors", seed, settings, view(data=name)))
     horizon = 500 if options.quick else 4000
     for label, algorithm, params in ADVERSARY:
         for seed in options.seeds(RUNS):
             settings = {"algorithm": algorithm, "params": params, "rows": horizon}
-            jobs.append(PaperJob(label, "adversary", "kons_theory:adversary", seed, settings))
+            jobs.append(Job(label, "adversary", "kons_theory:adversary", seed, settings))
             if algorithm in ("kons", "ogd"):
                 break  # nothing random
     return jobs
@@ -68,13 +67,13 @@ ADVERSARY: list[tuple[str, str, dict[str, Any]]] = [
 # -- work --------------------------------------------------------------------------------------
 
 
-def _rows(job: PaperJob) -> tuple[Any, Any, Gaussian]:
+def _rows(job: Job) -> tuple[Any, Any, Gaussian]:
     X, y = load(job.data())
     rows = order(job.seed, len(y))[: job.settings["rows"]]
     return X[rows], y[rows], Gaussian(job.settings["bandwidth"])
 
 
-def regret(job: PaperJob) -> dict[str, Any]:
+def regret(job: Job) -> dict[str, Any]:
     """Theorem 1: KONS with the squared loss, C = 1, against the best function in hindsight."""
     from pronk.regret import (
         best_in_hindsight,
@@ -102,7 +101,7 @@ def regret(job: PaperJob) -> dict[str, Any]:
     }
 
 
-def chain(job: PaperJob) -> dict[str, Any]:
+def chain(job: Job) -> dict[str, Any]:
     """Lemma 3: d_onl <= log det(K/alpha + I) <= d_eff (1 + log(|K|/alpha + 1))."""
     from pronk.parts.leverage import effective_dimension
     from pronk.regret import dimension_chain
@@ -118,7 +117,7 @@ def chain(job: PaperJob) -> dict[str, Any]:
     }
 
 
-def kors(job: PaperJob) -> dict[str, Any]:
+def kors(job: Job) -> dict[str, Any]:
     """Theorem 2: least and largest eigenvalue of A^-1/2 A_I A^-1/2, and the dictionary's size."""
     from scipy.linalg import eigh
 
@@ -148,7 +147,7 @@ def kors(job: PaperJob) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def adversary(job: PaperJob) -> dict[str, Any]:
+def adversary(job: Job) -> dict[str, Any]:
     """Section 6: one point, labels +1, -1, ..; the regret against 0 as the rows come."""
     from pronk.streams.adversarial import alternating
 
@@ -166,13 +165,13 @@ def adversary(job: PaperJob) -> dict[str, Any]:
 # -- page --------------------------------------------------------------------------------------
 
 
-def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
+def page(options: Options, records: list[Outcome]) -> Page:
     """Four sections and a figure."""
     del options
     held = {label: [r for r in records if r["label"] == label] for label in
             ("regret", "chain", "kors")}  # fmt: skip
     games = [r for r in records if r["group"] == "adversary"]
-    return ResultPage(
+    return Page(
         "KONS: its theorems, measured",
         [
             "The paper prints no figures; this page measures what its theorems speak of. Data in "
@@ -216,7 +215,7 @@ def page(options: PaperOptions, records: list[Outcome]) -> ResultPage:
             ),
         ],
         NOTES,
-        [Drawing("kons-theory-adversary", "Regret on one point with alternating labels.",
+        [Figure("kons-theory-adversary", "Regret on one point with alternating labels.",
                 lambda path: _draw(games, path))],
     )  # fmt: skip
 
@@ -266,8 +265,6 @@ def _game_rows(games: list[Outcome]) -> list[tuple[str, ...]]:
 
 
 def _draw(games: list[Outcome], path: Any) -> None:
-    from pronk.paper.figures import Line, draw
-
     lines = []
     for label in dict.fromkeys(r["label"] for r in games):
         curve = np.mean([r["result"]["curve"] for r in games if r["label"] == label], axis=0)
@@ -294,4 +291,4 @@ NOTES = [
     "not start anew, is KONS from the row on at which the point enters.",
 ]
 
-EXPERIMENT = Experiment("kons-theory", "KONS (2017): theorems measured", SETS, (plan,), page)
+EXPERIMENT = Experiment("kons-theory", SETS, (plan,), page)

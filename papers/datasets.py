@@ -8,13 +8,18 @@ and then float32 y.
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import hashlib
+import io
+import lzma
 import os
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +40,7 @@ class DataError(ValueError):
 
 @dataclass(frozen=True)
 class Original:
-    """The original files, and how their numbers become X and y (see `parsers`)."""
+    """The original files, and how their numbers become X and y (see `parse`)."""
 
     urls: tuple[str, ...]
     form: str
@@ -219,7 +224,9 @@ def locate(dataset: DataSet) -> list[Path] | None:
 def missing(dataset: DataSet) -> DataError:
     """What to do about a set that is not there."""
     place = directories()[0] / dataset.file
-    fetch = f"`pronk data fetch {dataset.name}` downloads it, or " if dataset.source else ""
+    fetch = (
+        f"`python -m papers data fetch {dataset.name}` downloads it, or " if dataset.source else ""
+    )
     return DataError(
         f"data set {dataset.name} is not here; {fetch}put {dataset.file} at {place} by hand "
         f"(float32 columns x0..x{dataset.columns - 1} and y, {dataset.rows:,} rows)"
@@ -270,8 +277,6 @@ def _read(dataset: DataSet, paths: list[Path]) -> tuple[Single, Single]:
         for i, name in enumerate(names):
             X[:, i] = table[name].to_numpy()
         return X, table["y"].to_numpy().astype(np.float32)
-    from pronk.paper.parsers import parse_libsvm, unpacked
-
     parts = [parse_libsvm(unpacked(path), dataset.columns) for path in paths]
     return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
@@ -296,6 +301,79 @@ def store(dataset: DataSet, X: Single, y: Single) -> Path:
     return place
 
 
+# -- parsing the original files --------------------------------------------------------------------
+
+
+def unpacked(path: Path, name: str | None = None, member: str | None = None) -> BinaryIO:
+    """A file opened for reading, unpacked by the ending of its name."""
+    ending = Path(name or path.name).suffix
+    if ending == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            names = [entry for entry in archive.namelist() if not entry.endswith("/")]
+            chosen = member or names[0]
+            return io.BytesIO(archive.read(chosen))
+    openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    opened: BinaryIO = openers.get(ending, open)(path, "rb")
+    return opened
+
+
+def parse_libsvm(file: BinaryIO, columns: int) -> tuple[Single, Single]:
+    """Lines "label index:value ..", indices from 1; a line may have no values."""
+    from sklearn.datasets import load_svmlight_file
+
+    with file:
+        X, y = load_svmlight_file(file, n_features=columns, zero_based=False)
+    return X.astype(np.float32).toarray(), y.astype(np.float32)
+
+
+def parse_csv(
+    file: BinaryIO,
+    *,
+    target: int,
+    drop: Iterable[int] = (),
+    skip: int = 0,
+    delimiter: str | None = ",",
+    codes: dict[str, float] | None = None,
+    member: str | None = None,
+) -> tuple[Single, Single]:
+    """Lines of numbers, one column the target; ``codes`` stand for words, other words are 0."""
+    del member  # read by `unpacked`
+    with file:
+        lines = file.read().decode("utf-8", "replace").splitlines()
+    cells = [line.split(delimiter) for line in lines[skip:] if line.strip()]
+    width = len(cells[0]) if cells else 0
+    left = set(drop) | {target}
+    numbers = {i: _column(cells, i, codes or {}) for i in range(width) if i not in set(drop)}
+    X = np.column_stack([numbers[i] for i in range(width) if i not in left])
+    return X.astype(np.float32), numbers[target].astype(np.float32)
+
+
+def _column(cells: list[list[str]], i: int, codes: dict[str, float]) -> Any:
+    try:
+        words = [row[i].strip() for row in cells]
+    except IndexError:
+        raise ValueError(f"a line has fewer than {i + 1} columns") from None
+    if words[0] in codes:
+        return np.array([codes[word] for word in words])
+    return np.array(words, dtype=np.float64)
+
+
+def parse(dataset: DataSet, files: list[tuple[Path, str]]) -> tuple[Single, Single]:
+    """X and y of a set from its downloaded files (path, original name), one after the other."""
+    if dataset.source is None:
+        raise ValueError(f"data set {dataset.name} has no original to parse")
+    options = dataset.source.options
+    parts = []
+    for path, name in files:
+        file = unpacked(path, name, options.get("member"))
+        if dataset.source.form == "libsvm":
+            parts.append(parse_libsvm(file, dataset.columns))
+        else:
+            delimiter = None if dataset.source.form == "spaced" else ","
+            parts.append(parse_csv(file, delimiter=delimiter, **options))
+    return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+
+
 # -- scaling as in the papers ------------------------------------------------------------------
 
 
@@ -303,7 +381,7 @@ def to_range(values: NDArray[Any], low: float, high: float) -> Array:
     """Each column from its least and largest value to [low, high]; a constant column to low.
 
     >>> import numpy as np
-    >>> from pronk.paper.data import to_range
+    >>> from papers.datasets import to_range
     >>> print(to_range(np.array([[1.0], [2.0], [5.0]]), -1, 1)[:, 0])
     [-1.  -0.5  1. ]
     """

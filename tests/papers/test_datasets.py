@@ -8,12 +8,12 @@ import sys
 import numpy as np
 import pytest
 
-from pronk.paper import data
-from pronk.paper.data import DataError, DataView, find, load, read, to_range
+from papers import datasets
+from papers.datasets import DataError, DataView, find, load, read, to_range
 
 
 def test_every_set_is_described_completely():
-    for name, dataset in data.DATASETS.items():
+    for name, dataset in datasets.DATASETS.items():
         assert name == dataset.name and dataset.task in ("regression", "classification")
         assert len(dataset.array) == 64 and all(len(sha) == 64 for sha in dataset.files.values())
         assert dataset.rows > 0 and dataset.columns > 0 and dataset.file.endswith(".parquet")
@@ -48,26 +48,26 @@ def test_a_changed_file_is_refused(sets):
 def test_a_missing_set_says_where_to_put_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PRONK_DATA", str(tmp_path / "nowhere"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with pytest.raises(DataError, match="pronk data fetch casp") as error:
+    with pytest.raises(DataError, match="python -m papers data fetch casp") as error:
         read(find("casp"))
     assert str(tmp_path / "nowhere" / "casp.parquet") in str(error.value)
     assert "\n" not in str(error.value)
     with pytest.raises(DataError) as error:
-        data.need(["susy_30k"])
+        datasets.need(["susy_30k"])
     assert "fetch" not in str(error.value)
 
 
 def test_the_cache_is_looked_at_after_the_chosen_directory(sets, monkeypatch, tmp_path):
     monkeypatch.delenv("PRONK_DATA")
-    assert data.directories() == [tmp_path / "cache" / "pronk" / "data"]
-    assert data.locate(find("casp")) is None
-    data.cache_directory().mkdir(parents=True)
-    os.link(sets / "casp.parquet", data.cache_directory() / "casp.parquet")
+    assert datasets.directories() == [tmp_path / "cache" / "pronk" / "data"]
+    assert datasets.locate(find("casp")) is None
+    datasets.cache_directory().mkdir(parents=True)
+    os.link(sets / "casp.parquet", datasets.cache_directory() / "casp.parquet")
     read(find("casp"))
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
     if sys.platform == "linux":
-        assert data.cache_directory() == tmp_path / ".cache" / "pronk" / "data"
+        assert datasets.cache_directory() == tmp_path / ".cache" / "pronk" / "data"
 
 
 def test_scaling():
@@ -101,8 +101,8 @@ def test_views(sets):
 @pytest.mark.parametrize("name", ["parkinson", "cpusmall", "cadata", "casp", "cod-rna", "ijcnn1"])
 def test_the_real_files_are_what_they_should_be(name):
     dataset = find(name)
-    if data.locate(dataset) is None:
+    if datasets.locate(dataset) is None:
         pytest.skip("not here")
     X, y = read(dataset)
     assert X.shape == (dataset.rows, dataset.columns)
-    assert data.array_checksum(X, y) == dataset.array
+    assert datasets.array_checksum(X, y) == dataset.array

@@ -1,7 +1,7 @@
 """Download a data set from its original public source, verify it, keep it.
 
 pooch does the downloads. Packed originals have no checksums that anybody published, so what is
-verified is the array that they hold (`data.store`); what came is kept only if that is right.
+verified is the array that they hold (`datasets.store`); what came is kept only if that is right.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from pronk.paper import data
-from pronk.paper.data import DataError, DataSet
-from pronk.paper.parsers import parse
+from papers import datasets
+from papers.datasets import DataError, DataSet, parse
 
 #: Called with a file's name, the bytes so far, and all bytes where they are known.
 Progress = Callable[[str, int, int | None], None]
@@ -33,13 +32,13 @@ def fetch(dataset: DataSet, progress: Progress | None = None, mirror: str | None
         raise DataError(
             f"data set {dataset.name} has no public source of exactly these rows "
             f"({dataset.note}): put {dataset.file} at "
-            f"{data.directories()[0] / dataset.file} by hand"
+            f"{datasets.directories()[0] / dataset.file} by hand"
         )
     with tempfile.TemporaryDirectory(prefix="pronk-") as directory:
         files = []
         for i, url in enumerate(dataset.source.urls):
             name = Path(urlsplit(url).path).name
-            by_hand = data.directories()[0] / name
+            by_hand = datasets.directories()[0] / name
             if by_hand.is_file():
                 files.append((by_hand, name))
                 continue
@@ -56,7 +55,7 @@ def fetch(dataset: DataSet, progress: Progress | None = None, mirror: str | None
             raise DataError(
                 f"what {dataset.source.urls[0]} sent is not the data set {dataset.name}: {error}"
             ) from error
-        return data.store(dataset, X, y)
+        return datasets.store(dataset, X, y)
 
 
 def _download(url: str, place: Path, name: str, progress: Progress | None) -> Path:
@@ -109,7 +108,7 @@ def _unreachable(dataset: DataSet, url: str, error: Exception) -> DataError:
     while (cause := inner.__cause__ or inner.__context__) is not None:
         inner = cause
     reason = getattr(inner, "strerror", None) or error  # what the system said, without its layers
-    place = data.directories()[0] / Path(urlsplit(url).path).name
+    place = datasets.directories()[0] / Path(urlsplit(url).path).name
     return DataError(
         f"{url} cannot be downloaded ({reason}); put that file at {place} by hand and fetch again, "
         f"or {dataset.file} beside it"
