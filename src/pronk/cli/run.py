@@ -23,7 +23,7 @@ from pronk.cli.known import for_model, open_for, saved_model
 from pronk.cli.parallel import block_rows, check_cluster, check_parallel, use_workers
 from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.run_options import RunOptions, check_job, open_with_target
-from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
+from pronk.cli.summary import as_dict, note_worse, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.cluster.pool import shares_rows
 from pronk.estimators.entries import DEFAULT_ALGORITHM
@@ -105,7 +105,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         screen.print_json(as_dict(run, last), sys.stderr if printed else None)
     else:
         print_summary(run, last, console if printed else screen.output())
-    note_guessing(run, console)
+    note_worse(run, console)
     if isinstance(run.model, KeyedRun):
         run.model.keyed.close()
 

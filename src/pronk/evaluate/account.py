@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.baselines import Lead, leads
 from pronk.evaluate.forecasts import Forecast, column, joined
 from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import DEFAULTS, get_scores
@@ -156,6 +157,11 @@ class Account:
         """The same over the last ``window`` rows."""
         return {} if self._scores is None else self._scores.recent()
 
+    @property
+    def worse(self) -> list[Lead]:
+        """Where a baseline did better: metrics over all rows, with those of the baseline."""
+        return [] if self.portrait is None else leads(self.metrics, self.portrait.baselines)
+
     def plot(self) -> Any:
         """Pictures of the run so far, as a Matplotlib figure, which a notebook shows.
 
@@ -174,13 +180,18 @@ class Account:
             return f"<code>{type(self).__name__}: no row was scored yet</code>"
         from pronk.evaluate.wording import number
 
-        guessed, recent = self.portrait.guessed.values(), self.recent
+        recent, baselines = self.recent, self.portrait.baselines
         rows = "".join(
             f"<tr><th>{name}</th><td>{number(value)}</td><td>{number(recent[name])}</td>"
-            f"<td>{number(guessed[name]) if name in guessed else ''}</td></tr>"
+            + "".join(
+                f"<td>{number(theirs[name]) if name in theirs else ''}</td>"
+                for theirs in baselines.values()
+            )
+            + "</tr>"
             for name, value in self.metrics.items()
         )
-        head = "<tr><th></th><th>all rows</th><th>recent</th><th>guessing</th></tr>"
+        titles = ["", "all rows", "recent", *baselines]
+        head = "<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"
         alarms = ", ".join(f"{alarm.row:,}" for alarm in self.portrait.alarms) or "none"
         return (
             f"<table>{head}{rows}</table><p>{self.rows:,} rows, drift alarms at rows: {alarms}</p>"
