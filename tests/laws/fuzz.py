@@ -21,6 +21,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import pronk
+from laws.cases import SMALL
 from pronk.estimators import encoding
 
 LEARNERS = [
@@ -164,7 +165,7 @@ def attempt(trial: Trial, counts: Counter[str]) -> str | None:
 
 def _make(trial: Trial) -> Any:
     name, task = trial.learner
-    return pronk.make(name, task, random_state=trial.seed, **pronk.algorithms()[name].small)
+    return pronk.make(name, task, random_state=trial.seed, **SMALL.get(name, {}))
 
 
 def _twin(trial: Trial, learner: Any, accepted: list[tuple[Any, Any, float]]) -> str | None:
