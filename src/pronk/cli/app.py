@@ -26,7 +26,6 @@ from pronk.cli.options import (
     scale_of,
     with_choices,
 )
-from pronk.cli.report import report_again
 from pronk.cli.serve import serve
 from pronk.estimators.entries import DEFAULT_ALGORITHM
 
@@ -325,7 +324,6 @@ def algorithms(json: AsJSON = False) -> None:
 
 
 app.command(epilog=COMPARE_EXAMPLES)(compare)
-app.command("report")(report_again)
 app.command()(serve)
 
 
