@@ -150,6 +150,9 @@ def run(
             "again, elsewhere with --save.",
         ),
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Learn a file that the --model has learned already.")
+    ] = False,
     skip_bad: Annotated[
         Path | None,
         typer.Option(
@@ -235,6 +238,7 @@ def run(
             algorithm=name,
             params=tuple(param or ()),
             model=model,
+            again=again,
             delay=delay,
             skip_bad=skip_bad,
             save=save,

@@ -41,14 +41,18 @@ def _metrics(run: Run, last: Record) -> Table:
     baselines = run.portrait.baselines
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", style="dim", no_wrap=True)
-    table.add_column("all rows", justify="right", style="bold")
+    part = run.evaluation.part
+    if part is not None:
+        table.add_column("this input", justify="right", style="bold")
+    table.add_column("all rows", justify="right", style="" if part else "bold")
     recent = last.rows > run.job.window
     if recent:
         table.add_column(f"last {run.job.window:,}", justify="right")
     for title in baselines:
         table.add_column(title, justify="right", style="dim")
     for name, value in last.metrics.items():
-        values = [value, *([last.windowed[name]] if recent else [])]
+        values = [*([part[1][name]] if part else []), value]
+        values += [last.windowed[name]] if recent else []
         theirs = [screen.number(one[name]) if name in one else "" for one in baselines.values()]
         table.add_row(WORDS[name], *map(screen.number, values), *theirs)
     return table
@@ -83,7 +87,8 @@ def _facts(run: Run, last: Record) -> Table:
         table.add_row("chosen", chosen)
     table.add_row("task", _task(run))
     weighed = f", weighed by {screen.visible(stream.weight)}" if stream.weight else ""
-    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}")
+    before = f", {run.before:,} of them learned before" if run.before else ""
+    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}{before}")
     if last.unlabelled:
         table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
     if run.files.bad is not None:
@@ -190,6 +195,12 @@ def write_page(run: Run, last: Record, path: Path) -> None:
         raise CommandError(f"--report: {str(path)!r} cannot be written: {reason}", 1) from None
 
 
+def _this_input(run: Run) -> dict[str, Any]:
+    """Rows and metrics of the rows that were just read; all, unless a model went on."""
+    rows, metrics = run.evaluation.part or (run.evaluation.rows, run.evaluation.metrics)
+    return {"rows": rows, "metrics": metrics}
+
+
 def as_dict(run: Run, last: Record) -> dict[str, Any]:
     """The same for JSON."""
     job, stream, model, portrait = run.job, run.stream, run.model, run.portrait
@@ -221,6 +232,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
         "resumed_at": run.resumed or None,
         "rows_before": run.before or None,
+        "this_input": _this_input(run),
         "bad_rows": None if run.files.bad is None else run.files.bad.rows,
         "versions": screen.versions(),
     }

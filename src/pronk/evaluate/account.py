@@ -18,7 +18,7 @@ from pronk.evaluate.rows import plain, runs
 from pronk.evaluate.scores import Scores
 from pronk.evaluate.statistics import Statistic
 from pronk.parts.missing import without_label
-from pronk.parts.state import require, take_part
+from pronk.parts.state import checked_count, require, take_part
 
 
 class Account:
@@ -57,6 +57,8 @@ class Account:
         self._metrics = None if metrics is None else get_scores(metrics)
         self._scores: Scores | None = None
         self._each: list[Scores] = []  # of several targets
+        self._part: Scores | None = None  # of the rows since `begin_part`
+        self._part_rows = 0
         self._paint = portrait
         self.portrait: Portrait | None = None
         """Losses along the stream, alarms, calibration: what a report is made of."""
@@ -80,6 +82,28 @@ class Account:
         self._scores = Scores(self._metrics, self.window)
         if self._paint:
             self.portrait = Portrait(labels, shares, coverage)
+
+    def begin_part(self) -> None:
+        """Count the rows from here on separately too; see `part`."""
+        self._part, self._part_rows = Scores(self._metrics or [], None), 0
+
+    @property
+    def part(self) -> tuple[int, dict[str, float]] | None:
+        """Rows since `begin_part` and their metrics; None if it was not called."""
+        return None if self._part is None else (self._part_rows, self._part.values())
+
+    def _part_state(self) -> dict[str, Any]:
+        if self._part is None:
+            return {}
+        return {"part": {"rows": self._part_rows, "scores": self._part.to_state()}}
+
+    def _restore_part(self, state: Any) -> None:
+        require(isinstance(state, dict) and set(state) == {"rows", "scores"}, "part lacks fields")
+        self.begin_part()
+        assert self._part is not None
+        self._part_rows = checked_count(state["rows"], "part", 0, self.rows)
+        take_part(self._part, state["scores"], "part")
+        self._part.try_out(bool(self.portrait and self.portrait.task == "classification"))
 
     def _restore_each(self, states: Any) -> None:
         require(isinstance(states, list), "each is not a list")
@@ -129,6 +153,9 @@ class Account:
         for end in ends:
             some = [values[start:end] for values in losses]
             self._scores.add(y[start:end], forecast[start:end], some)
+            if self._part is not None:
+                self._part.add(y[start:end], forecast[start:end], some)
+                self._part_rows += end - start
             if y.ndim == 2:
                 self._score_each(y[start:end], forecast.values[start:end])
             self.rows += end - start
