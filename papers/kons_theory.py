@@ -14,7 +14,7 @@ from papers.datasets import load
 from papers.experiment import Experiment, Job, Options, view
 from papers.page import Figure, Line, Page, Section, draw
 from papers.work import order
-from pronk.estimators.registry import make
+from pronk.estimators.registry import make_as_in_paper
 from pronk.evaluate.study import Outcome
 from pronk.parts.kernels import Gaussian
 
@@ -86,7 +86,7 @@ def regret(job: Job) -> dict[str, Any]:
     X, y, kernel = _rows(job)
     alpha, sigma = job.settings["alpha"], 1.0 / 8.0
     # The paper's coefficient for the theorem is sigma = 1/(8 C^2) itself.
-    learner = make("kons", kernel=kernel, alpha=alpha, clip=1.0, eta=sigma)
+    learner = make_as_in_paper("kons", kernel=kernel, alpha=alpha, clip=1.0, eta=sigma)
     predictions = learner.predict_then_learn(X, y)
     best = best_in_hindsight(X, y, kernel, "squared", alpha).within(1.0)
     measured = regret_against_best(predictions, X, y, kernel, "squared", alpha, best=best)
@@ -154,7 +154,9 @@ def adversary(job: Job) -> dict[str, Any]:
     params = dict(job.settings["params"])
     if job.settings["algorithm"] != "ogd":
         params.update(alpha=1.0, clip=1.0, eta=1.0 / 8.0)
-    learner = make(job.settings["algorithm"], kernel=Gaussian(1.0), random_state=job.seed, **params)
+    learner = make_as_in_paper(
+        job.settings["algorithm"], kernel=Gaussian(1.0), random_state=job.seed, **params
+    )
     X, y = next(alternating(job.settings["rows"], block=job.settings["rows"]))
     # The best function in hindsight predicts 0 and loses 1 a row.
     losses = (learner.predict_then_learn(X, y) - y) ** 2 - 1.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from papers.experiment import Experiment, Job, Options
 from papers.page import Figure, Line, Page, Section, draw, of
-from pronk.estimators.registry import make
+from pronk.estimators.registry import make_as_in_paper
 from pronk.evaluate.study import Outcome
 from pronk.parts.kernels import Gaussian
 
@@ -41,7 +41,7 @@ def game(job: Job) -> dict[str, Any]:
     """sup_f [R_t(f) - alpha |f|^2] after each row the adversary chose."""
     from pronk.streams.adversarial import greedy
 
-    learner = make(
+    learner = make_as_in_paper(
         job.settings["algorithm"], kernel=Gaussian(1.0), random_state=job.seed,
         **job.settings["params"],
     )  # fmt: skip

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from papers.datasets import find, load
 from papers.experiment import Job, as_view
 from pronk.engines.newton.embedded import CHUNK
-from pronk.estimators.registry import make
+from pronk.estimators.registry import make_as_in_paper
 from pronk.evaluate import progressive
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.kernels import Gaussian
@@ -42,7 +42,9 @@ def learner(job: Job) -> Any:
         params["bandwidth"] = bandwidth(params.pop("precision"))
     if "bandwidth" in params:
         params["kernel"] = Gaussian(params.pop("bandwidth"))
-    return make(job.settings["algorithm"], job.data().task, random_state=job.seed, **params)
+    return make_as_in_paper(
+        job.settings["algorithm"], job.data().task, random_state=job.seed, **params
+    )
 
 
 def order(seed: int, rows: int) -> NDArray[np.intp]:

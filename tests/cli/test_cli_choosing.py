@@ -9,7 +9,9 @@ import pytest
 from scipy.spatial.distance import pdist
 
 import pronk
-from pronk.cli import choosing, main
+from pronk.cli import main
+from pronk.engines.tuned import FIRST
+from pronk.estimators import registry
 
 
 def run(capsys, *arguments):
@@ -34,10 +36,9 @@ def test_the_bandwidth_is_the_median_distance_of_the_first_rows(capsys, data):
     file, X, y = data
     options = [file, "-t", "y", "-a", "fogd", "--scale", "none", "--scale-target", "none", "--json"]
     found = json.loads(run(capsys, *options))
-    median = np.median(pdist(X[: choosing.ROWS]))
-    assert found["chosen"] == {"bandwidth": pytest.approx(median, rel=1e-3)}
+    median = np.median(pdist(X[:FIRST]))
+    assert found["chosen"] == {"bandwidth": pytest.approx(median, rel=1e-9)}
     learner = pronk.make("fogd", random_state=0)
-    learner.set_params(kernel__bandwidth=found["chosen"]["bandwidth"])
     loss = np.mean((learner.predict_then_learn(X, y) - y) ** 2)
     assert found["metrics"]["mse"] == pytest.approx(loss, rel=1e-9)
     again = json.loads(run(capsys, *options, "-p", "bandwidth=auto"))
@@ -45,7 +46,7 @@ def test_the_bandwidth_is_the_median_distance_of_the_first_rows(capsys, data):
 
 
 def test_a_growing_dictionary_gets_a_budget(capsys, data, monkeypatch):
-    monkeypatch.setattr(choosing, "BUDGET", 7)
+    monkeypatch.setattr(registry, "BUDGET", 7)
     monkeypatch.setenv("COLUMNS", "200")
     options = [data[0], "-t", "y", "-a", "pkawv-nystrom", "-p", "bandwidth=0.1"]
     text = run(capsys, *options)
@@ -59,8 +60,8 @@ def test_what_chooses_for_itself_is_left_alone(capsys, data):
     assert json.loads(run(capsys, data[0], "-t", "y", "--limit", 50, "--json"))["chosen"] == {}
     options = ["-a", "fogd", "-p", "bandwidth=2", "--json"]
     assert json.loads(run(capsys, data[0], "-t", "y", *options))["chosen"] == {}
-    assert not choosing.wants_bandwidth(pronk.make("krls", kernel="linear"), {})
-    assert choosing.budget_for(pronk.make("ogd"), {}) is None
+    assert registry.defaults_of("krls", "regression", {"kernel": "linear"}) == {}
+    assert registry.defaults_of("ogd", "regression", {}) == {"bandwidth": "auto"}
 
 
 def test_steps_and_sizes_are_chosen_and_said(capsys, data, monkeypatch):
@@ -72,8 +73,8 @@ def test_steps_and_sizes_are_chosen_and_said(capsys, data, monkeypatch):
     assert found["chosen"]["C"] == 0.3 and found["scale_target"]
     given = json.loads(run(capsys, *options, "-p", "C=1", "--scale-target", "none"))
     assert "C" not in given["chosen"] and not given["scale_target"]
-    labels = pronk.make("pros-n-kons", "classification")
-    assert choosing.choose(labels, {}, np.empty((0, 1))) == {"budget": choosing.ANEW_BUDGET}
+    chosen = registry.defaults_of("pros-n-kons", "classification", {"bandwidth": 1.0})
+    assert chosen == {"budget": registry.RESTART_BUDGET}
 
 
 @pytest.mark.parametrize("name", ["pa-1", "sketched-kons", "dual-svrg-b", "pros-n-kons", "krls"])

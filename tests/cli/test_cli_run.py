@@ -13,7 +13,7 @@ import pytest
 
 import pronk
 from helpers import pronk_run
-from pronk.cli.run import build
+from pronk.cli.choosing import build
 from pronk.estimators import storage
 from pronk.streams import MinMax, Scaled, Standard
 
@@ -66,7 +66,7 @@ def test_predictions_are_those_of_the_learner(capsys, tmp_path, folder, data, na
         capsys, "run", folder / name, *options(), "-p", "degree=3", "--predictions", file, "--json"
     )
     assert (code, err) == (0, "")
-    learner = pronk.make("pkawv-taylor", degree=3, random_state=0)
+    learner = pronk.make("pkawv-taylor", degree=3, bandwidth=1.0, random_state=0)
     expected = learner.predict_then_learn(MinMax().learn_transform(X), y)
     table = arrow_csv.read_csv(file) if ending == ".csv" else parquet.read_table(file)
     assert table.column_names == ["row", "y", "prediction"]
@@ -87,7 +87,7 @@ def test_shape_of_the_json(capsys, folder):
         "scale_target", "metrics", "seconds", "microseconds_a_row", "size", "memory", "baseline",
         "saved",
         "predictions", "versions", "unlabelled", "checkpoint", "resumed_at", "drift", "recent",
-        "repeat_last", "worse", "this_input", "metrics_file", "report", "chosen", "rows_before",
+        "worse_than_guessing", "metrics_file", "report", "chosen", "rows_before",
         "bad_rows",
     }  # fmt: skip
 
@@ -108,7 +108,7 @@ def test_scaling_is_a_choice(capsys, tmp_path, folder, data, flags, scaled):
         capsys, "run", folder / "data.parquet", *arguments, "--predictions", file
     )
     assert code == 0
-    learner = pronk.make("pkawv-nystrom", random_state=7)
+    learner = pronk.make("pkawv-nystrom", bandwidth=1.0, random_state=7)
     expected = learner.predict_then_learn(scaled(X[:200]), y[:200])
     given = parquet.read_table(file)["prediction"]
     np.testing.assert_allclose(given, expected, rtol=1e-12, atol=1e-12)
@@ -126,7 +126,7 @@ def test_labels_are_recognised(capsys, tmp_path, folder, data, target, kind):
     assert result["task"] == "classification" and next(iter(result["metrics"])) == "error"
     table = arrow_csv.read_csv(file)
     labels = table["y"].to_numpy()
-    learner = pronk.make("pkawv-taylor", "classification", random_state=0)
+    learner = pronk.make("pkawv-taylor", "classification", bandwidth=1.0, random_state=0)
     expected = learner.predict_then_learn(MinMax().learn_transform(X), labels)
     assert isinstance(learner.classes_[0], kind)
     given = table["prediction"].to_numpy()
@@ -146,7 +146,7 @@ def test_the_saved_model_goes_on(capsys, monkeypatch, tmp_path, folder, data, fl
     model = storage.load(file)
     assert model.n_seen_ == 400
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
-    twin = pronk.make("pkawv-taylor", random_state=0)
+    twin = pronk.make("pkawv-taylor", bandwidth=1.0, random_state=0)
     twin = twin if flags else Scaled(twin)
     twin.predict_then_learn(X[:400], y[:400])
     np.testing.assert_array_equal(

@@ -243,3 +243,15 @@ def test_a_task_that_ends_right_after_the_wait_is_not_late():
     assert result_of(task, client) == 7 and task.asked == 2
     with pytest.raises(TimeoutError, match="its own"):
         result_of(Late("its own"), client)
+
+
+@pytest.mark.parametrize("rows", [130, 3000])
+def test_the_bandwidth_of_the_first_rows_is_found_before_the_rows_are_spread(rows):
+    model = pronk.PKAWVRegressor(pronk.Gaussian("auto"), random_state=1, budget=9)
+    parts = list(ClusterPass(model, Arrays(X[:rows], Y[:rows]), Here(), rows=300).run())
+    made = np.concatenate([part.predictions for part in parts])
+    expected = pronk.PKAWVRegressor(pronk.Gaussian("auto"), random_state=1, budget=9)
+    # The pieces are sums of other blocks: equal up to rounding.
+    np.testing.assert_allclose(
+        made, expected.predict_then_learn(X[:rows], Y[:rows]), rtol=1e-6, atol=1e-8
+    )

@@ -95,7 +95,7 @@ def test_a_run_is_a_plain_pass(file, data):
     certificate = learner.certificate()
     assert curve["regret"][-1] == pytest.approx(certificate.regret, rel=1e-6)
     assert curve["bound"][-1] == pytest.approx(certificate.bound, rel=1e-6)
-    assert result["params"]["kernel__bandwidth"] == 1.0 and result["notes"] == []
+    assert result["params"]["kernel__bandwidth"] == "auto" and result["notes"] == []
 
 
 def test_a_random_order_is_that_of_the_seed(file, data):

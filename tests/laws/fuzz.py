@@ -21,8 +21,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 import pronk
-from laws.cases import SMALL
 from pronk.estimators import encoding
+from pronk.estimators.registry import make_as_in_paper
 
 LEARNERS = [
     (name, task) for name, known in pronk.algorithms().items() for task in known.tasks
@@ -165,7 +165,8 @@ def attempt(trial: Trial, counts: Counter[str]) -> str | None:
 
 def _make(trial: Trial) -> Any:
     name, task = trial.learner
-    return pronk.make(name, task, random_state=trial.seed, **SMALL.get(name, {}))
+    small = pronk.algorithms()[name].small
+    return make_as_in_paper(name, task, random_state=trial.seed, **small)
 
 
 def _twin(trial: Trial, learner: Any, accepted: list[tuple[Any, Any, float]]) -> str | None:

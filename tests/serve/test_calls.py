@@ -15,7 +15,8 @@ import pronk
 
 def test_predictions_are_those_of_the_library_row_by_row(site: Site) -> None:
     path = site.create("exact", parameters={"history": "projected", "budget": 10}, scale="none")
-    learner = pronk.make("pkawv-nystrom", history="projected", budget=10, random_state=0)
+    inner = pronk.make("pkawv-nystrom", history="projected", budget=10, random_state=0)
+    learner = pronk.Prepared(inner, scale="none")
     X = np.random.default_rng(0).normal(size=(12, 2))
     for row in X:
         y = float(np.sin(row[0]))

@@ -103,24 +103,10 @@ def compare(
     A row without a label is predicted only.
     """
     from pronk.cli import screen
-    from pronk.cli.contenders import (
-        check_weight,
-        contenders,
-        read_names,
-        try_all,
-        with_bandwidths,
-    )
+    from pronk.cli.contenders import check_weight, contenders, read_names, try_all
     from pronk.cli.parallel import cluster_or_none, losses_told
     from pronk.cli.places import refuse_input
-    from pronk.cli.results import (
-        as_dict,
-        check_report,
-        note_damage,
-        note_worse,
-        show,
-        show_paths,
-        write,
-    )
+    from pronk.cli.results import as_dict, check_report, note_damage, show, show_paths, write
     from pronk.evaluate.comparison import COMPARISON, RECORDS, Comparison, inspect
     from pronk.evaluate.orders import check_room
     from pronk.evaluate.summaries import results
@@ -155,7 +141,6 @@ def compare(
     )
     console = screen.messages()
     check_weight(comparison)
-    comparison = replace(comparison, contenders=with_bandwidths(comparison, stream))
     with screen.warnings_as_notes(console):
         try_all(comparison.contenders, comparison.scale, stream, comparison.view, console)
         with console.status("reading the file"):
@@ -178,7 +163,6 @@ def compare(
         show(told)
         screen.output().print()
         show_paths(results=directory, report=report, figures=figures)
-    note_worse(told)
 
 
 # -- before the runs -----------------------------------------------------------------------------

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
-from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
+from pronk.cli.choosing import build, read_setting
 from pronk.cli.errors import CommandError
-from pronk.cli.run import build, read_setting
 from pronk.estimators.entries import DEFAULT_ALGORITHM
 from pronk.estimators.faces.constraints import InvalidParameterError
-from pronk.estimators.registry import find, make
+from pronk.estimators.registry import defaults_of, find, make
 from pronk.evaluate.adapters import takes_weights
 from pronk.evaluate.comparison import Comparison, Contender, prepare
 from pronk.evaluate.runs import labelled
@@ -46,6 +42,8 @@ def contenders(
 ) -> list[Contender]:
     """The learners with their parameters; those without a label go to all that have them.
 
+    What `pronk.make` chooses beside them is written down with them.
+
     Where no scaling is chosen, the learner that scales itself is left alone.
     """
     itself = DEFAULT_ALGORITHM if scale is None else None
@@ -71,24 +69,14 @@ def contenders(
         build(names[label], task, tuple(settings), 0)  # refuses what it does not know
         chosen[label] |= dict(map(read_setting, settings))
     return [
-        Contender(label, name, chosen[label], "none" if name == itself else None)
+        Contender(
+            label,
+            name,
+            {**chosen[label], **defaults_of(name, task, chosen[label])},
+            "none" if name == itself else None,
+        )
         for label, name in names.items()
     ]
-
-
-def with_bandwidths(comparison: Comparison, stream: FileStream) -> list[Contender]:
-    """The contenders with the bandwidth and budget that `pronk run` would choose."""
-    X, _ = stream.head(ROWS)
-    several = []
-    for one in comparison.contenders:
-        given = {name: value for name, value in one.params.items() if value != AUTO}
-        learner = Contender(one.label, one.algorithm, given).learner(stream.task, 0)
-        rows = np.empty((0, 1))
-        if wants_bandwidth(learner, given) and len(X):
-            scale = one.scale or comparison.scale
-            rows = prepare(learner, scale, stream, comparison.view).first_look(X)
-        several.append(replace(one, params={**given, **choose(learner, given, rows)}))
-    return several
 
 
 def check_weight(comparison: Comparison) -> None:
@@ -96,10 +84,7 @@ def check_weight(comparison: Comparison) -> None:
     if comparison.reading.weight is None:
         return
     for one in comparison.contenders:
-        given = {name: value for name, value in one.params.items() if value != AUTO}
-        if not takes_weights(
-            Contender(one.label, one.algorithm, given).learner(comparison.task, 0)
-        ):
+        if not takes_weights(one.learner(comparison.task, 0)):
             raise CommandError(
                 f"--weight: rows of a weight have no meaning for {one.label}; name others with "
                 "--algorithms, as pkawv-nystrom,b-kons,fogd,nogd"

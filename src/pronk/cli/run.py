@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import ast
 import copy
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 from pronk.cli import screen
-from pronk.cli.checkpoint import alone, readable, story_of
-from pronk.cli.choosing import AUTO, ROWS, choose, wants_bandwidth
+from pronk.cli.checkpoint import alone
+from pronk.cli.choosing import build, read_setting
 from pronk.cli.errors import CommandError
 from pronk.cli.keyed import KeyedRun, keyed_rows, place_of_models, with_key
 from pronk.cli.known import for_model, open_for, saved_model
-from pronk.cli.learned import files_of, learned_by, refuse_learned
 from pronk.cli.parallel import block_rows, check_cluster, check_parallel, use_workers
 from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.run_options import RunOptions, check_job, open_with_target
-from pronk.cli.summary import as_dict, note_worse, print_summary, write_page
+from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.cluster.pool import shares_rows
 from pronk.estimators.entries import DEFAULT_ALGORITHM
 from pronk.estimators.faces.constraints import InvalidParameterError
-from pronk.estimators.registry import find, make
+from pronk.estimators.registry import defaults_of, find
 from pronk.evaluate.adapters import takes_weights
 from pronk.evaluate.rows import long_piece
 from pronk.evaluate.runs import warm_with
 from pronk.keyed import Keyed
-from pronk.keyed.learner import SMALL
-from pronk.parts.spelling import did_you_mean
-from pronk.streams import FileStream, Preparing
+from pronk.streams import FileStream
 from pronk.streams.prepared import prepared
 
 
@@ -60,10 +54,8 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         reading = job.reading if job.by is None else with_key(job.reading, job.by)
         default = find(job.algorithm).name == DEFAULT_ALGORITHM
         stream = open_with_target(reading, block_rows(job, default))
-        learner = _learner(job, stream.task)
-        # The first rows of all keys together say nothing about the rows of one.
-        if job.by is None:
-            chosen = choose_for(learner, job.params, stream, job.preparing)
+        learner = build(job.algorithm, stream.task, job.params, job.seed)
+        chosen = defaults_of(job.algorithm, stream.task, dict(map(read_setting, job.params)))
         model = prepared(learner, stream, job.preparing)
         if job.by is not None:
             stream.rows = keyed_rows(len(stream.columns))
@@ -71,9 +63,6 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
             model = KeyedRun(model.learner, job.by, Keyed(model, folder=folder))
     else:
         model = saved_model(path)
-        told = story_of(path)
-        if told is not None:
-            model.story_ = told
         job = for_model(job, model)
         stream = open_for(model, path, job.reading, block_rows(job, shares_rows(model)))
     if job.by is None and (job.workers or job.cluster):
@@ -86,15 +75,13 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     check_interval(job.interval, stream.task, model)
     _check_weight(stream, model, job.algorithm)
     run = Run(job, stream, model, console, as_json)
-    run.chosen = chosen
-    if job.save is not None and job.by is None:
-        _look_at_input(run, model.__dict__.get("story_") or {}, console)
     if "story_" in model.__dict__:
         run.go_on(model.story_)
     with screen.warnings_as_notes(console):
         _warm(run.model, stream, console)
         _note_unbounded(job.algorithm, model.learner, console)
         last = run.walk()
+    run.chosen = _found(chosen, run.model)
     if stream.task == "classification" and len(run.model.classes_) < 2:
         label = run.model.classes_[0]
         raise CommandError(
@@ -111,7 +98,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         screen.print_json(as_dict(run, last), sys.stderr if printed else None)
     else:
         print_summary(run, last, console if printed else screen.output())
-    note_worse(run, console)
+    note_guessing(run, console)
     if isinstance(run.model, KeyedRun):
         run.model.keyed.close()
 
@@ -126,29 +113,6 @@ def _check_algorithm(name: str) -> None:
         raise CommandError(f"--algorithm: {error}") from None
 
 
-def _look_at_input(run: Run, story: dict[str, Any], console: Console) -> None:
-    """Note which files a model learns; raise if it has learned them already."""
-    job = run.job
-    if job.model is not None:
-        with readable(f"--model: {str(job.model)!r}", "learn it anew"):
-            run.learned = learned_by(story)
-    with console.status("looking at the input"):
-        run.files_read = files_of(job.reading, run.learned)
-    if run.files_read is None:
-        what = "the rows of a query leave" if job.reading.query else f"{job.reading.name} leaves"
-        screen.note(
-            f"{what} no record in the model: learning the same rows twice will not be noticed",
-            console,
-        )
-    elif job.model is not None and not job.again and not _resumes(job):
-        refuse_learned(job.model, run.learned, run.files_read)
-
-
-def _resumes(job: RunOptions) -> bool:
-    """Whether a checkpoint says how far the input was learned."""
-    return job.checkpoint is not None and job.checkpoint.exists()
-
-
 def _check_weight(stream: FileStream, model: Any, name: str) -> None:
     if stream.weight is not None and not takes_weights(model):
         raise CommandError(
@@ -157,60 +121,11 @@ def _check_weight(stream: FileStream, model: Any, name: str) -> None:
         )
 
 
-def _learner(job: RunOptions, task: str) -> Any:
-    if job.by is None or job.algorithm != DEFAULT_ALGORITHM:
-        return build(job.algorithm, task, job.params, job.seed)
-    small = tuple(f"{name}={value}" for name, value in SMALL.items())
-    return build("pkawv-nystrom", task, (*small, *job.params), job.seed)
-
-
-def build(name: str, task: str, settings: tuple[str, ...], seed: int) -> Any:
-    """A learner by name, with parameters given as text, ``key=value``."""
-    try:
-        learner = make(name, task, random_state=seed)
-    except ValueError as error:
-        raise CommandError(f"--algorithm: {error}; see --task") from None
-    params = dict(read_setting(text) for text in settings)
-    for key in ("bandwidth", "kernel__bandwidth"):
-        if params.get(key) == AUTO:
-            del params[key]  # `choose` sets it
-    if "kernel" in params:
-        learner.set_params(kernel=params.pop("kernel"))
-    for key, value in params.items():
-        known = learner.get_params()
-        name_of = key if key in known or f"kernel__{key}" not in known else f"kernel__{key}"
-        if name_of not in known:
-            hint = did_you_mean(key, known, otherwise=f"; it has {', '.join(sorted(known))}")
-            raise CommandError(f"--param: {name} has no parameter {key!r}{hint}")
-        learner.set_params(**{name_of: value})
-    return learner
-
-
-def choose_for(
-    learner: Any, settings: Sequence[str], stream: FileStream, preparing: Preparing
-) -> dict[str, Any]:
-    """Set a bandwidth and a budget where none is given; what was set."""
-    given = dict(read_setting(text) for text in settings)
-    rows = np.empty((0, 1))
-    if wants_bandwidth(learner, given):
-        X, _ = stream.head(ROWS)
-        if len(X):
-            rows = prepared(learner, stream, preparing).first_look(X)
-    return choose(learner, given, rows)
-
-
-def read_setting(text: str) -> tuple[str, Any]:
-    key, sign, value = text.partition("=")
-    if not sign or not key.strip():
-        raise CommandError(f"--param: {text!r} must have the form key=value, as in alpha=0.1")
-    words = {"true": True, "false": False, "none": None}
-    value = value.strip()
-    if value.lower() in words:
-        return key.strip(), words[value.lower()]
-    try:
-        return key.strip(), ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        return key.strip(), value
+def _found(chosen: dict[str, Any], model: Any) -> dict[str, Any]:
+    """What was chosen, with the bandwidth that the first rows gave."""
+    if "bandwidth" not in chosen or isinstance(model, KeyedRun):
+        return chosen
+    return {**chosen, "bandwidth": float(model.learner_.kernel_.bandwidth)}
 
 
 def _warm(model: Any, stream: FileStream, console: Console) -> None:

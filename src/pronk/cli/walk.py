@@ -12,17 +12,9 @@ from typing import Any
 from rich.console import Console
 
 from pronk.cli import screen
-from pronk.cli.checkpoint import (
-    Checkpoint,
-    Interruptions,
-    Stopped,
-    fingerprint,
-    readable,
-    without_part,
-)
+from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint, readable
 from pronk.cli.errors import CommandError
 from pronk.cli.keyed import KeyedRun
-from pronk.cli.learned import LearnedFile, LearnedInput, with_input
 from pronk.cli.parallel import learner_for_cluster, losses_told, open_cluster
 from pronk.cli.predictions import PredictionColumns
 from pronk.cli.run_files import RunFiles
@@ -60,8 +52,7 @@ class Run:
         self.console = console
         self.position = 0  # rows of the stream that are done
         self.resumed = 0
-        self.learned: list[LearnedInput] = []  # what the model learned before this run
-        self.files_read: list[LearnedFile] | None = None  # that the model learns now
+        self.before = 0  # rows that the model knew before
         self.finished = False
         self.checkpoint: Checkpoint | None = None
         self.files = RunFiles(job, stream, self.several, as_json=as_json)
@@ -115,13 +106,7 @@ class Run:
                 screen.note(f"the coverage is counted from here on: {what}", self.console)
             self.evaluation.restore(story["evaluation"])
         self._said = len(self.portrait.alarms)
-        self.evaluation.begin_part()
-
-    @property
-    def before(self) -> int:
-        """Rows that the model knew before."""
-        part = self.evaluation.part
-        return 0 if part is None else self.evaluation.rows - part[0]
+        self.before = self.evaluation.rows
 
     @property
     def scored_as(self) -> list[Any]:
@@ -131,19 +116,13 @@ class Run:
 
     def story(self) -> dict[str, Any]:
         """What a saved model keeps of its rows, to go on with others."""
-        evaluation = self.evaluation.to_state(clock=False)
-        return {**self._facts(), "evaluation": without_part(evaluation)}
-
-    def _facts(self) -> dict[str, Any]:
-        """What a story tells beside the metrics."""
-        learned = with_input(self.learned, self.files_read, self.position)
         return {
             "target": self.stream.target,
             **({"targets": self.several} if self.several else {}),
             "weight": self.stream.weight,
             "algorithm": self.job.algorithm,
             "scored_as": self.scored_as,
-            "learned": [one.to_dict() for one in learned],
+            "evaluation": self.evaluation.to_state(clock=False),
         }
 
     @property
@@ -229,9 +208,9 @@ class Run:
 
     def _steps_on_cluster(self, stack: ExitStack, address: str) -> Iterator[Callable[[], None]]:
         for X, y in self.stream.blocks(self.position):
-            if self.model.__sklearn_is_fitted__():
+            if self.model.__sklearn_is_fitted__() and self.model.learner_._settled:
                 break
-            yield partial(self._block, X, y)  # the first block is learned here
+            yield partial(self._block, X, y)  # the first blocks are learned here
         client = stack.enter_context(open_cluster(address))
         learner = learner_for_cluster(self.model)
         workers = len(client.scheduler_info()["workers"])
@@ -304,7 +283,6 @@ class Run:
             self.position,
             model=storage.learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
-            story=self._facts(),
             **self.files.places(),
             finished=self.finished,
         )

@@ -93,28 +93,30 @@ class ClusterPass:
 
     def run(self, done: int = 0) -> Iterator[Advance]:
         """The parts of the stream after its first ``done`` rows, in order."""
-        if not self.model.__sklearn_is_fitted__():
+        if not self.model.__sklearn_is_fitted__() or not self.model._settled:
             part = self._lead_in(done)
             if part is None:
                 return
             yield part
+            if not self.model._settled:  # the stream is shorter than the first rows
+                return
             done = part.rows
         self._check()
         yield from self._pieces(done)
 
     def _check(self) -> None:
-        reason = splitting.why_not(self.model._model)
+        reason = splitting.why_not(getattr(self.model._model, "inner", self.model._model))
         if reason is not None:
             name = type(self.model).__name__
             raise ValueError(f"the pass of {name} cannot be spread: {reason}; {ADVICE}")
 
     def _lead_in(self, done: int) -> Advance | None:
-        """Learn the first blocks here, until one had a label."""
+        """Learn the first blocks here, until one had a label and the bandwidth is known."""
         evaluation = Evaluation(self.model, predictions=True, memory=False, portrait=False)
         for X, y in self.stream.blocks(done):
             evaluation.feed(X, y)
             done += len(y)
-            if evaluation.rows:
+            if evaluation.rows and self.model._settled:
                 break
         record = evaluation.record()
         if record.predictions is None or record.targets is None:

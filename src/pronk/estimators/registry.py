@@ -1,15 +1,42 @@
-"""The algorithms by name: what `pronk.make` builds and `pronk.algorithms` lists."""
+"""The algorithms by name: what `pronk.make` builds and `pronk.algorithms` lists.
+
+`make` is the one place where a name, a task and parameters become a learner. The library, the
+command line (``--algorithm``, ``--param``), the service (``algorithm``, ``parameters``) and
+`pronk.Keyed` call it, so the same words build the same learner everywhere.
+
+A parameter that is not given is the paper's choice; where that leaves something open, or suits few
+streams, it is one of these defaults:
+
+    bandwidth   "auto": the median distance of the first rows, as the learner sees them
+    budget      500 points for a dictionary that would grow without limit, 30 for a learner that
+                starts anew with every point; a learner that holds all rows has none
+    steps       of a few learners whose papers derive them from a bound or search for them (`STEPS`)
+
+The learner of a key (`make_for_key`) has further ones (`PER_KEY`). `make_as_in_paper` has none.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pronk.estimators.entries import Algorithm, all_algorithms
+from pronk.estimators.entries import DEFAULT_ALGORITHM, Algorithm, all_algorithms
 from pronk.parts.spelling import did_you_mean
+
+#: Most points of a dictionary, and of one with which a learner starts anew at every point.
+BUDGET, RESTART_BUDGET = 500, 30
+#: Steps by class, for targets of about size one; chosen with `benchmarks/bench_names.py`.
+STEPS: dict[str, dict[str, float]] = {
+    "DualSVRGRegressor": {"eta": 0.1},
+    "DualSVRGClassifier": {"eta": 0.5},
+    "SketchedKONSRegressor": {"alpha": 3.0},
+}
+RESTART_STEPS, PA_STEPS = {"alpha": 10.0}, {"C": 0.3}
+#: The default learner of one key among thousands: few points and few experts.
+PER_KEY: dict[str, dict[str, Any]] = {DEFAULT_ALGORITHM: {"budget": 32, "experts": "few"}}
 
 
 def algorithms() -> dict[str, Algorithm]:
-    """All algorithms by name, with paper, cost a row in time and memory, and boundedness.
+    """All algorithms by name, with paper, cost per row in time and memory, and boundedness.
 
     >>> import pronk
     >>> print(pronk.algorithms()["pkawv-taylor"].memory)
@@ -18,12 +45,14 @@ def algorithms() -> dict[str, Algorithm]:
     return dict(all_algorithms())
 
 
+#: The names of a kernel's bandwidth among the parameters of a learner.
+_BANDWIDTHS = ("bandwidth", "kernel__bandwidth")
 #: Other spellings that `find` and `make` take.
-ALIASES = {"default": "online-kernel"}
+ALIASES = {"default": DEFAULT_ALGORITHM}
 
 
 def find(name: str) -> Algorithm:
-    """The algorithm of that name, or a ValueError that suggests the nearest one."""
+    """Return the algorithm of that name, or raise a ValueError that suggests the nearest one."""
     name = ALIASES.get(name, name)
     known = all_algorithms()
     if name in known:
@@ -33,11 +62,87 @@ def find(name: str) -> Algorithm:
 
 
 def make(name: str, task: str = "regression", **params: Any) -> Any:
-    """A learner by its short name, with the paper's choices; ``params`` override them.
+    """Build a learner by its short name, as the command line and the service do.
+
+    ``params`` are those of its class; a parameter of the kernel may be given by its own name, as
+    ``bandwidth``. The others are the paper's choices, with the defaults above.
 
     >>> import pronk
     >>> pronk.make("pkrr-taylor", degree=3)
+    PKAWVRegressor(anticipate=False, degree=3, features='taylor',
+                   kernel=Gaussian(bandwidth='auto'))
+    >>> pronk.make("con-kons", bandwidth=2.0).get_params()["budget"]
+    500
+    """
+    learner = make_as_in_paper(name, task, **params)
+    return learner.set_params(**_defaults(learner, find(name), params))
+
+
+def make_for_key(name: str, task: str = "regression", **params: Any) -> Any:
+    """Build the learner of one key: as `make`, but small where the algorithm has small settings."""
+    return make(name, task, **{**PER_KEY.get(find(name).name, {}), **params})
+
+
+def make_as_in_paper(name: str, task: str = "regression", **params: Any) -> Any:
+    """Build a learner with its class's defaults and the paper's choices, as tables need it.
+
+    >>> from pronk.estimators.registry import make_as_in_paper
+    >>> make_as_in_paper("pkrr-taylor", degree=3)
     PKAWVRegressor(anticipate=False, degree=3, features='taylor')
     """
     algorithm = find(name)
-    return algorithm.learner_class(task)(**{**algorithm.params, **params})
+    learner = algorithm.learner_class(task)(**algorithm.params)
+    given = dict(params)
+    if "kernel" in given:  # it decides which parameters of a kernel there are
+        learner.set_params(kernel=given.pop("kernel"))
+    if not given:
+        return learner
+    known = learner.get_params()
+    for key in given:
+        if key not in known and f"kernel__{key}" not in known:
+            hint = did_you_mean(key, known, otherwise=f"; it has {', '.join(sorted(known))}")
+            raise TypeError(f"{algorithm.name} has no parameter {key!r}{hint}")
+    return learner.set_params(
+        **{key if key in known else f"kernel__{key}": value for key, value in given.items()}
+    )
+
+
+def defaults_of(name: str, task: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Return what `make` chooses beside ``params``: bandwidth, budget and steps, by name."""
+    chosen = _defaults(make_as_in_paper(name, task, **params), find(name), params)
+    return {key.removeprefix("kernel__"): value for key, value in chosen.items()}
+
+
+def _defaults(learner: Any, algorithm: Algorithm, given: dict[str, Any]) -> dict[str, Any]:
+    """What neither the caller nor the paper has chosen, by parameters of the learner."""
+    fixed = {*given, *algorithm.params}
+    chosen: dict[str, Any] = {}
+    by_name = isinstance(given.get("kernel", ""), str) and fixed.isdisjoint(_BANDWIDTHS)
+    if by_name and "kernel__bandwidth" in learner.get_params() and not _scales_itself(learner):
+        chosen["kernel__bandwidth"] = "auto"
+    budget = _budget(learner)
+    if budget is not None and "budget" not in fixed:
+        chosen["budget"] = budget
+    return {**chosen, **{key: value for key, value in _steps(learner).items() if key not in fixed}}
+
+
+def _scales_itself(learner: Any) -> bool:
+    """Whether a learner chooses scales and bandwidths by itself."""
+    return getattr(learner, "_scales_itself", False)
+
+
+def _budget(learner: Any) -> int | None:
+    if getattr(learner, "restart", False):
+        return RESTART_BUDGET
+    # A budget of an expansion needs a rule for what goes, which makes it another algorithm.
+    grows = not hasattr(learner, "maintenance") and getattr(learner, "features", "") == "nystrom"
+    return BUDGET if grows and getattr(learner, "budget", 0) is None else None
+
+
+def _steps(learner: Any) -> dict[str, float]:
+    name = type(learner).__name__
+    if name == "ProsNKONSRegressor" and learner.restart:
+        return RESTART_STEPS
+    if name == "KernelPARegressor" and learner.variant == "pa-1":
+        return PA_STEPS
+    return STEPS.get(name, {})

@@ -43,14 +43,7 @@ class Contender:
         """A new learner."""
         if not self.algorithm:
             return RunningMajority() if task == "classification" else RunningMean()
-        learner = make(self.algorithm, task, random_state=seed)
-        chosen = dict(self.params)
-        if "kernel" in chosen:
-            learner.set_params(kernel=chosen.pop("kernel"))
-        for name, value in chosen.items():
-            known = learner.get_params()
-            learner.set_params(**{name if name in known else f"kernel__{name}": value})
-        return learner
+        return make(self.algorithm, task, random_state=seed, **self.params)
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 from msgspec import Meta
+from sklearn.base import clone
 
 from pronk.estimators.entries import DEFAULT_ALGORITHM
-from pronk.estimators.registry import ALIASES, find, make
-from pronk.parts.spelling import did_you_mean
+from pronk.estimators.registry import ALIASES, find, make, make_for_key
 from pronk.serve.errors import Refused
 from pronk.streams.prepared import Prepared
 
@@ -38,7 +38,8 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_default
     task: Literal["regression", "classification"] = "regression"
     algorithm: str = DEFAULT_ALGORITHM
     parameters: dict[str, Any] = {}
-    scale: Literal["minmax", "standard", "robust", "none"] | None = None
+    scale: Literal["auto", "minmax", "standard", "robust", "none"] = "auto"
+    scale_target: Literal["auto", "standard", "none"] = "auto"
     missing: Literal["error", "mean"] = "error"
     encoding: Literal["onehot", "hash"] = "onehot"
     slots: Annotated[int, Meta(ge=2, le=4096)] = 32
@@ -100,59 +101,52 @@ def build(spec: Spec) -> Any:
 
 
 def prepared(learner: Any, spec: Spec) -> Any:
-    """A learner behind the preparation of its columns; itself where nothing is needed."""
+    """A learner behind the preparation of its columns, as `pronk run` has it.
+
+    A learner that scales itself needs none where all columns are numbers without gaps.
+    """
     columns = spec.column_list()
     kinds = [column.kind for column in columns]
-    own = find(spec.algorithm).name == DEFAULT_ALGORITHM
-    scale = spec.scale or ("none" if own else "minmax")
-    if scale == "none" and spec.missing == "error" and set(kinds) == {"number"}:
+    itself = getattr(learner, "_scales_itself", False) and spec.scale in ("auto", "none")
+    itself = itself and spec.scale_target != "standard"
+    if itself and spec.missing == "error" and set(kinds) == {"number"}:
         return learner
     if spec.key is not None and not set(kinds) <= {"number", "category"}:
         raise Refused(422, "columns: keyed models take numbers and categories")
     found = Prepared(
         learner,
-        scale=scale,
+        scale=spec.scale,
         missing=spec.missing,
         categorical=[place for place, kind in enumerate(kinds) if kind == "category"],
         encoding=spec.encoding,
         slots=spec.slots,
+        scale_target=spec.scale_target,
     )
-    if spec.key is not None:  # the template of every key's model, which is copied unlearned
-        return found
-    return found.with_columns([column.name for column in columns], kinds)
+    try:
+        whole = clone(found).with_columns([column.name for column in columns], kinds)
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
+    # A key's model is a copy of the template, which learns nothing itself.
+    return whole if spec.key is None else found
 
 
 def _learner(spec: Spec) -> Any:
     try:
-        algorithm = find(spec.algorithm)
-        learner = make(spec.algorithm, spec.task, random_state=spec.seed)
+        find(spec.algorithm).learner_class(spec.task)
     except ValueError as error:
         raise Refused(422, f"algorithm: {error}") from None
     given = dict(spec.parameters)
     if "random_state" in given:
         raise Refused(422, "parameters: random_state is given as seed")
-    if "kernel" in given:
-        _set(learner, algorithm.name, kernel=given.pop("kernel"))
-    for key, value in given.items():
-        known = learner.get_params()
-        name = key if key in known or f"kernel__{key}" not in known else f"kernel__{key}"
-        if name not in known:
-            hint = did_you_mean(key, known, f"; it has {', '.join(sorted(known))}")
-            raise Refused(422, f"parameters: {algorithm.name} has no parameter {key!r}{hint}")
-        _set(learner, algorithm.name, **{name: value})
-    return learner
-
-
-def _set(learner: Any, name: str, **params: Any) -> None:
-    ((key, value),) = params.items()
-    if key == "kernel" and not isinstance(value, str):
+    if not isinstance(given.get("kernel", ""), str):
         raise Refused(422, "parameters: kernel is the name of a kernel; its own go beside it")
-    if isinstance(value, list):
-        value = np.asarray(value, dtype=np.float64) if key == "dictionary" else value
+    make_one = make if spec.key is None else make_for_key
     try:
-        learner.set_params(**params)
+        if isinstance(given.get("dictionary"), list):
+            given["dictionary"] = np.asarray(given["dictionary"], dtype=np.float64)
+        return make_one(spec.algorithm, spec.task, random_state=spec.seed, **given)
     except (ValueError, TypeError) as error:
-        raise Refused(422, f"parameters of {name}: {error}") from None
+        raise Refused(422, f"parameters: {error}") from None
 
 
 def canonical(spec: Spec) -> str:

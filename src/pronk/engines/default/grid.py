@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.engines.default.discounted import DiscountedNewton
-from pronk.engines.default.views import PAST, PLAIN, View, offered
+from pronk.engines.default.views import PAST, PLAIN, RELEVANCE, View, offered
 from pronk.parts.embeddings import Nystrom
 from pronk.parts.kernels import Kernel
 from pronk.parts.state import Count, Field, Part, Parts, Real, Sizes, Stateful, require, take_part
@@ -29,6 +29,8 @@ VIEW_FACTORS, SMOOTH_VIEW_FACTORS = (4.0, 1.0), (1.0,)
 #: Rows that a forgetting expert speaks of; such experts have one or two of the bandwidths.
 EXPERT_WINDOWS = (1000, 100)
 FORGETFUL_FACTORS, FORGETFUL_VIEW_FACTORS = (4.0, 1.0), (4.0,)
+#: The bandwidths of a model with few experts.
+FEW_FACTORS = (4.0, 1.0)
 #: Most points of an expert that forgets: a window of rows cannot tell more of them apart.
 FORGETFUL_POINTS = 100
 
@@ -43,8 +45,23 @@ class Setting:
     view: int = PLAIN
 
 
-def grid(kernel: Kernel, forgetting: bool = True, past: bool = False) -> list[Setting]:
-    """All experts; a kernel without a bandwidth has the alphas and windows alone."""
+def few_experts(kernel: Kernel, forgetting: bool = True) -> list[Setting]:
+    """The experts of a small model: smooth, less smooth, forgetful, and by relevance."""
+    wide, usual = FEW_FACTORS if hasattr(kernel, "bandwidth") else (1.0, 1.0)
+    settings = [Setting(factor, ALPHA) for factor in dict.fromkeys((wide, usual))]
+    if forgetting:
+        settings.append(Setting(wide, ALPHA, EXPERT_WINDOWS[-1]))
+    if RELEVANCE in offered(kernel):
+        settings.append(Setting(usual, ALPHA, None, RELEVANCE))
+    return settings
+
+
+def grid(
+    kernel: Kernel, forgetting: bool = True, past: bool = False, few: bool = False
+) -> list[Setting]:
+    """All experts, or few; a kernel without a bandwidth has the alphas and windows alone."""
+    if few:
+        return few_experts(kernel, forgetting)
     settings = []
     for view in offered(kernel):
         if view == PAST and not past:

@@ -60,9 +60,10 @@ class OnlineKernel(Stateful):
 
     def __init__(
         self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
-        forgetting: bool = True,
+        forgetting: bool = True, few: bool = False,
     ) -> None:  # fmt: skip
         self.kernel, self.columns, self.outputs = kernel, columns, outputs
+        self.few = few  # experts
         self.budget, self.seed, self.signed = budget, seed, signed
         self.forgetting = forgetting
         self._rows = 0
@@ -187,7 +188,7 @@ class OnlineKernel(Stateful):
         targets = (Y - self._level) / self._size
         sources = informative_outputs(targets, self.signed)
         lags, echoes = self._find_lags(targets, sources)
-        settings = grid(self.kernel, self.forgetting, bool(lags))
+        settings = grid(self.kernel, self.forgetting, bool(lags), self.few)
         if n == STAGES[-1] and self.experts is not None:
             settings = [self.experts.settings[i] for i in sorted(self.experts.best(SURVIVORS))]
         numbers = sorted({PLAIN, *(s.view for s in settings)})
@@ -362,7 +363,7 @@ class OnlineKernel(Stateful):
         held = "experts" in state
         require(len(made) == 2 * held, "settings and units are not there as experts are")
         if held:
-            units, possible = made["units"], grid(self.kernel, self.forgetting, past=True)
+            units, possible = made["units"], grid(self.kernel, self.forgetting, True, self.few)
             listed = made["settings"] if isinstance(made["settings"], list) else []
             settings = [s for s in possible if asdict(s) in listed]
             require(listed == [asdict(s) for s in settings], "settings are not of the grid")

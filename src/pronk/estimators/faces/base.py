@@ -52,6 +52,11 @@ class OnlineLearner(Filed):
         return None
 
     @property
+    def _law_exceptions(self) -> dict[str, str]:
+        """Laws of ``tests/laws`` that do not hold for this learner, each with the reason."""
+        return {}
+
+    @property
     def _dictionary_grows(self) -> bool:
         """Whether a dictionary grows with the data, until a budget is reached if there is one."""
         return False
@@ -181,6 +186,11 @@ class OnlineLearner(Filed):
         if self._dictionary_grows:
             self._warn_of_size()
         return P
+
+    @property
+    def _settled(self) -> bool:
+        """Whether the bandwidth is final; where it is not "auto" it always is."""
+        return not isinstance(self._model, Tuned)
 
     def _settle(self) -> None:
         """Where the bandwidth of the first rows is final: the engine itself from here on."""

@@ -1,1 +1,0 @@
-"""Tools for developers: mutation testing, fingerprints, coverage of compiled code."""
