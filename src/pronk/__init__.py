@@ -27,7 +27,6 @@ _HOMES = {
     "pronk.estimators.warm": ("warmup",),
     "pronk.keyed.learner": ("Keyed",),
     "pronk.streams.prepared": ("Prepared",),
-    "pronk.streams.scaled": ("Scaled",),
 }
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}
 

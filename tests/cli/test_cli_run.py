@@ -15,7 +15,7 @@ import pronk
 from helpers import pronk_run
 from pronk.cli.choosing import build
 from pronk.estimators import storage
-from pronk.streams import MinMax, Scaled, Standard
+from pronk.streams import MinMax, Prepared, Standard
 
 ROWS = 600
 
@@ -135,8 +135,7 @@ def test_labels_are_recognised(capsys, tmp_path, folder, data, target, kind):
 
 
 @pytest.mark.parametrize("flags", [[], ["--no-scale"]])
-def test_the_saved_model_goes_on(capsys, monkeypatch, tmp_path, folder, data, flags):
-    monkeypatch.setattr(pronk, "Scaled", Scaled, raising=False)
+def test_the_saved_model_goes_on(capsys, tmp_path, folder, data, flags):
     X, y = data
     file = tmp_path / "model.pronk"
     code, out, _ = pronk_run(
@@ -147,7 +146,7 @@ def test_the_saved_model_goes_on(capsys, monkeypatch, tmp_path, folder, data, fl
     assert model.n_seen_ == 400
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     twin = pronk.make("pkawv-taylor", bandwidth=1.0, random_state=0)
-    twin = twin if flags else Scaled(twin)
+    twin = twin if flags else Prepared(twin, scale_target="none")
     twin.predict_then_learn(X[:400], y[:400])
     np.testing.assert_array_equal(
         model.predict_then_learn(X[400:], y[400:]), twin.predict_then_learn(X[400:], y[400:])
@@ -169,6 +168,9 @@ def test_unbounded_memory_is_noted(capsys, folder):
     assert "note: the memory of pkawv-nystrom grows" in err and "history=projected" in err
     arguments = [*options(algorithm="pkawv-nystrom"), "-p", "history=projected"]
     assert pronk_run(capsys, "run", file, *arguments)[2] == ""
+    kons = [*options(algorithm="con-kons"), "-p"]
+    assert "grows" not in pronk_run(capsys, "run", file, *kons, "alpha=1")[2]  # budget 500 chosen
+    assert "grows" in pronk_run(capsys, "run", file, *kons, "budget=none")[2]
 
 
 # -- parameters ----------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from safetensors.numpy import save as save_arrays
 import pronk
 from laws.cases import CASES, Case
 from pronk.estimators import encoding, storage
-from pronk.streams import Scaled
+from pronk.streams import Prepared
 
 #: Memory that a process may take, and seconds that one file may: the machine may be busy.
 MEMORY, PATIENCE = 6 << 30, 120
@@ -47,7 +47,8 @@ def originals() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
         learner = case.make().partial_fit(*_rows(case, 90))
         found.append((case.id, *_parts(learner)))
     for scaler in ("minmax", "standard", "robust"):
-        learner = Scaled(pronk.FOGDRegressor(n_features=10, random_state=0), scaler, missing="mean")
+        plain = pronk.FOGDRegressor(n_features=10, random_state=0)
+        learner = Prepared(plain, scale=scaler, missing="mean", scale_target="none")
         learner.partial_fit(*_rows(CASES[0], 600))
         found.append((f"scaled-{scaler}", *_parts(learner)))
     return found

@@ -154,6 +154,10 @@ def test_a_seed_decides_everything(case):
     generator = case.make(random_state=np.random.default_rng(1)).partial_fit(X, y)
     again = case.make(random_state=np.random.default_rng(1)).partial_fit(X, y)
     assert np.array_equal(generator.predict(X), again.predict(X))
+    first, second = (
+        case.make(random_state=np.random.RandomState(1)).partial_fit(X, y) for _ in range(2)
+    )
+    assert np.array_equal(first.predict(X), second.predict(X))
 
 
 @every
@@ -201,7 +205,6 @@ def refused_calls(case, X, y):
     yield "overflow", huge, y, "row 5"
     yield "columns", X[:, :1], y, "features"
     yield "length", X, y[:-1], "rows"
-    yield "no rows", X[:0], y[:0], "sample"
     yield "one dimension", X[:, 0], y, "2D"
     yield "text", np.full(X.shape, "a"), y, "convert|numeric|string"
     yield "no y", X, None, "y"
@@ -235,6 +238,28 @@ def test_refused_input_leaves_the_state_as_it_was(case):
             assert state_of(learner) == before, what
     with pytest.raises(ValueError, match="row 7"):
         learner.predict(next(iter(refused_calls(case, X, y)))[1])
+
+
+@every
+def test_an_empty_batch_has_an_empty_answer_and_changes_nothing(case):
+    X, y = case.stream(40)
+    learner = case.make()
+    for started in (False, True):
+        if started:
+            learner.partial_fit(X, y)
+        before = state_of(learner)
+        assert learner.predict_then_learn(X[:0], y[:0]).shape == y[:0].shape
+        learner.partial_fit(X[:0], y[:0])
+        with pytest.raises(ValueError, match="0 rows"):
+            learner.fit(X[:0], y[:0])
+        with pytest.raises(ValueError, match="y has 1 rows but X has 0"):
+            learner.partial_fit(X[:0], y[:1])
+        assert state_of(learner) == before
+    assert learner.predict(X[:0]).shape == y[:0].shape
+    for name in ("decision_function", "predict_proba", "predict_interval"):
+        if hasattr(learner, name):
+            full, empty = (getattr(learner, name)(rows) for rows in (X[:1], X[:0]))
+            assert empty.shape == (0, *full.shape[1:])
 
 
 @every

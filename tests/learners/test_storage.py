@@ -151,3 +151,16 @@ def test_settings_that_were_good_are_no_reason_for_others():
     for wrong in ({"anticipate": 1}, {"alpha": -1.0}, {"random_state": -1}, {"random_state": "a"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             PKAWVRegressor(**{"random_state": 1, **wrong}).partial_fit([[1.0]], [1.0])
+
+
+def test_a_folder_that_is_not_there_is_named_and_not_made(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    learner = pronk.FOGDRegressor(random_state=np.random.RandomState(3)).fit(X, X[:, 0])
+    missing = tmp_path / "models" / "today"
+    for model in (learner, pronk.Prepared(learner).fit(X, X[:, 0])):
+        with pytest.raises(OSError, match="there is no folder") as caught:
+            model.save(missing / "model.pronk")
+        assert str(missing) in str(caught.value) and not missing.parent.exists()
+    learner.save(tmp_path / "model.pronk")  # of a RandomState the seed that was drawn
+    again = pronk.load(tmp_path / "model.pronk")
+    assert np.array_equal(again.predict(X), learner.predict(X))

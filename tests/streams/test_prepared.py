@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import pronk
+from laws.interrupts import Lines, state_of
 from pronk.streams import FileStream, Prepared
 from pronk.streams.preparing import Times
 
@@ -122,14 +123,114 @@ def test_a_refused_call_changes_nothing(frame, y):
     fitted = model().fit(frame, y)
     before = fitted.predict(frame)
     bad = y.copy()
-    bad[-1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    bad[-1] = np.inf
+    with pytest.raises(ValueError, match="inf"):
         fitted.partial_fit(frame.assign(a=frame["a"] * 100), bad)
     assert np.array_equal(fitted.predict(frame), before) and fitted.n_seen_ == ROWS
     fresh = model()
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="inf"):
         fresh.partial_fit(frame, bad)
     assert not hasattr(fresh, "learner_") and not fresh.__sklearn_is_fitted__()
+
+
+def test_a_fit_that_is_refused_leaves_the_old_model(frame, y):
+    fitted = model().fit(frame, y)
+    state = state_of(fitted)
+    bad = np.where(np.arange(ROWS) == 200, np.inf, y)
+    for X, labels in [
+        (frame, bad),
+        (frame.rename(columns={"a": "c"}), bad),
+        (frame, y[:7]),
+        (frame[:0], y[:0]),
+        (frame, np.full(ROWS, np.nan)),
+    ]:
+        with pytest.raises(ValueError, match=r"X|y|label"):
+            fitted.fit(X, labels)
+        assert state_of(fitted) == state
+    assert fitted.fit(frame[["a", "b"]], y).kinds_ == ["number", "number"]
+
+
+@pytest.mark.parametrize("verb", ["fit", "partial_fit"])
+@pytest.mark.parametrize("first", [40, 250])
+def test_a_call_that_is_interrupted_leaves_the_state_of_before_or_after(frame, y, verb, first):
+    """At lines spread over the whole call; the labels of some rows are missing."""
+    later = np.where(np.arange(ROWS) % 3 == 0, np.nan, y)
+    start = model().partial_fit(frame[:first], y[:first])
+    before, done, lines = state_of(start), copy.deepcopy(start), Lines()
+    lines.run(lambda: getattr(done, verb)(frame, later))
+    after = state_of(done)
+    assert after != before
+    found = set()
+    for at in np.linspace(1, lines.count, 15).astype(int):
+        stopped = copy.deepcopy(start)
+        Lines(int(at)).run(lambda stopped=stopped: getattr(stopped, verb)(frame, later))
+        assert state_of(stopped) in (before, after)
+        found.add(state_of(stopped) == before)
+    assert True in found
+
+
+GAPS = np.isin(np.arange(ROWS), [0, 1, 7, *range(100, 150), ROWS - 1])
+
+
+def words(y):
+    return np.where(y > 2, "high", "low")
+
+
+def with_gaps(labels):
+    if labels.dtype.kind == "f":
+        return np.where(GAPS, np.nan, labels)
+    return [None if gap else label for gap, label in zip(GAPS, labels.tolist(), strict=True)]
+
+
+LEARNERS = {
+    "numbers": pronk.make("fogd", random_state=0),
+    "default": pronk.OnlineKernelRegressor(budget=20, random_state=0),
+    "text": pronk.make("ogd", "classification", random_state=0),
+}
+
+
+@pytest.mark.parametrize("case", LEARNERS)
+def test_rows_without_a_label_are_predicted_and_not_learned(frame, y, case):
+    learner, labels = LEARNERS[case], words(y) if case == "text" else y
+    model, twin, gaps, expected = Prepared(learner), Prepared(learner), with_gaps(labels), []
+    found = model.predict_then_learn(frame, gaps)
+    for row in range(ROWS):
+        one = frame[row : row + 1]
+        if not GAPS[row]:
+            expected.append(twin.predict_then_learn(one, labels[row : row + 1])[0])
+        elif row < 2:
+            expected.append(None if case == "text" else 0.0)
+        else:
+            expected.append(twin.predict(one)[0])
+    if case == "text":
+        assert found.tolist() == expected
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    assert model.n_seen_ == twin.n_seen_ == ROWS - GAPS.sum()
+    np.testing.assert_array_equal(model.transform(frame), twin.transform(frame))
+    pieces = Prepared(learner)
+    for start in range(0, ROWS, 13):
+        pieces.partial_fit(frame[start : start + 13], gaps[start : start + 13])
+    assert pieces.n_seen_ == model.n_seen_
+    kept = Prepared(learner).fit(frame[~GAPS], labels[~GAPS])
+    assert np.array_equal(kept.predict(frame), Prepared(learner).fit(frame, gaps).predict(frame))
+
+
+def test_rows_without_a_label_have_intervals_and_probabilities(frame, y):
+    regressor = Prepared(pronk.OnlineKernelRegressor(budget=20, random_state=0))
+    values, ends = regressor.predict_then_learn(frame, with_gaps(y), interval=0.9)
+    assert ends.shape == (ROWS, 2) and np.isnan(ends[:2]).all() and np.isfinite(ends[2:]).all()
+    assert (ends[100:150, 0] < values[100:150]).all()
+    labels = with_gaps(frame["city"].to_numpy())
+    classifier = Prepared(pronk.OnlineKernelClassifier(budget=20, random_state=0))
+    rest = frame.drop(columns="city")
+    named, shares = classifier.predict_then_learn(rest, labels, output="both")
+    assert shares.shape == (ROWS, 3) and np.isnan(shares[:2]).all()
+    np.testing.assert_allclose(shares[10:].sum(axis=1), 1.0)
+    known = classifier.classes_[shares[100:150].argmax(axis=1)]
+    assert known.tolist() == named[100:150].tolist()
+    with pytest.raises(ValueError, match=r"no label .* at row 0 .* output='decision'"):
+        classifier.predict_then_learn(rest, labels, output="decision")
 
 
 def test_scikit_learn_works_through_it(frame, y):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import pronk
 from naive import scaling as naive
 from pronk.parts.quantiles import HELD, NORMAL, stride_after
-from pronk.streams import Robust, Scaled
+from pronk.streams import Prepared, Robust
 from pronk.streams.preparing import Categories, Means, Preparation
 from pronk.streams.scaling import make_scaler
 
@@ -173,7 +173,8 @@ def test_constant_and_rare_columns():
 
 def scaled(scaler="robust", **options):
     learner = pronk.PKAWVRegressor(random_state=0)
-    return Scaled(learner, scaler, missing="mean", categorical=[2, 3], slots=5, **options)
+    options |= {"missing": "mean", "categorical": [2, 3], "slots": 5, "scale_target": "none"}
+    return Prepared(learner, scale=scaler, **options)
 
 
 @pytest.mark.parametrize("encoding", ["hash", "onehot"])
@@ -211,6 +212,6 @@ def test_a_refused_call_changes_nothing():
 
 
 def test_a_gap_is_an_error_unless_asked_for():
-    model = Scaled(pronk.PKAWVRegressor(random_state=0))
+    model = Prepared(pronk.PKAWVRegressor(random_state=0))
     with pytest.raises(ValueError, match="X has NaN"):
         model.predict_then_learn(rows(), np.zeros(300))

@@ -10,8 +10,7 @@ import pytest
 import scipy.sparse
 
 import pronk
-from pronk.parts.state import StateError
-from pronk.streams import FileStream, Reading, Scaled, StreamError
+from pronk.streams import FileStream, Reading, StreamError
 from pronk.streams.frames import Layout, as_table
 from pronk.streams.sources.lenient import lenient_rows
 from pronk.streams.values import as_numbers, as_types, in_words, kind_of
@@ -178,26 +177,3 @@ def test_how_far_several_files_are(tmp_path):
     stream = FileStream(tmp_path / "*.csv", "y", rows=50)
     seen = [stream._source.total() for _ in stream]
     assert len(seen) == 3 and seen[-1] == 150.0 * 3 / 2  # the last file counts when it is done
-
-
-@pytest.mark.parametrize("named", [False, True])
-def test_states_of_earlier_versions_of_scaled(named):
-    """They knew columns by their numbers, or only the learner's."""
-    X = np.random.default_rng(0).normal(size=(60, 3)) * [1, 9, 2]
-    y = X[:, 0]
-    model = Scaled(pronk.make("fogd", "regression", random_state=0)).fit(X, y)
-    again = Scaled(pronk.make("fogd", "regression", random_state=0))
-    assert np.array_equal(again.fit(X, -y).fit(X, y).predict(X), model.predict(X))  # forgotten
-    now = model._fitted_state()
-    earlier = {"learner": now["learner"], "scaler": now["preparation"]["scaler"]}
-    if named:
-        earlier |= {"columns": 3, "names": ["a", "b", "c"]}
-    old = Scaled(pronk.make("fogd", "regression", random_state=0))
-    old._restore(earlier)
-    assert old.kinds_ == ["number"] * 3 and hasattr(old, "feature_names_in_") == named
-    later = np.random.default_rng(1).normal(size=(20, 3))
-    rows = pd.DataFrame(later, columns=["a", "b", "c"]) if named else later
-    got = old.predict_then_learn(rows, later[:, 1])
-    assert np.array_equal(got, model.predict_then_learn(later, later[:, 1]))
-    with pytest.raises(StateError, match="columns"):
-        old._restore({**earlier, "columns": -1})

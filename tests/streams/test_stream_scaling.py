@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import pronk
 from pronk.estimators import storage
-from pronk.streams import MinMax, Robust, Scaled, Standard, make_scaler
+from pronk.streams import MinMax, Prepared, Robust, Standard, make_scaler
 
 SCALERS = [MinMax, Standard, Robust]
 
@@ -89,11 +89,15 @@ def learner(name="pkawv-nystrom", task="regression"):
     return pronk.make(name, task, random_state=0)
 
 
+def scaled(learner, scaler="minmax"):
+    return Prepared(learner, scale=scaler, scale_target="none")
+
+
 @pytest.mark.parametrize("scaler", SCALERS)
 def test_scaled_is_the_learner_on_scaled_rows(scaler):
     X = rows()
     y = np.sin(X[:, 0])
-    model, plain = Scaled(learner(), scaler.name), learner()
+    model, plain = scaled(learner(), scaler.name), learner()
     expected = plain.predict_then_learn(scaler().learn_transform(X), y)
     np.testing.assert_array_equal(model.predict_then_learn(X, y), expected)
     assert model.n_seen_ == 200 and model.size_ == plain.size_ and model.n_features_in_ == 3
@@ -102,12 +106,11 @@ def test_scaled_is_the_learner_on_scaled_rows(scaler):
 
 @pytest.mark.parametrize("scaler", ["minmax", "standard", "robust"])
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_one_file_holds_both_and_goes_on_to_the_last_bit(tmp_path, monkeypatch, scaler, task):
-    monkeypatch.setattr(pronk, "Scaled", Scaled, raising=False)
+def test_one_file_holds_both_and_goes_on_to_the_last_bit(tmp_path, scaler, task):
     X = rows()
     y = np.sin(X[:, 0])
     y = np.where(y > 0, "up", "down") if task == "classification" else y
-    model = Scaled(learner(task=task), scaler)
+    model = scaled(learner(task=task), scaler)
     model.predict_then_learn(X[:120], y[:120])
     model.save(tmp_path / "model.pronk")
     again = storage.load(tmp_path / "model.pronk")
@@ -124,12 +127,12 @@ def test_one_file_holds_both_and_goes_on_to_the_last_bit(tmp_path, monkeypatch, 
 def test_a_refused_call_changes_neither_scaler_nor_learner():
     X = rows()
     y = np.sin(X[:, 0])
-    model, twin = Scaled(learner()), Scaled(learner())
+    model, twin = scaled(learner()), scaled(learner())
     for each in (model, twin):
         each.predict_then_learn(X[:100], y[:100])
     bad = X[100:].copy()
     bad[3, 1] = np.nan
-    for wrong_X, wrong_y in [(bad, y[100:]), (10 * X, y[:7]), (X[:, :2], y), (X[:0], y[:0])]:
+    for wrong_X, wrong_y in [(bad, y[100:]), (10 * X, y[:7]), (X[:, :2], y), (X[:0], y[:1])]:
         with pytest.raises(ValueError, match=r"X|y"):
             model.predict_then_learn(wrong_X, wrong_y)
     np.testing.assert_array_equal(
@@ -140,7 +143,7 @@ def test_a_refused_call_changes_neither_scaler_nor_learner():
 def test_predict_is_what_comes_next():
     X = rows()
     y = np.sin(X[:, 0])
-    model = Scaled(pronk.make("pkrr-taylor"))
+    model = scaled(pronk.make("pkrr-taylor"))
     model.predict_then_learn(X[:100], y[:100])
     given = model.predict(X[100:101])
     np.testing.assert_allclose(
@@ -152,6 +155,6 @@ def test_frames_keep_their_names():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(rows(), columns=["a", "b", "c"])
     y = np.sin(frame["a"])
-    model = Scaled(learner()).partial_fit(frame, y)
+    model = scaled(learner()).partial_fit(frame, y)
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     np.testing.assert_array_equal(model.predict(frame), model.predict(frame.to_numpy()))

@@ -81,8 +81,8 @@ def test_a_refused_call_changes_nothing(rows):
         if rows:
             one.partial_fit(X[:rows], Y[:rows])
     bad = Y[rows:].copy()
-    bad[-1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
+    bad[-1] = np.inf
+    with pytest.raises(ValueError, match="inf"):
         model.partial_fit(X[rows:], bad)
     expected = twin.predict_then_learn(X[rows:], Y[rows:])
     np.testing.assert_array_equal(model.predict_then_learn(X[rows:], Y[rows:]), expected)
@@ -97,6 +97,32 @@ def test_an_overflow_in_a_later_piece_changes_nothing():
     with pytest.raises(ValueError, match="overshoot"):
         model.partial_fit(X[3:200], Y[3:200])
     np.testing.assert_array_equal(model.predict(X[:5]), before)
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_intervals_and_deviations_are_in_the_unit_of_y(outputs):
+    """As the learner's own on targets that were scaled by hand, turned back."""
+    targets = Y if outputs == 1 else np.column_stack((Y, 1e-3 * Y))
+    model = prepared("online-kernel", scale_target="standard")
+    _, ends = model.predict_then_learn(X, targets, interval=0.8)
+    twin = prepared("online-kernel", scale_target="standard")
+    parts = [
+        twin.predict_then_learn(X[i : i + 50], targets[i : i + 50], interval=0.8)
+        for i in range(0, 400, 50)
+    ]
+    assert_allclose(np.concatenate([part[1] for part in parts]), ends, **TOLERANCE)
+    held = (ends[..., 0] <= targets) & (targets <= ends[..., 1])
+    assert held[200:].mean() > 0.6  # of scaled units none would be held
+    centre, size = targets[:FIRST].mean(axis=0), targets[:FIRST].std(axis=0)
+    inner = model.learner_
+    assert_allclose(model.predict(X[:9]), centre + size * inner.predict(X[:9]))
+    _, deviation = model.predict(X[:9], return_std=True)
+    assert_allclose(deviation, size * inner.predict(X[:9], return_std=True)[1])
+    low, high = (inner.predict_interval(X[:9])[..., i] for i in (0, 1))
+    expected = np.stack((centre + size * low, centre + size * high), axis=-1)
+    assert_allclose(model.predict_interval(X[:9]), expected)
+    once = prepared("online-kernel", scale_target="standard")
+    assert_allclose(once.predict_interval_then_learn(X, targets, 0.8), ends, **TOLERANCE)
 
 
 def test_who_is_scaled():

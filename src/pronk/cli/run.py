@@ -145,6 +145,8 @@ def _note_unbounded(name: str, learner: Any, console: Console) -> None:
         return
     if algorithm.bounded or getattr(learner, "history", None) == "projected":
         return
+    if not hasattr(learner, "history") and getattr(learner, "budget", None) is not None:
+        return  # at most so many points, given or chosen
     advice = "; --param history=projected bounds it" if hasattr(learner, "history") else ""
     screen.note(f"the memory of {name} grows with the rows ({algorithm.memory}){advice}", console)
 

@@ -17,9 +17,8 @@ from pronk.engines.newton.ahead import FixedMap, span_map
 from pronk.engines.newton.embedded import GrowingFeatures
 from pronk.estimators import storage
 from pronk.evaluate.evaluation import Evaluation
-from pronk.evaluate.rows import plain
 from pronk.parts.linalg import add_products
-from pronk.parts.missing import without_label
+from pronk.parts.missing import without_gaps, without_label
 from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
@@ -89,7 +88,7 @@ def with_label(given: Iterable[tuple[Array, NDArray[Any]]]) -> Iterator[Any]:
         if missing is None:
             yield X, y
         elif not missing.all():
-            yield np.ascontiguousarray(X[~missing]), plain(y[~missing])
+            yield np.ascontiguousarray(X[~missing]), without_gaps(y[~missing])
 
 
 @limited

@@ -148,7 +148,7 @@ def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
         return {_RULE: value.name, "params": dict(vars(value))}
     if isinstance(value, FirstSeed):
         return {_FIRST_SEED: int(value)}
-    if isinstance(value, np.random.Generator):
+    if isinstance(value, np.random.Generator | np.random.RandomState):
         return None  # the seed drawn from it is part of the state
     if isinstance(value, np.generic):
         return value.item()

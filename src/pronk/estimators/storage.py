@@ -9,6 +9,7 @@ A file may come from anybody: it gives a learner that works, or a `ModelFileErro
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -38,7 +39,10 @@ CHECKPOINT = "checkpoint"
 
 
 def save(learner: Any, path: str | Path) -> None:
-    """Write a fitted learner to ``path``, whole or not at all."""
+    """Write a fitted learner to ``path``, whole or not at all; its folder must be there."""
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {str(folder)!r}; make it first")
     tree = learner_tree(learner)
     _save(tree["class"], tree["params"], tree["state"], Path(path))
 

@@ -13,10 +13,9 @@ from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import DEFAULTS, get_scores
 from pronk.evaluate.portrait import Portrait
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import plain, runs
 from pronk.evaluate.scores import Scores
 from pronk.evaluate.statistics import Statistic
-from pronk.parts.missing import without_label
+from pronk.parts.missing import labelled_runs, without_gaps, without_label
 from pronk.parts.state import require, take_part
 
 
@@ -105,11 +104,11 @@ class Account:
         if missing is None:
             return self._score(y, forecast)
         records = []
-        for rows, unlabelled in runs(missing):
+        for rows, unlabelled in labelled_runs(missing):
             if unlabelled:
                 self._pass_by(y[rows], forecast[rows])
             else:
-                records += self._score(plain(y[rows]), forecast[rows])
+                records += self._score(without_gaps(y[rows]), forecast[rows])
         return records
 
     def _score(self, y: NDArray[Any], forecast: Forecast) -> list[Record]:

@@ -20,9 +20,9 @@ from pronk.evaluate.account import Account
 from pronk.evaluate.adapters import Adapter, Weights, adapt, predicts_labels
 from pronk.evaluate.forecasts import Forecast, column
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import PIECE, early, part, pieces, plain, runs
+from pronk.evaluate.rows import PIECE, early, part, pieces
 from pronk.evaluate.state import figure
-from pronk.parts.missing import without_label
+from pronk.parts.missing import labelled_runs, without_gaps, without_label
 from pronk.parts.state import checked_count, require, take_part
 
 _FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "portrait"}
@@ -95,8 +95,8 @@ class Evaluation(Account):
             elif missing is None:
                 records += self._feed_labelled(adapter, piece, targets, own)
             else:
-                for rows, unlabelled in runs(missing):
-                    some, known = piece[rows], plain(targets[rows])
+                for rows, unlabelled in labelled_runs(missing):
+                    some, known = piece[rows], without_gaps(targets[rows])
                     if unlabelled:
                         self._feed_unlabelled(adapter, some, known)
                     else:
@@ -111,12 +111,12 @@ class Evaluation(Account):
         self._memory = None
         records, missing = [], without_label(y)
         flags = np.zeros(len(y), dtype=bool) if missing is None else missing
-        for rows, unlabelled in runs(flags):
+        for rows, unlabelled in labelled_runs(flags):
             forecast = Forecast(predictions[rows])
             if unlabelled:
                 self._pass_by(y[rows], forecast)
             else:
-                records += self._score(plain(y[rows]), forecast)
+                records += self._score(without_gaps(y[rows]), forecast)
         if self.portrait is not None:
             self.portrait.watch(self.rows, self.model)
         return records

@@ -84,15 +84,3 @@ def _joined(held: list[tuple[Any, NDArray[Any]]]) -> tuple[Any, NDArray[Any]]:
 def part(values: Any, rows: Any) -> Any:
     """Some rows of an array that may not be there."""
     return None if values is None else values[rows]
-
-
-def runs(flags: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:
-    """Rows in a row with the same flag."""
-    starts = [0, *(np.flatnonzero(np.diff(flags)) + 1).tolist(), len(flags)]
-    for start, end in pairwise(starts):
-        yield slice(start, end), bool(flags[start])
-
-
-def plain(y: NDArray[Any]) -> NDArray[Any]:
-    """Labels without gaps as an array of their own kind."""
-    return np.array(y.tolist()) if y.dtype == object and y.tolist()[0] is not None else y

@@ -21,9 +21,9 @@ from pronk.evaluate.evaluation import Evaluation
 from pronk.evaluate.orders import order_of, shuffled
 from pronk.evaluate.plain_json import setting
 from pronk.evaluate.records import Record
-from pronk.evaluate.rows import part, plain
+from pronk.evaluate.rows import part
 from pronk.evaluate.study import Job
-from pronk.parts.missing import without_label
+from pronk.parts.missing import without_gaps, without_label
 from pronk.streams import FileStream
 
 Block = tuple[NDArray[np.float64], NDArray[Any]]
@@ -150,7 +150,7 @@ def labelled(
     if missing is None:
         return X, y, weights
     y = y[~missing]
-    return X[~missing], plain(y) if len(y) else y, part(weights, ~missing)
+    return X[~missing], without_gaps(y) if len(y) else y, part(weights, ~missing)
 
 
 def _certificate(learner: Any) -> dict[str, Any] | None:

@@ -29,7 +29,6 @@ from pronk.parts.interrupting import held_back
 from pronk.parts.randomness import make_seed
 from pronk.parts.state import require
 from pronk.streams.prepared import Prepared
-from pronk.streams.scaled import Scaled
 
 #: What a key gets where no learner is named: tens of points are plenty for what one key sees.
 SMALL = {"features": "nystrom", "history": "projected", "budget": 32, "alpha": 0.1}
@@ -38,7 +37,7 @@ SMALL = {"features": "nystrom", "history": "projected", "budget": 32, "alpha": 0
 def small_learner(task: str = "regression", scaler: str = "minmax") -> Any:
     """The learner of a key where none is named: PKAWV with at most 32 points, on scaled columns."""
     learner = make("pkawv-nystrom", task, random_state=0, **SMALL)
-    return learner if scaler == "none" else Scaled(learner, scaler)
+    return learner if scaler == "none" else Prepared(learner, scale=scaler, scale_target="none")
 
 
 def learner_of(model: Any) -> Any:

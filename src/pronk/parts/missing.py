@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,12 @@ from numpy.typing import NDArray
 
 def no_label(value: Any) -> bool:
     """Whether one value stands for a label that is not there."""
-    return value is None or bool(value != value)
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA compares as missing
+        return True
 
 
 def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
@@ -22,3 +29,15 @@ def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
     else:
         return None
     return missing if missing.any() else None
+
+
+def labelled_runs(missing: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:
+    """Consecutive rows that all have a label or all lack it: the rows, and whether they do."""
+    starts = [0, *(np.flatnonzero(np.diff(missing)) + 1).tolist(), len(missing)]
+    for start, end in pairwise(starts):
+        yield slice(start, end), bool(missing[start])
+
+
+def without_gaps(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels that are all there, as an array of their own kind."""
+    return np.array(y.tolist()) if y.dtype == object and y.tolist()[0] is not None else y

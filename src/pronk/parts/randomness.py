@@ -31,12 +31,14 @@ def generator(seed: int, stream: int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(KEY, stream)))
 
 
-def make_seed(random_state: int | np.random.Generator | None) -> int:
+def make_seed(random_state: int | np.random.Generator | np.random.RandomState | None) -> int:
     """The seed a learner keeps: the int itself, or one int63 drawn from the generator."""
     if random_state is None:
         random_state = np.random.default_rng()
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**63 - 1))
+    if isinstance(random_state, np.random.RandomState):  # scikit-learn's
+        return int(random_state.randint(2**63 - 1, dtype=np.int64))
     return int(random_state)
 
 

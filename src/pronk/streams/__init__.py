@@ -5,7 +5,6 @@ from pronk.streams.files import FileStream
 from pronk.streams.generators import drifting
 from pronk.streams.prepared import Prepared
 from pronk.streams.reading import Preparing, Reading
-from pronk.streams.scaled import Scaled
 from pronk.streams.scaling import MinMax, Robust, Standard, make_scaler
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "Preparing",
     "Reading",
     "Robust",
-    "Scaled",
     "Standard",
     "StreamError",
     "drifting",

@@ -155,12 +155,12 @@ def _column(values: NDArray[Any]) -> pa.Array:
 def as_array(X: Any) -> Array:
     """Rows of numbers."""
     if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous:
-        if not len(X):
-            raise ValueError("X must have rows, got 0 sample(s)")
         return X
     if hasattr(X, "toarray"):
         X = X.toarray()
-    rows: Array = check_array(X, dtype=np.float64, order="C", ensure_all_finite=False)
+    rows: Array = check_array(
+        X, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=0
+    )
     return rows
 
 

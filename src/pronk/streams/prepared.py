@@ -15,11 +15,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.estimators import storage
-from pronk.estimators.faces.inputs import check_finite, check_weights
+from pronk.estimators.faces.calls import own_lock
+from pronk.estimators.faces.inputs import check_finite, check_given, check_length, check_weights
 from pronk.parts.state import require
 from pronk.streams.files import FileStream
 from pronk.streams.frames import Layout, has_names, layout_of
-from pronk.streams.passing import AroundLearner, has
+from pronk.streams.passing import AroundLearner, LearnerCall, count_rows, has, missing_labels
 from pronk.streams.preparing import Preparation, prepare
 from pronk.streams.reading import MISSING, Preparing
 from pronk.streams.scaling import make_scaler
@@ -27,6 +28,12 @@ from pronk.streams.targets import Targets, scales_targets
 from pronk.streams.values import KINDS, NUMBER
 
 Array = NDArray[np.float64]
+
+#: The attributes that hold what was learned.
+HELD = (
+    *("_layout", "_preparation", "_targets", "learner_"),
+    *("n_features_in_", "feature_names_in_", "story_"),
+)
 
 
 class Prepared(AroundLearner):
@@ -103,24 +110,38 @@ class Prepared(AroundLearner):
     def predict_then_learn(self, X: Any, y: Any, **options: Any) -> Any:
         """As the learner's, on prepared rows; a refused call changes nothing.
 
-        A row of weight 0 in ``sample_weight`` moves no scale, mean or list of categories either.
+        A row whose label is missing (None or NaN) is predicted and not learned, and so is a row of
+        weight 0 in ``sample_weight``; neither moves a scale, a mean or a list of categories. Before
+        the first label a prediction is 0, or None of a classifier.
         """
         return self._learn("predict_then_learn", X, y, options)
 
     @available_if(has("predict_interval_then_learn"))
-    def predict_interval_then_learn(self, X: Any, y: Any, **options: Any) -> Any:
-        """As the learner's, on prepared rows; a refused call changes nothing."""
-        return self._learn("predict_interval_then_learn", X, y, options)
+    def predict_interval_then_learn(
+        self, X: Any, y: Any, coverage: float = 0.9, **options: Any
+    ) -> Any:
+        """`predict_then_learn`, with the intervals in the place of the predictions."""
+        return self.predict_then_learn(X, y, interval=coverage, **options)[1]
 
     def partial_fit(self, X: Any, y: Any, **options: Any) -> Self:
-        """Learn the rows in order."""
+        """Learn the rows in order; one whose label is missing (None or NaN) is left out."""
         self._learn("partial_fit", X, y, options)
         return self
 
     def fit(self, X: Any, y: Any, **options: Any) -> Self:
-        """Forget everything, then learn the rows in order: one pass."""
-        self._forget()
-        return self.partial_fit(X, y, **options)
+        """Forget everything, then learn the rows in order: one pass.
+
+        A fresh copy learns and then takes the place of what was learned before, so that a call
+        which raises or is interrupted leaves that as it was.
+        """
+        fresh = clone(self).partial_fit(X, y, **options)
+        if not fresh.__sklearn_is_fitted__() or not fresh.n_seen_:
+            raise ValueError("no row has a label and a positive weight: there is nothing to learn")
+        with own_lock(self):
+            kept = {name: self.__dict__[name] for name in self.__dict__ if name not in HELD}
+            learned = {name: fresh.__dict__[name] for name in HELD if name in fresh.__dict__}
+            self.__dict__ = {**kept, **learned}  # at once: a signal comes before or after
+        return self
 
     def with_columns(self, names: Sequence[str] | None, kinds: Sequence[str]) -> Self:
         """Say beforehand what the columns are, where rows will come as arrays of numbers.
@@ -138,7 +159,7 @@ class Prepared(AroundLearner):
             make_scaler(self._scale), layout.kinds, self.missing, self.slots, self.encoding
         )
         self._targets = Targets() if scales_targets(self.learner, self.scale_target) else None
-        self._start_learner()
+        self.learner_ = clone(self.learner)
         self.n_features_in_ = len(layout.kinds)
         if layout.names is not None:
             self.feature_names_in_ = np.array(layout.names, dtype=object)
@@ -158,74 +179,89 @@ class Prepared(AroundLearner):
         """Whether the learner gets y less its mean, over its deviation."""
         return self._targets is not None
 
-    def _start_learner(self) -> None:
-        self.learner_ = clone(self.learner)
-
     @property
     def _scale(self) -> str:
         if self.scale != "auto":
             return self.scale
         return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
 
-    def _forget(self) -> None:
-        held = (
-            "_layout",
-            "_preparation",
-            "_targets",
-            "learner_",
-            "n_features_in_",
-            "feature_names_in_",
-            "story_",
-        )
-        for name in held:
-            self.__dict__.pop(name, None)
-
     def _learn(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
-        before = dict(self.__dict__)
-        seen = 0 if not self.__sklearn_is_fitted__() else self.learner_.n_seen_
-        rows = None
-        try:
-            if "_layout" not in before:
-                self._begin(layout_of(X, self.categorical))
-            rows = self._rows(X)
-            # A part replaces its arrays and never writes into them: a copy is cheap.
-            preparation = copy.copy(self._preparation)
-            weights = check_weights(options.get("sample_weight"), len(rows))
-            prepared = prepare(preparation, rows, weights)
-            if self._targets is None:
-                result = getattr(self.learner_, verb)(prepared, y, **options)
-            else:
-                targets = copy.copy(self._targets)
-                learner, result = targets.learn(self.learner, self.learner_, prepared, y, options)
-                self.learner_, self._targets = learner, targets
-            self._preparation = preparation
-        except BaseException:
-            self._put_back(before, rows, seen, options.get("sample_weight"))
-            raise
-        return result
+        """Prepare the rows and let the learner have them; all of it or, where it raises, nothing.
 
-    def _put_back(
-        self, before: dict[str, Any], rows: Array | None, seen: int, weights: Any
-    ) -> None:
-        """The state before a call, or after the rows that an interrupted learner did learn."""
-        if rows is not None and self.__sklearn_is_fitted__():
-            learned = self.learner_.n_seen_ - seen
-            if learned:
-                self._preparation = copy.copy(self._preparation)
-                # Rows of weight 0 are not counted, and leave nothing behind.
-                counted = rows if weights is None else rows[np.asarray(weights) > 0]
-                self._preparation.learn_transform(counted[:learned])
-                return
-        self.__dict__.clear()
-        self.__dict__.update(before)
+        Whether the learner was rolled back is told by its count of rows: what is held here then
+        follows it.
+        """
+        with own_lock(self):
+            before, seen = dict(self.__dict__), self._learned
+            try:
+                if not count_rows(X):
+                    return self._no_rows(verb, X, y, options)
+                if "_layout" not in before:
+                    self._begin(layout_of(X, self.categorical))
+                with self.learner_._all_or_nothing():
+                    return self._pass(verb, X, y, options)
+            except BaseException:
+                if self._learned == seen:
+                    self.__dict__ = {**before, "_lock": own_lock(self)}
+                raise
+
+    @property
+    def _learned(self) -> int:
+        """Rows learned so far."""
+        return int(getattr(self.__dict__.get("learner_"), "n_seen_", 0))
+
+    def _no_rows(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        """The answer to a call without rows, which changes nothing, not even a fresh model."""
+        check_given(y)
+        check_length(y, 0)
+        call = LearnerCall(self.learner, clone(self.learner), None)
+        width = 1
+        if self.__sklearn_is_fitted__():
+            self._rows(X)  # its columns are checked
+            call.learner, width = self.learner_, self.learner_.n_features_in_
+        if verb == "predict_then_learn":
+            return call.predicted(np.empty((0, width)), np.shape(y)[1:], options)
+        return None
+
+    def _pass(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        rows = self._rows(X)
+        weights = check_weights(options.get("sample_weight"), len(rows))
+        missing = missing_labels(y, len(rows))
+        counted = weights
+        if missing is not None:
+            counted = np.where(missing, 0.0, 1.0 if weights is None else weights)
+        # Parts replace their arrays and never write into them: a copy is cheap.
+        preparation, targets = copy.copy(self._preparation), copy.copy(self._targets)
+        prepared = prepare(preparation, rows, counted)
+        call = LearnerCall(self.learner, self.learner_, targets)
+        if missing is None:
+            result = call.learn(verb, prepared, y, options)
+        else:
+            result = call.learn_labelled(verb, prepared, np.asarray(y), missing, options)
+        after = {"learner_": call.learner, "_targets": targets, "_preparation": preparation}
+        self.__dict__.update(after)  # at once: a signal comes before or after
+        return result
 
     # -- predicting ------------------------------------------------------------------------------
 
     def predict(self, X: Any, **options: Any) -> Any:
         """The current model's predictions; changes nothing."""
         check_is_fitted(self)
-        values = self.learner_.predict(self._transformed(X), **options)
-        return values if self._targets is None else self._targets.back(values)
+        with own_lock(self):
+            values = self.learner_.predict(self._transformed(X), **options)
+            if self._targets is None:
+                return values
+            if isinstance(values, tuple):  # with return_std
+                return self._targets.back(values[0]), self._targets.size * values[1]
+            return self._targets.back(values)
+
+    @available_if(has("predict_interval"))
+    def predict_interval(self, X: Any, *more: Any, **options: Any) -> Any:
+        """Intervals by the current model, in the unit of y; changes nothing."""
+        check_is_fitted(self)
+        with own_lock(self):
+            ends = self.learner_.predict_interval(self._transformed(X), *more, **options)
+            return ends if self._targets is None else self._targets.ends_back(ends)
 
     def transform(self, X: Any) -> Array:
         """The rows that the learner would see if they came next; changes nothing."""
@@ -301,7 +337,6 @@ class Prepared(AroundLearner):
         name, settings = known.pop("learner"), known.pop("params")
         if isinstance(known["categorical"], list):
             known["categorical"] = tuple(known["categorical"])
-        known.setdefault("scale_target", "none")  # earlier files do not have it
         return cls(storage.learner_class(name, "the file")(**settings), **known)
 
     def _fitted_state(self) -> dict[str, Any]:
@@ -319,7 +354,7 @@ class Prepared(AroundLearner):
         """Take over a state that anybody may have written; a StateError if it does not fit."""
         require(isinstance(state, dict), "the state is not a table")
         entries = {"names", "kinds", "preparation", "learner", "story"}
-        require(set(state) - {"targets"} == entries, "the state has other entries than it should")
+        require(set(state) == entries | {"targets"}, "the state has other entries than it should")
         names, kinds = state["names"], state["kinds"]
         text = isinstance(kinds, list) and all(kind in KINDS for kind in kinds)
         require(text and kinds, "kinds are not those of columns")
@@ -329,7 +364,7 @@ class Prepared(AroundLearner):
         self.with_columns(names, kinds)
         self._preparation.restore(state["preparation"])
         self.learner_._restore(state["learner"])
-        held = state.get("targets")
+        held = state["targets"]
         require((held is None) == (self._targets is None), "targets are not what the learner needs")
         if self._targets is not None:
             self._targets.restore(held, int(self.learner_.n_features_in_))

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 class Scaler(Protocol):
-    """What `Scaled` needs of a scaler."""
+    """What a preparation needs of a scaler."""
 
     name: ClassVar[str]
 

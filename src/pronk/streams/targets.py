@@ -61,32 +61,44 @@ class Targets:
         """Predictions of the learner in the unit of y."""
         return np.asarray(self.centre + self.size * predictions)
 
+    def ends_back(self, ends: Array) -> Array:
+        """Intervals (.., 2) of the learner in the unit of y."""
+        several = np.ndim(self.centre) > 0
+        centre, size = (np.asarray(v)[:, None] if several else v for v in (self.centre, self.size))
+        return np.asarray(centre + size * ends)
+
+    def all_back(self, answer: Any) -> Any:
+        """An answer of the learner, predictions or their pair with intervals, in the unit of y."""
+        if isinstance(answer, tuple):
+            return self.back(answer[0]), self.ends_back(answer[1])
+        return self.back(answer)
+
     def learn(
         self, blank: Any, learner: Any, X: Array, y: Any, options: dict[str, Any]
-    ) -> tuple[Any, Array]:
-        """Predict then learn; the learner from here on, and the predictions.
+    ) -> tuple[Any, Any]:
+        """Predict then learn; the learner from here on, and its answer in the unit of y.
 
         ``learner`` itself is changed only where the first rows are over: a call that raises leaves
         it as it was.
         """
         Y = check_targets(y, len(X))
         if self.rows >= FIRST:
-            return learner, self.back(learner.predict_then_learn(X, self.there(Y), **options))
+            return learner, self.all_back(learner.predict_then_learn(X, self.there(Y), **options))
         others = dict(options)
         weights = check_weights(others.pop("sample_weight", None), len(X))
-        learner, predictions = copy.deepcopy(learner), []
+        learner, answers = copy.deepcopy(learner), []
         for start, stop in pairwise(self._cuts(len(X), weights)):
             part = slice(start, stop)
             own = others if weights is None else {**others, "sample_weight": weights[part]}
             scaled = learner.predict_then_learn(X[part], self.there(Y[part]), **own)
-            predictions.append(self.back(scaled))
+            answers.append(self.all_back(scaled))
             if self.rows == FIRST:
                 continue
             before = self.rows
             self._hold(X[part], Y[part], None if weights is None else weights[part])
             if self.rows in MARKS and self.rows > before:
-                learner = self._anew(blank, others, weights is not None)
-        return learner, np.concatenate(predictions)
+                learner = self._anew(blank, weights is not None)
+        return learner, joined(answers)
 
     def _cuts(self, n: int, weights: Array | None) -> list[int]:
         """The ends of pieces: where the rows learned are as many as a mark."""
@@ -102,14 +114,14 @@ class Targets:
         if kept.any():
             self._held = (*self._held, (X[kept], Y[kept], own[kept]))
 
-    def _anew(self, blank: Any, options: dict[str, Any], weighted: bool) -> Any:
+    def _anew(self, blank: Any, weighted: bool) -> Any:
         """A learner of the rows held, with their centre and size."""
         X, Y, weights = (np.concatenate(parts) for parts in zip(*self._held, strict=True))
         self.centre, self.size = Y.mean(axis=0), Y.std(axis=0)
         self.size = np.where(self.size > 1e-12 * np.abs(self.centre), self.size, 1.0)
         learner = clone(blank)
         more = {"sample_weight": weights} if weighted or (weights != 1.0).any() else {}
-        learner.partial_fit(X, self.there(Y), **options, **more)
+        learner.partial_fit(X, self.there(Y), **more)
         # Once the marks are over nothing is needed any more.
         self._held = () if self.rows == FIRST else ((X, Y, weights),)
         return learner
@@ -153,6 +165,13 @@ class Targets:
         require(bool((weights > 0).all()), "targets/weights are not positive")
         require(flat or Y.shape[1] == len(centre), "targets/y has other outputs")
         self._held = ((X, Y, weights),)
+
+
+def joined(answers: list[Any]) -> Any:
+    """The answers of several calls as that of one: arrays, or pairs of arrays."""
+    if isinstance(answers[0], tuple):
+        return tuple(np.concatenate(parts) for parts in zip(*answers, strict=True))
+    return np.concatenate(answers)
 
 
 def _numbers(value: Any, name: str, dimensions: int) -> Array:

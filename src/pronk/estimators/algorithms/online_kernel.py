@@ -205,6 +205,8 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         P = super().predict_then_learn(X, y, sample_weight=sample_weight)
         if interval is None:
             return P
+        if not len(P):
+            return P, _around(P, P)
         half = at_coverage(self._model.last_widths, interval)
         return P, _around(P, half[:, 0] if self._flat else half)
 
@@ -218,6 +220,8 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         if not return_std:
             return P
         rows = self._rows(X)
+        if not rows.shape[0]:
+            return P, P.copy()
         with self._own_lock(), limited:
             parts = [self._model.deviation(block()) for _, block in dense_blocks(rows)]
         deviation = np.concatenate(parts)
@@ -232,11 +236,11 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         """
         _check_coverage(coverage)
         check_is_fitted(self)
+        rows = self._rows(X)
+        if not rows.shape[0]:
+            return _around(nothing := super().predict(rows), nothing)
         with self._own_lock(), limited:
-            parts = [
-                self._model.half_widths(block(), coverage)
-                for _, block in dense_blocks(self._rows(X))
-            ]
+            parts = [self._model.half_widths(block(), coverage) for _, block in dense_blocks(rows)]
         P, half = (np.concatenate(part) for part in zip(*parts, strict=True))
         return _around(P[:, 0], half[:, 0]) if self._flat else _around(P, half)
 

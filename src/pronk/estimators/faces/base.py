@@ -42,9 +42,15 @@ class OnlineLearner(Filed):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions(set(KERNELS)), Kernel, callable],
-        "random_state": [Interval(Integral, 0, None, closed="left"), np.random.Generator, None],
+        "random_state": [
+            Interval(Integral, 0, None, closed="left"),
+            np.random.Generator,
+            np.random.RandomState,
+            None,
+        ],
     }
     random_state: Any
+    _outputs: int  # of the engine
 
     @property
     def _theorem(self) -> str | None:
@@ -96,6 +102,11 @@ class OnlineLearner(Filed):
             self._validate_params()
             get_kernel(self.kernel, auto=True)
         rows = check_rows(self, X, first=first)
+        if not rows.shape[0]:
+            if first:  # an empty batch decides nothing
+                for name in ("n_features_in_", "feature_names_in_"):
+                    self.__dict__.pop(name, None)
+            return rows
         if first or self._dot_kernel:
             self._check_kernel_values(rows)
         return rows
@@ -146,6 +157,8 @@ class OnlineLearner(Filed):
 
     def _learned_something(self) -> Self:
         """Refuse a fit in which every row had the weight 0."""
+        if not self.__sklearn_is_fitted__():
+            raise ValueError("X has 0 rows: there is nothing to learn")
         if not self.n_seen_:
             raise ValueError("sample_weight is zero for all rows: there is nothing to learn")
         return self
@@ -239,6 +252,8 @@ class OnlineLearner(Filed):
     def _predict(self, X: Any) -> Array:
         check_is_fitted(self)
         X = self._rows(X)
+        if not X.shape[0]:
+            return np.empty((0, self._outputs))
         with self._own_lock(), limited:
             parts = [self._model.predict(block()) for _, block in dense_blocks(X)]
         P = np.concatenate(parts) if len(parts) > 1 else parts[0]

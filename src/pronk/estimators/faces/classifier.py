@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.inputs import keep_keys, one_row
+from pronk.estimators.faces.inputs import check_given, check_length, keep_keys, one_row
 from pronk.estimators.faces.labels import Labels
 from pronk.parts.threads import limited
 
@@ -62,6 +62,8 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         with self._all_or_nothing():
             rows = self._rows(X)
             labels = self._known_labels(classes)
+            if not rows.shape[0]:
+                return self._no_rows(y, output)
             values, stages, after = labels.receive(y, rows.shape[0])
             if not self.__sklearn_is_fitted__():
                 self._start(rows.shape[1], labels.outputs)
@@ -76,6 +78,20 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                 return named
             shares = after.share_out(P, stages, self._link)
             return shares if output == "probability" else (named, shares)
+
+    def _no_rows(self, y: Any, output: str) -> Any:
+        """The answer to a call without rows."""
+        check_given(y)
+        check_length(y, 0)
+        known = self.classes_ if self.__sklearn_is_fitted__() else np.empty(0, dtype=object)
+        named, shares = known[:0], np.empty((0, len(known)))
+        if output == "decision":
+            return shares if len(known) > 2 else np.empty(0)
+        return {"label": named, "probability": shares, "both": (named, shares)}[output]
+
+    @property
+    def _outputs(self) -> int:  # type: ignore[override]
+        return self._labels.outputs
 
     def _link(self, margins: Array, rows: slice | None = None) -> Array:
         """P(+1) of each margin; of the given rows of the last call, as it was when they came."""

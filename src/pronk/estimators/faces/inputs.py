@@ -18,10 +18,17 @@ Array = NDArray[np.float64]
 
 #: Larger values overflow when they are squared.
 LARGEST_INPUT = 1e150
+#: What to do about a row without a label.
+NO_LABEL = (
+    "leave the row out, or use pronk.Prepared, which predicts such rows and learns the others"
+)
 
 
 def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
-    """X as a C-contiguous float64 array, or as a CSR matrix; ``first`` sets the columns."""
+    """X as a C-contiguous float64 array, or as a CSR matrix; ``first`` sets the columns.
+
+    It may have no rows: an empty batch gets an empty answer.
+    """
     if (
         type(X) is np.ndarray
         and X.dtype == np.float64
@@ -40,7 +47,9 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
         if hasattr(X, "to_struct_array") and not hasattr(X, "combine_chunks"):  # a batch
             X = import_module("pyarrow").Table.from_batches([X])
         validate_data(learner, X, reset=first, skip_check_array=True)  # the names
-        rows = check_array(rows, dtype=np.float64, order="C", ensure_all_finite=False)
+        rows = check_array(
+            rows, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=0
+        )
         check_finite(rows, "X")
         return rows
     try:
@@ -52,6 +61,7 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
             dtype=np.float64,
             order="C",
             ensure_all_finite=False,
+            ensure_min_samples=0,
         )
     except (ValueError, TypeError) as error:
         column = _text_column(X)
@@ -81,6 +91,8 @@ def check_finite(values: Array, name: str, whole: Any = None) -> None:
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
     what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:.3g}"
     advice = "rescale it" if np.isfinite(value) else "drop the row or fill the value in"
+    if name == "y" and np.isnan(value):
+        advice = NO_LABEL
     raise ValueError(f"{name} has {what} at {where} (counting from 0); {advice}")
 
 

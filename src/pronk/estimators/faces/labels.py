@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from pronk.estimators.faces.inputs import check_given, check_length
+from pronk.estimators.faces.inputs import NO_LABEL, check_given, check_length
 from pronk.parts.missing import without_label
 from pronk.parts.state import require
 
@@ -325,7 +325,8 @@ def _as_labels(y: Any, n: int) -> NDArray[Any]:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
         what = "NaN" if np.isnan(values[row]) else "inf"
-        raise ValueError(f"y has {what} at row {row} (counting from 0); drop the row")
+        advice = NO_LABEL if what == "NaN" else "drop the row"
+        raise ValueError(f"y has {what} at row {row} (counting from 0); {advice}")
     if values.dtype.kind not in "biufUS":
         raise ValueError(f"y must hold numbers, booleans or text, got {values.dtype}")
     return values
@@ -337,7 +338,7 @@ def _plain(values: NDArray[Any]) -> NDArray[Any]:
     missing = without_label(values)
     if missing is not None:
         row = int(np.argmax(missing))
-        raise ValueError(f"y has no label (None or NaN) at row {row} (counting from 0)")
+        raise ValueError(f"y has no label (None or NaN) at row {row} (counting from 0); {NO_LABEL}")
     if any(issubclass(k, str) for k in kinds) and not all(issubclass(k, str) for k in kinds):
         raise ValueError(f"y mixes text and other labels: {sorted(k.__name__ for k in kinds)}")
     return np.array(values.tolist())

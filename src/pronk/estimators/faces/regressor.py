@@ -25,6 +25,8 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         with self._all_or_nothing():
             rows = self._rows(X)
             Y = check_targets(y, rows.shape[0])
+            if not len(Y):
+                return Y
             outputs = 1 if Y.ndim == 1 else Y.shape[1]
             self._check_outputs(Y.ndim, outputs)
             weights = self._check_weights(sample_weight, len(Y))
