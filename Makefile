@@ -88,10 +88,10 @@ soak: $(STAMP) ## run the long reliability tests (benchmarks/soak.py)
 	fi
 
 mutants: $(STAMP) ## change the code on purpose, see what no test notices (long; EVERY=7: more)
-	cd tests && $(abspath $(BIN))/python -m tools.mutants --every $(EVERY)
+	$(BIN)/python -m tools.mutants --every $(EVERY)
 
 fingerprints: $(STAMP) ## digests of what every learner predicts and saves (AGAINST=old.json: what differs)
-	cd tests && $(abspath $(BIN))/python -m tools.fingerprints --out ../fingerprints.json $(if $(AGAINST),--against $(abspath $(AGAINST)))
+	PYTHONPATH=tests $(BIN)/python -m tools.fingerprints --out fingerprints.json $(if $(AGAINST),--against $(AGAINST))
 
 # Two runs put together: compiled functions as plain Python, so that their lines count (some tests of
 # exact bits fail then), and all tests as they are.

@@ -87,7 +87,7 @@ def test_shape_of_the_json(capsys, folder):
         "scale_target", "metrics", "seconds", "microseconds_a_row", "size", "memory", "baseline",
         "saved",
         "predictions", "versions", "unlabelled", "checkpoint", "resumed_at", "drift", "recent",
-        "worse_than_guessing", "metrics_file", "report", "chosen", "rows_before",
+        "repeat_last", "worse", "this_input", "metrics_file", "report", "chosen", "rows_before",
         "bad_rows",
     }  # fmt: skip
 

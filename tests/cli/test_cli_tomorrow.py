@@ -234,7 +234,7 @@ def test_the_summary_says_that_the_task_is_the_model_s(capsys, tmp_path, frame):
     file, model = write(frame[["a", "y"]], tmp_path / "d.csv", slice(0, 100)), tmp_path / "m.pronk"
     out, _ = good(pronk_run(capsys, "run", file, "-t", "y", "-a", "fogd", "--save", model))
     assert "regression (guessed from 100 distinct numbers)" in out
-    out, _ = good(pronk_run(capsys, "run", file, "--model", model))
+    out, _ = good(pronk_run(capsys, "run", file, "--model", model, "--again"))
     assert "regression (as the model)" in out
 
 
@@ -247,3 +247,131 @@ def test_the_advice_for_text_can_be_used_as_it_stands(capsys, tmp_path, frame):
         good(pronk_run(capsys, "run", file, *drop, "--categorical", named))
     code, _, err = pronk_run(capsys, "run", file, "-t", "y", "--drop", "time")
     assert code == 2 and err.endswith("with --categorical auto\n")
+
+
+# -- a job that is started twice ------------------------------------------------------------------
+
+
+@pytest.fixture
+def days(tmp_path, frame):
+    """Two files, and a model that has learned the first."""
+    files = [write(frame[["a", "y"]], tmp_path / f"{i}.csv", slice(250 * i, 250 * i + 250))
+             for i in (0, 1)]  # fmt: skip
+    return *files, tmp_path / "m.pronk"
+
+
+def first(capsys, file, model, *arguments):
+    return json.loads(good(pronk_run(capsys, "run", file, "-t", "y", "-a", "fogd", "--save", model,
+                                     "--json", *arguments))[0])  # fmt: skip
+
+
+def second(capsys, file, model, *arguments):
+    return pronk_run(capsys, "run", file, "--model", model, "--json", *arguments)
+
+
+def refused_as(result, *words):
+    code, out, err = result
+    assert code == 2 and err.count("\n") == 1 and not out
+    for word in words:
+        assert word in err, err
+
+
+def test_a_file_is_not_learned_twice(capsys, tmp_path, days):
+    one, two, model = days
+    first(capsys, one, model)
+    refused_as(second(capsys, one, model), "has learned '0.csv' already (250 rows)", "--again")
+    good(second(capsys, two, model))
+    before = model.read_bytes()
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(two.read_bytes())
+    refused_as(second(capsys, two, model), "'1.csv' already")
+    refused_as(second(capsys, copy, model), "'copy.csv' already, as '1.csv'")
+    assert model.read_bytes() == before
+    other = tmp_path / "twice.pronk"
+    told = json.loads(good(second(capsys, two, model, "--again", "--save", other))[0])
+    assert told["rows"] == 750 and pronk.load(other).n_seen_ == 750
+    held = json.loads(good(pronk_run(capsys, "inspect", other, "--json"))[0])["model"]["learned"]
+    assert [(one["rows"], one["files"][0]["name"]) for one in held] == [
+        (250, "0.csv"),
+        (250, "1.csv"),
+    ]
+    assert "files" in good(pronk_run(capsys, "inspect", other))[0]
+
+
+def test_another_file_of_the_same_name_and_size_is_learned(capsys, days):
+    one, _, model = days
+    first(capsys, one, model)
+    text = one.read_text()
+    one.write_text(text.replace(text[-4], "7" if text[-4] != "7" else "8"))
+    assert json.loads(good(second(capsys, one, model))[0])["rows"] == 500
+
+
+def test_a_file_that_has_grown_is_recognised(capsys, days):
+    one, two, model = days
+    first(capsys, one, model)
+    size = one.stat().st_size
+    with one.open("a") as file:
+        file.write("".join(two.read_text().splitlines(keepends=True)[1:]))
+    words = "'0.csv' has grown since", f"first {size:,} bytes, 250 rows,", "--again"
+    refused_as(second(capsys, one, model), *words)
+    assert json.loads(good(second(capsys, one, model, "--again"))[0])["rows"] == 750
+    refused_as(second(capsys, one, model), "has learned '0.csv' already (500 rows)")
+
+
+def test_files_of_a_directory_are_recognised(capsys, tmp_path, days):
+    one, two, model = days
+    folder = tmp_path / "in"
+    folder.mkdir()
+    one.rename(folder / "0.csv")
+    first(capsys, folder, model)
+    two.rename(folder / "1.csv")
+    for source in (folder, folder / "*.csv"):
+        refused_as(second(capsys, source, model), "1 of the 2 files already: '0.csv'", "others")
+    good(second(capsys, folder / "1.csv", model))
+    refused_as(second(capsys, folder / "[01].csv", model), "2 of the 2 files")
+
+
+def test_figures_of_this_file_stand_beside_the_totals(capsys, tmp_path, days):
+    one, two, model = days
+    before = first(capsys, one, model)
+    assert before["this_input"] == {"rows": 250, "metrics": before["metrics"]}
+    other = tmp_path / "n.pronk"
+    told = json.loads(good(second(capsys, two, model, "--save", other))[0])
+    part = told["this_input"]
+    assert part["rows"] == 250 and told["rows_before"] == 250 and told["rows"] == 500
+    mean = (before["metrics"]["mse"] + part["metrics"]["mse"]) / 2
+    assert told["metrics"]["mse"] == pytest.approx(mean, rel=1e-12)
+    out, _ = good(pronk_run(capsys, "run", two, "--model", model, "--save", other))
+    assert "this input" in out and "500 of 1 columns, 250 of them learned before" in out
+
+
+def test_a_retried_job_with_a_checkpoint_gives_the_same_model(capsys, tmp_path, days):
+    one, two, model = days
+    first(capsys, one, model)
+    call = ["--checkpoint", tmp_path / "c", "--every", 1]
+    told = json.loads(good(second(capsys, two, model, *call))[0])
+    learned = model.read_bytes()
+    again = json.loads(good(second(capsys, two, model, *call))[0])
+    assert model.read_bytes() == learned
+    assert again["this_input"] == told["this_input"] and again["rows_before"] == 250
+    (tmp_path / "c").rename(tmp_path / "d")
+    refused_as(second(capsys, two, model, "--checkpoint", tmp_path / "c"), "'1.csv' already")
+    taken = ["--save", tmp_path / "n.pronk"]
+    refused_as(second(capsys, two, tmp_path / "d", *taken), "'1.csv' already")  # of a checkpoint
+    refused_as(second(capsys, one, tmp_path / "d", *taken), "'0.csv' already")
+
+
+def test_standard_input_leaves_no_record_and_says_so(capsys, monkeypatch, days):
+    one, two, model = days
+    first(capsys, one, model)
+
+    class Given:
+        buffer = two.open("rb")
+
+    monkeypatch.setattr("sys.stdin", Given)
+    out, err = good(second(capsys, "-", model))
+    assert "note: standard input leaves no record in the model" in err
+    assert json.loads(out)["this_input"]["rows"] == 250
+    good(second(capsys, two, model))  # which nobody can know
+    code, _, err = pronk_run(capsys, "run", two, "-t", "y", "--again")
+    assert code == 2 and "--again goes with --model" in err

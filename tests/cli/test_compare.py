@@ -1,10 +1,11 @@
-"""`pronk compare` and `pronk report` from end to end on small files, and their errors."""
+"""`pronk compare` from end to end on small files, and their errors."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,8 @@ import pyarrow.csv as arrow_csv
 import pytest
 
 from helpers import pronk_run
+from pronk.evaluate.summaries import load_results
+from pronk.report import write_report
 
 ROWS = 300
 
@@ -101,19 +104,19 @@ def test_results_go_to_a_directory_of_the_name(capsys, monkeypatch, tmp_path, fi
     assert (tmp_path / "pronk-results" / "data-y" / "comparison.json").is_file()
 
 
-def test_a_report_with_the_run_and_again_without(capsys, tmp_path, file):
+def test_a_report_with_the_run_and_again_from_kept_runs(capsys, tmp_path, file):
     pytest.importorskip("vl_convert")
     first, second, figures = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "figures"
-    command = arguments(file, tmp_path / "out", "--report", first)
-    assert pronk_run(capsys, *command)[0] == 0
-    code, out, err = pronk_run(
-        capsys, "report", tmp_path / "out", "-o", second, "--figures", figures
-    )
-    assert (code, err) == (0, "") and "written" in out
+    assert pronk_run(capsys, *arguments(file, tmp_path / "out", "--report", first))[0] == 0
+    records = (tmp_path / "out" / "records.jsonl").read_bytes()
+    again = arguments(file, tmp_path / "out", "--report", second, "--figures", figures)
+    assert pronk_run(capsys, *again)[0] == 0
+    assert (tmp_path / "out" / "records.jsonl").read_bytes() == records
     assert first.read_text() == second.read_text()
     assert {"loss.png", "loss.svg"} <= {path.name for path in figures.iterdir()}
-    assert pronk_run(capsys, "report", tmp_path / "out")[0] == 0
-    assert (tmp_path / "out" / "report.html").is_file()
+    third = tmp_path / "c.html"
+    write_report(load_results(tmp_path / "out"), third)
+    assert third.read_text() == first.read_text()
 
 
 # -- columns and rows that need care ---------------------------------------------------------------
@@ -212,21 +215,6 @@ def test_a_query_and_a_file_without_names_are_compared(capsys, tmp_path, monkeyp
     assert without_names["columns"] == ["x0", "x1"] and from_query["columns"] == ["a", "b"]
     metrics = [told["learners"][0]["metrics"] for told in (from_query, without_names)]
     assert metrics[0]["mse"]["mean"] == pytest.approx(metrics[1]["mse"]["mean"], rel=1e-9)
-
-
-# -- JSON ------------------------------------------------------------------------------------------
-
-
-def test_report_json_is_one_document(capsys, tmp_path, file):
-    pytest.importorskip("vl_convert")
-    code, out, _ = pronk_run(capsys, *arguments(file, tmp_path / "out", "--json"))
-    compared = json.loads(out)
-    page = tmp_path / "page.html"
-    code, out, err = pronk_run(capsys, "report", tmp_path / "out", "-o", page, "--json")
-    assert (code, err) == (0, "")
-    told = json.loads(out)
-    assert told.pop("report") == str(page) and compared.pop("report") is None
-    assert told == compared and page.is_file()
 
 
 # -- errors: one line on stderr, exit code 2 -------------------------------------------------------
@@ -364,23 +352,21 @@ def test_a_failed_run_keeps_the_others(capsys, monkeypatch, tmp_path, file):
     code, out, err = pronk_run(capsys, *arguments(file, tmp_path))
     assert (code, out) == (1, "") and err.count("\n") == 1
     assert "fogd, seed 1: ZeroDivisionError: no luck" in err and "kept" in err
-    code, out, err = pronk_run(capsys, "report", tmp_path, "--figures", tmp_path / "figures")
-    assert code == 0 and "written" in out and "1 run is not done" in err
+    assert load_results(tmp_path).missing == 1
 
 
 @pytest.mark.parametrize("where", ["none", "."])
-def test_a_report_of_nothing_is_refused(capsys, monkeypatch, tmp_path, where):
+def test_results_of_nothing_are_refused(monkeypatch, tmp_path, where):
     monkeypatch.chdir(tmp_path)
-    code, out, err = pronk_run(capsys, "report", where, "-o", "r.html")
-    assert (code, out) == (2, "") and err.count("\n") == 1 and "pronk compare" in err
+    with pytest.raises(ValueError, match="pronk compare"):
+        load_results(Path(where))
 
 
 @pytest.mark.parametrize("content", ["[]", "{", "7", "{}", '{"contenders": 1}', "\xff"])
-def test_a_damaged_comparison_is_one_line(capsys, tmp_path, content):
+def test_a_damaged_comparison_is_refused(tmp_path, content):
     (tmp_path / "comparison.json").write_bytes(content.encode("latin-1"))
-    code, out, err = pronk_run(capsys, "report", tmp_path)
-    assert (code, out) == (2, "") and err.count("\n") == 1
-    assert "comparison.json' is damaged" in err and "pronk compare" in err
+    with pytest.raises(ValueError, match=r"comparison.json' is damaged.*pronk compare"):
+        load_results(tmp_path)
 
 
 def test_damaged_records_are_told_and_run_again(capsys, tmp_path, file):
@@ -389,8 +375,7 @@ def test_damaged_records_are_told_and_run_again(capsys, tmp_path, file):
     records = tmp_path / "records.jsonl"
     lines = records.read_bytes().splitlines(keepends=True)
     records.write_bytes(b"".join(lines[:-1]) + lines[-1][:100])  # a line that was cut off
-    code, out, err = pronk_run(capsys, "report", tmp_path, "--figures", tmp_path / "figures")
-    assert code == 0 and "1 line of" in err and "1 run is not done" in err
+    assert load_results(tmp_path).damaged == 1 and load_results(tmp_path).missing == 1
     code, out, err = pronk_run(capsys, *command)
     assert code == 0 and "note: 1 line of" in err and err.count("\n") == 1
     again = json.loads(out)
@@ -400,11 +385,11 @@ def test_damaged_records_are_told_and_run_again(capsys, tmp_path, file):
     broken = json.loads(lines[0])
     del broken["result"]["curve"]
     records.write_bytes(json.dumps(broken).encode() + b"\n" + b"".join(lines[1:]))
-    code, out, err = pronk_run(capsys, "report", tmp_path)
-    assert (code, out) == (2, "") and "is damaged" in err and err.count("\n") == 1
+    with pytest.raises(ValueError, match="is damaged"):
+        load_results(tmp_path)
     records.write_bytes(b"\x00\xff" * 1000)
-    code, out, err = pronk_run(capsys, "report", tmp_path)
-    assert (code, out) == (2, "") and "no run that can be read" in err and err.count("\n") == 1
+    with pytest.raises(ValueError, match="no run that can be read"):
+        load_results(tmp_path)
 
 
 KILLED = """

@@ -19,6 +19,7 @@ from pronk.evaluate.scores import Scores
 from pronk.evaluate.statistics import BINS, RATIO, STATISTICS, Ranks, bin_of
 
 N, WINDOW = 3000, 400
+EPS = float(np.finfo(np.float64).eps)
 CUTS = (1, 2, 64, 500, 501, 1700, N)
 
 
@@ -140,6 +141,36 @@ def test_labels_that_come_late():
     labels = ["a", "b", "c"]
     assert given["f1"] == pytest.approx(sk.f1_score(y, named, labels=labels, average="macro"))
     assert given["error"] == 4 / 7
+
+
+def test_confident_mistakes_cost_what_scikit_learn_says():
+    rng = np.random.default_rng(4)
+    y = np.array(["a", "b", "c", *rng.choice(["a", "b", "c"], 300)])
+    shares = np.eye(3)[rng.integers(0, 3, len(y))]  # always sure, mostly wrong
+    shares[:3] = 1 / 3
+    forecast = Forecast(np.array(["a"] * len(y)), shares, np.array(["a", "b", "c"]))
+    scores = Scores(get_scores(["log_loss"]), WINDOW)
+    for rows in (slice(0, 100), slice(100, None)):
+        scores.add(y[rows], forecast[rows], [])
+    # Clipped by the eps of the float type: 36.04 for a label that had no probability.
+    assert scores.values()["log_loss"] == pytest.approx(sk.log_loss(y, shares), rel=1e-12)
+    recent = sk.log_loss(y[-WINDOW:], shares[-WINDOW:], labels=["a", "b", "c"])
+    assert scores.recent()["log_loss"] == pytest.approx(recent, rel=1e-12)
+
+
+def test_only_the_row_that_brings_a_label_is_left_out_of_the_log_loss():
+    y = np.array(["a", "a", "b", "b", "c", "a"])
+    known = np.array([[np.nan] * 2, [1, 0], [1, 0], [1, 0], [0.5, 0.5], [0.5, 0.5]])
+    wanted = {6: [1.0, EPS, 0.5], 3: [EPS, 0.5], 2: [0.5]}  # by rows of the window
+    for window, shares in wanted.items():
+        scores = Scores(get_scores(["log_loss"]), window)
+        for rows in (slice(0, 2), slice(2, 3), slice(3, 6)):
+            scores.add(y[rows], Forecast(y[rows], known[rows], np.array(["a", "b"])), [])
+            state = scores.to_state()
+            scores = Scores(get_scores(["log_loss"]), window)
+            scores.restore(state)
+        assert scores.recent()["log_loss"] == pytest.approx(-np.mean(np.log(shares)), rel=1e-12)
+        assert scores.values()["log_loss"] == pytest.approx(-np.mean(np.log(wanted[6])), rel=1e-12)
 
 
 def test_counts_are_the_confusion_matrix():
@@ -284,11 +315,49 @@ def test_a_portrait_goes_on_from_its_state(tmp_path):
     assert not math.isnan(whole.portrait.guessed.values()["log_loss"])
 
 
-def test_worse_than_guessing_is_noticed():
+def test_every_metric_is_compared_with_its_baselines():
     class Wrong:
         def predict_then_learn(self, X, y):
             return np.full(len(y), 7.0)
 
     evaluation = Evaluation(Wrong())
     evaluation.feed(np.zeros((50, 1)), np.zeros(50))
-    assert evaluation.portrait.worse_than_guessing
+    told = {(one.baseline, one.metric) for one in evaluation.worse}
+    assert told == {(b, m) for b in ("running mean", "last value") for m in ("mse", "mae")}
+
+
+@pytest.mark.parametrize("sticky", [False, True])
+def test_probabilities_and_repetition_have_baselines_too(sticky):
+    """Labels are named well, and with too much confidence; where they stick, the last one wins."""
+
+    class Sure:
+        classes_ = np.array(["a", "b"])
+
+        def predict_proba(self, X):
+            raise NotImplementedError
+
+        def predict_then_learn(self, X, y, output="label"):
+            named = np.where(X[:, 0] > 0, "a", "b")
+            return named, np.column_stack([named == "a", named == "b"]).astype(float)
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 1))
+    y = np.where((X[:, 0] > 0) != (rng.random(400) < 0.2), "a", "b")
+    if sticky:
+        order = np.argsort(y, kind="stable")
+        X, y = X[order], y[order]
+    evaluation = Evaluation(Sure(), ALL["classification"], probabilities=True)
+    evaluation.feed(X, y)
+    told = {(one.baseline, one.metric) for one in evaluation.worse}
+    assert ("most frequent label", "log_loss") in told
+    assert (("last label", "error") in told) == sticky
+    assert ("most frequent label", "error") not in told
+    again = Evaluation(Sure(), ALL["classification"], probabilities=True)
+    again.feed(X[:150], y[:150])
+    state = again.to_state()
+    again = Evaluation(Sure(), ALL["classification"], probabilities=True)
+    again.restore(state)
+    again.feed(X[150:], y[150:])
+    for one, other in zip(again.worse, evaluation.worse, strict=True):
+        assert (one.metric, one.baseline) == (other.metric, other.baseline)
+        assert (one.value, one.theirs) == pytest.approx((other.value, other.theirs), rel=1e-12)

@@ -21,6 +21,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import pronk
+from laws.cases import SMALL
 from pronk.estimators import encoding
 from pronk.estimators.registry import make_as_in_paper
 
@@ -165,8 +166,7 @@ def attempt(trial: Trial, counts: Counter[str]) -> str | None:
 
 def _make(trial: Trial) -> Any:
     name, task = trial.learner
-    small = pronk.algorithms()[name].small
-    return make_as_in_paper(name, task, random_state=trial.seed, **small)
+    return make_as_in_paper(name, task, random_state=trial.seed, **SMALL.get(name, {}))
 
 
 def _twin(trial: Trial, learner: Any, accepted: list[tuple[Any, Any, float]]) -> str | None:

@@ -27,7 +27,6 @@ from pronk.engines.newton.curvature import Squared
 from pronk.engines.newton.learner import Newton
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.estimators.families.space import NO_USER_KERNEL
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 
@@ -38,7 +37,6 @@ ENTRY = {
     "names": {
         "toy": {
             "time": "r^2", "memory": "r^2", "bounded": True, "params": {"alpha": 0.5},
-            "small": {"n_features": 7},
         },
     },
 }
@@ -66,10 +64,6 @@ class ToyRegressor(OnlineRegressor):
     def _make_model(self, columns, outputs):
         features = Fourier(get_kernel(self.kernel), columns, self.n_features, self._seed)
         return FixedFeatures(features, Newton(Squared(False), self.alpha, features.size, outputs))
-
-    @property
-    def _law_exceptions(self):
-        return NO_USER_KERNEL
 '''
 
 SCRIPT = """

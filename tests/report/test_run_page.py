@@ -53,7 +53,7 @@ def test_a_figure_in_a_notebook():
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert "Labels and predictions" in titles and "Calibration of the probabilities" in titles
     html = evaluation._repr_html_()
-    assert "guessing" in html and "600 rows" in html
+    assert "most frequent label" in html and "last label" in html and "600 rows" in html
     with pytest.raises(ValueError, match="nothing to plot"):
         Evaluation(pronk.make("fogd")).plot()
 

@@ -26,7 +26,6 @@ from pronk.cli.options import (
     scale_of,
     with_choices,
 )
-from pronk.cli.report import report_again
 from pronk.cli.serve import serve
 from pronk.estimators.entries import DEFAULT_ALGORITHM
 
@@ -151,6 +150,9 @@ def run(
             "again, elsewhere with --save.",
         ),
     ] = None,
+    again: Annotated[
+        bool, typer.Option("--again", help="Learn a file that the --model has learned already.")
+    ] = False,
     skip_bad: Annotated[
         Path | None,
         typer.Option(
@@ -236,6 +238,7 @@ def run(
             algorithm=name,
             params=tuple(param or ()),
             model=model,
+            again=again,
             delay=delay,
             skip_bad=skip_bad,
             save=save,
@@ -325,7 +328,6 @@ def algorithms(json: AsJSON = False) -> None:
 
 
 app.command(epilog=COMPARE_EXAMPLES)(compare)
-app.command("report")(report_again)
 app.command()(serve)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from io import FileIO
 from pathlib import Path
 from typing import Any, Self
 
@@ -58,8 +59,7 @@ class AppendedFile:
     def _open(self, size: int) -> None:
         try:
             # Unbuffered: what is written is in the file, and a full disk is noticed at once.
-            mode = "r+b" if size else "wb"
-            self._file = open(self._place, mode, buffering=0, opener=_without_waiting)
+            self._file = FileIO(self._place, "r+" if size else "w", opener=_without_waiting)
             self._file.truncate(size)
             self._file.seek(size)
         except OSError as error:

@@ -43,6 +43,7 @@ _PARTS: dict[str, tuple[type, ...]] = {
     "rows": (int,),
     "model": (dict, type(None)),
     "evaluation": (dict,),
+    "story": (dict,),
     "predictions": (list, type(None)),
     "metrics": (list, type(None)),
     "bad": (list, type(None)),
@@ -139,6 +140,21 @@ class Checkpoint:
         return (
             f"the snapshot after {self.rows:,} rows is good: give the same command again to go on"
         )
+
+
+def story_of(path: Path) -> dict[str, Any] | None:
+    """What a checkpoint tells of the rows its model has learned; None of a saved model."""
+    if storage.read_header(path)["class"] != storage.CHECKPOINT:
+        return None
+    tree = storage.load_checkpoint(path)
+    with readable(f"--model: {str(path)!r}", "learn it anew"):
+        evaluation = {**tree["evaluation"], "waiting": []}
+        return {**tree["story"], "evaluation": without_part(evaluation)}
+
+
+def without_part(evaluation: dict[str, Any]) -> dict[str, Any]:
+    """The state of an evaluation for a model: its next run counts its own rows."""
+    return {name: value for name, value in evaluation.items() if name != "part"}
 
 
 @contextmanager

@@ -106,7 +106,15 @@ def compare(
     from pronk.cli.contenders import check_weight, contenders, read_names, try_all
     from pronk.cli.parallel import cluster_or_none, losses_told
     from pronk.cli.places import refuse_input
-    from pronk.cli.results import as_dict, check_report, note_damage, show, show_paths, write
+    from pronk.cli.results import (
+        as_dict,
+        check_report,
+        note_damage,
+        note_worse,
+        show,
+        show_paths,
+        write,
+    )
     from pronk.evaluate.comparison import COMPARISON, RECORDS, Comparison, inspect
     from pronk.evaluate.orders import check_room
     from pronk.evaluate.summaries import results
@@ -163,6 +171,7 @@ def compare(
         show(told)
         screen.output().print()
         show_paths(results=directory, report=report, figures=figures)
+    note_worse(told)
 
 
 # -- before the runs -----------------------------------------------------------------------------

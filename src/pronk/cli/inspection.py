@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pronk.cli import screen
+from pronk.cli.learned import learned_by
 from pronk.estimators import storage
 from pronk.evaluate import held_bytes
 from pronk.evaluate.plain_json import setting
@@ -44,9 +45,11 @@ def _describe(model: Any) -> dict[str, Any]:
     around = isinstance(model, Prepared)
     learner = model.learner_ if around else model
     names = getattr(model, "feature_names_in_", None)
+    story = model.__dict__.get("story_") or {}
     described: dict[str, Any] = {
         "class": type(learner).__name__,
         "rows": int(model.n_seen_),
+        "learned": [one.to_dict() for one in learned_by(story)],
         "columns": int(model.n_features_in_),
         "names": None if names is None else [str(name) for name in names],
         "points": int(model.size_),
@@ -95,6 +98,10 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
     names = model["names"]
     shown = f": {', '.join(names[:8])}{', ..' if len(names) > 8 else ''}" if names else ""
     _row(table, "learned", f"{model['rows']:,} rows of {model['columns']} columns{shown}")
+    files = [file["name"] for one in model["learned"] for file in one["files"]]
+    if files:
+        start = ".., " if len(files) > 8 else ""
+        _row(table, "files", f"{len(files)}: {start}{', '.join(files[-8:])}")
     if "classes" in model:
         classes = [str(label) for label in model["classes"]]
         more = ", .." if len(classes) > 8 else ""

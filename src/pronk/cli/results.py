@@ -13,7 +13,7 @@ from pronk.cli.errors import CommandError
 from pronk.cli.outputs import check_directory, check_file, check_report_tools
 from pronk.cli.places import refuse_input
 from pronk.evaluate.comparison import RECORDS
-from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.metrics import WORDS, in_which_worse
 from pronk.evaluate.summaries import OverRuns, Results, Summary
 from pronk.evaluate.wording import mean_and_deviation, microseconds
 from pronk.streams.sources import Origins
@@ -78,6 +78,14 @@ def show(found: Results) -> None:
     console.print(table)
 
 
+def note_worse(found: Results) -> None:
+    """Print a note for each learner that is worse than the baseline."""
+    for one in found.summaries:
+        text = in_which_worse(found.worse(one))
+        if text:
+            screen.note(f"{one.label}: {text}")
+
+
 def show_paths(**paths: Path | None) -> None:
     """Where things are."""
     console = screen.output()
@@ -118,7 +126,10 @@ def as_dict(
         "runs": comparison.runs,
         "runs_not_done": found.missing,
         "seed": comparison.seed,
-        "learners": [one.to_dict() for one in found.summaries],
+        "learners": [
+            {**one.to_dict(), "worse": [lead.to_dict() for lead in found.worse(one)]}
+            for one in found.summaries
+        ],
         "baseline": found.baseline.to_dict() if found.baseline else None,
         "results": str(directory),
         "report": None if report is None else str(report),

@@ -12,15 +12,16 @@ from typing import Any
 from rich.console import Console
 
 from pronk.cli import screen
-from pronk.cli.checkpoint import alone
+from pronk.cli.checkpoint import alone, readable, story_of
 from pronk.cli.choosing import build, read_setting
 from pronk.cli.errors import CommandError
 from pronk.cli.keyed import KeyedRun, keyed_rows, place_of_models, with_key
 from pronk.cli.known import for_model, open_for, saved_model
+from pronk.cli.learned import files_of, learned_by, refuse_learned
 from pronk.cli.parallel import block_rows, check_cluster, check_parallel, use_workers
 from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.run_options import RunOptions, check_job, open_with_target
-from pronk.cli.summary import as_dict, note_guessing, print_summary, write_page
+from pronk.cli.summary import as_dict, note_worse, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.cluster.pool import shares_rows
 from pronk.estimators.entries import DEFAULT_ALGORITHM
@@ -63,6 +64,9 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
             model = KeyedRun(model.learner, job.by, Keyed(model, folder=folder))
     else:
         model = saved_model(path)
+        told = story_of(path)
+        if told is not None:
+            model.story_ = told
         job = for_model(job, model)
         stream = open_for(model, path, job.reading, block_rows(job, shares_rows(model)))
     if job.by is None and (job.workers or job.cluster):
@@ -75,6 +79,8 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     check_interval(job.interval, stream.task, model)
     _check_weight(stream, model, job.algorithm)
     run = Run(job, stream, model, console, as_json)
+    if job.save is not None and job.by is None:
+        _look_at_input(run, model.__dict__.get("story_") or {}, console)
     if "story_" in model.__dict__:
         run.go_on(model.story_)
     with screen.warnings_as_notes(console):
@@ -98,7 +104,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         screen.print_json(as_dict(run, last), sys.stderr if printed else None)
     else:
         print_summary(run, last, console if printed else screen.output())
-    note_guessing(run, console)
+    note_worse(run, console)
     if isinstance(run.model, KeyedRun):
         run.model.keyed.close()
 
@@ -111,6 +117,29 @@ def _check_algorithm(name: str) -> None:
         find(name)
     except ValueError as error:
         raise CommandError(f"--algorithm: {error}") from None
+
+
+def _look_at_input(run: Run, story: dict[str, Any], console: Console) -> None:
+    """Note which files a model learns; raise if it has learned them already."""
+    job = run.job
+    if job.model is not None:
+        with readable(f"--model: {str(job.model)!r}", "learn it anew"):
+            run.learned = learned_by(story)
+    with console.status("looking at the input"):
+        run.files_read = files_of(job.reading, run.learned)
+    if run.files_read is None:
+        what = "the rows of a query leave" if job.reading.query else f"{job.reading.name} leaves"
+        screen.note(
+            f"{what} no record in the model: learning the same rows twice will not be noticed",
+            console,
+        )
+    elif job.model is not None and not job.again and not _resumes(job):
+        refuse_learned(job.model, run.learned, run.files_read)
+
+
+def _resumes(job: RunOptions) -> bool:
+    """Whether a checkpoint says how far the input was learned."""
+    return job.checkpoint is not None and job.checkpoint.exists()
 
 
 def _check_weight(stream: FileStream, model: Any, name: str) -> None:

@@ -23,6 +23,7 @@ class RunOptions:
     algorithm: str
     params: tuple[str, ...] = ()
     model: Path | None = None
+    again: bool = False
     delay: int = 0
     save: Path | None = None
     predictions: Path | None = None
@@ -58,6 +59,8 @@ def check_job(job: RunOptions) -> None:
         )
     if job.model is not None and not job.model.is_file():
         raise CommandError(f"--model: {str(job.model)!r} does not exist, or is no file")
+    if job.again and job.model is None:
+        raise CommandError("--again goes with --model: without it, every run begins anew")
     if job.reading.keep and job.predictions is None:
         raise CommandError("--keep: the columns go along with --predictions, which is missing")
     outputs = {

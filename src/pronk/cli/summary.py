@@ -1,4 +1,4 @@
-"""What `pronk run` says at the end: figures, recent ones and those of guessing beside them."""
+"""What `pronk run` prints at the end: figures, recent ones and those of baselines beside them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pronk.cli.keyed import KeyedRun
 from pronk.cli.predictions import StandardOutput
 from pronk.cli.walk import Run
 from pronk.evaluate import Record, held_bytes
-from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.metrics import WORDS, in_which_worse
 from pronk.evaluate.portrait import Portrait
 from pronk.streams.errors import without_secret
 
@@ -38,18 +38,23 @@ def print_summary(run: Run, last: Record, console: Console) -> None:
 
 
 def _metrics(run: Run, last: Record) -> Table:
-    guessed = run.portrait.guessed.values()
+    baselines = run.portrait.baselines
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", style="dim", no_wrap=True)
-    table.add_column("all rows", justify="right", style="bold")
+    part = run.evaluation.part
+    if part is not None:
+        table.add_column("this input", justify="right", style="bold")
+    table.add_column("all rows", justify="right", style="" if part else "bold")
     recent = last.rows > run.job.window
     if recent:
         table.add_column(f"last {run.job.window:,}", justify="right")
-    naive = "most frequent label" if run.stream.task == "classification" else "running mean"
-    table.add_column(naive, justify="right", style="dim")
+    for title in baselines:
+        table.add_column(title, justify="right", style="dim")
     for name, value in last.metrics.items():
-        values = [value, *([last.windowed[name]] if recent else []), guessed[name]]
-        table.add_row(WORDS[name], *map(screen.number, values))
+        values = [*([part[1][name]] if part else []), value]
+        values += [last.windowed[name]] if recent else []
+        theirs = [screen.number(one[name]) if name in one else "" for one in baselines.values()]
+        table.add_row(WORDS[name], *map(screen.number, values), *theirs)
     return table
 
 
@@ -82,7 +87,8 @@ def _facts(run: Run, last: Record) -> Table:
         table.add_row("chosen", chosen)
     table.add_row("task", _task(run))
     weighed = f", weighed by {screen.visible(stream.weight)}" if stream.weight else ""
-    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}")
+    before = f", {run.before:,} of them learned before" if run.before else ""
+    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}{before}")
     if last.unlabelled:
         table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
     if run.files.bad is not None:
@@ -140,20 +146,14 @@ def _drift(portrait: Portrait) -> str:
     return f"{len(alarms)} {what} {rows}{more}"
 
 
-def note_guessing(run: Run, console: Console) -> None:
-    """Say aloud that guessing would have been better."""
-    portrait = run.portrait
-    if not portrait.worse_than_guessing:
+def note_worse(run: Run, console: Console) -> None:
+    """Print a note where a baseline did better."""
+    text = in_which_worse(run.evaluation.worse)
+    if not text:
         return
-    naive = "most frequent label" if run.stream.task == "classification" else "running mean"
-    own, guess = portrait.course.sums.sum(axis=0)[:2] / portrait.course.rows
     advice = "the default learner chooses its own" if run.job.algorithm != "online-kernel" else ""
     advice = advice and f"; try another bandwidth or scaling, or no --algorithm: {advice}"
-    screen.note(
-        f"worse than guessing: {WORDS[portrait.metric.name]} {screen.number(own)}, and the {naive} "
-        f"has {screen.number(guess)}{advice}",
-        console,
-    )
+    screen.note(f"{text}{advice}", console)
 
 
 def write_page(run: Run, last: Record, path: Path) -> None:
@@ -183,6 +183,7 @@ def write_page(run: Run, last: Record, path: Path) -> None:
         job.window,
         last,
         run.portrait,
+        in_which_worse(run.evaluation.worse),
         settings,
         without_secret(shlex.join(["pronk", *sys.argv[1:]])),
         run.several,
@@ -192,6 +193,12 @@ def write_page(run: Run, last: Record, path: Path) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise CommandError(f"--report: {str(path)!r} cannot be written: {reason}", 1) from None
+
+
+def _this_input(run: Run) -> dict[str, Any]:
+    """Rows and metrics of the rows that were just read; all, unless a model went on."""
+    rows, metrics = run.evaluation.part or (run.evaluation.rows, run.evaluation.metrics)
+    return {"rows": rows, "metrics": metrics}
 
 
 def as_dict(run: Run, last: Record) -> dict[str, Any]:
@@ -215,7 +222,8 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         **result,
         "memory": held_bytes(model),
         "baseline": portrait.guessed.values(),
-        "worse_than_guessing": portrait.worse_than_guessing,
+        "repeat_last": portrait.repeated.values(),
+        "worse": [lead.to_dict() for lead in run.evaluation.worse],
         "drift": [alarm.to_dict() for alarm in portrait.alarms],
         "saved": None if job.save is None else str(job.save),
         "predictions": None if job.predictions is None else str(job.predictions),
@@ -224,6 +232,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "checkpoint": None if job.checkpoint is None else str(job.checkpoint),
         "resumed_at": run.resumed or None,
         "rows_before": run.before or None,
+        "this_input": _this_input(run),
         "bad_rows": None if run.files.bad is None else run.files.bad.rows,
         "versions": screen.versions(),
     }

@@ -12,9 +12,17 @@ from typing import Any
 from rich.console import Console
 
 from pronk.cli import screen
-from pronk.cli.checkpoint import Checkpoint, Interruptions, Stopped, fingerprint, readable
+from pronk.cli.checkpoint import (
+    Checkpoint,
+    Interruptions,
+    Stopped,
+    fingerprint,
+    readable,
+    without_part,
+)
 from pronk.cli.errors import CommandError
 from pronk.cli.keyed import KeyedRun
+from pronk.cli.learned import LearnedFile, LearnedInput, with_input
 from pronk.cli.parallel import learner_for_cluster, losses_told, open_cluster
 from pronk.cli.predictions import PredictionColumns
 from pronk.cli.run_files import RunFiles
@@ -52,7 +60,8 @@ class Run:
         self.console = console
         self.position = 0  # rows of the stream that are done
         self.resumed = 0
-        self.before = 0  # rows that the model knew before
+        self.learned: list[LearnedInput] = []  # what the model learned before this run
+        self.files_read: list[LearnedFile] | None = None  # that the model learns now
         self.finished = False
         self.checkpoint: Checkpoint | None = None
         self.files = RunFiles(job, stream, self.several, as_json=as_json)
@@ -106,7 +115,13 @@ class Run:
                 screen.note(f"the coverage is counted from here on: {what}", self.console)
             self.evaluation.restore(story["evaluation"])
         self._said = len(self.portrait.alarms)
-        self.before = self.evaluation.rows
+        self.evaluation.begin_part()
+
+    @property
+    def before(self) -> int:
+        """Rows that the model knew before."""
+        part = self.evaluation.part
+        return 0 if part is None else self.evaluation.rows - part[0]
 
     @property
     def scored_as(self) -> list[Any]:
@@ -116,13 +131,19 @@ class Run:
 
     def story(self) -> dict[str, Any]:
         """What a saved model keeps of its rows, to go on with others."""
+        evaluation = self.evaluation.to_state(clock=False)
+        return {**self._facts(), "evaluation": without_part(evaluation)}
+
+    def _facts(self) -> dict[str, Any]:
+        """What a story tells beside the metrics."""
+        learned = with_input(self.learned, self.files_read, self.position)
         return {
             "target": self.stream.target,
             **({"targets": self.several} if self.several else {}),
             "weight": self.stream.weight,
             "algorithm": self.job.algorithm,
             "scored_as": self.scored_as,
-            "evaluation": self.evaluation.to_state(clock=False),
+            "learned": [one.to_dict() for one in learned],
         }
 
     @property
@@ -283,6 +304,7 @@ class Run:
             self.position,
             model=storage.learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
+            story=self._facts(),
             **self.files.places(),
             finished=self.finished,
         )

@@ -3,9 +3,8 @@
 A file of `pronk.estimators.algorithms` has a literal ENTRY:
 
     classes      its public classes, the regressor first
-    names        short names, each with time and memory a row, bounded, and where need be tasks,
-                 params (the paper's choices), paper, and small: parameters with which 150 rows show
-                 all that it does
+    names        short names, each with time and memory per row, bounded, and where need be tasks,
+                 params (the paper's choices) and paper
     paper        of all its names
     place        where it stands in lists
     bounds       functions of `pronk.regret` that speak of it; or guarantee, a text; or
@@ -42,7 +41,6 @@ class Algorithm:
     classes: tuple[str, ...]
     tasks: tuple[str, ...] = ("regression", "classification")
     params: dict[str, Any] = field(default_factory=dict)
-    small: dict[str, Any] = field(default_factory=dict)
 
     def learner_class(self, task: str) -> Any:
         """The learner class for a task, imported when asked for."""
@@ -92,7 +90,7 @@ def all_algorithms() -> dict[str, Algorithm]:
             found[name] = Algorithm(
                 name, facts.get("paper", entry.get("paper", "")), facts["time"], facts["memory"],
                 facts["bounded"], module, classes, tuple(facts.get("tasks", tasks)),
-                facts.get("params", {}), facts.get("small", {}),
+                facts.get("params", {}),
             )  # fmt: skip
     return found
 

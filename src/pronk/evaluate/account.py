@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.baselines import Lead, leads
 from pronk.evaluate.forecasts import Forecast, column, joined
 from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import DEFAULTS, get_scores
@@ -16,7 +17,7 @@ from pronk.evaluate.records import Record
 from pronk.evaluate.scores import Scores
 from pronk.evaluate.statistics import Statistic
 from pronk.parts.missing import labelled_runs, without_gaps, without_label
-from pronk.parts.state import require, take_part
+from pronk.parts.state import checked_count, require, take_part
 
 
 class Account:
@@ -55,6 +56,8 @@ class Account:
         self._metrics = None if metrics is None else get_scores(metrics)
         self._scores: Scores | None = None
         self._each: list[Scores] = []  # of several targets
+        self._part: Scores | None = None  # of the rows since `begin_part`
+        self._part_rows = 0
         self._paint = portrait
         self.portrait: Portrait | None = None
         """Losses along the stream, alarms, calibration: what a report is made of."""
@@ -78,6 +81,28 @@ class Account:
         self._scores = Scores(self._metrics, self.window)
         if self._paint:
             self.portrait = Portrait(labels, shares, coverage)
+
+    def begin_part(self) -> None:
+        """Count the rows from here on separately too; see `part`."""
+        self._part, self._part_rows = Scores(self._metrics or [], None), 0
+
+    @property
+    def part(self) -> tuple[int, dict[str, float]] | None:
+        """Rows since `begin_part` and their metrics; None if it was not called."""
+        return None if self._part is None else (self._part_rows, self._part.values())
+
+    def _part_state(self) -> dict[str, Any]:
+        if self._part is None:
+            return {}
+        return {"part": {"rows": self._part_rows, "scores": self._part.to_state()}}
+
+    def _restore_part(self, state: Any) -> None:
+        require(isinstance(state, dict) and set(state) == {"rows", "scores"}, "part lacks fields")
+        self.begin_part()
+        assert self._part is not None
+        self._part_rows = checked_count(state["rows"], "part", 0, self.rows)
+        take_part(self._part, state["scores"], "part")
+        self._part.try_out(bool(self.portrait and self.portrait.task == "classification"))
 
     def _restore_each(self, states: Any) -> None:
         require(isinstance(states, list), "each is not a list")
@@ -127,6 +152,9 @@ class Account:
         for end in ends:
             some = [values[start:end] for values in losses]
             self._scores.add(y[start:end], forecast[start:end], some)
+            if self._part is not None:
+                self._part.add(y[start:end], forecast[start:end], some)
+                self._part_rows += end - start
             if y.ndim == 2:
                 self._score_each(y[start:end], forecast.values[start:end])
             self.rows += end - start
@@ -155,6 +183,11 @@ class Account:
         """The same over the last ``window`` rows."""
         return {} if self._scores is None else self._scores.recent()
 
+    @property
+    def worse(self) -> list[Lead]:
+        """Where a baseline did better: metrics over all rows, with those of the baseline."""
+        return [] if self.portrait is None else leads(self.metrics, self.portrait.baselines)
+
     def plot(self) -> Any:
         """Pictures of the run so far, as a Matplotlib figure, which a notebook shows.
 
@@ -173,13 +206,18 @@ class Account:
             return f"<code>{type(self).__name__}: no row was scored yet</code>"
         from pronk.evaluate.wording import number
 
-        guessed, recent = self.portrait.guessed.values(), self.recent
+        recent, baselines = self.recent, self.portrait.baselines
         rows = "".join(
             f"<tr><th>{name}</th><td>{number(value)}</td><td>{number(recent[name])}</td>"
-            f"<td>{number(guessed[name]) if name in guessed else ''}</td></tr>"
+            + "".join(
+                f"<td>{number(theirs[name]) if name in theirs else ''}</td>"
+                for theirs in baselines.values()
+            )
+            + "</tr>"
             for name, value in self.metrics.items()
         )
-        head = "<tr><th></th><th>all rows</th><th>recent</th><th>guessing</th></tr>"
+        titles = ["", "all rows", "recent", *baselines]
+        head = "<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"
         alarms = ", ".join(f"{alarm.row:,}" for alarm in self.portrait.alarms) or "none"
         return (
             f"<table>{head}{rows}</table><p>{self.rows:,} rows, drift alarms at rows: {alarms}</p>"

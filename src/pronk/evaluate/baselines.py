@@ -1,15 +1,16 @@
-"""What a learner must beat: the mean, or the most frequent label, of the rows so far."""
+"""What a learner must beat: the mean or the most frequent label so far, and the last target."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.state import Items, Reals, checked_labels
-from pronk.parts.state import Count, Stateful, checked_count, require
+from pronk.evaluate.state import Items, LabelList, Reals, checked_labels
+from pronk.parts.state import Count, Sizes, Stateful, checked_count, require
 
 Array = NDArray[np.float64]
 
@@ -130,3 +131,96 @@ class RunningMajority(Stateful):
         require(all(place < len(labels) for place in best), "best is not one of the labels")
         self.counts = Counter(dict(zip(labels, counts, strict=True)))
         self.best = labels[best[0]] if best else None
+
+
+class LastValue(Stateful):
+    """Predict the target of the row before; 0 for the first.
+
+    >>> import numpy as np
+    >>> from pronk.evaluate.baselines import LastValue
+    >>> print(LastValue().predict_then_learn(None, np.array([4.0, 2.0, 9.0])))
+    [0. 4. 2.]
+    """
+
+    def __init__(self) -> None:
+        self.last: Any = 0.0
+
+    def predict_then_learn(self, X: Any, y: Any) -> Array:
+        """The target before each row."""
+        y = np.asarray(y, dtype=np.float64)
+        start = np.broadcast_to(np.asarray(self.last), (1, *y.shape[1:]))
+        if len(y):
+            self.last = float(y[-1]) if y.ndim == 1 else y[-1].copy()
+        return np.concatenate([start, y])[:-1]
+
+    STATE = (Reals("last", "last"),)
+
+
+class LastLabel(Stateful):
+    """Predict the label of the row before; None for the first.
+
+    >>> import numpy as np
+    >>> from pronk.evaluate.baselines import LastLabel
+    >>> print(LastLabel().predict_then_learn(None, np.array(["a", "b", "b"])))
+    [None 'a' 'b']
+    """
+
+    def __init__(self) -> None:
+        self._held: list[Any] = []
+
+    def predict_then_learn(self, X: Any, y: Any) -> NDArray[Any]:
+        """The label before each row."""
+        y = np.asarray(y)
+        predictions = np.empty(len(y), dtype=object)
+        predictions[:1] = self._held or [None]
+        predictions[1:] = y[:-1]
+        self._held = y[-1:].tolist() or self._held
+        return predictions
+
+    STATE = (LabelList("last", "_held"),)
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(sizes["labels"] <= 1, "last is more than one label")
+
+
+def better(name: str, value: float, other: float) -> bool:
+    """Whether a metric is better at ``other`` than at ``value``; False if one is unknown."""
+    return other > value if name in _LARGER else other < value
+
+
+#: Metrics of which more is better.
+_LARGER = ("r2", "balanced_accuracy", "kappa", "f1", "auc", "accuracy")
+
+
+class Lead(NamedTuple):
+    """A metric in which a baseline did better than the learner."""
+
+    metric: str
+    value: float
+    """The learner's."""
+    baseline: str
+    """Its name."""
+    theirs: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "metric": self.metric, "value": self.value,
+            "baseline": self.baseline, "of_baseline": self.theirs,
+        }  # fmt: skip
+
+
+def leads(metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, float]]) -> list[Lead]:
+    """Return where a learner's metrics are worse than those of baselines, by the baselines' names.
+
+    Metrics that a baseline does not have do not count, nor does R2 of one target beside the mean
+    squared error, which says the same.
+    """
+    found = [
+        Lead(name, value, label, theirs[name])
+        for label, theirs in baselines.items()
+        for name, value in metrics.items()
+        if name in theirs and better(name, value, theirs[name])
+    ]
+    squared = {one.baseline for one in found if one.metric == "mse"}
+    return [one for one in found if one.metric != "r2" or one.baseline not in squared]

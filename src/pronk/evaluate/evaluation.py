@@ -189,6 +189,7 @@ class Evaluation(Account):
             "scores": None if self._scores is None else self._scores.to_state(),
             "portrait": None if self.portrait is None else self.portrait.to_state(),
             "waiting": waiting,
+            **self._part_state(),
             **({"each": [one.to_state() for one in self._each]} if self._each else {}),
         }
 
@@ -216,6 +217,8 @@ class Evaluation(Account):
             shapes = self._scores.outputs | self.portrait.outputs
             require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
         self._restore_each(state.get("each", []))
+        if "part" in state:
+            self._restore_part(state["part"])
         require(isinstance(state["waiting"], list), "waiting is not a list")
         require(len(state["waiting"]) <= self.delay, "more rows wait than delay says")
         self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])

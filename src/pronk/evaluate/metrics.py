@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.evaluate.baselines import Lead
 from pronk.evaluate.state import AnyReal, Items, doubles
 from pronk.evaluate.statistics import STATISTICS, Statistic
+from pronk.evaluate.wording import number
 from pronk.parts.spelling import did_you_mean
 from pronk.parts.state import Count, Sizes, Stateful
 
@@ -32,6 +34,17 @@ WORDS = {
     "log_loss": "log loss",
     "auc": "AUC",
 }
+
+
+def in_which_worse(leads: Iterable[Lead]) -> str:
+    """Where a learner is worse than its baselines, in words; nothing if it is nowhere."""
+    told: dict[str, list[str]] = {}
+    for one in leads:
+        own, theirs = number(one.value), number(one.theirs)
+        if own != theirs:
+            name = WORDS.get(one.metric, one.metric)
+            told.setdefault(one.baseline, []).append(f"{name} {own} against {theirs}")
+    return "; ".join(f"worse than the {label}: {', '.join(each)}" for label, each in told.items())
 
 
 @dataclass(frozen=True)

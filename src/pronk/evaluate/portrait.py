@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.baselines import RunningMajority, RunningMean
+from pronk.evaluate.baselines import LastLabel, LastValue, RunningMajority, RunningMean
 from pronk.evaluate.counts import Counts
 from pronk.evaluate.course import Course, Marks, Sample
 from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
@@ -21,6 +21,11 @@ from pronk.parts.state import Part, Sizes, Stateful
 
 Array = NDArray[np.float64]
 
+#: What the baselines are called.
+BASELINES = {
+    "regression": ("running mean", "last value"),
+    "classification": ("most frequent label", "last label"),
+}
 #: Bins of probabilities, for their calibration.
 CALIBRATION = 20
 #: Experts whose weights are drawn.
@@ -28,9 +33,10 @@ EXPERTS = 12
 
 
 class Portrait(Stateful):
-    """Losses along the stream beside those of guessing, alarms, calibration, some rows.
+    """Losses along the stream beside those of two baselines, alarms, calibration, some rows.
 
-    Guessing is the mean of the targets, or the most frequent label, of the rows before.
+    The baselines are the mean of the targets or the most frequent label of the rows before, and the
+    target of the row before.
     """
 
     def __init__(self, labels: bool, probabilities: bool, coverage: float | None) -> None:
@@ -42,6 +48,9 @@ class Portrait(Stateful):
         self.wanted = coverage or 0.0
         self.guess: Any = RunningMajority() if labels else RunningMean()
         self.guessed = Scores(get_scores(names), None)
+        self.repeat: Any = LastLabel() if labels else LastValue()
+        plain = [name for name in names if name not in ("log_loss", "auc")]
+        self.repeated = Scores(get_scores(plain), None)
         #: The loss, that of guessing; whether y lay in the interval, and the interval's width.
         self.course = Course(4 if interval else 2)
         self.covered = np.zeros(2)  # intervals that held y, and how many there were
@@ -62,6 +71,8 @@ class Portrait(Stateful):
         """Rows that were scored, after so many that were not."""
         guessed = self._guess(y)
         self.guessed.add(y, guessed, self.guessed.losses(y, guessed))
+        repeated = Forecast(self.repeat.predict_then_learn(None, y))
+        self.repeated.add(y, repeated, self.repeated.losses(y, repeated))
         values = [self.metric.rows(y, forecast.values), self.metric.rows(y, guessed.values)]
         if forecast.intervals is not None:
             ends = forecast.intervals.reshape(len(y), -1, 2)  # several outputs count together
@@ -117,8 +128,10 @@ class Portrait(Stateful):
     @property
     def outputs(self) -> set[tuple[int, ...]]:
         """Shapes of a row's target, of which there should be one."""
-        own = {np.shape(self.guess.total)} if self.task == "regression" else set()
-        return own | self.guessed.outputs
+        if self.task == "classification":
+            return self.guessed.outputs
+        own = {np.shape(self.guess.total), np.shape(self.repeat.last)}
+        return own | self.guessed.outputs | self.repeated.outputs
 
     @property
     def coverage(self) -> float:
@@ -127,13 +140,14 @@ class Portrait(Stateful):
         return float(held / rows) if rows else math.nan
 
     @property
-    def worse_than_guessing(self) -> bool:
-        """Whether guessing lost less, over all rows."""
-        sums = self.course.sums.sum(axis=0)
-        return bool(sums[0] > sums[1])
+    def baselines(self) -> dict[str, dict[str, float]]:
+        """The metrics of the baselines by their names, the usual one first."""
+        first, second = BASELINES[self.task]
+        return {first: self.guessed.values(), second: self.repeated.values()}
 
     STATE = (
-        *(Part(name, name) for name in ("guess", "guessed", "course", "drift", "sample", "counts")),
+        *(Part(name, name) for name in ("guess", "guessed", "repeat", "repeated")),
+        *(Part(name, name) for name in ("course", "drift", "sample", "counts")),
         Values("calibration", (CALIBRATION, 3), "calibration"),
         Part("marks", "marks"),
         AnyReal("wanted", "wanted"),

@@ -75,7 +75,7 @@ class Scores(Stateful):
         if self._statistics and self._recent:
             y = np.concatenate([pair[0] for pair in self._recent])[-self.window :]
             forecast = joined([pair[1] for pair in self._recent])[-self.window :]
-            found |= {one.name: one.exact(y, forecast) for one in self._statistics}
+            found |= {one.name: running.recent(y, forecast) for one, running in self._pairs()}
         return {name: found.get(name, np.nan) for name in self.names}
 
     def try_out(self, labels: bool) -> None:

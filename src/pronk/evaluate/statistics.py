@@ -1,9 +1,11 @@
 """Metrics that are no mean of losses: counts, ranks and sums over all rows, in bounded memory.
 
-Each has a running form, which sees the rows once in any cut, and an exact form on given rows, which
-the windows use. With one exception they agree: ranks and medians are kept in bins.
+Each has a value over all rows, which come once and in any cut, and an exact one over the last rows,
+for the windows. Over all rows ranks and medians are kept in bins.
 
-    log_loss            mean of -log p(y) over the rows whose label an earlier row had
+    log_loss            mean of -log p(y), p kept 2.2e-16 away from 0 as scikit-learn does; left out
+                        are rows before any label was known, and a row that brings a new label if
+                        the model gave that label no probability
     auc                 area under the ROC curve, of one class against the rest, mean over classes;
                         rows whose odds differ by less than 1.6 % share a bin and count as ties
     balanced_accuracy   mean over the classes of the share of their rows that were named
@@ -20,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,53 +46,89 @@ LEAST = float(np.finfo(np.float64).eps)
 
 
 class Running(Protocol):
-    """A statistic of all rows so far."""
+    """A statistic of all rows so far; `recent` is that of the last rows, which were added."""
 
     def add(self, y: NDArray[Any], forecast: Forecast) -> None: ...
     def value(self) -> float: ...
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float: ...
     def to_state(self) -> Any: ...
     def restore(self, state: Any) -> None: ...
 
 
 @dataclass(frozen=True)
 class Statistic:
-    """A metric with a running and an exact form."""
+    """A metric that is no mean of losses."""
 
     name: str
     running: Callable[[], Running]
-    exact: Callable[[NDArray[Any], Forecast], float]
     probabilities: bool = False
     """Whether it needs them."""
 
 
 class LogLoss(Stateful):
-    """Sum and number of the losses."""
+    """Sum and number of the losses, and the row that brought each label."""
 
     def __init__(self) -> None:
         self.sums = np.zeros(2)
+        self.rows = 0
+        self.first: dict[Any, int] = {}
 
     def add(self, y: NDArray[Any], forecast: Forecast) -> None:
-        losses = log_losses(y, forecast)
-        losses = losses[~np.isnan(losses)]
+        labels, places = np.unique(y, return_index=True)
+        for label, place in zip(labels.tolist(), places.tolist(), strict=True):
+            self.first.setdefault(label, self.rows + place)
+        self.rows += len(y)
+        losses = self._losses(y, forecast)
         self.sums = self.sums + np.array([losses.sum(), float(len(losses))])
 
     def value(self) -> float:
         return float(self.sums[0] / self.sums[1]) if self.sums[1] else math.nan
 
-    STATE = (Values("sums", (2,), "sums"),)
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        losses = self._losses(y, forecast)
+        return float(losses.mean()) if len(losses) else math.nan
+
+    def _losses(self, y: NDArray[Any], forecast: Forecast) -> Array:
+        """Those of the last rows that count."""
+        shares = share_of_label(y, forecast)
+        start = self.rows - len(y)
+        new = np.array([place - start for place in self.first.values() if place >= start], np.intp)
+        shares[new[shares[new] == 0.0]] = np.nan  # nobody could know the label
+        return -np.log(np.clip(shares[~np.isnan(shares)], LEAST, 1.0))
+
+    STATE = (
+        Values("sums", (2,), "sums"),
+        Count("rows", "rows"),
+        LabelList("labels", "_labels"),
+        Numbers("first", ("labels",), "_places", whole=True, low=0),
+    )
+
+    @property
+    def _labels(self) -> list[Any]:
+        return list(self.first)
+
+    @property
+    def _places(self) -> NDArray[np.int64]:
+        return np.array(list(self.first.values()), dtype=np.int64)
+
+    def _adopt(self, values: dict[str, Any]) -> None:
+        places = values["first"].tolist()
+        good = all(place < values["rows"] for place in places) and len(set(places)) == len(places)
+        require(good, "first is not a row for each label")
+        self.sums, self.rows = values["sums"], values["rows"]
+        self.first = dict(zip(values["labels"], places, strict=True))
 
 
-def log_losses(y: NDArray[Any], forecast: Forecast) -> Array:
-    """-log p(y) of each row; NaN where the label was not known."""
+def share_of_label(y: NDArray[Any], forecast: Forecast) -> Array:
+    """The probability that each row's own label had; NaN before any label was known."""
     assert forecast.probabilities is not None and forecast.classes is not None
-    losses = np.full(len(y), np.nan)
+    if not len(forecast.classes):
+        return np.full(len(y), np.nan)
+    shares = np.where(np.isnan(forecast.probabilities).any(axis=1), np.nan, 0.0)
     for i, label in enumerate(forecast.classes):
         rows = np.flatnonzero(y == label)
-        shares = forecast.probabilities[rows, i]
-        # A label that no row before had has 0, one of few rows more: only the first is left out.
-        known = ~np.isnan(shares) & (shares > 0)
-        losses[rows[known]] = -np.log(np.clip(shares[known], LEAST, 1.0))
-    return losses
+        shares[rows] = forecast.probabilities[rows, i]
+    return shares
 
 
 class Ranks(Stateful):
@@ -123,6 +162,9 @@ class Ranks(Stateful):
 
     def value(self) -> float:
         return _mean([area(others, own) for others, own in self.bins])
+
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return exact_auc(y, forecast)
 
     STATE = (
         LabelList("labels", "labels"),
@@ -195,6 +237,9 @@ class Explained(Stateful):
             return math.nan
         return float(np.mean(1.0 - np.atleast_1d(self.errors) / spread))
 
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return _of_these(Explained(), y, forecast)
+
     STATE = (Count("rows", "rows"), *(Reals(name, name) for name in ("mean", "spread", "errors")))
 
     def _restored(self, sizes: Sizes) -> None:
@@ -222,6 +267,9 @@ class MedianError(Stateful):
         if not rows:
             return math.nan
         return 0.5 * (self._order((rows - 1) // 2) + self._order(rows // 2))
+
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return float(np.median(absolute_errors(y, forecast)))
 
     def _order(self, rank: int) -> float:
         """The error of a rank, counted from 0."""
@@ -266,19 +314,10 @@ def _mean(values: list[float]) -> float:
     return sum(known) / len(known) if known else math.nan
 
 
-def _once(running: Callable[[], Running]) -> Callable[[NDArray[Any], Forecast], float]:
-    """The exact form of a statistic whose running form is exact."""
-
-    def exact(y: NDArray[Any], forecast: Forecast) -> float:
-        form = running()
-        form.add(y, forecast)
-        return form.value()
-
-    return exact
-
-
-def _exact_median(y: NDArray[Any], forecast: Forecast) -> float:
-    return float(np.median(absolute_errors(y, forecast)))
+def _of_these(empty: Running, y: NDArray[Any], forecast: Forecast) -> float:
+    """A statistic of some rows alone."""
+    empty.add(y, forecast)
+    return empty.value()
 
 
 class Agreement(Counts):
@@ -291,21 +330,17 @@ class Agreement(Counts):
     def value(self) -> float:
         return float(getattr(self, self.figure))
 
-
-def _agreement(figure: str) -> Statistic:
-    def make() -> Agreement:
-        return Agreement(figure)
-
-    return Statistic(figure, make, _once(make))
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return _of_these(Agreement(self.figure), y, forecast)
 
 
 STATISTICS: dict[str, Statistic] = {
     statistic.name: statistic
     for statistic in (
-        Statistic("log_loss", LogLoss, _once(LogLoss), probabilities=True),
-        Statistic("auc", Ranks, exact_auc, probabilities=True),
-        *map(_agreement, ("balanced_accuracy", "kappa", "f1")),
-        Statistic("r2", Explained, _once(Explained)),
-        Statistic("medae", MedianError, _exact_median),
+        Statistic("log_loss", LogLoss, probabilities=True),
+        Statistic("auc", Ranks, probabilities=True),
+        *(Statistic(n, partial(Agreement, n)) for n in ("balanced_accuracy", "kappa", "f1")),
+        Statistic("r2", Explained),
+        Statistic("medae", MedianError),
     )
 }

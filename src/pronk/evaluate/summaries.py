@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from pronk.evaluate.baselines import Lead, leads
 from pronk.evaluate.comparison import RECORDS, Comparison, Contender
 from pronk.evaluate.metrics import DEFAULTS
 from pronk.evaluate.study import Outcome, Store
@@ -111,6 +112,16 @@ class Results:
         """Runs that are not done."""
         jobs = len(self.comparison.jobs())
         return jobs - sum(summary.runs for summary in self.everyone)
+
+    def worse(self, one: Summary) -> list[Lead]:
+        """Where the baseline did better than a learner, by the means over the runs."""
+        if self.baseline is None:
+            return []
+        own, theirs = (
+            {name: spread.mean for name, spread in each.metrics.items()}
+            for each in (one, self.baseline)
+        )
+        return leads(own, {self.baseline.label: theirs})
 
     @property
     def made(self) -> dict[str, Any]:

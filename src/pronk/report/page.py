@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pronk.estimators.atomic import write_whole
-from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.metrics import WORDS, in_which_worse
 from pronk.evaluate.summaries import Results
 from pronk.evaluate.wording import count, number
 from pronk.report.rendering import render
@@ -51,6 +51,11 @@ def html(results: Results) -> str:
         best=_best(results),
         missing=count(results.missing, "run") if results.missing else "",
         table=main_table(results),
+        worse=[
+            f"{one.label} is {text}."
+            for one in results.summaries
+            if (text := in_which_worse(results.worse(one)))
+        ],
         legend=[
             {"name": one.label, "line": line(i, one is results.baseline)}
             for i, one in enumerate(results.everyone)

@@ -33,6 +33,8 @@ class RunReport:
     window: int
     record: Record
     portrait: Portrait = field(repr=False)
+    worse: str = ""
+    """Where a baseline did better."""
     settings: dict[str, str] = field(default_factory=dict)
     command: str = ""
     targets: Sequence[str] = ()
@@ -75,27 +77,28 @@ def run_html(report: RunReport) -> str:
 def _answer(report: RunReport) -> str:
     portrait = report.portrait
     name = portrait.metric.name
-    own, guess = report.record.metrics[name], portrait.guessed.values()[name]
-    naive = "the most frequent label" if portrait.task == "classification" else "the running mean"
-    verdict = "worse than guessing: " if portrait.worse_than_guessing else ""
+    own = f"{WORDS[name]} {number(report.record.metrics[name])}"
+    theirs = [f"the {title} {number(one[name])}" for title, one in portrait.baselines.items()]
+    worse = f" It is {report.worse}." if report.worse else ""
     alarms = count(len(portrait.alarms), "drift alarm") if portrait.alarms else "no drift alarm"
-    text = f"{verdict}{WORDS[name]} {number(own)}, {naive} has {number(guess)}; {alarms}."
+    text = f"{own}; {' and '.join(theirs)}; {alarms}.{worse}"
     return text[0].upper() + text[1:]
 
 
 def _metrics(report: RunReport) -> Table:
-    record, guessed = report.record, report.portrait.guessed.values()
-    header = ["metric", "all rows", f"last {min(report.window, record.rows):,} rows", "guessing"]
+    record, baselines = report.record, report.portrait.baselines
+    header = ["metric", "all rows", f"last {min(report.window, record.rows):,} rows", *baselines]
     rows = [
         TableRow(WORDS[name], [Cell(number(v), True), Cell(number(record.windowed[name])),
-                          Cell(number(guessed[name]))])
+                          *(Cell(number(one[name]) if name in one else "")
+                            for one in baselines.values())])
         for name, v in record.metrics.items()
     ]  # fmt: skip
+    first, second = baselines
     note = (
-        "Each row is predicted before its label is learned. Guessing: the "
-        + ("most frequent label" if report.portrait.task == "classification" else "mean")
-        + " of the rows before. "
-        f"{record.microseconds_a_row:.1f} µs a row in the learner."
+        "Each row is predicted before its label is learned. Two baselines know the labels of the "
+        f"rows before: the {first}, and the {second}. "
+        f"{record.microseconds_a_row:.1f} µs per row in the learner."
     )
     return Table(header, rows, note)
 

@@ -30,7 +30,6 @@ from pronk.estimators.faces.constraints import Interval
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
-from pronk.estimators.families.space import NO_USER_KERNEL
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 
@@ -48,7 +47,6 @@ independently, up to a gap that the random features leave and that shrinks with 
             "time": "(B + L) d",
             "memory": "B (L + d) + L d",
             "bounded": True,
-            "small": {"n_features": 20, "budget": 10},
         },
     },
 }
@@ -65,10 +63,6 @@ class _DualSGD(FirstOrder):
         "merge": [Interval(Integral, 1, None, closed="left")],
     }
     _step_parameter: ClassVar[str] = "alpha"
-
-    @property
-    def _law_exceptions(self) -> dict[str, str]:
-        return NO_USER_KERNEL
 
     def __init__(
         self,

@@ -41,7 +41,6 @@ from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
-from pronk.estimators.families.space import NO_USER_KERNEL
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 from pronk.parts.losses import Loss, get_loss
@@ -63,21 +62,18 @@ b = 1/2. Its own eta and n = 100 then ask for alpha >= 3.6, more than its experi
             "memory": "B d + m (L + d) + L d",
             "bounded": True,
             "params": {"oracle": "budget"},
-            "small": {"n_features": 20, "budget": 10, "memory": 7, "period": 11},
         },
         "dual-svrg-c": {
             "time": "(1 + m/n) (N + L) d, N the covering number",
             "memory": "N d + m (L + d) + L d",
             "bounded": False,
             "params": {"oracle": "coverage"},
-            "small": {"n_features": 20, "radius": 0.8, "memory": 7, "period": 11},
         },
         "dual-svrg-am": {
             "time": "L d + (1 + m/n) L",
             "memory": "m L + L d",
             "bounded": True,
             "params": {"oracle": "always-move"},
-            "small": {"n_features": 20, "memory": 7, "period": 11},
         },
     },
 }
@@ -98,10 +94,6 @@ class _DualSVRG(FirstOrder):
         "period": [Interval(Integral, 1, None, closed="left")],
         "tau": [Interval(Real, 0, None, closed="neither")],
     }
-
-    @property
-    def _law_exceptions(self) -> dict[str, str]:
-        return NO_USER_KERNEL
 
     def __init__(
         self,

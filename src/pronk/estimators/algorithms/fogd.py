@@ -28,7 +28,6 @@ from pronk.estimators.faces.constraints import Interval
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.defaults import defaults
 from pronk.estimators.families.first_order import FirstOrder, with_losses
-from pronk.estimators.families.space import NO_USER_KERNEL
 from pronk.parts.embeddings import Fourier
 from pronk.parts.kernels import get_kernel
 
@@ -50,7 +49,6 @@ the kernel by O(1/sqrt(L)), with high probability on a bounded region.""",
             "time": "L d",
             "memory": "L d",
             "bounded": True,
-            "small": {"n_features": 20},
         },
     },
 }
@@ -65,10 +63,6 @@ class _FOGD(FirstOrder):
         "eta": [Interval(Real, 0, None, closed="neither")],
         "orthogonal": ["boolean"],
     }
-
-    @property
-    def _law_exceptions(self) -> dict[str, str]:
-        return NO_USER_KERNEL
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 from pronk.engines.expansion.learner import Budget, Expansion
 from pronk.engines.expansion.updates import Descent
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.algorithms.perceptron import budget_exceptions, check_budget
+from pronk.estimators.algorithms.perceptron import check_budget
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.constraints import Interval, StrOptions
@@ -70,7 +70,6 @@ Dropping and merging add their errors, which the references bound.""",
             "bounded": True,
             "tasks": ["classification"],
             "params": {"alpha": 0.001, "budget": 100, "maintenance": "random"},
-            "small": {"budget": 12},
         },
         "bsgd-r": {
             "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
@@ -79,7 +78,6 @@ Dropping and merging add their errors, which the references bound.""",
             "bounded": True,
             "tasks": ["classification"],
             "params": {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "smallest"},
-            "small": {"budget": 12},
         },
         "bsgd-m": {
             "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
@@ -88,7 +86,6 @@ Dropping and merging add their errors, which the references bound.""",
             "bounded": True,
             "tasks": ["classification"],
             "params": {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "merge"},
-            "small": {"budget": 12},
         },
     },
 }
@@ -123,10 +120,6 @@ class _KernelOGD(FirstOrder):
         self.budget = budget
         self.maintenance = maintenance
         self.random_state = random_state
-
-    @property
-    def _law_exceptions(self) -> dict[str, str]:
-        return budget_exceptions(self.maintenance)
 
     def _takes_weights(self) -> bool:
         return True

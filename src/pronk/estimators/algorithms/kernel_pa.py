@@ -30,7 +30,7 @@ from typing import Any, ClassVar
 from pronk.engines.expansion.learner import Budget, Expansion
 from pronk.engines.expansion.updates import Passive
 from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.algorithms.perceptron import budget_exceptions, check_budget
+from pronk.estimators.algorithms.perceptron import check_budget
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.constraints import Interval, StrOptions
@@ -79,10 +79,6 @@ class _KernelPA(OnlineLearner):
 
     def _loss(self) -> Loss:
         raise NotImplementedError
-
-    @property
-    def _law_exceptions(self) -> dict[str, str]:
-        return budget_exceptions(self.maintenance)
 
     def _takes_weights(self) -> bool:
         return True

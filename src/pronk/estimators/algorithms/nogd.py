@@ -51,7 +51,6 @@ What the space itself misses depends on the first points; the reference bounds i
             "time": "B d + B r",
             "memory": "B d + B r",
             "bounded": True,
-            "small": {"budget": 15, "rank": 8},
         },
     },
 }

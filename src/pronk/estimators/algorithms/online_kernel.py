@@ -58,7 +58,6 @@ ENTRY = {
             "time": "3 j^2 + j d, j the budget",
             "memory": "3 j^2 + j d",
             "bounded": True,
-            "small": {"budget": 20},
         },
     },
 }

@@ -58,7 +58,6 @@ against f of small enough norm; the references have them.""",
             "memory": "B d",
             "bounded": True,
             "params": {"budget": 100, "maintenance": "random"},
-            "small": {"budget": 12},
         },
         "forgetron": {
             "paper": "Dekel, Shalev-Shwartz, Singer 2008 (Forgetron)",
@@ -66,7 +65,6 @@ against f of small enough norm; the references have them.""",
             "memory": "B d + B^2",
             "bounded": True,
             "params": {"budget": 100, "maintenance": "forget"},
-            "small": {"budget": 12},
         },
         "projectron": {
             "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
@@ -74,7 +72,6 @@ against f of small enough norm; the references have them.""",
             "memory": "s d + s^2, s finite for eta > 0",
             "bounded": True,
             "params": {"maintenance": "project"},
-            "small": {"budget": 12},
         },
         "projectron++": {
             "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
@@ -82,17 +79,9 @@ against f of small enough norm; the references have them.""",
             "memory": "s d + s^2, s finite for eta > 0",
             "bounded": True,
             "params": {"maintenance": "project", "aggressive": True},
-            "small": {"budget": 12},
         },
     },
 }
-
-
-def budget_exceptions(maintenance: str | None) -> dict[str, str]:
-    """The laws that a way to keep the budget breaks."""
-    if maintenance != "merge":
-        return {}
-    return {"user kernel": "merging is defined for the Gaussian kernel"}
 
 
 def check_budget(budget: int | None, maintenance: str | None) -> None:

@@ -29,7 +29,6 @@ from pronk.estimators.faces.classifier import OnlineClassifier
 from pronk.estimators.faces.constraints import Interval, StrOptions
 from pronk.estimators.faces.regressor import OnlineRegressor
 from pronk.estimators.families.space import (
-    NO_USER_KERNEL,
     SPACE,
     fixed_embedding,
     growing_dictionary,
@@ -75,14 +74,6 @@ ENTRY = {
 
 class _PKAWV(OnlineLearner):
     """Parameters and engine of both faces."""
-
-    @property
-    def _law_exceptions(self) -> dict[str, str]:
-        if self.features != "nystrom":
-            return NO_USER_KERNEL
-        if not self._dictionary_grows:
-            return {}
-        return {"predict is next": "a row that becomes a point serves its own prediction already"}
 
     @property
     def _dictionary_grows(self) -> bool:

@@ -31,7 +31,6 @@ from pronk.estimators.families.online_newton import (
     OnlineNewtonRegressor,
 )
 from pronk.estimators.families.space import (
-    NO_USER_KERNEL,
     SPACE,
     fixed_embedding,
     growing_dictionary,
@@ -63,7 +62,6 @@ ENTRY = {
             "memory": "J^2 + J d",
             "bounded": True,
             "params": {"budget": 100},
-            "small": {"budget": 9},
         },
     },
 }
@@ -78,10 +76,6 @@ _SPACE: dict[str, list[Any]] = {
 
 class _ProsNKONS(OnlineNewtonLearner):
     """Engine of both faces."""
-
-    @property
-    def _law_exceptions(self) -> dict[str, str]:
-        return {} if self.features == "nystrom" else NO_USER_KERNEL
 
     @property
     def _dictionary_grows(self) -> bool:

@@ -58,11 +58,6 @@ class OnlineLearner(Filed):
         return None
 
     @property
-    def _law_exceptions(self) -> dict[str, str]:
-        """Laws of ``tests/laws`` that do not hold for this learner, each with the reason."""
-        return {}
-
-    @property
     def _dictionary_grows(self) -> bool:
         """Whether a dictionary grows with the data, until a budget is reached if there is one."""
         return False

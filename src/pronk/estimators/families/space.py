@@ -31,10 +31,6 @@ SPACE: dict[str, list[Any]] = {
 }
 
 
-#: Why a learner on such features takes no function as its kernel.
-NO_USER_KERNEL = {"user kernel": "Taylor and Fourier features need a kernel with a formula"}
-
-
 def rule_of(learner: Any) -> Rule | None:
     """The rule that samples a learner's dictionary; None for fixed features and points given.
 

@@ -1,22 +1,12 @@
-"""Rules of the house that a reading of the sources can check: names, arguments, tolerances."""
+"""Rules of the code that can be checked by parsing it: arguments, dispatch, tolerances."""
 
 import ast
-from collections import defaultdict
 from pathlib import Path
 
 import pronk
 
 SOURCES = sorted(Path(pronk.__file__).parent.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))
-
-
-def test_no_two_classes_have_the_same_name():
-    homes = defaultdict(list)
-    for file in SOURCES:
-        for node in ast.parse(file.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(str(file.relative_to(SOURCES[0].parent)))
-    assert {name: files for name, files in homes.items() if len(files) > 1} == {}
 
 
 def test_no_compiled_function_takes_more_than_ten_arguments():

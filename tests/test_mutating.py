@@ -11,7 +11,7 @@ from tools.mutating import mutants_of
 from tools.named_mutants import NAMED
 
 PACKAGE = Path(pronk.__file__).parent
-TREE = Path(__file__).parents[2]
+TREE = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("mutant", NAMED, ids=lambda mutant: mutant.name)

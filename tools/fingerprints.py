@@ -1,10 +1,11 @@
 """`make fingerprints`: digests of what every learner predicts and of the bytes that it saves.
 
-    python -m tools.fingerprints --out before.json
-    python -m tools.fingerprints --against before.json      after a change that shall change nothing
+    PYTHONPATH=tests python -m tools.fingerprints --out before.json
+    PYTHONPATH=tests python -m tools.fingerprints --against before.json
 
-Each learner of the laws walks one stream in uneven pieces. Digests are of bits, so both runs need
-the same machine and the same libraries.
+Run the first before a change that must not change any number, the second after it. Each learner
+of the laws learns one stream in uneven pieces. Digests are of bits, so both runs need the same
+machine and the same libraries.
 """
 
 from __future__ import annotations

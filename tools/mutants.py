@@ -6,7 +6,7 @@
     python -m tools.mutants --file engines/default/mixing.py --every 5 --plain
 
 Works on a copy of the tree, with its warm caches; only the tests of the changed module are run. A
-mutant that no test notices is a survivor; docs/mutants.md says of each known one why it may live.
+mutant that no test notices is a survivor; docs/reliability.md says which known ones are equivalent.
 ``--plain`` compiles nothing (NUMBA_DISABLE_JIT=1), which is the faster way where the tests are
 short; tests that are not are stopped after some seconds (tools.plain).
 """
@@ -25,7 +25,7 @@ from pathlib import Path
 from tools.mutating import Mutant, mutants_of
 from tools.named_mutants import NAMED
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 
 #: The modules with compiled code and the bounds, and the tests nearest to them.
 TESTS: dict[str, tuple[str, ...]] = {
@@ -110,7 +110,7 @@ def chosen(files: list[str], every: int, named: bool, first: int = 0) -> list[Mu
 
 def copy_tree(place: Path) -> Path:
     """What the tests need, in another place."""
-    for name in ("src", "tests", "docs", "examples", "benchmarks"):
+    for name in ("src", "papers", "tools", "tests", "docs", "examples", "benchmarks"):
         shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("_build"))
     for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile"):
         shutil.copy(ROOT / name, place / name)

@@ -1,0 +1,1 @@
+"""Tools for developers: mutation testing, fingerprints, coverage of compiled code."""
