@@ -163,8 +163,9 @@ def test_a_kept_column_may_not_take_a_name_of_ours(capsys, tmp_path):
 def test_cells_do_no_harm():
     assert harmless_text("=cmd|'/C calc'!A0") == "'=cmd|'/C calc'!A0"
     assert harmless_text("@SUM(A1)") == "'@SUM(A1)" and harmless_text("\tx") == "'\tx"
-    for number in ("-1", "+1.5", "-.5", "-1e-9", "+3E5"):
-        assert harmless_text(number) == number
+    for word in ("-1", "+1.5", "-.5", "-1e-9", "+3E5", "+", "-", "++", "--", "=", "@home", "-inf"):
+        assert harmless_text(word) == word
+    assert harmless_text("+\n'x'!A1") == "'+\n'x'!A1" and harmless_text("==1") == "'==1"
     assert harmless_text("-1+cmd()") == "'-1+cmd()"
     assert harmless_text("a\x1b[31mred\x00\x9b") == "a\ufffd[31mred\ufffd\ufffd"
     cells = ["=1+1", "a,b", 'say "x"', "line\nend", "\x1b[2J", "-3", None, "ok", "Ünïcode"]
@@ -178,6 +179,22 @@ def test_cells_do_no_harm():
     lines = json_lines(batch)
     assert [json.loads(line)["=name"] for line in lines.splitlines()] == cells
     assert b"\x1b" not in lines
+
+
+def test_labels_that_are_signs_stay_as_they_are(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=120)
+    sign = np.where(a > 0, "+", "-")
+    arrow_csv.write_csv(pa.table({"a": a, "sign": sign}), tmp_path / "d.csv")
+    file = tmp_path / "p.csv"
+    model = ["--save", tmp_path / "m.pronk"]
+    call(capsys, "run", tmp_path / "d.csv", "-t", "sign", "--predictions", file, *model)
+    given = read(file)
+    assert given["y"].to_pylist() == sign.tolist()
+    assert set(given["prediction"].to_pylist()) == {None, "+", "-"}
+    assert given.column_names[-2:] == ["p_+", "p_-"]
+    call(capsys, "predict", tmp_path / "m.pronk", tmp_path / "d.csv", "-o", file)
+    assert set(read(file)["prediction"].to_pylist()) == {"+", "-"}
 
 
 def test_labels_from_a_pipe_that_come_late(capsys, monkeypatch, tmp_path, folder):

@@ -1,9 +1,11 @@
 """Rows as lines of CSV or NDJSON that are safe to open and to print.
 
 A spreadsheet takes a cell that begins with = + - @ for a formula and runs it, and a terminal obeys
-control characters. So in CSV a text that begins so and is no number gets an apostrophe in front,
-which spreadsheets hide, and control characters become U+FFFD; line ends and tabs stay, in quotes.
-NDJSON escapes them by its own rules and changes nothing.
+control characters. So in CSV a text that can do something as a formula gets an apostrophe in front,
+which spreadsheets hide: one that begins with =, or with + - @ and calls a function, another program
+or another file, which needs one of ( | ! [. Labels such as "+", "--" or "-inf" stay as they are.
+Control characters become U+FFFD; line ends and tabs stay, in quotes. NDJSON escapes them by its own
+rules and changes nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +20,8 @@ import pyarrow.csv as arrow_csv
 
 from pronk.evaluate.plain_json import finite
 
-#: What a spreadsheet would run, unless it reads as a number.
-_FORMULA = r"^[=+\-@\t\r]"
-_NUMBER = r"^[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?$"
+#: What a spreadsheet would run; it drops a tab or a line's end before a formula.
+_FORMULA = r"(?s)^[\t\r]|^=.*[^=+\-@]|^[+\-@].*[(|!\[]"
 #: Control characters that no cell needs.
 _CONTROL = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]"
 
@@ -45,7 +46,7 @@ def json_lines(batch: pa.RecordBatch) -> bytes:
 def harmless_text(text: str) -> str:
     """One cell."""
     text = re.sub(_CONTROL, "\ufffd", text)
-    if re.match(_FORMULA, text) and not re.match(_NUMBER, text):
+    if re.match(_FORMULA, text):
         return "'" + text
     return text
 

@@ -104,7 +104,8 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         screen.print_json(as_dict(run, last), sys.stderr if printed else None)
     else:
         print_summary(run, last, console if printed else screen.output())
-    note_worse(run, console)
+    if not (as_json and printed):  # then the other output is JSON, which tells it too
+        note_worse(run, console)
     if isinstance(run.model, KeyedRun):
         run.model.keyed.close()
 

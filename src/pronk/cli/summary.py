@@ -24,6 +24,8 @@ from pronk.streams.errors import without_secret
 
 #: Characters of the course, and drift alarms that are named.
 WIDTH, NAMED = 32, 5
+#: Rows from which on a note compares a run with the baselines; fewer say little.
+JUDGED = 100
 
 
 def print_summary(run: Run, last: Record, console: Console) -> None:
@@ -149,7 +151,7 @@ def _drift(portrait: Portrait) -> str:
 def note_worse(run: Run, console: Console) -> None:
     """Print a note where a baseline did better."""
     text = in_which_worse(run.evaluation.worse)
-    if not text:
+    if not text or run.evaluation.rows < JUDGED:
         return
     advice = "the default learner chooses its own" if run.job.algorithm != "online-kernel" else ""
     advice = advice and f"; try another bandwidth or scaling, or no --algorithm: {advice}"
