@@ -24,7 +24,7 @@ from pronk.serve import Client, recovery
 from pronk.serve.errors import Refused
 from pronk.serve.housekeeping import DAY, drop, expire
 from pronk.serve.journal import JournalError
-from pronk.serve.queues import Errand, Queue
+from pronk.serve.queues import Errand, Queues
 from pronk.serve.service import Service
 from pronk.serve.tokens import Tokens, TokensError
 
@@ -133,16 +133,28 @@ def test_a_model_that_learns_long_holds_up_no_other_call(site: Site) -> None:
 def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
     service = opened(tmp_path)
     created(service)
-    queue = Queue(most_rows=3)
-    for i in range(3):
-        queue.put(learn(service, str(i), [1.0, 2.0], 3.0))
+    begin, done = threading.Event(), []
+
+    def work(taken: list[Any]) -> None:
+        begin.wait()
+        done.append([item.id for item in taken])
+
+    queues = Queues(3, 10, work)
+    queues.put("m", learn(service, "0", [1.0, 2.0], 3.0))
+    while queues.rows:  # until a thread has it
+        time.sleep(0.001)
+    for i in range(1, 4):
+        queues.put("m", learn(service, str(i), [1.0, 2.0], 3.0))
     with pytest.raises(Refused) as refused:
-        queue.put(learn(service, "4", [1.0, 2.0], 3.0))
+        queues.put("m", learn(service, "4", [1.0, 2.0], 3.0))
     assert refused.value.status == 429 and refused.value.headers == {"Retry-After": "1"}
-    assert len(queue.take(10) or []) == 3 and queue.rows == 0
-    queue.close()
+    queues.put("n", learn(service, "5", [1.0, 2.0], 3.0))  # another model has its share
+    queues.close()
     with pytest.raises(Refused, match="stopping"):
-        queue.put(learn(service, "4", [1.0, 2.0], 3.0))
+        queues.put("m", learn(service, "6", [1.0, 2.0], 3.0))
+    begin.set()
+    queues.join()
+    assert sorted(done) == [["0"], ["1", "2", "3"], ["5"]] and queues.rows == 0
     service.close()
 
 
@@ -221,8 +233,7 @@ def test_a_snapshot_that_cannot_be_written_loses_nothing(tmp_path: Path, monkeyp
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pronk.serve.recovery.storage.save_checkpoint", full)
-    service.writer.group([learn(service, "1", [1.0, 2.0], 3.0)])
-    service._idle()
+    service.writer.work([learn(service, "1", [1.0, 2.0], 3.0)])
     assert not recovery.snapshots(tmp_path, "m") and service.model("m").scores.rows == 1
     service.close()
 
@@ -302,8 +313,10 @@ def test_a_torn_tail_of_the_log_is_a_transaction_that_was_not_acknowledged(tmp_p
     expected = bits(service)
     log = tmp_path / "journal.sqlite-wal"
     whole = log.stat().st_size
+    last = (tmp_path / "sequence").read_bytes()
     service.writer.group([learn(service, "2", [1.0, 2.0], 4.0)])
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
+    files["sequence"] = last  # it is written after the transaction
     service.close()
     for name, data in files.items():  # what a power cut may leave
         (tmp_path / name).write_bytes(data)
@@ -336,9 +349,8 @@ def test_labels_that_never_come_are_given_up_and_counted(tmp_path: Path, monkeyp
     service.writer.group([label(service, "0", 1.0)])
     now = time.time()
     monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 8 * DAY)
-    service.keeper.every = 0.0
-    service._idle()
-    assert service.keeper.expired == 2 and service.model("m").waiting == 0
+    service.keep_house("m")
+    assert service.expired == 2 and service.model("m").waiting == 0
     late = label(service, "1", 1.0)
     service.writer.group([late])
     assert isinstance(late.outcome, Refused) and late.outcome.status == 404
@@ -360,10 +372,10 @@ def test_old_rows_go_once_a_snapshot_has_passed_them(
         if i == 3:
             service._due_snapshot(service.model("m"))
     model, folder = service.model("m"), service.folder
-    assert drop(service.journal, model, folder, 30.0, archive) == 0
+    assert drop(service.journal, model, folder, 30.0, archive, service.note) == 0
     now = time.time()
     monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 31 * DAY)
-    assert drop(service.journal, model, folder, 30.0, archive) == 4
+    assert drop(service.journal, model, folder, 30.0, archive, service.note) == 4
     left = [entry.id for block in service.journal.learned(1, 0) for entry in block]
     assert left == ["4", "5"]
     files = list((tmp_path / "archive").glob("*.parquet")) if archive else []
@@ -385,6 +397,68 @@ def test_old_rows_go_once_a_snapshot_has_passed_them(
     broken = opened(tmp_path)
     assert "no good snapshot" in (broken.model("m").broken or "")
     broken.close()
+
+
+def test_rows_stay_until_a_snapshot_behind_them_can_be_read(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    service = opened(tmp_path, snapshot_rows=1)
+    created(service)
+    now = time.time()
+    for i in range(5):
+        service.writer.work([learn(service, str(i), [float(i), 2.0], 3.0 + i)])
+    assert list(recovery.snapshots(tmp_path, "m")) == [3, 4, 5]
+    before = bits(service)
+    service.close()
+    for path in recovery.snapshots(tmp_path, "m").values():
+        path.write_bytes(path.read_bytes()[:-1])
+    again = opened(tmp_path)
+    monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 31 * DAY)
+    again.keep_house("m")
+    assert again.dropped == 0 and bits(again) == before
+    again.snapshot("m")
+    again.journal.write(more=[("DELETE FROM snapshots", ())])  # an automatic one, say
+    again.keep_house("m")
+    assert again.dropped == 5
+    again.close()
+    last = opened(tmp_path)
+    assert bits(last) == before
+    last.close()
+
+
+def test_a_snapshot_that_cannot_be_read_back_is_none(tmp_path: Path, monkeypatch: Any) -> None:
+    from pronk.estimators import storage
+
+    events: list[str] = []
+    service = Service(tmp_path, note=lambda event, **_: events.append(event))
+    created(service)
+    service.writer.work([learn(service, "1", [1.0, 2.0], 3.0)])
+    service.snapshot("m")
+    whole = storage.save_checkpoint
+
+    def torn(tree: Any, path: Path) -> None:
+        whole(tree, path)
+        path.write_bytes(path.read_bytes()[:-10])
+
+    monkeypatch.setattr("pronk.serve.recovery.storage.save_checkpoint", torn)
+    for i in range(2, 6):
+        service.writer.work([learn(service, str(i), [1.0, 2.0], 3.0)])
+        service._due_snapshot(service.model("m"))
+    assert events.count("snapshot failed") == 4
+    assert list(recovery.snapshots(tmp_path, "m")) == [1]
+    service.close()
+
+
+def test_a_label_that_cannot_be_kept_is_refused_before_the_journal(site: Site) -> None:
+    path = site.create("large-labels")
+    for value in (1e149, -1e141, 1e141):
+        reply = site.call("POST", f"{path}/learn", {"row": [1, 2], "label": value})
+        assert reply.status == 422 and "row 0, label" in reply.error
+    rows = [[float(i % 7), float(i)] for i in range(50)]
+    body = {"rows": rows, "labels": [1e140 * (-1) ** i for i in range(50)]}
+    assert site.call("POST", f"{path}/learn", body).status == 200
+    assert site.call("POST", f"{path}/snapshot").status == 200  # it was read back
+    assert site.call("GET", path).json["rows"] == 50
 
 
 # -- the process ---------------------------------------------------------------------------------

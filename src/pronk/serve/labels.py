@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from pronk.serve import floats
 from pronk.serve.errors import Refused
-from pronk.serve.rows import LARGEST
 
 Array = NDArray[np.float64]
 
+#: Learners and scores keep sums of squares of labels, and files hold numbers up to 1e300: with this
+#: bound the sums of 1e15 rows can be saved.
+LARGEST = 1e140
 #: Fewer labels are checked one by one: an array is not worth it.
 _FEW = 16
 _unpack = msgspec.msgpack.decode
@@ -61,6 +63,8 @@ def _class_label(value: Any, row: int) -> Any:
     if isinstance(value, str):
         if len(value) > 1000:
             raise Refused(422, f"row {row}, label: longer than 1,000 characters")
+        if "\0" in value:
+            raise Refused(422, f"row {row}, label: text with the character NUL")
         return value
     if isinstance(value, bool):
         return value

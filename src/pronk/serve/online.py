@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +28,17 @@ Array = NDArray[np.float64]
 
 #: Rows learned at a stretch: predictions wait no longer than for these.
 PIECE = 1000
+#: Labels of a classifier whose learner sets no limit of its own.
+MOST_LABELS = 1000
 #: What a learner raises about rows it does not take; it is then as it was.
 REFUSALS = (ValueError, TypeError, ArithmeticError)
+
+
+class Known(NamedTuple):
+    """What a snapshot records of the folder: the journal's last number, the models' versions."""
+
+    sequence: int
+    versions: dict[str, int]
 
 
 class Online:
@@ -46,6 +55,10 @@ class Online:
         self.rows_since_snapshot = 0
         self.waiting = 0  # predictions whose label has not come
         self.broken: str | None = None  # why it cannot be used
+        #: Answers of learned blocks, by block, that go with the model's next transaction.
+        self.unwritten: dict[int, list[Answer]] = {}
+        self.known: Known | None = None  # what its snapshot recorded, of one that was restored
+        self.verified: set[tuple[Any, ...]] = set()  # snapshots that were read back
         self.lock = threading.Lock()
 
     @property
@@ -62,6 +75,19 @@ class Online:
         """Of a classifier that has learned: text, number or boolean."""
         seen = getattr(self.scores.baseline, "counts", None)
         return label_kind(next(iter(seen))) if seen else None
+
+    @property
+    def labels(self) -> Collection[Any]:
+        """The labels that a classifier has learned, here or before it came as a file."""
+        counts: Collection[Any] = getattr(self.scores.baseline, "counts", ())
+        if self.spec.algorithm == spec.FILE and self.fitted:
+            return {*counts, *self.learner.classes_.tolist()}
+        return counts
+
+    @property
+    def most_labels(self) -> int:
+        """Labels that a classifier may have."""
+        return int(getattr(self.inner, "max_classes", None) or MOST_LABELS)
 
     @property
     def points(self) -> int:
@@ -213,7 +239,8 @@ class Online:
 
     def restore(self, tree: dict[str, Any], path: Any) -> None:
         """Go on from a snapshot; a ValueError if it is none of this model."""
-        require(set(tree) == {"model", "scores", "sequence", "name", "spec"}, "entries are missing")
+        entries = {"model", "scores", "sequence", "name", "spec", "journal", "versions"}
+        require(set(tree) == entries, "entries are missing")
         require(tree["name"] == self.name, "it is of another model")
         own = spec.canonical(spec.read(tree["spec"])) == spec.canonical(self.spec)
         require(own, "it is of a model of another kind")
@@ -223,6 +250,7 @@ class Online:
             require(self._fits(learner), "its learner is of another kind")
             self.learner = learner
         self.scores.restore(tree["scores"])
+        self.known = _known(tree)
         self.version = self.snapshot = sequence
         self.rows_since_snapshot = 0
 
@@ -236,6 +264,14 @@ class Online:
         classifies = hasattr(getattr(learner, "learner_", learner), "classes_")
         task = classifies == (self.spec.task == "classification")
         return bool(same and task and learner.n_features_in_ == width)
+
+
+def _known(tree: dict[str, Any]) -> Known:
+    """What a snapshot recorded of its folder."""
+    versions = tree["versions"]
+    require(isinstance(versions, dict), "versions are no table")
+    counts = {str(name): checked_count(value, "versions") for name, value in versions.items()}
+    return Known(checked_count(tree["journal"], "journal"), counts)
 
 
 def _ends(ends: Array) -> tuple[list[float | None], list[float | None]]:

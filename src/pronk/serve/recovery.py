@@ -1,21 +1,29 @@
 """Snapshots, and the way back: the newest good snapshot, then the journal in its blocks.
 
 A snapshot is a checkpoint file of the project, `MODEL-SEQUENCE.pronk`: written whole or not at all,
-with a checksum, and loading it executes nothing. `pronk.load` reads its model.
+with a checksum, and loading it executes nothing. `pronk.load` reads its model. It is read back when
+it was written.
+
+A snapshot also records how far the journal was when it was made, and the versions of all models.
+A journal that ends before a number that a snapshot, or the file `sequence`, knows has lost entries:
+an older backup, a write-ahead log that was cut or removed. `compare` finds that out, and whether
+the snapshots hold every label that was acknowledged.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pronk.estimators import storage
 from pronk.parts.state import require
-from pronk.serve import answers
+from pronk.serve import answers, spec
 from pronk.serve.answers import Answer
-from pronk.serve.journal import Entry, Journal, ModelRow
-from pronk.serve.online import Online
+from pronk.serve.journal import LARGEST, Entry, Journal, JournalError, ModelRow
+from pronk.serve.online import Known, Online
 
 #: Snapshots kept beside those made by hand: one may be damaged.
 KEPT = 3
@@ -38,14 +46,34 @@ def snapshots(folder: Path, name: str) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def save(online: Online, folder: Path) -> Path:
-    """Write a snapshot of the model as it is."""
+def save(online: Online, folder: Path, known: Known) -> Path:
+    """Write a snapshot of the model as it is, and read it back."""
     online.flush()
     path = snapshot_path(folder, online.name, online.version)
-    storage.save_checkpoint(online.tree(), path)
+    tree = {**online.tree(), "journal": known.sequence, "versions": known.versions}
+    storage.save_checkpoint(tree, path)
+    try:
+        verify(online, path)
+    except ValueError as error:
+        path.unlink(missing_ok=True)
+        raise OSError(f"{path.name} was written but cannot be read back: {error}") from None
     online.snapshot = online.version
     online.rows_since_snapshot = 0
     return path
+
+
+def verify(online: Online, path: Path) -> None:
+    """Raise a ValueError unless a snapshot of this model can be read; once for each file."""
+    status = path.stat()
+    stamp = (path.name, status.st_mtime_ns, status.st_size)
+    if stamp in online.verified:
+        return
+    twin = Online(ModelRow(online.number, online.name, spec.canonical(online.spec), 0, 0.0, 0))
+    try:
+        twin.restore(storage.load_checkpoint(path), path)
+    except Exception as error:  # whatever stands in the file
+        raise ValueError(str(error) or type(error).__name__) from None
+    online.verified.add(stamp)
 
 
 def valid(
@@ -114,3 +142,85 @@ def _of(block: list[Entry], kept: bytes) -> list[Answer] | None:
     by_version = {answer.version: answer for answer in answers.unpack_block(kept)}
     found = [by_version.get(entry.sequence) for entry in block]
     return None if None in found else [answer for answer in found if answer is not None]
+
+
+# -- a journal that has lost entries ---------------------------------------------------------------
+
+
+@dataclass
+class Missing:
+    """Entries that were acknowledged and are not in the journal."""
+
+    first: int
+    last: int
+    #: Whether snapshots hold every label among them.
+    complete: bool
+    #: Models that go on from a snapshot behind the end of the journal.
+    ahead: dict[str, Online]
+    #: Those of them that the journal does not know.
+    unknown: dict[str, Online] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        found = f"the journal ends at {self.first - 1}, numbers up to {self.last} were given out"
+        held = ", ".join(f"{name} up to {online.version}" for name, online in self.ahead.items())
+        return found + (f"; snapshots hold {held}" if held else "")
+
+
+def compare(journal: Journal, folder: Path, models: dict[str, Online]) -> Missing | None:
+    """What the journal lacks, by what the folder knows beside it; None if nothing."""
+    end = journal.sequence
+    named = _snapshot_names(folder)
+    records = [online.known for online in models.values() if online.known is not None]
+    largest = max((sequence for found in named.values() for sequence in found), default=0)
+    last = max([journal.recorded, largest, *(known.sequence for known in records)])
+    if last <= end:
+        return None
+    ahead = {name: online for name, online in models.items() if online.version > end}
+    unknown = {}
+    for name in named.keys() - models.keys():
+        online = _from_snapshot(name, named[name])
+        if online is not None and online.known is not None and online.known.sequence > end:
+            records.append(online.known)
+            unknown[name] = online
+    newest = max(records, key=lambda known: known.sequence, default=None)
+    together = {**models, **unknown}
+    complete = newest is not None and newest.sequence >= last
+    for name, version in newest.versions.items() if newest else ():
+        online = together.get(name)
+        complete = complete and online is not None and online.version == version
+        complete = complete and not (online and online.broken)
+    return Missing(end + 1, last, complete, {**ahead, **unknown}, unknown)
+
+
+def refuse(missing: Missing, folder: Path) -> JournalError:
+    """Why a service does not start with a journal that lacks labels, and what to do."""
+    return JournalError(
+        f"{folder}: acknowledged entries are missing: {missing}. Put the newest journal.sqlite "
+        "back, with its -wal file if there was one; or go on without them with --accept-missing"
+    )
+
+
+def _snapshot_names(folder: Path) -> dict[str, dict[int, Path]]:
+    """All snapshots of a folder, by model and sequence number."""
+    found: dict[str, dict[int, Path]] = {}
+    for path in folder.iterdir():
+        match = re.fullmatch(r"(.+)-(\d{1,19})\.pronk", path.name)
+        if match and int(match[2]) < LARGEST:
+            found.setdefault(match[1], {})[int(match[2])] = path
+    return found
+
+
+def _from_snapshot(name: str, made: dict[int, Path]) -> Online | None:
+    """A model that no journal knows, as its newest good snapshot has it; keyed ones have none."""
+    for sequence in sorted(made, reverse=True):
+        try:
+            tree: dict[str, Any] = storage.load_checkpoint(made[sequence])
+            row = ModelRow(0, name, tree["spec"], 0, 0.0, 0)
+            require(spec.read(row.spec).key is None, "keyed models are not in their snapshots")
+            online = Online(row)
+            online.restore(tree, made[sequence])
+            require(online.version == sequence, "it is of another sequence number")
+            return online
+        except Exception:  # whatever stands in the file
+            continue
+    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ from typing import Any
 from pronk.estimators.lock import FileLock
 from pronk.serve import answers, keyed, recovery, spec
 from pronk.serve.errors import Refused, unknown_model
-from pronk.serve.housekeeping import Housekeeper
-from pronk.serve.journal import ROLLBACK, Entry, Journal, JournalError, ModelRow
-from pronk.serve.online import Online
-from pronk.serve.queues import Deliver, Errand, Queue, Work, resolve
-from pronk.serve.worker import Figures, Reader, Writer
+from pronk.serve.housekeeping import PORTION, drop, expire
+from pronk.serve.journal import ROLLBACK, Batch, Entry, Journal, JournalError, ModelRow
+from pronk.serve.online import Known, Online
+from pronk.serve.queues import Deliver, Errand, Queues, Work, resolve
+from pronk.serve.worker import GROUP, Figures, Reader, Writer
 
 Note = Callable[..., None]
 
@@ -31,6 +32,10 @@ class Settings:
     retention_days: float = 30.0
     label_days: float = 7.0
     archive: bool = False
+    #: Start although the journal lacks labels that were acknowledged.
+    accept_missing: bool = False
+    #: Seconds between two rounds of housekeeping.
+    round_seconds: float = 60.0
 
 
 def _silent(event: str, **fields: Any) -> None:
@@ -38,41 +43,94 @@ def _silent(event: str, **fields: Any) -> None:
 
 
 class Service:
-    """The models of a folder. Opening it recovers them; `start` begins to answer."""
+    """The models of a folder. `recover` opens them; `start` begins to answer.
+
+    Whoever changes a model (`create`, `remove`, `snapshot`, `rollback`) does it in the place of its
+    writer, by `order`.
+    """
 
     def __init__(
-        self, folder: Path, settings: Settings | None = None, note: Note = _silent
+        self,
+        folder: Path,
+        settings: Settings | None = None,
+        note: Note = _silent,
+        *,
+        recover: bool = True,
     ) -> None:
         self.folder = folder
         self.settings = settings or Settings()
         self.note = note
         folder.mkdir(parents=True, exist_ok=True)
         self.lock = FileLock(folder / "lock", str(folder), "one server a folder")
+        self.models: dict[str, Online] = {}
+        self.rows: dict[str, ModelRow] = {}
+        self.figures = Figures()
+        self.expired = self.dropped = 0  # predictions and rows, by housekeeping
+        self.deliver: Deliver = resolve
+        self.journal: Journal
+        self.writer: Writer
+        self.recovered = False
+        self.stopping = threading.Event()
+        self._changing = threading.Lock()  # of the tables of models
+        self._keeper: threading.Thread | None = None
+        self.reader = Reader(self._deliver, self.figures)
+        rows = self.settings.queue_rows
+        self.writes = Queues(rows, GROUP, lambda taken: self.writer.work(taken), "writer")
+        self.reads = Queues(rows, GROUP, self.reader.work, "reader")
+        if recover:
+            self.recover()
+
+    def recover(self) -> None:
+        """Open the journal and bring the models to where they were."""
         try:
-            self.journal = Journal(folder)
+            self.journal = Journal(self.folder)
         except BaseException:
             self.lock.release()
             raise
-        self.models: dict[str, Online] = {}
-        self.rows: dict[str, ModelRow] = {}
-        for row in self.journal.models():
-            self.rows[row.name] = row
-            self.models[row.name] = self._recover(row)
-        self.figures = Figures()
-        self.keeper = Housekeeper()
-        self.deliver: Deliver = resolve
-        self.writes = Queue(self.settings.queue_rows)
-        self.reads = Queue(self.settings.queue_rows)
+        try:
+            for row in self.journal.models():
+                if self.stopping.is_set():
+                    return
+                self.rows[row.name] = row
+                self.models[row.name] = self._recover(row)
+            self._compare()
+        except BaseException:
+            self.close()
+            raise
+        for online in self.models.values():
+            self.journal.versions[online.number] = online.version
         self.writer = Writer(
-            self.journal, self.writes, self._deliver, self.figures, self.model, self._idle, note
+            self.journal, self._deliver, self.figures, self.model, self._after_group, self.note
         )
-        self.reader = Reader(self.reads, self._deliver, self.figures)
-        self._threads: list[threading.Thread] = []
+        self.recovered = True
 
     def _recover(self, row: ModelRow) -> Online:
         if spec.read(row.spec).key is not None:
             return keyed.recover(self.journal, row, self.folder, self.note)
         return recovery.recover(self.journal, row, self.folder, self.note)
+
+    def _compare(self) -> None:
+        """Notice a journal that has lost entries; refuse to go on without acknowledged labels."""
+        missing = recovery.compare(self.journal, self.folder, self.models)
+        if missing is None:
+            return
+        if not (missing.complete or self.settings.accept_missing):
+            raise recovery.refuse(missing, self.folder)
+        self.note(
+            "WARNING: the journal is incomplete",
+            reason=str(missing),
+            labels="all are in snapshots" if missing.complete else "some are lost",
+            ids="those of the missing entries are forgotten: a repeated request is learned again",
+        )
+        self.journal.accept(
+            missing.last,
+            {name: online.version for name, online in missing.ahead.items()},
+            {name: spec.canonical(online.spec) for name, online in missing.unknown.items()},
+        )
+        self.rows = {row.name: row for row in self.journal.models()}
+        for name, online in missing.unknown.items():
+            online.number, online.created = self.rows[name].number, self.rows[name].created
+            self.models[name] = online
 
     def _deliver(self, done: list[Any]) -> None:
         self.deliver(done)
@@ -81,23 +139,23 @@ class Service:
 
     def start(self) -> None:
         """Begin to answer."""
-        for part in (self.writer, self.reader):
-            thread = threading.Thread(target=part.run, name=type(part).__name__, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self._keeper = threading.Thread(target=self._keep_house, name="keeper", daemon=True)
+        self._keeper.start()
 
     def stop(self) -> None:
         """Answer what waits, keep a snapshot of each model, let the folder go."""
-        for queue in (self.writes, self.reads):
-            queue.close()
-        for thread in self._threads:
-            thread.join()
-        self._threads = []
+        self.stopping.set()
+        for queues in (self.writes, self.reads):
+            queues.close()
+            queues.join()
+        if self._keeper is not None:
+            self._keeper.join()
         try:
-            self._write_answers()
             for online in self.models.values():
                 if online.version > online.snapshot and not online.broken:
                     self._snapshot(online)
+                else:
+                    self._write_answers(online)
         except (JournalError, OSError) as error:  # the journal has all; the next start replays it
             self.note("stopped without a snapshot", reason=str(error))
         finally:
@@ -122,18 +180,22 @@ class Service:
     def submit(self, work: Work) -> None:
         """Hand a request over; its future gets the outcome."""
         durable = work.labels is not None or work.id is not None
-        (self.writes if durable else self.reads).put(work)
+        (self.writes if durable else self.reads).put(work.model.name, work)
 
-    def order(self, call: Callable[[], Any], future: Any = None) -> Any:
-        """Have the writer do something between two groups; the future of its outcome."""
+    def order(self, name: str, call: Callable[[], Any], future: Any = None) -> Any:
+        """Have a model's writer do something between two groups; the future of its outcome."""
         future = Future() if future is None else future
-        self.writes.put(Errand(call, future), room=False)
+        self.writes.put(name, Errand(call, future), room=False)
         return future
 
-    # -- what the writer does ----------------------------------------------------------------------
+    # -- what a writer does ------------------------------------------------------------------------
 
     def create(self, name: str, given: spec.Spec, learner: Any = None) -> tuple[Online, bool]:
-        """The model, and whether it is new. A checked spec; by the writer only."""
+        """The model, and whether it is new; of a checked spec."""
+        with self._changing:
+            return self._create(name, given, learner)
+
+    def _create(self, name: str, given: spec.Spec, learner: Any) -> tuple[Online, bool]:
         text = spec.canonical(given)
         for known, online in self.models.items():
             if known.lower() == name.lower():
@@ -146,7 +208,7 @@ class Service:
             path.unlink()  # of a model of that name that was being made or removed in a crash
         if learner is not None:
             first = ModelRow(0, name, text, self.journal.sequence, 0.0, 0)
-            recovery.save(_begun(first, learner), self.folder)
+            recovery.save(_begun(first, learner), self.folder, self._known())
         row = self.journal.add_model(name, text)
         self.rows[name] = row
         if learner is not None:
@@ -164,45 +226,49 @@ class Service:
         return online, True
 
     def remove(self, name: str) -> None:
-        """Forget a model, its rows and its snapshots; by the writer only."""
+        """Forget a model, its rows and its snapshots."""
         online = self.model(name)
         number = online.number
-        self.journal.write(
-            more=[
-                ("UPDATE models SET removed = ? WHERE number = ?", (self.journal.now(), number)),
-                ("INSERT INTO highest VALUES (?)", (self.journal.sequence,)),
-                ("DELETE FROM journal WHERE model = ?", (number,)),
-                ("DELETE FROM blocks WHERE model = ?", (number,)),
-                ("DELETE FROM snapshots WHERE model = ?", (number,)),
-            ]
+        self.journal.commit(
+            lambda last: Batch(
+                more=[
+                    (
+                        "UPDATE models SET removed = ? WHERE number = ?",
+                        (self.journal.now(), number),
+                    ),
+                    ("INSERT INTO highest VALUES (?)", (last,)),
+                    ("DELETE FROM journal WHERE model = ?", (number,)),
+                    ("DELETE FROM blocks WHERE model = ?", (number,)),
+                    ("DELETE FROM snapshots WHERE model = ?", (number,)),
+                ]
+            )
         )
-        self.models = {key: value for key, value in self.models.items() if key != name}
+        with self._changing:
+            self.models = {key: value for key, value in self.models.items() if key != name}
         for path in recovery.snapshots(self.folder, name).values():
             path.unlink(missing_ok=True)
         online.close()
         if online.spec.key is not None:
             keyed.remove_stores(self.folder, name)
-        self._forget_answers(number)
         self.note("removed", model=name)
 
     def snapshot(self, name: str) -> int:
-        """Keep the model as it is; by the writer only."""
+        """Keep the model as it is."""
         online = self._usable(name)
-        self._write_answers()
         version = self._snapshot(online)
         values = (online.number, version)
         self.journal.write(more=[("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", values)])
         return version
 
     def rollback(self, name: str, version: int) -> int:
-        """Take back all that was learned after a sequence number; by the writer only."""
+        """Take back all that was learned after a sequence number."""
         online = self._usable(name)
         row = self.rows[name]
         if not row.start <= version <= online.version:
             raise Refused(422, f"version {version} is not between {row.start} and {online.version}")
         if any(after < version < before for after, before in self.journal.voided(online.number)):
             raise Refused(422, f"version {version} was itself taken back by an earlier rollback")
-        self._write_answers()
+        self._write_answers(online)
         past: Online
         if online.spec.key is not None:
             past = keyed.rolled_back(self.journal, row, self.folder, version)
@@ -210,24 +276,30 @@ class Service:
             past = recovery.recover(self.journal, row, self.folder, self.note, version)
         if past.broken:
             raise Refused(422, f"version {version} cannot be reached: {past.broken}")
-        self._record_rollback(online, version)
+        self._record_rollback(online, past.version)
         online.close()
         if isinstance(past, keyed.KeyedOnline):
             keyed.remove_stores(self.folder, name, keep=past.place)
         past.waiting = self.journal.waiting(online.number)
-        self.models = {**self.models, name: past}
+        with self._changing:
+            self.models = {**self.models, name: past}
         self.note("rolled back", model=name, version=past.version)
         return past.version
 
     def _record_rollback(self, online: Online, version: int) -> None:
-        sequence = self.journal.sequence + 1
-        entry = Entry(
-            sequence, online.number, None, ROLLBACK, 0, None, None, version, None,
-            self.journal.now(),
-        )  # fmt: skip
-        after = (online.number, version)
-        self.journal.write(
-            [entry],
+        self.journal.commit(lambda last: self._rollback_batch(online, version, last + 1))
+        for made, path in recovery.snapshots(self.folder, online.name).items():
+            if made > version:
+                path.unlink(missing_ok=True)
+
+    def _rollback_batch(self, online: Online, version: int, sequence: int) -> Batch:
+        now, after = self.journal.now(), (online.number, version)
+        return Batch(
+            [
+                Entry(
+                    sequence, online.number, None, ROLLBACK, 0, None, None, version, None, now
+                )
+            ],
             more=[
                 (
                     "UPDATE journal SET void = ?, id = NULL WHERE model = ? AND sequence > ?"
@@ -238,10 +310,7 @@ class Service:
                 ("DELETE FROM blocks WHERE model = ? AND block > ?", after),
                 ("DELETE FROM snapshots WHERE model = ? AND sequence > ?", after),
             ],
-        )
-        for made, path in recovery.snapshots(self.folder, online.name).items():
-            if made > version:
-                path.unlink(missing_ok=True)
+        )  # fmt: skip
 
     def _usable(self, name: str) -> Online:
         online = self.model(name)
@@ -250,49 +319,41 @@ class Service:
         return online
 
     def _snapshot(self, online: Online) -> int:
-        path = recovery.save(online, self.folder)
+        self._write_answers(online)
+        path = recovery.save(online, self.folder, self._known())
         self.note("snapshot", model=online.name, version=online.version, file=path.name)
         return online.version
 
-    def _write_answers(self) -> None:
-        """Answers that would have gone with the next transaction."""
-        waiting = self.writer.unwritten
+    def _known(self) -> Known:
+        """How far the journal is, and which versions it has of the models."""
+        with self.journal.lock:
+            versions = self.journal.versions
+            found = {
+                name: versions.get(online.number, online.version)
+                for name, online in self.models.items()
+            }
+            return Known(self.journal.sequence, found)
+
+    def _write_answers(self, online: Online) -> None:
+        """Answers that would have gone with the model's next transaction."""
+        waiting = online.unwritten
         if waiting:
-            self.journal.write(
-                answers=[(*key, answers.pack(found)) for key, found in waiting.items()]
-            )
+            packed = [(block, online.number, answers.pack(a)) for block, a in waiting.items()]
+            self.journal.commit(lambda last: Batch(answers=packed))
             waiting.clear()
 
-    def _forget_answers(self, number: int) -> None:
-        for key in [key for key in self.writer.unwritten if key[1] == number]:
-            del self.writer.unwritten[key]
+    # -- now and then ------------------------------------------------------------------------------
 
-    def _idle(self) -> None:
-        """Between groups: snapshots that are due, and what housekeeping there is."""
-        for online in self.models.values():
-            if online.rows_since_snapshot >= self.settings.snapshot_rows and not online.broken:
-                self._due_snapshot(online)
-        if self.keeper.due():
-            self._keep_house()
-
-    def _keep_house(self) -> None:
-        settings = self.settings
-        try:
-            self.keeper.run(
-                self.journal,
-                list(self.models.values()),
-                self.folder,
-                settings.label_days,
-                settings.retention_days,
-                settings.archive,
-            )
-            self.rows = {row.name: row for row in self.journal.models()}
-        except Exception as error:  # the next round tries again
-            self.note("housekeeping failed", reason=str(error))
+    def _after_group(self, name: str) -> None:
+        """The snapshot of a model, if it is due."""
+        online = self.models.get(name)
+        if online is None or online.broken:
+            return
+        if online.rows_since_snapshot >= self.settings.snapshot_rows:
+            self._due_snapshot(online)
 
     def _due_snapshot(self, online: Online) -> None:
         try:
-            self._write_answers()
             self._snapshot(online)
         except Exception as error:  # a full disk: the journal has everything
             online.rows_since_snapshot = 0
@@ -303,6 +364,37 @@ class Service:
         automatic = [sequence for sequence in made if sequence not in pinned]
         for sequence in automatic[: -recovery.KEPT]:
             made[sequence].unlink(missing_ok=True)
+
+    def _keep_house(self) -> None:
+        """Until the service stops: a round over all models now and then."""
+        while not self.stopping.wait(self.settings.round_seconds):
+            for name in list(self.models):
+                self._order_house(name)
+
+    def _order_house(self, name: str) -> None:
+        with suppress(Refused):  # it is stopping
+            self.order(name, lambda: self.keep_house(name))
+
+    def keep_house(self, name: str) -> None:
+        """Give up labels that never came and drop old rows, a portion at a time."""
+        online, settings = self.models.get(name), self.settings
+        if online is None or online.broken:
+            return
+        try:
+            expired = expire(self.journal, online, settings.label_days)
+            dropped = drop(
+                self.journal, online, self.folder, settings.retention_days, settings.archive,
+                self.note,
+            )  # fmt: skip
+        except Exception as error:  # the next round tries again
+            self.note("housekeeping failed", model=name, reason=str(error))
+            return
+        with self._changing:
+            self.expired += expired
+            self.dropped += dropped
+            self.rows = {row.name: row for row in self.journal.models()}
+        if PORTION in (expired, dropped):
+            self._order_house(name)
 
 
 def _begun(row: ModelRow, learner: Any) -> Online:

@@ -1,15 +1,17 @@
-"""Two threads that do the work: one writes and learns, one predicts.
+"""What is done with the requests of one model: written and learned, or predicted.
 
-The writer takes all that waits, writes one transaction, learns one block a model, then answers all.
-There is no timer: what comes while it works is the next group. The order is journal, learn, answer;
-a crash between any two is repaired by the journal.
+A writer takes all that waits for a model, writes one transaction (together with the writers of
+other models), learns one block, then answers all. There is no timer: what comes while it works is
+the next group. The order is journal, learn, answer; a crash between any two is repaired by the
+journal. Which thread does it does not matter, as long as it is one per model at a time.
 
-The reader predicts each request by itself (a prediction does not depend on what came with it) and
+A reader predicts each request by itself (a prediction does not depend on what came with it) and
 waits for a model's lock no longer than for one piece of a block.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -18,18 +20,20 @@ from typing import Any
 from pronk.serve import answers
 from pronk.serve.answers import Answer
 from pronk.serve.errors import Refused
-from pronk.serve.journal import LABEL, LEARN, PREDICT, Entry, Journal, JournalError
+from pronk.serve.journal import LABEL, LEARN, PREDICT, Batch, Entry, Journal, JournalError
 from pronk.serve.labels import label_kind, unpack_labels
 from pronk.serve.online import REFUSALS, Online
-from pronk.serve.queues import Deliver, Errand, Queue, Work
+from pronk.serve.queues import Deliver, Errand, Item, Work
 
-#: Rows that the writer takes at once. What waits beyond them is the next group.
+#: Rows that are taken at once. What waits beyond them is the next group.
 GROUP = 4000
 
 
 @dataclass
 class Figures:
     """What the threads count."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     requests: int = 0
     groups: int = 0
@@ -44,32 +48,29 @@ class Figures:
 
 @dataclass
 class Writer:
-    """The thread that writes the journal and learns."""
+    """Writes the journal and learns."""
 
     journal: Journal
-    queue: Queue
     deliver: Deliver
     figures: Figures
     current: Callable[[str], Online]
-    idle: Callable[[], None]
+    after: Callable[[str], None]
     note: Callable[..., None]
-    #: Answers of learned blocks that go with the next transaction.
-    unwritten: dict[tuple[int, int], list[Answer]] = field(default_factory=dict)
 
-    def run(self) -> None:
-        """Until the queue is closed and empty."""
-        while True:
-            taken = self.queue.take(GROUP, timeout=1.0)
-            if taken is None:
-                return
-            if not taken:
-                self.idle()
-                continue
-            if isinstance(taken[0], Errand):
-                self._obey(taken[0])
-                continue
-            self.group([item for item in taken if isinstance(item, Work)])
-            self.idle()
+    def work(self, taken: list[Item]) -> None:
+        """What was taken from the queue of a model."""
+        if isinstance(taken[0], Errand):
+            self._obey(taken[0])
+            return
+        works = [item for item in taken if isinstance(item, Work)]
+        try:
+            self.group(works)
+            self.after(works[0].model.name)
+        except Exception as error:  # a fault of this program: those who wait must not wait for ever
+            self.note("failed", model=works[0].model.name, reason=repr(error)[:300])
+            for work in works:
+                work.outcome = error
+            self.deliver(works)
 
     def _obey(self, order: Errand) -> None:
         try:
@@ -85,72 +86,62 @@ class Writer:
     # -- one group: journal, learn, answer ---------------------------------------------------------
 
     def group(self, works: list[Work]) -> None:
-        """Take a group through the three steps."""
+        """Take requests of one model through the three steps."""
         admitted = self._admit(works)
         if admitted and self._commit(admitted):
             self._learn(admitted)
         for work in works:
             if work.twin is not None:
                 work.outcome = work.twin.outcome
-        self.figures.groups += 1
-        self.figures.requests += len(works)
-        self.figures.refused += sum(isinstance(work.outcome, Refused) for work in works)
+        figures = self.figures
+        with figures.lock:
+            figures.groups += 1
+            figures.requests += len(works)
+            figures.refused += sum(isinstance(work.outcome, Refused) for work in works)
         self.deliver(works)
 
     def _admit(self, works: list[Work]) -> list[Work]:
         """Those that go into the journal; the others have their outcome."""
         admitted: list[Work] = []
-        seen: dict[tuple[int, str, bool], Work] = {}
-        kinds: dict[int, str] = {}
-        for work in works:
-            try:
-                work.model = self.current(work.model.name)  # it may be another one by now
-                if work.model.broken:
-                    raise Refused(
-                        503, f"model {work.model.name!r} cannot be used: {work.model.broken}"
-                    )
-            except Refused as error:
+        try:
+            model = self.current(works[0].model.name)  # it may be another one by now
+            if model.broken:
+                raise Refused(503, f"model {model.name!r} cannot be used: {model.broken}")
+        except Refused as error:
+            for work in works:
                 work.outcome = error
-        known = self._look_up(works)
+            return []
+        seen: dict[tuple[str, bool], Work] = {}
+        ids = [work.id for work in works if work.id is not None]
+        known = self.journal.find(model.number, ids) if ids else {}
+        labels = NewLabels(model)
         for work in works:
-            if work.outcome is not None:
-                continue
-            before = known.get((work.model.number, work.id or ""), {})
+            work.model = model
+            before = known.get(work.id or "", {})
             try:
                 if work.id is not None and self._repeated(work, seen, before):
-                    self.figures.repeated += 1
+                    with self.figures.lock:
+                        self.figures.repeated += 1
                     continue
-                self._check(work, before.get(PREDICT), kinds)
+                self._check(work, before.get(PREDICT), labels)
             except Refused as error:
                 work.outcome = error
                 continue
             admitted.append(work)
             if work.id is not None:
-                seen[work.model.number, work.id, work.labels is not None] = work
+                seen[work.id, work.labels is not None] = work
         return admitted
-
-    def _look_up(self, works: list[Work]) -> dict[tuple[int, str], dict[int, Entry]]:
-        """What the journal has of the ids of a group: one question a model."""
-        ids: dict[int, list[str]] = {}
-        for work in works:
-            if work.id is not None and work.outcome is None:
-                ids.setdefault(work.model.number, []).append(work.id)
-        return {
-            (number, id): entries
-            for number, asked in ids.items()
-            for id, entries in self.journal.find(number, asked).items()
-        }
 
     def _repeated(
         self,
         work: Work,
-        seen: dict[tuple[int, str, bool], Work],
+        seen: dict[tuple[str, bool], Work],
         before: dict[int, Entry],
     ) -> bool:
         """Whether this id was there before: then its answer is the stored one."""
         assert work.id is not None
         labels_alone = work.labels is not None and work.rows is None
-        twin = seen.get((work.model.number, work.id, work.labels is not None))
+        twin = seen.get((work.id, work.labels is not None))
         if twin is not None:
             same = work.labels == twin.labels if labels_alone else work.content == twin.content
             if not same:
@@ -170,24 +161,23 @@ class Writer:
             same = same and work.labels == entry.labels
         if not same:
             raise _other_content(work.id)
-        work.outcome = self._stored(entry)
+        work.outcome = self._stored(work.model, entry)
         return True
 
-    def _stored(self, entry: Entry) -> Answer | Refused:
+    def _stored(self, model: Online, entry: Entry) -> Answer | Refused:
         if entry.kind == PREDICT:
             return answers.unpack(entry.answer or b"")
-        key = (entry.block or 0, entry.model)
-        found = self.unwritten.get(key)
+        block = entry.block or 0
+        found = model.unwritten.get(block)
         if found is None:
-            found = answers.unpack_block(self.journal.answers(*key) or b"\x90")
+            found = answers.unpack_block(self.journal.answers(block, entry.model) or b"\x90")
         for answer in found:
             if answer.version == entry.sequence:
                 return _outcome(answer)
         raise Refused(410, f"the answer to id {entry.id!r} is no longer kept; it was learned")
 
-    def _check(self, work: Work, earlier: Entry | None, kinds: dict[int, str]) -> None:
+    def _check(self, work: Work, earlier: Entry | None, labels: NewLabels) -> None:
         """What only the writer can check, in the order of the requests."""
-        model = work.model
         if work.labels is None:
             return
         if work.rows is None and earlier is None:
@@ -199,80 +189,87 @@ class Writer:
                 raise _other_content(work.id or "")
             if work.count != earlier.size:
                 raise Refused(422, f"labels: there are {work.count} for {earlier.size} rows")
-            work.entry = earlier
-        if model.spec.task == "classification":
-            kind = label_kind(unpack_labels(work.labels)[0])
-            known = kinds.setdefault(model.number, model.label_kind or kind)
-            if kind != known:
-                raise Refused(422, f"row 0, label: {kind}, the model's labels so far: {known}")
+            work.earlier = earlier
+        labels.check(work.labels)
 
     def _commit(self, works: list[Work]) -> bool:
         """Write the transaction; False if it was not taken, and then nothing was learned."""
-        sequence, now = self.journal.sequence, self.journal.now()
-        blocks: dict[int, int] = {}
-        entries, more = [], []
+        model = works[0].model
+        predicted: dict[Work, bytes] = {}
         for work in works:
-            sequence += 1
-            number = work.model.number
-            earlier, answer, block, kind, rows = work.entry, None, None, PREDICT, work.rows
             if work.labels is None:
                 try:
-                    found = work.model.predict(work.rows or b"")
+                    found = model.predict(work.rows or b"")
                 except Exception as error:
                     work.outcome = _refusal(error)
                     continue
-                answer = answers.pack(found)
                 work.outcome = found
-            else:
-                block = blocks.setdefault(number, sequence)
-                kind = LEARN if earlier is None else LABEL
-                if earlier is not None:
-                    rows, answer = earlier.rows, earlier.answer
-                    more.append(
-                        (
-                            "UPDATE journal SET done = ? WHERE sequence = ?",
-                            (sequence, earlier.sequence),
-                        )
-                    )
-            work.entry = Entry(
-                sequence, number, work.id, kind, work.count, rows, work.labels,
-                block, answer, now,
-            )  # fmt: skip
-            entries.append(work.entry)
-        written = [(*key, answers.pack(found)) for key, found in self.unwritten.items()]
+                predicted[work] = answers.pack(found)
+        todo = [work for work in works if work.labels is not None or work in predicted]
         began = perf_counter()
         try:
-            self.journal.write(entries, written, more)
+            self.journal.commit(lambda last: self._batch(model, todo, predicted, last))
         except JournalError as error:
             refusal = Refused(507, f"{error}; nothing was learned", {"Retry-After": "10"})
             for work in works:
                 work.outcome, work.entry = refusal, None
             self.note("journal failed", reason=str(error), requests=len(works))
             return False
-        self.unwritten.clear()
-        self.figures.commit_seconds += perf_counter() - began
+        model.unwritten.clear()
+        with self.figures.lock:
+            self.figures.commit_seconds += perf_counter() - began
         return True
 
+    def _batch(
+        self, model: Online, works: list[Work], predicted: dict[Work, bytes], last: int
+    ) -> Batch:
+        """The entries of requests, numbered after the last one."""
+        now, block = self.journal.now(), None
+        batch = Batch([], [], [])
+        for sequence, work in enumerate(works, last + 1):
+            if work.labels is None:
+                work.entry = Entry(
+                    sequence, model.number, work.id, PREDICT, work.count, work.rows, None, None,
+                    predicted[work], now,
+                )  # fmt: skip
+            else:
+                block = sequence if block is None else block
+                kind, rows, answer, earlier = LEARN, work.rows, None, work.earlier
+                if earlier is not None:
+                    kind, rows, answer = LABEL, earlier.rows, earlier.answer
+                    done = (sequence, earlier.sequence)
+                    batch.more.append(("UPDATE journal SET done = ? WHERE sequence = ?", done))
+                work.entry = Entry(
+                    sequence, model.number, work.id, kind, work.count, rows, work.labels, block,
+                    answer, now,
+                )  # fmt: skip
+            batch.entries.append(work.entry)
+        for number, found in model.unwritten.items():
+            batch.answers.append((number, model.number, answers.pack(found)))
+        return batch
+
     def _learn(self, works: list[Work]) -> None:
-        began = perf_counter()
-        groups: dict[int, list[Work]] = {}
+        """Learn what was written, as one block."""
+        model = works[0].model
+        todo, predicted = [], 0
         for work in works:
             if work.entry is None:
                 continue
             if work.entry.kind == PREDICT:
-                work.model.waiting += 1
-                self.figures.predicted_rows += work.count
+                model.waiting += 1
+                predicted += work.count
                 continue
             if work.entry.kind == LABEL:
-                work.model.waiting -= 1
-            groups.setdefault(work.model.number, []).append(work)
-        for group in groups.values():
-            self._learn_block(group)
-        self.figures.learn_seconds += perf_counter() - began
+                model.waiting -= 1
+            todo.append(work)
+        with self.figures.lock:
+            self.figures.predicted_rows += predicted
+        if todo:
+            self._learn_block(model, todo)
 
-    def _learn_block(self, works: list[Work]) -> None:
-        model = works[0].model
+    def _learn_block(self, model: Online, works: list[Work]) -> None:
         entries = [work.entry for work in works if work.entry is not None]
+        began = perf_counter()
         try:
             found = model.learn(entries)
         except Exception as error:  # no memory, say: the journal has it, a restart learns it
@@ -281,13 +278,58 @@ class Writer:
             for work in works:
                 work.outcome = Refused(503, f"model {model.name!r}: {model.broken}")
             return
-        self.unwritten[entries[0].block or 0, model.number] = found
+        model.unwritten[entries[0].block or 0] = found
         rows = 0
         for work, answer in zip(works, found, strict=True):
             work.outcome = _outcome(answer)
             rows += work.count
-        self.figures.learned_rows += rows
-        self.figures.largest_group = max(self.figures.largest_group, rows)
+        figures = self.figures
+        with figures.lock:
+            figures.learned_rows += rows
+            figures.largest_group = max(figures.largest_group, rows)
+            figures.learn_seconds += perf_counter() - began
+
+
+class NewLabels:
+    """Labels of a group against those that a classifier has: of one kind, and not too many."""
+
+    def __init__(self, model: Online) -> None:
+        self.classifies = model.spec.task == "classification"
+        self.kind = model.label_kind
+        self.known = model.labels if self.classifies else ()
+        self.most = model.most_labels
+        self.added: set[Any] = set()
+
+    def check(self, packed: bytes) -> None:
+        """Take the labels of a request in, or refuse them."""
+        if not self.classifies:
+            return
+        labels = unpack_labels(packed)
+        kind = label_kind(labels[0])
+        if kind != (self.kind or kind):
+            raise Refused(422, f"row 0, label: {kind}, the model's labels so far: {self.kind}")
+        known, most = self.known, self.most
+        fresh = {label for label in labels if label not in known} - self.added
+        if len(known) + len(self.added) + len(fresh) > most:
+            room = most - len(known) - len(self.added)
+            row = _row_of_new(labels, {*known, *self.added}, room)
+            raise Refused(
+                422, f"row {row}, label: it would be label {most + 1:,} of the model, which takes "
+                f"{most:,} (max_classes)",
+            )  # fmt: skip
+        self.kind = kind
+        self.added |= fresh
+
+
+def _row_of_new(labels: list[Any], known: set[Any], room: int) -> int:
+    """The first row whose label is one too many."""
+    for row, label in enumerate(labels):
+        if label not in known:
+            known.add(label)
+            room -= 1
+        if room < 0:
+            return row
+    return 0
 
 
 def _outcome(answer: Answer) -> Answer | Refused:
@@ -307,23 +349,22 @@ def _other_content(id: str) -> Refused:
 
 @dataclass
 class Reader:
-    """The thread that predicts what needs no journal."""
+    """Predicts what needs no journal."""
 
-    queue: Queue
     deliver: Deliver
     figures: Figures
 
-    def run(self) -> None:
-        while True:
-            taken = self.queue.take(GROUP)
-            if taken is None:
-                return
+    def work(self, taken: list[Item]) -> None:
+        """What was taken from the queue of a model."""
+        rows = 0
+        for work in taken:
+            assert isinstance(work, Work)
+            work.outcome = self._predict(work)
+            rows += work.count
+        with self.figures.lock:
             self.figures.requests += len(taken)
-            for work in taken:
-                assert isinstance(work, Work)
-                work.outcome = self._predict(work)
-                self.figures.predicted_rows += work.count
-            self.deliver(taken)
+            self.figures.predicted_rows += rows
+        self.deliver(taken)
 
     def _predict(self, work: Work) -> Any:
         if work.model.broken:

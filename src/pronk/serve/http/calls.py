@@ -92,9 +92,9 @@ class Calls:
             work.future.set_exception(error)
         return work.future
 
-    async def _order(self, call: Any, *arguments: Any) -> Any:
+    async def _order(self, call: Any, name: str, *arguments: Any) -> Any:
         future = asyncio.get_running_loop().create_future()
-        self.service.order(lambda: call(*arguments), future)
+        self.service.order(name, lambda: call(name, *arguments), future)
         return await future
 
     # -- models ------------------------------------------------------------------------------------

@@ -65,8 +65,8 @@ class _Service:
             ("predicted_rows", "Rows predicted", figures.predicted_rows),
             ("repeated", "Requests answered from the journal by their id", figures.repeated),
             ("refused", "Requests refused by the writer", figures.refused),
-            ("labels_expired", "Predictions whose label never came", service.keeper.expired),
-            ("rows_dropped", "Rows dropped from the journal", service.keeper.dropped),
+            ("labels_expired", "Predictions whose label never came", service.expired),
+            ("rows_dropped", "Rows dropped from the journal", service.dropped),
             ("commit_seconds", "Time in transactions", figures.commit_seconds),
             ("learn_seconds", "Time in learners", figures.learn_seconds),
         ):

@@ -21,7 +21,7 @@ from pronk.serve.queues import Work
 from pronk.serve.rows import Columns
 
 #: An id of a request: unique for its model.
-Id = Annotated[str, Meta(min_length=1, max_length=200)]
+Id = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Label = float | int | str | bool
 
 
