@@ -28,8 +28,9 @@ def task_of(model: Any) -> str:
 
 def outputs_of(model: Any) -> int:
     """The targets that a model predicts."""
-    learner = getattr(model, "learner_", model)
-    return int(getattr(learner, "_outputs", 1))
+    if task_of(model) == "classification":
+        return 1  # whatever its engine has
+    return int(getattr(getattr(model, "learner_", model), "_outputs", 1))
 
 
 def target_names(model: Any, stream: FileStream) -> list[str]:
