@@ -241,9 +241,12 @@ class StandardOutput:
 
     def write(self, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None) -> None:
         """Print the next rows."""
+        if self._lines:
+            self.layout.classes = forecast.classes  # an object may have more keys than those before
         batch = self.layout.batch(self.rows, targets, forecast, kept)
         text = json_lines(batch) if self._lines else csv_lines(batch, header=not self.rows)
         sys.stdout.write(text.decode())
+        sys.stdout.flush()  # who waits for an answer gets it
         self.rows += len(forecast)
 
     def finish(self) -> None:

@@ -304,11 +304,14 @@ class FileStream:
         return self._with_reasons({name: self._read_as(name) for name in self._needed()})
 
     def _batches(self, skip: int) -> Iterator[pa.RecordBatch]:
-        """The needed columns in pieces of ``rows`` rows counted from the start, up to the limit."""
+        """The needed columns in pieces of ``rows`` rows counted from the start, up to the limit.
+
+        Of a pipe also in shorter ones, as rows arrive.
+        """
         held: list[pa.RecordBatch] = []
         rows = skip % self.rows
         left = max(0, self.limit - skip) if self.limit is not None else float("inf")
-        types = self._types()
+        types, live = self._types(), reads_once(self.reading.file)
         with self._reading():
             for batch in self._source.batches(types, skip):
                 batch = as_types(batch, types)
@@ -321,6 +324,9 @@ class FileStream:
                     if rows == self.rows:
                         yield pa.concat_batches(held)
                         held, rows = [], 0
+                if held and live:  # what has arrived waits for no more
+                    yield pa.concat_batches(held)
+                    held = []
                 if not left:
                     break
         if held:

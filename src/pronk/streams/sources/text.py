@@ -1,14 +1,20 @@
 """Text, from files and pipes, in pieces of whole rows.
 
 Each piece is parsed by itself: a streaming reader would run far ahead of the rows that are used.
+Rows of a pipe come as they are written: a piece is what arrives within a moment.
 """
 
 from __future__ import annotations
 
 import codecs
+import os
+import select
+import stat
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +28,9 @@ _TEXT_BYTES = 1 << 20
 _ROW_BYTES = 1 << 26
 #: Lines that a piece has at least, unless it would be larger than this.
 _LINES, _WIDE_BYTES = 256, 1 << 24
+#: Seconds that a piece of a pipe waits for more after its first byte; the first ones, which decide
+#: types and task, wait longer.
+_WAIT, _FIRST_WAIT, _FIRST = 0.05, 1.0, 2
 #: Bytes of a pipe that are kept, so that its start can be looked at before it is read.
 _KEPT_BYTES = 1 << 26
 
@@ -79,7 +88,10 @@ class TextFile:
 
 
 class Pipe:
-    """Standard input, or a named pipe. Its start is kept, to be looked at and then read."""
+    """Standard input, or a named pipe. Its start is kept, to be looked at and then read again.
+
+    It is read in chunks of what arrives within a moment; read again, the chunks are the same.
+    """
 
     def __init__(self, path: Path | None = None, charset: str | None = None) -> None:
         self._charset = charset
@@ -87,7 +99,9 @@ class Pipe:
         self._path = path
         self._stream: Any = None
         self._kept = bytearray()
+        self._ends: list[int] = []  # of the chunks that are kept
         self._dropped = False
+        self._over = False
 
     def __str__(self) -> str:
         return "standard input" if self._path is None else str(self._path)
@@ -95,11 +109,23 @@ class Pipe:
     seekable = False
 
     def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
-        """Some whole rows at a time, from the start."""
+        """The whole rows that have arrived, from the start."""
         if self._dropped:
             raise StreamError(f"{self} can be read only once; write it to a file first")
-        for piece, _ in _cut(self._reader(), str(self), ending):
-            yield piece
+        reader, rest, enough, size = self._reader(), b"", 0, _TEXT_BYTES
+        while data := reader.read(size):
+            rest += data
+            # A row ends with a line. A long one is looked through a few times only.
+            if b"\n" in data and len(rest) >= enough and (end := ending(rest, False)):
+                yield rest[:end]
+                size = _next_size(rest, end, size)
+                rest, enough = rest[end:], 0
+            elif len(rest) > _ROW_BYTES:
+                raise _too_long(str(self))
+            elif len(rest) >= max(enough, _TEXT_BYTES):
+                enough = 2 * len(rest)
+        if rest and (end := ending(rest, True)):
+            yield rest[:end]
 
     def _reader(self) -> Any:
         charset = self._charset or (_UTF16 if _Replayed(self).read(2) in _MARKS else None)
@@ -115,26 +141,57 @@ class Pipe:
         return b""
 
     def fetch(self, place: int, size: int) -> bytes:
-        """Bytes at a place: kept ones, then new ones, which are kept while there is room."""
-        if not self._dropped and place < len(self._kept):
-            return bytes(self._kept[place : place + size])
-        data = self._read(size)
-        if not self._dropped:
-            self._kept += data
-            if len(self._kept) > _KEPT_BYTES:
-                self._kept.clear()
-                self._dropped = True
+        """Some bytes at a place: kept ones, then new ones, which are kept while there is room."""
+        if self._dropped:
+            return self._read(size)
+        if place == len(self._kept):
+            self._kept += self._read(max(size, _TEXT_BYTES))
+            self._ends.append(len(self._kept))
+        end = self._ends[min(bisect_right(self._ends, place), len(self._ends) - 1)]
+        data = bytes(self._kept[place : min(end, place + size)])
+        if len(self._kept) > _KEPT_BYTES and place + len(data) == len(self._kept):
+            self._kept.clear()
+            self._dropped = True
         return data
 
     def _read(self, size: int) -> bytes:
+        if self._over:
+            return b""
         if self._stream is None:
             self._stream = sys.stdin.buffer if self._path is None else self._path.open("rb")
-        if self._stream.closed:
-            return b""
-        data: bytes = self._stream.read(size)
-        if not data and self._path is not None:
-            self._stream.close()
+        handle = _waits(self._stream)
+        data = self._stream.read(size) if handle is None else self._gather(handle, size)
+        if not data:
+            self._over = True
+            if self._path is not None:
+                self._stream.close()
+        return bytes(data)
+
+    def _gather(self, handle: int, size: int) -> bytes:
+        """What arrives within a moment after the first byte."""
+        data = os.read(handle, size)
+        end = monotonic() + (_FIRST_WAIT if len(self._ends) < _FIRST else _WAIT)
+        ready = select.poll()
+        ready.register(handle, select.POLLIN)
+        while data and len(data) < size:
+            left = end - monotonic()
+            if left <= 0 or not ready.poll(1000 * left):
+                break
+            more = os.read(handle, size - len(data))
+            if not more:
+                break
+            data += more
         return data
+
+
+def _waits(stream: Any) -> int | None:
+    """The descriptor of a stream whose bytes come with time; None of a file, and of no system's."""
+    try:
+        handle: int = stream.fileno()
+        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+    except (OSError, ValueError, AttributeError):
+        return None
+    return handle if hasattr(select, "poll") and not regular else None
 
 
 class _Replayed:
@@ -191,16 +248,24 @@ def _cut(stream: Any, name: str, ending: Ending) -> Iterator[tuple[bytes, int]]:
         end = ending(rest, last) if last or len(rest) >= enough else 0
         if end:
             yield rest[:end], len(following)
-            # A parser has work for every column of a piece: wide rows come many at a time too.
-            lines = max(1, rest.count(b"\n", 0, end)) * _TEXT_BYTES // size
-            wanted = _TEXT_BYTES * _LINES // max(1, lines)
-            size = max(_TEXT_BYTES, min(wanted, _WIDE_BYTES, _ROW_BYTES // 4))
+            size = _next_size(rest, end, size)
             rest, enough = rest[end:], 0
         elif len(rest) > _ROW_BYTES:
-            raise StreamError(f"{name} has a line or quoted value of more than {_ROW_BYTES} bytes")
+            raise _too_long(name)
         elif len(rest) >= enough:
             enough = 2 * len(rest)  # so that a long row is looked through a few times only
         data = following
+
+
+def _next_size(text: bytes, end: int, size: int) -> int:
+    """Bytes to read next. A parser has work for every column of a piece: of wide rows more."""
+    lines = max(1, text.count(b"\n", 0, end)) * _TEXT_BYTES // size
+    wanted = _TEXT_BYTES * _LINES // max(1, lines)
+    return max(_TEXT_BYTES, min(wanted, _WIDE_BYTES, _ROW_BYTES // 4))
+
+
+def _too_long(name: str) -> StreamError:
+    return StreamError(f"{name} has a line or quoted value of more than {_ROW_BYTES} bytes")
 
 
 Text = TextFile | Pipe
