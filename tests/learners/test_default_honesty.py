@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from pronk import Gaussian, OnlineKernelClassifier, OnlineKernelRegressor, make
+from pronk import Gaussian, OnlineKernelClassifier, OnlineKernelRegressor, load, make
 
 
 def surface(n=5000, seed=0):
@@ -209,3 +209,67 @@ def test_errors_are_the_same_whenever_a_class_is_known():
         assert single.predict_then_learn(X[i : i + 1], labels[i : i + 1])[0] == expected[i]
     for learner in (whole, single):
         assert learner._model.experts.mixture.to_state()["lags"].tolist()[:2] == [1, 2]
+
+
+def test_intervals_follow_y_as_given():
+    """After y times 1e5 the learner reads clipped targets for hundreds of rows."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (2200, 3))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=2200)
+    y[1400:] *= 1e5
+    covered, _ = covered_by(X, y)
+    for rows, least in ((100, 0.4), (200, 0.65), (400, 0.75), (800, 0.85)):
+        assert covered[1400 : 1400 + rows].mean() > least, rows
+    assert covered[1500:].mean() > 0.85
+
+
+def test_glitches_leave_the_intervals_as_wide_as_they_were():
+    X, y = surface(3000)
+    plain = np.diff(covered_by(X, y)[1])[:, 0]
+    y[2000:2600:200] = 1e4
+    spoiled = np.diff(covered_by(X, y)[1])[:, 0]
+    after = slice(2001, 2800)
+    assert spoiled[after].mean() < 1.25 * plain[after].mean()
+
+
+def test_wider_coverages_have_wider_intervals():
+    """Also on a calm stream, where the widths of neighbouring coverages are nearly the same."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, (1200, 2))
+    y = X[:, 0] + 0.1 * np.sign(rng.normal(size=1200))  # all errors have one size
+    coverages = [0.1, 0.5, 0.55, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.93, 0.95, 0.98, 0.99]
+    learners = [OnlineKernelRegressor(budget=20, random_state=0) for _ in coverages]
+    pairs = [m.predict_then_learn(X, y, c) for m, c in zip(learners, coverages, strict=True)]
+    widths = np.array([np.diff(ends)[2:, 0] for _, ends in pairs])
+    assert (np.diff(widths, axis=0) >= -1e-12).all()
+    widths = np.array([np.diff(learners[0].predict_interval(X, c))[:, 0] for c in coverages])
+    assert (np.diff(widths, axis=0) >= -1e-12).all()
+
+
+def test_intervals_are_unknown_before_the_first_error():
+    X, y = surface(20)
+    learner = OnlineKernelRegressor(random_state=0)
+    P, ends = learner.predict_then_learn(X[:1], y[:1], interval=0.9)
+    assert P[0] == 0.0 and np.isnan(ends).all()
+    assert np.isnan(learner.predict_interval(X)).all()
+    assert np.isnan(learner.predict(X, return_std=True)[1]).all()
+    whole = OnlineKernelRegressor(random_state=0).predict_interval_then_learn(X, y + 1000)
+    assert np.isnan(whole).any(axis=1).tolist() == [True, True] + [False] * 18
+    largest = np.abs(y[1] - y[0])
+    np.testing.assert_allclose(np.diff(whole)[2, 0], 2 * largest, rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("size", [1e-155, 1e-162, 1e-250, 1e-307, 5e-324])
+def test_small_targets_are_learned(size, tmp_path):
+    X, y = surface(700)
+    y = size * np.round(100 * y)
+    learner = OnlineKernelRegressor(budget=20, random_state=0)
+    P, ends = learner.predict_then_learn(X, y, interval=0.9)
+    assert np.isfinite(P).all() and np.isfinite(ends[2:]).all()
+    assert np.isfinite(learner.certificate().combination.loss)
+    learner.save(tmp_path / "model.pronk")
+    if size > 1e-290:
+        plain = OnlineKernelRegressor(budget=20, random_state=0).predict_then_learn(X, y / size)
+        np.testing.assert_allclose(P / size, plain, rtol=0, atol=1e-6 * np.abs(y / size).max())
+    other = load(tmp_path / "model.pronk")
+    assert np.array_equal(other.predict(X), learner.predict(X))

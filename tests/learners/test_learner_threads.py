@@ -88,3 +88,21 @@ def test_the_lock_is_neither_copied_nor_pickled():
     for other in (copy.deepcopy(learner), pickle.loads(pickle.dumps(learner))):
         assert "_lock" not in other.__dict__
         np.testing.assert_array_equal(other.predict(X), learner.predict(X))
+
+
+def test_intervals_are_those_of_their_own_call():
+    """One row a call: the widths are read before another thread learns."""
+    learner = make("online-kernel").partial_fit(X[:50], y[:50])
+
+    def learn(_):
+        P, ends = learner.predict_then_learn(X[50:51], y[50:51], interval=0.9)
+        return P[0], *ends[0]
+
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(learn, range(400)))
+    twin = make("online-kernel").partial_fit(X[:50], y[:50])
+    expected = []
+    for _ in range(400):
+        P, ends = twin.predict_then_learn(X[50:51], y[50:51], interval=0.9)
+        expected.append((P[0], *ends[0]))
+    assert sorted(found) == sorted(expected)

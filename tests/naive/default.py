@@ -153,13 +153,17 @@ def guard_start(y):
     return centre, kept[-1] * (1 + 8 / np.sqrt(len(y)))
 
 
-def spread_targets(errors, window=200, quick_window=20, jump=1.5, smallest=1e-4):
-    """Levels before each row, and log squares around them, one output."""
+def spread_targets(errors, window=200, quick_window=20, jump=1.5, reach=1e4):
+    """Levels before each row, and log squares around them, one output.
+
+    Squares count as at least 1/10^4 and at most 10^4 times their recent mean.
+    """
     mean, level = errors[0] ** 2, np.log(errors[0] ** 2)
     quick, levels, targets = level, [], []
     for t, error in enumerate(errors, start=1):
-        mean += (error**2 - mean) / min(t, window)
-        c = np.log(max(error**2, smallest * mean))
+        square = min(error**2, reach * mean or np.inf)
+        mean += (square - mean) / min(t, window)
+        c = np.log(max(square, mean / reach))
         levels.append(level)
         targets.append(c - level)
         level += (c - level) / min(t, window)
@@ -169,19 +173,28 @@ def spread_targets(errors, window=200, quick_window=20, jump=1.5, smallest=1e-4)
     return np.array(levels), np.array(targets)
 
 
-def half_widths(r, p, coverage, start, rate=0.03, windows=(1000, 20), own=1.5, held=1000):
-    """The half-width each row met, in spreads, for one coverage; one output."""
-    a, b = start, np.zeros(5)
-    edges, used = np.zeros(4), []
+def half_widths(r, p, coverages, start, rate=0.03, windows=(1000, 20), own=1.5, held=1000, reach=5):
+    """The half-widths (n, coverages) each row met, in spreads; one output.
+
+    A half-width is no smaller than that of a smaller coverage, and misses are misses of that. In
+    the size of recent errors one counts as at most five times the size before it.
+    """
+    a, b = np.array(start, dtype=float), np.zeros((5, len(start)))
+    edges, used, counted = np.zeros(4), [], []
+    size = np.inf
     for t in range(len(r)):
+        counted.append(min(r[t], reach * size or np.inf))
         ages = np.arange(t, -1, -1)
-        sizes = [np.sqrt(np.average(r[: t + 1] ** 2, weights=(1 - 1 / w) ** ages)) for w in windows]
+        size = max(
+            np.sqrt(np.average(np.square(counted), weights=(1 - 1 / w) ** ages)) for w in windows
+        )
         level = int(np.sum(p[t] > edges))
-        width = a + b[level]
-        used.append(max(width, 0.0))
+        widths = [max(0.0, *(a + b[level])[: c + 1]) for c in range(len(a))]
+        used.append(widths)
         count = t + 2.0  # counted from 1
-        d = max(rate, count**-0.5) * max(sizes) * ((r[t] > width) - (1 - coverage))
-        a, b[level] = a + d, b[level] + own * d
+        for c, coverage in enumerate(coverages):
+            d = max(rate, count**-0.5) * size * ((r[t] > widths[c]) - (1 - coverage))
+            a[c], b[level, c] = a[c] + d, b[level, c] + own * d
         if t < 64 or (t + 1) % 64 == 0:
             last = sorted(p[: t + 1][-held:])
             edges = np.array([last[k * len(last) // 5] for k in (1, 2, 3, 4)])

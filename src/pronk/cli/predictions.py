@@ -113,7 +113,8 @@ class PredictionColumns:
         columns += [_column(values, self.kind) for values in _outputs(forecast.values)]
         if self.intervals:
             assert forecast.intervals is not None
-            columns += list(forecast.intervals.reshape(len(forecast), -1).T)
+            ends = forecast.intervals.reshape(len(forecast), -1).T
+            columns += [pa.array(end, from_pandas=True) for end in ends]  # NaN: none yet
         if self.probabilities:
             assert forecast.classes is not None
             if self.classes is None:

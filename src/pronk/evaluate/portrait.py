@@ -79,8 +79,11 @@ class Portrait(Stateful):
             inside = (ends[..., 0] <= y.reshape(len(y), -1)) & (
                 y.reshape(len(y), -1) <= ends[..., 1]
             )
-            values += [inside.mean(axis=1), (ends[..., 1] - ends[..., 0]).mean(axis=1)]
-            self.covered = self.covered + np.array([values[2].sum(), len(y)])
+            shares, widths = inside.mean(axis=1), (ends[..., 1] - ends[..., 0]).mean(axis=1)
+            known = ~np.isnan(widths)
+            self.covered = self.covered + np.array([shares[known].sum(), known.sum()])
+            # The first two rows have no intervals; in the curves they count as what was wanted.
+            values += [np.where(known, shares, self.wanted), np.where(known, widths, 0.0)]
         self.course.add(np.column_stack(values))
         if self.task == "classification":
             self.counts.add(y, forecast)

@@ -98,19 +98,19 @@ def add_to_books(
             continue
         if first[o] == 0.0:
             first[o] = half
-        square = first[o] * first[o]
-        largest = 2.0 * worst[o] * worst[o]
-        g = square / (half * half * max(largest, square) * count)
-        loss = g * (final[o] - y[o]) ** 2
+        # Ratios first, roots of g times what is squared: squares of small targets would be 0.
+        largest, share = np.sqrt(2.0) * worst[o], first[o] / half
+        unit = max(largest, first[o])
+        loss = (share * (final[o] - y[o]) / unit) ** 2 / count
         tally[LOSS] += loss
-        tally[EARLY] += loss if largest < square else 0.0
-        tally[BEYOND] += g * beyond[o] * beyond[o]
+        tally[EARLY] += loss if largest < first[o] else 0.0
+        tally[BEYOND] += (share * beyond[o] / unit) ** 2 / count
         for e in range(experts):
-            x[e] = C[e, o] - average[o]
-        x[experts] = y[o] - average[o]
+            x[e] = share * (C[e, o] - average[o]) / unit
+        x[experts] = share * (y[o] - average[o]) / unit
         for e in range(experts + 1):
             for f in range(e + 1):
-                gram[e, f] += g * x[e] * x[f]
+                gram[e, f] += x[e] * x[f] / count
 
 
 def log_determinant(A: Array) -> float:

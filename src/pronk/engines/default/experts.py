@@ -99,10 +99,13 @@ class Experts(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, Z: Array, Y: Array, *, fixed: bool = False) -> tuple[Array, Array]:
+    def learn(
+        self, Z: Array, Y: Array, given: Array, *, fixed: bool = False
+    ) -> tuple[Array, Array]:
         """Predict then learn; ``fixed`` keeps the points and experts as they are.
 
-        Predictions, and the spread of y around each (1 for labels).
+        Y are the targets to learn, ``given`` those that the spread follows. Returns predictions,
+        and the spread of the given targets around each (1 for labels).
         """
         self._one = None  # what it holds of a row lies where the next rows go
         out, spread = np.empty(Y.shape), np.ones(Y.shape)
@@ -110,14 +113,16 @@ class Experts(Stateful):
         while start < len(Z):
             stop = min(len(Z), start + EPOCH - self._rows % EPOCH)
             rows = slice(start, stop)
-            self._learn_rows(Z[rows], Y[rows], fixed, out[rows], spread[rows])
+            self._learn_rows(Z[rows], Y[rows], given[rows], fixed, out[rows], spread[rows])
             self._rows += stop - start
             if self._rows % EPOCH == 0 and not fixed:
                 self._end_epoch()
             start = stop
         return out, spread
 
-    def _learn_rows(self, Z: Array, Y: Array, fixed: bool, out: Array, spread: Array) -> None:
+    def _learn_rows(
+        self, Z: Array, Y: Array, given: Array, fixed: bool, out: Array, spread: Array
+    ) -> None:
         P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
         P[:, len(self._awake) :] = self.guesses.learn(Z, Y)
         if self.past.columns:
@@ -133,7 +138,7 @@ class Experts(Stateful):
                 self.candidates.wait(Z[asking], uniforms[asking])
         out[:] = self.mixture.learn(P, Y)
         if self.spread is not None:
-            spread[:] = self.spread.learn(Phi, out, Y)  # its group is the last
+            spread[:] = self.spread.learn(Phi, out, given)  # its group is the last
 
     def all_groups(self) -> list[Group]:
         """The groups of the experts and, last, that of the spread."""
@@ -204,14 +209,14 @@ class Experts(Stateful):
         self.candidates.uniforms.rewind()
         self.forget()
 
-    def take(self, one: OneRow, y: Array) -> None:
-        """Learn the row that was looked at last."""
+    def take(self, one: OneRow, y: Array, given: Array) -> None:
+        """Learn the row that was looked at last; the spread follows its target as given."""
         uniform = self.candidates.uniforms.take(1)
         if self._open_to_points and asks(one.rho, uniform)[0]:
             self.candidates.wait(one.z[None, :], uniform)
         self.guesses.learn(one.z[None, : self.columns], y[None, :])
         self.past.learn(y[None, :])
-        one.take(y)
+        one.take(y, given)
         self._rows += 1
         if self._rows % EPOCH == 0:
             self._end_epoch()

@@ -1,18 +1,25 @@
 """Intervals around predictions, learned from the errors of the predictions before.
 
-Errors are measured in spreads, r = |y - p| / s, s the size that `spread` expects of the row's
-error. For each coverage c the half-width is h s, and h follows the errors (adaptive conformal
-inference, in the form of quantile tracking). Predictions fall into five levels g, between the
-quintiles of the last 1000 predictions, taken every 64 rows:
+Errors of y as it is given, not as it is learned (`guard`), are measured in spreads,
+r = |y - p| / s, s the size that `spread` expects of the row's error. For each coverage c the
+half-width is h s, and h follows the errors (adaptive conformal inference, in the form of quantile
+tracking). Predictions fall into five levels g, between the quintiles of the last 1000 predictions,
+taken every 64 rows:
 
-    h = a + b_g,   a <- a + d,   b_g <- b_g + 3/2 d
-    d = rate * (size of recent r) * (1{r > h} - (1 - c))
+    h_c = max(0, a_c' + b_gc' for all c' <= c)
+    a_c <- a_c + d,   b_gc <- b_gc + 3/2 d,   d = rate * (size of recent r) * (1{r > h_c} - (1 - c))
 
-(below 0 the interval is the prediction itself), so over any stretch of T rows, and over the rows
-of each level, the share of misses is 1 - c up to O(1 / (rate T)), whatever the stream does. The
-size of recent r is the larger of the root mean squares over windows of 1000 and 20 rows: after a
-change steps are as large as the errors are now. Before the first stage, while nothing is known, the
-half-width is the largest error so far.
+so over any stretch of T rows, and over the rows of each level, the share of misses is 1 - c up to
+O(1 / (rate T)), whatever the stream does. The maximum makes the intervals of all coverages nested.
+It changes no long-run share: while c has the half-width of a smaller c', both have the same misses,
+and a_c gains rate * size * (c - c') on a_c' with every row until it is the larger again.
+
+The size of recent r is the larger of the root mean squares over windows of 1000 and 20 rows: after
+a change steps are as large as the errors are now. An r counts there as at most five times the size
+before it, so one glitch makes the steps half as large again for some twenty rows, and a change by a
+factor of 1000 is followed within eighteen. Before the first stage the half-width is the largest
+error so far; while there was none, it is unknown (NaN). The first prediction is made before
+anything is known and has no error.
 
 References: Gibbs, Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021;
 Angelopoulos, Candes, Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023;
@@ -39,6 +46,8 @@ NORMAL = np.array(
 )
 #: Rows that the size of recent errors speaks of: the larger of the two counts.
 ERROR_WINDOWS = (1000.0, 20.0)
+#: How much larger than the size of recent errors one error counts in it, at most.
+REACH = 5.0
 #: Step of the half-widths, as a share of the size of recent errors.
 RATE = 0.03
 #: How much faster than the half-width of all rows that of a level follows.
@@ -89,6 +98,16 @@ def follow_predictions(p: float, row: int, edges: Array, recent: Array) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
+def recent_size(squares: Array) -> float:
+    """The larger root mean square of one output, from its sums (windows, 2); 0 before a row."""
+    size = 0.0
+    for w in range(len(squares)):
+        if squares[w, 1] > 0.0:
+            size = max(size, np.sqrt(squares[w, 0] / squares[w, 1]))
+    return size
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: Array) -> None:
     """The half-widths (coverages, outputs) that each row met go to ``used``, in spreads."""
     for t in range(R.shape[0]):
@@ -96,17 +115,18 @@ def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: A
         rate = max(RATE, 1.0 / np.sqrt(state.counter[0]))
         for o in range(R.shape[1]):
             r = R[t, o]
-            size = 0.0
+            bound = REACH * recent_size(state.squares[:, :, o])
+            counted = min(r, bound) if bound > 0.0 else r
             for w in range(len(ERROR_WINDOWS)):
                 keep = 1.0 - 1.0 / ERROR_WINDOWS[w]
                 sums = state.squares[w, :, o]
-                sums[0] = keep * sums[0] + r * r
+                sums[0] = keep * sums[0] + counted * counted
                 sums[1] = keep * sums[1] + 1.0
-                size = max(size, np.sqrt(sums[0] / sums[1]))
+            size, width = recent_size(state.squares[:, :, o]), 0.0
             own = state.levels[level_of(P[t, o], state.edges[:, o])]
             for c in range(coverages.size):
-                width = state.widths[c, o] + own[c, o]
-                used[t, c, o] = max(width, 0.0)
+                width = max(width, state.widths[c, o] + own[c, o])
+                used[t, c, o] = width
                 missed = 1.0 if r > width else 0.0
                 step = rate * size * (missed - (1.0 - coverages[c]))
                 state.widths[c, o] += step
@@ -129,16 +149,20 @@ class Intervals(Stateful):
     def start(self) -> None:
         """Begin to follow: errors as of a normal variable whose mean log square is 0."""
         self._counter[:] = 1.0
+        self._squares[:] = 0.0
         self._widths[:] = NORMAL[:, None]
 
     def learn(self, P: Array, spread: Array, Y: Array) -> Array:
-        """Follow the errors; the half-widths each row met, (n, coverages, outputs)."""
+        """Follow the errors of Y, as given; the half-widths each row met, (n, coverages, outputs)."""
         R = np.abs(Y - P) / spread
         used = np.empty((len(P), *self._widths.shape))
         if self._counter[0] == 0.0:
+            # Before the first stage the counts of the first window count the errors.
+            known = self._squares[0, 1] + np.arange(len(P))[:, None]
             largest = np.maximum.accumulate(np.vstack((self._widths[:1], R)))
-            used[:] = largest[:-1, None]
+            used[:] = np.where(known > 0.0, largest[:-1], np.nan)[:, None]
             self._widths[:] = largest[-1]
+            self._squares[0, 1] += len(P)
         else:
             followed = Followed(
                 self._counter, self._squares, self._widths, self._levels, self._edges, self._recent
@@ -151,18 +175,25 @@ class Intervals(Stateful):
     def deviation(self) -> Array:
         """Root mean square of recent errors, in spreads, one an output."""
         if self._counter[0] == 0.0:
-            return self._widths[0].copy()
+            return self._widest_so_far()
         sums, counts = self._squares[0]
         return np.asarray(np.sqrt(sums / np.maximum(counts, 1.0)))
 
     def half_widths(self, P: Array, spread: Array, coverage: float) -> Array:
         """The present half-widths of rows with these predictions and spreads, (n, outputs)."""
+        if self._counter[0] == 0.0:
+            return np.tile(self._widest_so_far(), (len(P), 1))
         out = np.empty(P.shape)
         for o in range(P.shape[1]):
             levels = np.searchsorted(self._edges[:, o], P[:, o])
             widths = self._widths[:, o] + self._levels[levels, :, o]
-            out[:, o] = at_coverage(np.maximum(widths, 0.0)[:, :, None], coverage)[:, 0]
+            widths = np.maximum.accumulate(np.maximum(widths, 0.0), axis=1)
+            out[:, o] = at_coverage(widths[:, :, None], coverage)[:, 0]
         return out * spread
+
+    def _widest_so_far(self) -> Array:
+        """The largest error before the first stage, one an output; NaN while there was none."""
+        return np.where(self._squares[0, 1] > 0.0, self._widths[0], np.nan)
 
     STATE = (
         Numbers("counter", (1,), low=0.0, high=2.0**53, whole="float"),

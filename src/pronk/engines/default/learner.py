@@ -13,7 +13,7 @@ stream:
     row 4096 .. 16384  the worst experts of the rows since the last such row sleep for good
 
 Predictions of the first 8 rows are the median of the targets before them (the mean of labels).
-Targets are learned as `guard` lets them pass.
+Targets are learned as `guard` lets them pass; intervals and their spread follow them as given.
 """
 
 from __future__ import annotations
@@ -44,13 +44,16 @@ from pronk.parts.randomness import KORS_COINS, Uniforms, generator
 from pronk.parts.state import LARGEST, Count, Numbers, Part, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
-#: What learns scaled rows and targets with the experts: predictions and spreads, in order.
-Walk = Callable[[Experts, Array, Array], Iterable[tuple[Array, Array]]]
+#: What learns scaled rows and targets, as learned and as given, with the experts: predictions and
+#: spreads, in order.
+Walk = Callable[[Experts, Array, Array, Array], Iterable[tuple[Array, Array]]]
 
 #: Rows at which everything is set anew from the rows so far.
 STAGES = (8, 32, 128, 256, 512, 2048)
 #: How many of the experts that do not forget come through the last stage.
 SURVIVORS = 6
+#: Targets that differ by less count as one number.
+SMALLEST = 1e-300
 #: Stream of random numbers for the order in which first rows are tried as points.
 ORDER = 4
 
@@ -108,13 +111,13 @@ class OnlineKernel(Stateful):
                 self._first_Y.append(Y[rows])
             targets = Y[rows] if self.signed else self.guard.learn(Y[rows])
             done = start
-            for P, spread in self._learn_rows(X[rows], targets, walk):
+            for P, spread in self._learn_rows(X[rows], targets, Y[rows], walk):
                 learned = slice(done, done + len(P))
-                out[learned], own = P, targets[done - start :][: len(P)]
+                out[learned] = P
                 if self.signed:
-                    factors.append(self.temperature.learn(P, own))
+                    factors.append(self.temperature.learn(P, Y[learned]))
                 else:
-                    widths.append(self.intervals.learn(P, spread, own))
+                    widths.append(self._follow(P, spread, Y[learned]))
                 done = learned.stop
             self._rows += stop - start
             if self._rows in STAGES:
@@ -136,27 +139,39 @@ class OnlineKernel(Stateful):
         targets = Y if self.signed else self.guard.learn(Y)
         one = self.experts.look(self._scaled(X, learn=True)[0])
         P, spread = (one.final * self._size + self._level)[None, :], one.spread
-        self.experts.take(one, (targets[0] - self._level) / self._size)
+        self.experts.take(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0])
         if self.signed:
             self.last_factors = self.temperature.learn(P, targets)
         else:
-            self.last_widths = self.intervals.learn(P, (spread * self._size)[None, :], targets)
+            self.last_widths = self._follow(P, (spread * self._size)[None, :], Y)
         self._rows += 1
         if self._rows in STAGES:
             self._set_stage()
         return P
 
-    def _learn_rows(self, X: Array, Y: Array, walk: Walk | None) -> Iterator[tuple[Array, Array]]:
+    def _follow(self, P: Array, spread: Array, Y: Array) -> Array:
+        """Half-widths that rows met; before the first row nothing is predicted, nor is an error."""
+        first = int(self._rows == 0)
+        widths = self.intervals.learn(P[first:], spread[first:], Y[first:])
+        return np.concatenate((np.full((first, *widths.shape[1:]), np.nan), widths))
+
+    def _scaled_targets(self, Y: Array) -> Array:
+        """Targets in the units that the experts learn in."""
+        return np.asarray((Y - self._level) / self._size)
+
+    def _learn_rows(
+        self, X: Array, Y: Array, given: Array, walk: Walk | None
+    ) -> Iterator[tuple[Array, Array]]:
         """Predictions, and the spread of y around each, of some rows after the other."""
         if self.experts is None:
             P = np.stack([self._middle(self._rows + t) for t in range(len(X))])
             yield P, np.ones(P.shape)
             return
-        Z, targets = self._scaled(X, learn=True), (Y - self._level) / self._size
-        learned = (
-            [self.experts.learn(Z, targets)] if walk is None else walk(self.experts, Z, targets)
-        )
-        for P, spread in learned:
+        Z, targets = self._scaled(X, learn=True), self._scaled_targets(Y)
+        given = targets if self.signed else self._scaled_targets(given)
+        experts = self.experts
+        parts = [experts.learn(Z, targets, given)] if walk is None else None
+        for P, spread in walk(experts, Z, targets, given) if parts is None else parts:
             yield P * self._size + self._level, spread * self._size
 
     def _middle(self, rows: int) -> Array:
@@ -175,7 +190,7 @@ class OnlineKernel(Stateful):
     def _set_stage(self) -> None:
         """Scales, bandwidths, points and experts anew from the rows so far, which they learn."""
         X, Y = self._first_X.values, self._first_Y.values
-        n = len(X)
+        n, given = len(X), Y
         if n == STAGES[0]:
             self.intervals.start()  # from here on errors are measured in spreads
         if not self.kernel.foreign:
@@ -183,9 +198,12 @@ class OnlineKernel(Stateful):
         Z = self._scaled(X)
         if not self.signed:
             Y = self.guard.start(Y)
-            self._level, deviation = Y.mean(axis=0), Y.std(axis=0)
-            self._size = np.where(deviation > 1e-12 * np.abs(self._level), deviation, 1.0)
-        targets = (Y - self._level) / self._size
+            # Divided by the largest first: squares of small targets would be 0.
+            largest = np.maximum(np.abs(Y).max(axis=0), SMALLEST)
+            self._level, deviation = Y.mean(axis=0), (Y / largest).std(axis=0) * largest
+            varies = (deviation > 1e-12 * np.abs(self._level)) & (deviation > SMALLEST)
+            self._size = np.where(varies, deviation, 1.0)
+        targets = self._scaled_targets(Y)
         sources = informative_outputs(targets, self.signed)
         lags, echoes = self._find_lags(targets, sources)
         settings = grid(self.kernel, self.forgetting, bool(lags), self.few)
@@ -205,7 +223,8 @@ class OnlineKernel(Stateful):
         self.experts.take_points(
             np.ascontiguousarray(Z[order]), uniforms[order], cap(n, self.budget)
         )
-        self.experts.learn(np.ascontiguousarray(Z[:, : self.columns]), targets, fixed=True)
+        Z, given = np.ascontiguousarray(Z[:, : self.columns]), self._scaled_targets(given)
+        self.experts.learn(Z, targets, given, fixed=True)
         self.experts.mixture.losses[:] = 0.0  # only predictions of new rows count
         if n == STAGES[-1]:
             self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
@@ -337,7 +356,7 @@ class OnlineKernel(Stateful):
         Rows("first_X", ("first", "columns")),
         Rows("first_Y", ("first", "outputs")),
         Numbers("level", ("outputs",), kept=True),
-        Numbers("size", ("outputs",), low=1e-300, kept=True),
+        Numbers("size", ("outputs",), low=SMALLEST, kept=True),
         Part("intervals", "intervals", sizes={"outputs": "followed"}),
         Part("temperature", "temperature"),
         Part("scale", make="_new_scale"),

@@ -124,14 +124,14 @@ class OneRow:
         phi = self._reference.phi
         return float(self._reference.group.diagonal(self.z[None, :])[0] - phi @ phi)
 
-    def take(self, y: Array) -> None:
+    def take(self, y: Array, given: Array) -> None:
         """Learn the row that was looked at last."""
         self._key = 0, b""
         for learner, _, p in self._learners:
             learner.take(y, p)
         self._experts.mixture.take(self._row, y)
         if self._experts.spread is not None:
-            self._experts.spread.take(self.final, y)
+            self._experts.spread.take(self.final, given)
 
     def __reduce__(self) -> Any:
         raise TypeError("what follows from the experts is not copied with them")

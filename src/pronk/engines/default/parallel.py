@@ -84,22 +84,26 @@ def walk(
     experts: Experts,
     Z: Array,
     Y: Array,
+    given: Array,
     pool: Any,
     plan: Plan = THREADS,
 ) -> Iterator[tuple[Array, Array]]:
-    """Predictions and spreads of rows, some after the other, in order."""
+    """Predictions and spreads of rows, some after the other, in order.
+
+    Y are the targets to learn, ``given`` those that the spread follows.
+    """
     start = min(len(Z), max(0, stands() - experts.rows))
     if start:
-        yield experts.learn(Z[:start], Y[:start])
+        yield experts.learn(Z[:start], Y[:start], given[:start])
     while start < len(Z):
         stop = min(len(Z), start + plan.longest)
         if len(Z) - stop < LEAST_ROWS:
             stop = len(Z)
         rows = slice(start, stop)
         if stop - start < LEAST_ROWS:
-            yield experts.learn(Z[rows], Y[rows])
+            yield experts.learn(Z[rows], Y[rows], given[rows])
         else:
-            yield from _Pass(experts, Z[rows], Y[rows], pool, plan).run()
+            yield from _Pass(experts, Z[rows], Y[rows], given[rows], pool, plan).run()
         start = stop
 
 
@@ -125,9 +129,11 @@ class _Expert:
 class _Pass:
     """The rows of one call."""
 
-    def __init__(self, experts: Experts, Z: Array, Y: Array, pool: Any, plan: Plan) -> None:
+    def __init__(
+        self, experts: Experts, Z: Array, Y: Array, given: Array, pool: Any, plan: Plan
+    ) -> None:
         self.experts, self.pool, self.plan = experts, pool, plan
-        self.Y, self.n = Y, len(Y)
+        self.Y, self.given_Y, self.n = Y, given, len(Y)
         past = experts.past.learn(Y)
         self.Z = np.hstack((Z, past)) if past.shape[1] else Z
         self.source = Held(self.Z, Y)
@@ -382,7 +388,7 @@ class _Pass:
                 rows, size = slice(low - start, high - start), int((births <= low).sum())
                 experts.spread.grow(size)
                 own = np.ascontiguousarray(Phi[rows, :size])
-                spread[rows] = experts.spread.learn(own, out[rows], self.Y[low:high])
+                spread[rows] = experts.spread.learn(own, out[rows], self.given_Y[low:high])
         self.mixed = stop
         yield out, spread
 

@@ -1,7 +1,7 @@
 """How large the next error will be, by what the row looks like: the width of intervals.
 
-Errors e are learned on the logarithmic scale. With v the recent mean of e^2 and c = log max(e^2, v
-/ 10^4),
+Errors e of y as it is given are learned on the logarithmic scale. With v the recent mean of e^2, in
+which e^2 counts as at most 10^4 v, and c = log of e^2 clipped to [v / 10^4, 10^4 v],
 
     level   l <- l + (c - l) / 200, k <- k + (c - k) / 20  (faster while fewer rows were seen)
             l <- k where they are more than 1.5 apart      (all errors changed)
@@ -36,8 +36,8 @@ ALPHA = 5.0
 WINDOW, LEVEL_WINDOW, QUICK_WINDOW = 2000, 200.0, 20.0
 #: The level jumps to the quick one where they are this far apart.
 JUMP = 1.5
-#: Squared errors below this share of their mean count as this share.
-SMALLEST = 1e-4
+#: Squared errors count as at most so many times their mean, and as at least one part in so many.
+REACH = 1e4
 #: Most that the shape adds to the level: a factor of e^2 to either side.
 STEEPEST = 4.0
 #: With more outputs than this the shape does not read the predictions.
@@ -58,9 +58,11 @@ def log_squares(E: Array, running: Array, levels: Array, out: Array) -> None:
                 running[1, o] = square
                 running[2, o] = running[3, o] = np.log(max(square, 1e-300))
             rate = 1.0 / min(running[0, 0], LEVEL_WINDOW)
+            if running[1, o] > 0.0:
+                square = min(square, REACH * running[1, o])
             running[1, o] += rate * (square - running[1, o])
             levels[t, o] = running[2, o]
-            c = np.log(max(square, SMALLEST * running[1, o], 1e-300))
+            c = np.log(max(square, running[1, o] / REACH, 1e-300))
             out[t, o] = c - running[2, o]
             running[2, o] += rate * out[t, o]
             running[3, o] += (c - running[3, o]) / min(running[0, 0], QUICK_WINDOW)

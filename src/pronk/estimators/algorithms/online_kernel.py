@@ -197,16 +197,17 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         """Walk the rows in order; return the predictions made before each row's y was used.
 
         With ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
-        probability, (n, 2) or (n, outputs, 2).
+        probability, (n, 2) or (n, outputs, 2); NaN for the first two rows, before which no error
+        is known.
         """
-        if interval is not None:
-            _check_coverage(interval)
-        P = super().predict_then_learn(X, y, sample_weight=sample_weight)
         if interval is None:
-            return P
-        if not len(P):
-            return P, _around(P, P)
-        half = at_coverage(self._model.last_widths, interval)
+            return super().predict_then_learn(X, y, sample_weight=sample_weight)
+        _check_coverage(interval)
+        with self._own_lock():  # the widths are those of this call
+            P = super().predict_then_learn(X, y, sample_weight=sample_weight)
+            if not len(P):
+                return P, _around(P, P)
+            half = at_coverage(self._model.last_widths, interval)
         return P, _around(P, half[:, 0] if self._flat else half)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -215,13 +216,12 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         With ``return_std`` also a standard deviation of y around each: the size that errors had on
         rows like it, times sqrt(1 + q), q the row's ridge leverage for the leading expert.
         """
-        P = super().predict(X)
         if not return_std:
-            return P
-        rows = self._rows(X)
-        if not rows.shape[0]:
-            return P, P.copy()
+            return super().predict(X)
         with self._own_lock(), limited:
+            P, rows = super().predict(X), self._rows(X)
+            if not rows.shape[0]:
+                return P, P.copy()
             parts = [self._model.deviation(block()) for _, block in dense_blocks(rows)]
         deviation = np.concatenate(parts)
         return P, deviation[:, 0] if self._flat else deviation
@@ -231,7 +231,8 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
 
         They are wider where errors were larger on rows like these, and their half-width follows
         the errors made so far, so that the share of intervals that held their y comes out right
-        also on streams that change.
+        also on streams that change. Intervals of a larger coverage hold those of a smaller one.
+        NaN before two rows were learned: no error is known yet.
         """
         _check_coverage(coverage)
         check_is_fitted(self)
