@@ -19,6 +19,7 @@ from pronk import (
     PKAWVClassifier,
     PKAWVRegressor,
 )
+from pronk.parts.dictionaries import Dictionary
 
 CUTS = [0, 1, 2, 9, 10, 75, 140, 141, 260]
 
@@ -172,3 +173,20 @@ def test_parameters_that_do_not_fit_are_named(stream):
         with pytest.raises(ValueError, match=word):
             learner.predict_then_learn(X, y)
         assert learner.__getstate__() == before
+
+
+@pytest.mark.parametrize("name", ["pkawv-nystrom", "pros-n-kons"])
+def test_a_full_dictionary_measures_no_row_and_goes_on_drawing(stream, name, monkeypatch):
+    X, y = stream
+    options = {"history": "projected"} if name == "pkawv-nystrom" else {}
+    learner = pronk.make(name, "regression", budget=5, random_state=0, **options)
+    learner.partial_fit(X[:100], y[:100])
+    assert learner.size_ == 5
+
+    def measure(*_):
+        raise AssertionError("a full dictionary measures a row")
+
+    monkeypatch.setattr(Dictionary, "coordinates", measure)
+    for i, j in pairwise([100, 101, 150, 260]):
+        learner.partial_fit(X[i:j], y[i:j])
+    assert learner._model.dictionary.to_state()["uniforms"]["count"] == 260

@@ -40,7 +40,7 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
     b = [np.zeros(experts + echoes) for _ in windows]
     H = [0.1 * np.eye(experts + 1 + echoes) for _ in windows]
     logits = [np.concatenate((np.zeros(experts), [3.0], np.zeros(echoes))) for _ in windows]
-    worst = np.zeros(outputs)
+    worst, squares = np.zeros(outputs), np.zeros(outputs)
     for t in range(n):
         losses, ledger = np.zeros(experts), np.zeros(1 + experts)
         if t in keeps:
@@ -96,7 +96,10 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
             "before": before, "half": half, "worst": worst.copy(), "counted": counted,
             "share": share, "echo": echo,
         }  # fmt: skip
-        errors.append(y - m)
+        # Errors of numbers are read as at most three root mean squares of those before them.
+        bound = np.where((squares > 0) & (not signed), 3 * np.sqrt(squares), np.inf)
+        errors.append(np.clip(y - m, -bound, bound))
+        squares = squares + (errors[-1] ** 2 - squares) / min(t + 1, 200)
 
 
 def combination(rows, Y, stacks, alpha=1.0):

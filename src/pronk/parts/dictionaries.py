@@ -66,8 +66,12 @@ class Dictionary(Stateful):
         Their uniforms are drawn, where they were not drawn before.
 
         Returns the numbers of the accepted rows, and K with one more column for each of them:
-        k(x, new point) from its own row on, zero before.
+        k(x, new point) from its own row on, zero before. A full dictionary measures no row.
         """
+        if self.full:
+            if uniforms is None:
+                self.draw(len(X))
+            return [], K
         reading = self.read(X, K, uniforms)
         rows: list[int] = []
         columns: list[Array] = []

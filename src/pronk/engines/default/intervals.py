@@ -153,7 +153,7 @@ class Intervals(Stateful):
         self._widths[:] = NORMAL[:, None]
 
     def learn(self, P: Array, spread: Array, Y: Array) -> Array:
-        """Follow the errors of Y, as given; the half-widths each row met, (n, coverages, outputs)."""
+        """Follow the errors of Y as given; the half-widths rows met, (n, coverages, outputs)."""
         R = np.abs(Y - P) / spread
         used = np.empty((len(P), *self._widths.shape))
         if self._counter[0] == 0.0:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from pronk.engines.default.combination import Books, add_to_books, beyond_range
 from pronk.engines.default.signs import live_outputs, note_signs
 from pronk.engines.default.stacks import (
+    ECHO_REACH,
+    ECHO_WINDOW,
     RIDGE_ALPHA,
     forget,
     logistic_step,
@@ -49,8 +51,9 @@ class Weights(NamedTuple):
 
     and the largest error so far; logarithms of w and v; sums A, b of the stacks and what they make
     of the predictions (``stacked``); losses since the last sleep; losses in units of 2 D^2, of the
-    final prediction, then of each expert; the lags of errors that the stacks read, and the last
-    errors of the average, that of row t at place t modulo their number.
+    final prediction, then of each expert; the lags of errors that the stacks read, the mean square of
+    recent errors of the average, and the last of them as they are read, that of row t at place t
+    modulo their number.
     """
 
     counter: Array
@@ -66,6 +69,7 @@ class Weights(NamedTuple):
     losses: Array
     ledger: Array
     lags: NDArray[np.int64]
+    squares: Array
     errors: Array
 
 
@@ -171,6 +175,21 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
+def note_errors(y: Array, signed: bool, state: Weights, row: Row) -> None:
+    """Hold the errors of the average, clipped (`stacks`)."""
+    rows = state.counter[0]
+    held = state.errors[(int(rows) - 1) % len(state.errors)]
+    for o in range(y.size):
+        held[o] = y[o] - row.candidates[0, o]
+        if signed:
+            continue
+        bound = ECHO_REACH * np.sqrt(state.squares[o])
+        if bound > 0.0:
+            held[o] = min(max(held[o], -bound), bound)
+        state.squares[o] += (held[o] * held[o] - state.squares[o]) / min(rows, ECHO_WINDOW)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def learn_row(y: Array, signed: bool, state: Weights, books: Books, row: Row) -> None:
     """Learn the targets of a row as `predict_row` left it."""
     state.counter[0] += 1.0
@@ -193,7 +212,7 @@ def learn_row(y: Array, signed: bool, state: Weights, books: Books, row: Row) ->
     else:
         add_to_ridges(y, count, state, row)
         solve_stacks(state.A, state.b, state.stacked)
-    state.errors[(int(state.counter[0]) - 1) % len(state.errors)] = y - row.candidates[0]
+    note_errors(y, signed, state, row)
 
 
 @njit(cache=True, nogil=True)

@@ -75,6 +75,7 @@ class Mixture(Stateful):
         self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
         # Sums A, b of ridge stacks; H and (u, c) of logistic ones.
         self._lags = np.array(lags, dtype=np.int64)
+        self._squares = np.zeros(outputs)
         self._errors = np.zeros((LONGEST, outputs))
         terms = experts + signed + len(lags)
         self._alpha = LOGIT_ALPHA if signed else RIDGE_ALPHA
@@ -96,7 +97,7 @@ class Mixture(Stateful):
         return Weights(
             self._counter, self._discounts, self.limits, self._seen, self._worst, self._log_w,
             self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger, self._lags,
-            self._errors,
+            self._squares, self._errors,
         )  # fmt: skip
 
     def learn(self, P: Array, Y: Array) -> Array:
@@ -153,7 +154,7 @@ class Mixture(Stateful):
 
     @property
     def errors(self) -> Array:
-        """The last errors of the average that are held, in their order."""
+        """The last errors of the average as they are read, in their order."""
         rows = int(self._counter[0])
         if rows < LONGEST:
             return self._errors[:rows]
@@ -188,6 +189,7 @@ class Mixture(Stateful):
         self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
         self._seen = remapped_signs(self._seen, matrix)
         self._worst = self._worst @ np.abs(matrix)
+        self._squares = self._squares @ np.abs(matrix)
         self._errors = self._errors @ matrix
         self.combination.remap(matrix)
 
@@ -206,6 +208,7 @@ class Mixture(Stateful):
         Numbers("losses", ("experts",), "losses", low=0.0),
         Part("combination", "combination", sizes={"places": "ledger"}),
         Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, kept=True),
+        Numbers("squares", ("outputs",), low=0.0),
         Numbers("errors", (LONGEST, "outputs")),
     )
 
