@@ -51,8 +51,8 @@ class Weights(NamedTuple):
 
     and the largest error so far; logarithms of w and v; sums A, b of the stacks and what they make
     of the predictions (``stacked``); losses since the last sleep; losses in units of 2 D^2, of the
-    final prediction, then of each expert; the lags of errors that the stacks read, the mean square of
-    recent errors of the average, and the last of them as they are read, that of row t at place t
+    final prediction, then of each expert; the lags of errors that the stacks read, the mean square
+    of recent errors of the average, and the last of them as they are read, that of row t at place t
     modulo their number.
     """
 

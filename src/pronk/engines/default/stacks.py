@@ -9,8 +9,8 @@ echo; at the lags of `past`, none where the order of rows says nothing):
 
 Errors follow each other where something drifts that no column tells; d takes back of an error what
 comes again. A glitch does not come again: with v the mean square of errors as they are read, over a
-window of 200 rows, an error of numbers is read as at most 3 sqrt(v), v as it was before. A row makes
-v at most 1.04 times as large, so that a stream whose errors become larger for good is followed.
+window of 200 rows, an error of numbers is read as at most 3 sqrt(v), v as it was before. A row
+makes v at most 1.04 times as large: a stream whose errors become larger for good is followed.
 
 What separates two classes best is not what comes closest to their +-1 in the mean square: experts
 that are right by little and those that are sure count the other way round. So for labels (u, c)
