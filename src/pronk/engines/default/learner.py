@@ -169,9 +169,12 @@ class OnlineKernel(Stateful):
             return
         Z, targets = self._scaled(X, learn=True), self._scaled_targets(Y)
         given = targets if self.signed else self._scaled_targets(given)
-        experts = self.experts
-        parts = [experts.learn(Z, targets, given)] if walk is None else None
-        for P, spread in walk(experts, Z, targets, given) if parts is None else parts:
+        parts: Iterable[tuple[Array, Array]]
+        if walk is None:
+            parts = [self.experts.learn(Z, targets, given)]
+        else:
+            parts = walk(self.experts, Z, targets, given)
+        for P, spread in parts:
             yield P * self._size + self._level, spread * self._size
 
     def _middle(self, rows: int) -> Array:
