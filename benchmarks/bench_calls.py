@@ -131,9 +131,9 @@ def table(numbers, labels):
 
 PAGE_TEXT = """# What a call costs
 
-The default learner with 500 points on 10 columns, one thread: microseconds of processor time a row,
-and the ratio to river's forests (10 trees, as they come) on the same rows in the same run. Figures
-are the least of many short turns, all calls in turn. Written by
+The default learner with 500 points on 10 columns, one thread: microseconds of CPU time per row, and
+the ratio to river's forests (10 trees, default parameters) on the same rows in the same run.
+Figures are the minimum of many short turns, in which all calls alternate. Written by
 `python benchmarks/bench_calls.py --write`; a matrix product then made {rate:.0f} Gflop/s.
 
 {table}
@@ -141,23 +141,22 @@ are the least of many short turns, all calls in turn. Written by
 {notes}
 """
 
-NOTES = """What bounds them:
+NOTES = """What limits them:
 
 - **Blocks.** After row 16,384 three experts hold 500 points. A row costs each of them about a
-  million flops: kernel features, the solve with the factor of A, the products of a block's rows,
-  the sums and the new factor. Triangular solves and factors of this size run at half to two thirds
-  of the rate of a matrix product.
-- **One row** reads two triangles of 500 x 500 numbers an expert, a megabyte each, and the open
-  block: memory, not arithmetic. A row that was just predicted is learned without any of that.
-- **The first 2,048 rows** are learned by some twenty experts, which are set up anew and learn the
-  rows so far again at every stage. Fewer experts, or fewer points, were tried there: halving them
-  at row 512 made ijcnn1 8 % and casp 2 % worse at row 5,000, three quarters of the points bike_hour
-  5 % at row 2,048.
-- **Fewer points for the second and third expert** after row 16,384: with 350 and 250 of the 500
-  points 50,000 rows of casp take 21 and 28 % less time, but from there on ijcnn1 errs 7 and 20 %
-  more, covtype 0.9 and 1.2 %, casp 0.7 and 1.2 %. Experts that the combination can do without, by
-  its own sums, are few: dropping them at rows 4,096 to 16,384 saved about a tenth of the time, and
-  at row 2,048 it made bike_hour a quarter worse."""
+  million flops: kernel features, a triangular solve, the products of a block's rows, sums and the
+  new factor. Triangular solves and factors of this size run at half to two thirds of the rate of a
+  matrix product.
+- **One row** reads two triangles of 500 x 500 numbers per expert, a megabyte each, and the open
+  block: memory, not arithmetic, is the limit. Learning a row that was just predicted reuses them.
+- **The first 2,048 rows** are learned by about twenty experts, which restart and learn all rows so
+  far again at every stage. Halving the experts at row 512 made ijcnn1 8 % and casp 2 % worse at row
+  5,000; three quarters of the points made bike_hour 5 % worse at row 2,048.
+- **Fewer points for the second and third expert** after row 16,384: with 350 (250) of the 500
+  points, 50,000 rows of casp take 21 % (28 %) less time, but errors rise by 7 % (20 %) on ijcnn1,
+  0.9 % (1.2 %) on covtype and 0.7 % (1.2 %) on casp. Dropping the experts that the combination
+  needs least saved a tenth of the time at rows 4,096 to 16,384, and at row 2,048 made bike_hour a
+  quarter worse."""
 
 
 def main():

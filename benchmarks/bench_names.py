@@ -1,9 +1,9 @@
-"""`pronk run -a NAME` for every name on several data sets, as it comes, against guessing.
+"""`pronk run -a NAME` for every algorithm with default parameters, against a baseline.
 
     PRONK_DATA=DIR python benchmarks/bench_names.py [--rows N] [--out docs/results/names.md]
 
-Each cell is the loss over that of guessing (the running mean, or the most frequent label): below 1
-the learner is better. No parameter is given: the command line chooses bandwidth and budget.
+Each cell is the loss divided by that of a baseline (the running mean, or the most frequent label):
+below 1 the learner is better. The command line chooses bandwidth and budget.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SETS = (
 
 
 def ratio(file: Path, name: str, rows: int) -> float | None:
-    """Loss over that of guessing; None where the algorithm does not do the task."""
+    """Loss divided by that of the baseline; None if the algorithm does not do the task."""
     from pronk.cli import main
 
     out, err = io.StringIO(), io.StringIO()
@@ -50,16 +50,15 @@ def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) 
     """The table as Markdown."""
     chosen = "" if tuple(sets) == SETS else f" --sets {','.join(sets)}"
     lines = [
-        "# Every name as it comes",
+        "# Every algorithm with default parameters",
         "",
-        f"`pronk run FILE -t y -a NAME --limit {rows}` without a parameter: the loss (mean squared "
-        "error, or error rate) over that of guessing (the running mean, or the most frequent "
-        "label). Below 1 a learner beats guessing; **bold** is worse where the default learner is "
-        "better, (brackets) where it is not either. The bandwidth is the median distance of the "
-        "first 256 rows, a growing dictionary holds 500 points (30 where every new one starts the "
-        "learner anew), and targets are centred and scaled by the first rows, unless `-p` and "
-        "`--scale-target` say otherwise. Made by `python benchmarks/bench_names.py --rows "
-        f"{rows}{chosen}`.",
+        f"`pronk run FILE -t y -a NAME --limit {rows}` without parameters: the loss (mean squared "
+        "error, or error rate) divided by that of a baseline (the running mean, or the most "
+        "frequent label). **Bold**: worse than the baseline where the default learner is better; "
+        "(brackets): where it is not better either. The bandwidth is the median distance of the "
+        "first rows, a growing dictionary holds 500 points (30 for learners that restart at every "
+        "point), and targets are centred and scaled by the first rows. Made by "
+        f"`python benchmarks/bench_names.py --rows {rows}{chosen}`.",
         "",
         "| name | " + " | ".join(sets) + " |",
         "|:--|" + "--:|" * len(sets),

@@ -181,24 +181,23 @@ def page(options: Options, records: list[Outcome]) -> Page:
 
 
 NOTES = [
-    "**Comparators**: LIBSVM is scikit-learn's SVC (which contains it), LLSVM is Nystrom features "
-    "(as many as the budget) with a linear machine, BSGD is KernelOGDClassifier with removal or "
-    "merging. LIBSVM and LLSVM have one run; where the paper prints nothing (a limit of two "
-    "hours) nothing is shown.",
-    "**The search** uses rows of the training part where the set comes in parts; elsewhere its "
-    "rows are drawn from the whole set and some of them are test rows.",
-    "**Passes**: the paper does not say how many passes its online learners make over the "
-    "training part; its seconds a row are 1.8 to 2.6 times those of its online table. The last "
-    "model is tested, not an average.",
-    "**Steps**: rows marked η=1/M have that step instead of 1/(76 M), with parameters chosen anew. "
-    "With the paper's step DualSVRG comes out as printed on covtype and, with two passes and the "
-    "logistic loss, on cod-rna; with the hinge loss 15,000 to 60,000 rows are too few for steps of "
-    "1/152. On w8a it learns nothing; 100 frequencies are too few for 300 columns whatever the "
-    "step, and the printed 1.29 must have had more (FOGD has 4,000).",
+    "**Comparators**: LIBSVM is scikit-learn's SVC, LLSVM is Nystrom features (as many as the "
+    "budget) with a linear machine, BSGD is KernelOGDClassifier with removal or merging. LIBSVM "
+    "and LLSVM have one run. Nothing is shown where the paper prints nothing (a limit of two "
+    "hours).",
+    "**The search** uses rows of the training part where the set comes in parts; elsewhere some "
+    "of its rows are test rows.",
+    "**Passes**: the paper does not state the number of passes over the training part; its "
+    "seconds per row are 1.8 to 2.6 times those of its online table. The last model is tested, "
+    "not an average.",
+    "**Steps**: rows marked η=1/M have that step instead of 1/(76 M), with parameters chosen "
+    "again. With the paper's step DualSVRG comes out as printed on covtype and, with two passes "
+    "and the logistic loss, on cod-rna; with the hinge loss 15,000 to 60,000 rows are too few "
+    "for steps of 1/152. On w8a it learns nothing: 100 frequencies are too few for 300 columns "
+    "with any step, and the printed 1.29 must have had more (FOGD has 4,000).",
     "**LIBSVM and LLSVM** have C and γ chosen on few rows, from 2^-3, 2, 2^5 and 2^9 for C and "
     "up to 16 for γ.",
-    "**Parameters, steps and the coverage oracle**: see the notes on Table 2 of the paper "
-    "(`dualsvrg-2`).",
+    "**Parameters, steps and the coverage oracle**: see the notes on Table 2 (`dualsvrg-2`).",
 ]
 
 EXPERIMENT = Experiment(

@@ -176,7 +176,7 @@ def page(options: Options, records: list[Outcome]) -> Page:
     return Page(
         "KONS: its theorems, measured",
         [
-            "The paper prints no figures; this page measures what its theorems speak of. Data in "
+            "The paper prints no figures; this page measures what its theorems bound. Data in "
             "random order, columns and target in [0, 1], Gaussian kernel, squared loss, clip C = 1 "
             "and the coefficient η = σ = 1/8 of Theorem 1.",
         ],
@@ -205,7 +205,7 @@ def page(options: Options, records: list[Outcome]) -> Page:
                 _kors_rows(held["kors"]),
                 left=1,
                 text="Eigenvalues of A^-1/2 A_I A^-1/2 over the runs, which the theorem puts into "
-                f"[1 - ε, 1 + ε] = [0.5, 1.5] for the beta it asks for, with probability "
+                f"[1 - ε, 1 + ε] = [0.5, 1.5] for the beta it requires, with probability "
                 f"{1 - DELTA:g}. alpha = 0.1, bandwidth 1.",
             ),
             Section(
@@ -277,20 +277,19 @@ def _draw(games: list[Outcome], path: Any) -> None:
 NOTES = [
     "Every regret is below the sharp bound, which is below the theorem; the theorem is loose at "
     "these sizes, as expected.",
-    'Theorem 1 is printed without "/alpha" in its logarithm and with bars lost on the kernel; '
+    'Theorem 1 is printed without "/alpha" in its logarithm and without the bars on the kernel; '
     "both are restored.",
     "KORS with beta = 1, as in the experiments of the later papers, has no guarantee, and its "
-    "eigenvalues leave the interval; they come closer to 1 as beta grows. The beta of the theorem, "
-    "3 log(n/δ)/ε², is about 100: at these sizes KORS then keeps nearly every row, and its "
-    "matrix is nearly exact.",
+    "eigenvalues leave the interval; they approach 1 as beta grows. The beta of the theorem, 3 "
+    "log(n/δ)/ε², is about 100: at these sizes KORS then keeps nearly every row.",
     "Section 6: the paper argues that no dictionary of reweighted points has small regret and "
-    "small size at once. Sketched-KONS shows it: with a small floor it samples the one direction "
-    "rarely, A stays small, steps stay large, and the regret grows with the rows. (It holds every "
-    "row for its predictions; what is small is its sketch.)",
-    "PROS-N-KONS works in the span of its dictionary, one direction here, and takes in all "
-    "curvature. But copies of a point keep a positive probability of entering, as the definition "
-    "says, and each makes it start anew; its regret is a multiple of KONS's. CON-KONS, which does "
-    "not start anew, is KONS from the row on at which the point enters.",
+    "small size at once. Sketched-KONS shows it: with a small floor it rarely samples the one "
+    "direction, A stays small, steps stay large, and the regret grows with the rows. (It holds "
+    "every row for its predictions; only its sketch is small.)",
+    "PROS-N-KONS works in the span of its dictionary, one direction here, and uses all "
+    "curvature. But copies of a point keep entering, as the definition says, and each causes a "
+    "restart; its regret is a multiple of that of KONS. CON-KONS, which does not restart, "
+    "equals KONS once the point has entered.",
 ]
 
 EXPERIMENT = Experiment("kons-theory", SETS, (plan,), page)

@@ -104,7 +104,7 @@ def make_page(figure: str, title: str) -> Any:
                 *(["Quick: the first rows of a permutation only."] if options.quick else []),
             ],
             [Section(group, ("learner", "loss at the end", "rows", "features or points",
-                             "seconds", "µs a row"),
+                             "seconds", "µs per row"),
                      [_row(records, group, label) for label in labels(records, group)], left=1)
              for group in groups],
             NOTES,
@@ -152,23 +152,24 @@ def _drawer(records: list[Outcome], group: str) -> Any:
 
 
 NOTES = [
-    "The paper has figures only, without numbers; what can be compared is the order of the "
-    "curves: PKRR with M = 2 is close to the exact forecaster and much faster; more degrees come "
-    "closer; PROS-N-KONS is held back by its restarts.",
-    "**SUSY** is a subset of 30,000 rows here (the paper: 5 to 6 million). The caption's d = 22 is "
-    "a slip: 190 features with M = 2 mean d = 18.",
-    "**Scaling**: the text has [-1, 1]; the authors' published script scales to [0, 1], shown for "
-    "two learners, and uses the ridge forecaster on real data, as here; an AWV curve is beside. In "
-    "the 22 columns of ijcnn1, [-1, 1] with bandwidth 1 makes factors exp(-|x|²/2) so small that "
-    "the Taylor learner stays at the constant (9.57 % of the labels are positive).",
-    "**FOGD** minimises the squared loss on labels ±1, as all learners of this figure do; "
-    "1000 frequencies are 2000 features.",
-    "**The exact forecaster** (kernel ridge) runs over the first 8,000 rows at most; its matrix "
-    "grows with every row. Taylor features beyond 2,500 (ijcnn1 with M = 4 has 14,950; SUSY with "
-    "M = 4 has 7,315) are left out: they would not end within the limit.",
-    "**Taylor features** are the de-duplicated ones, C(M + d, d), with the same predictions as the "
-    "sum of d^k of the paper's listing.",
-    "**The labels**: a score of 0 is +1; the authors' notebook flips a coin.",
+    "The paper has figures without numbers; only the order of the curves can be compared: PKRR "
+    "with M = 2 is close to the exact forecaster and much faster; more degrees come closer; "
+    "PROS-N-KONS is slowed by its restarts.",
+    "**SUSY** has 30,000 rows here (the paper: 5 to 6 million). The caption's d = 22 is an "
+    "error: 190 features with M = 2 mean d = 18.",
+    "**Scaling**: the text has [-1, 1]; the authors' published script scales to [0, 1], shown "
+    "for two learners, and uses the ridge forecaster on real data, as here; an AWV curve is "
+    "beside it. In the 22 columns of ijcnn1, [-1, 1] with bandwidth 1 makes the factors "
+    "exp(-|x|²/2) so small that the Taylor learner stays at the constant (9.57 % of the labels "
+    "are positive).",
+    "**FOGD** minimises the squared loss on labels ±1, as all learners of this figure do; 1000 "
+    "frequencies are 2000 features.",
+    "**The exact forecaster** (kernel ridge) stops after 8,000 rows: its matrix grows with "
+    "every row. More than 2,500 Taylor features (ijcnn1 with M = 4 has 14,950; SUSY with M = 4 "
+    "has 7,315) would not finish within the limit and are left out.",
+    "**Taylor features** are the de-duplicated ones, C(M + d, d), with the same predictions as "
+    "the sum of d^k of the paper's listing.",
+    "**Labels**: a score of 0 is +1; the authors' notebook draws at random.",
 ]
 
 EXPERIMENT = Experiment(

@@ -91,11 +91,11 @@ def page(options: Options, records: list[Outcome]) -> Page:
 
 NOTES = [
     "The paper has a figure without numbers. Its adversary optimises over all of [-1, 1]^5 × "
-    "[-1, 1] with SciPy; here x runs over 500 drawn points (other points in each run) and y over "
-    "the two ends, between which the gain is convex and so never larger.",
-    "The paper plots the regret and does not say against which function; here it is the supremum "
-    "with the penalty alpha |f|², which its theorems bound.",
-    "The order of the curves is what can be compared: Kernel-AWV best, PKAWV closer to it with "
+    "[-1, 1] with SciPy; here x is one of 500 drawn points (other points in each run) and y one "
+    "of the two ends, between which the gain is convex and so never larger.",
+    "The paper plots the regret without naming the competitor; here it is the supremum with the "
+    "penalty alpha |f|², which its theorems bound.",
+    "Only the order of the curves can be compared: Kernel-AWV best, PKAWV closer to it with "
     "every degree, PROS-N-KONS worst because of its restarts, FOGD good.",
 ]
 

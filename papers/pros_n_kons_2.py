@@ -155,44 +155,42 @@ def page(options: Options, records: list[Outcome]) -> Page:
 
 
 NOTES = [
-    "**The hinge loss has no curvature**, so the coefficient η of g g' in A, which the algorithm "
-    "takes from the loss, is not defined by the text. Three readings are shown: η = 1/(C√t), the "
-    "only one with a guarantee; η = 1/(16 C²), the constant of the squared loss; and the squared "
-    "hinge loss with its own constant. C = 1.",
-    "**9.57 %** of ijcnn1's labels and 33.33 % of cod-rna's are positive: with alpha = gamma = 1 "
-    "and so wide a kernel the learners of ijcnn1 hardly leave the constant -1, here as in print "
-    "(9.64 to 9.70).",
-    "**The squared hinge is the best reading** nearly everywhere and the nearest to print. Under "
-    "the plain hinge every row within the margin adds η φφ' to A, so that steps fall like 1/t (or "
-    "1/√t) although the loss has no curvature that would justify it, and the learner cannot make "
-    "up for its first rows.",
-    "**The kernel's form is not stated**: exp(-r²/(2·8²)) and exp(-r²/8²) are both shown. BATCH, "
-    "which does not depend on the order of the rows, is nearer to print with the second on "
-    "cod-rna, but not everywhere.",
-    "**Dictionaries are larger than printed** (weights 1/sqrt(p) as in the definition; see Table "
-    "1), and PROS-N-KONS starts anew at every point: with alpha = gamma = 0.01 on ijcnn1, several "
-    "hundred times. B-KONS stops growing at 100 points and therefore learns undisturbed after "
-    "that, which is why it beats PROS-N-KONS, here as in the paper.",
-    "**The printed sizes are those of public code's weights 1/p and columns in [-1, 1]**: the "
-    "kernel exp(-r²/32) on [0, 1] is the one of bandwidth 8 on [-1, 1]. With both (rows *KORS with "
-    "1/p*) the four sizes are 101, 437, 36 and 111, printed are 100, 436, 38 and 111. The errors "
-    "of PROS-N-KONS then come within about two points of print, except for cod-rna with alpha = "
+    "**The hinge loss has no curvature**, so the text does not define the coefficient η of g g' "
+    "in A. Three readings are shown: η = 1/(C√t), the only one with a guarantee; η = 1/(16 C²), "
+    "the constant of the squared loss; and the squared hinge loss with its own constant. C = 1.",
+    "**9.57 %** of the labels of ijcnn1 and 33.33 % of cod-rna are positive. With alpha = gamma "
+    "= 1 and so wide a kernel, learners of ijcnn1 hardly leave the constant -1, here as in "
+    "print (9.64 to 9.70).",
+    "**The squared hinge is the best reading** nearly everywhere, and the nearest to print. "
+    "Under the plain hinge every row within the margin adds η φφ' to A, so steps fall like 1/t "
+    "(or 1/√t) and the learner cannot correct its first rows.",
+    "**The form of the kernel is not stated**: exp(-r²/(2·8²)) and exp(-r²/8²) are both shown. "
+    "BATCH, which does not depend on the order of the rows, is nearer to print with the second "
+    "on cod-rna, but not everywhere.",
+    "**Dictionaries are larger than printed** (weights 1/sqrt(p) as in the definition; see "
+    "Table 1), and PROS-N-KONS restarts at every point: several hundred times on ijcnn1 with "
+    "alpha = gamma = 0.01. B-KONS stops growing at 100 points and therefore beats PROS-N-KONS, "
+    "here as in the paper.",
+    "**The printed sizes belong to the weights 1/p of public code and to columns in [-1, 1]**: "
+    "exp(-r²/32) on [0, 1] is the kernel of bandwidth 8 on [-1, 1]. With both (rows *KORS with "
+    "1/p*) the sizes are 101, 437, 36 and 111 (printed: 100, 436, 38 and 111). The errors of "
+    "PROS-N-KONS are then within about two points of print, except for cod-rna with alpha = "
     "gamma = 1, where they are lower.",
-    "**ijcnn1 with alpha = gamma = 0.01**: no reading reaches the printed 4.85 of B-KONS, which is "
-    "below the printed BATCH, the best in hindsight. The function of least squared hinge loss in "
-    "the span of its 100 points, with the penalty 0.01 |f|² that the learner has, errs on 7.2 % of "
-    "the rows with exp(-r²/128), 6.5 % with exp(-r²/64), 5.6 % with exp(-r²/32); only with a "
-    "penalty of 1e-5 is it 3.2 %. The printed run cannot have had alpha = 0.01 and such a kernel. "
-    "Smaller alphas (1e-4, 1e-6) bring the learner to 7.8 %, because its curvature constants keep "
-    "the steps small; narrower kernels, other constants η, the squared loss and unscaled columns "
-    "do not reach 4.85 with 100 points either.",
-    "**CON-KONS** keeps its state and gains from every point; the printed deviations of 9.47 and "
-    "1.96 on cod-rna point to runs that broke down, which do not occur here (all predictions stay "
-    "in [-1, 1], also at the row after an addition).",
-    "**FOGD, NOGD and Dual-SGD** are quoted in the paper from other papers with other kernels and "
-    "tuned steps. Here they have the kernel exp(-r²/128) and three steps each (NOGD: rank 20).",
-    "**BATCH**: least squared hinge loss in the final dictionary's span, penalty alpha |f|²; "
-    f"one run, chosen on the first {COMPARATOR_ROWS:,} rows and scored on all; the paper "
+    "**ijcnn1 with alpha = gamma = 0.01**: no reading reaches the printed 4.85 of B-KONS, which "
+    "is below the printed BATCH, the best in hindsight. The minimiser of the squared hinge loss "
+    "in the span of its 100 points, with the penalty 0.01 |f|², errs on 7.2 % of the rows with "
+    "exp(-r²/128), 6.5 % with exp(-r²/64), 5.6 % with exp(-r²/32); only a penalty of 1e-5 gives "
+    "3.2 %. So the printed run cannot have had alpha = 0.01 and such a kernel. Smaller alphas "
+    "(1e-4, 1e-6) bring the learner to 7.8 %; narrower kernels, other constants η, the squared "
+    "loss and unscaled columns do not reach 4.85 with 100 points either.",
+    "**CON-KONS** keeps its state and gains from every point. The printed deviations of 9.47 "
+    "and 1.96 on cod-rna suggest runs that broke down; none does here (all predictions stay in "
+    "[-1, 1], also at the row after an addition).",
+    "**FOGD, NOGD and Dual-SGD** are quoted in the paper from other papers with other kernels "
+    "and tuned steps. Here they have the kernel exp(-r²/128) and three steps each (NOGD: rank "
+    "20).",
+    "**BATCH**: least squared hinge loss in the span of the final dictionary, penalty alpha "
+    f"|f|²; one run, chosen on the first {COMPARATOR_ROWS:,} rows and scored on all. The paper "
     "states neither loss nor regularisation.",
     "**Time**: the paper's seconds are those of its authors' program and machine.",
 ]

@@ -3,6 +3,8 @@
 import json
 import math
 import os
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -201,6 +203,14 @@ def test_printed_figures_are_shown_beside_ours(sets, tmp_path):
     found = [r for r in records if r["label"].startswith("CON-KONS|exp(-r²/128)")]
     ours = summarise(found)
     assert ours is not None and ours.runs == 2 and f"{ours.loss:.5f} ± {ours.spread:.5f}" in text
+
+
+@pytest.mark.parametrize("name", TITLES)
+def test_a_committed_page_has_the_notes_of_its_module(name):
+    page = (Path(__file__).parents[2] / "docs" / "results" / f"{name}.md").read_text("utf-8")
+    module = import_module(load_experiment(name).page.__module__)
+    assert page.endswith("\n".join(["", *(f"- {note}" for note in module.NOTES), ""]))
+    assert f"`python -m papers {name}" in page
 
 
 def test_printed_tables_have_the_shape_of_the_papers():
