@@ -46,7 +46,7 @@ test doctest docs bench soak mutants fingerprints coverage: export NUMBA_NUM_THR
 # Every process that a test starts would compile the sources again.
 test doctest: export PYTHONDONTWRITEBYTECODE :=
 
-demo: $(STAMP) ## run several learners over a generated stream
+demo: $(STAMP) ## the main job on a generated file, ending with the command for your own
 	$(BIN)/pronk demo
 
 # The cache is filled by one process first, or every worker would compile everything for itself.

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shlex
 import subprocess
 import sys
 
@@ -12,7 +13,6 @@ from typer.testing import CliRunner
 
 import pronk
 from pronk.cli import app, main, screen
-from pronk.cli import demo as demo_module
 
 runner = CliRunner()
 
@@ -60,47 +60,22 @@ def test_unknown_command(capsys):
     assert exit_.value.code == 2 and err.count("\n") == 1 and "'ran'" in err
 
 
-@pytest.fixture
-def two_learners(monkeypatch):
-    """The demo with two learners, and one that no registry knows."""
-    chosen = {"pkawv-taylor": {"degree": 3}, "unheard-of": {}, "pkrr-taylor": {"degree": 2}}
-    monkeypatch.setattr(demo_module, "LEARNERS", chosen)
-
-
-def test_demo_prints_a_table(two_learners):
-    result = runner.invoke(app, ["demo", "--rows", "6000"], env={"COLUMNS": "80"})
-    assert result.exit_code == 0
-    for word in ("pkawv-taylor", "pkrr-taylor", "running mean", "us a row", "memory"):
+def test_the_demo_is_the_main_job_and_ends_with_the_command_for_a_file(tmp_path):
+    command = ["demo", "--rows", "600", "--out", str(tmp_path / "demo")]
+    result = runner.invoke(app, command, env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    for word in ("mean squared error", "running mean", "coverage", "page.html in a browser"):
         assert word in result.output
-    assert "unheard-of" not in result.output
-    assert max(len(line) for line in result.output.splitlines()) <= 80
-
-
-def test_demo_json(two_learners):
-    result = runner.invoke(app, ["demo", "--rows", "6000", "--seed", "1", "--json"])
-    given = json.loads(result.stdout)
-    assert (given["rows"], given["seed"], given["stream"]) == (6000, 1, "drifting")
-    losses = [learner["metrics"]["mse"] for learner in given["learners"]]
-    assert losses == sorted(losses) and losses[-1] < given["baseline"]["metrics"]["mse"]
-    for learner in given["learners"]:
-        assert learner["rows"] == 6000 and len(learner["course"]) == 20 and learner["memory"] > 0
-    again = json.loads(
-        runner.invoke(app, ["demo", "--rows", "6000", "--seed", "1", "--json"]).stdout
-    )
-    assert [learner["metrics"] for learner in again["learners"]] == [
-        learner["metrics"] for learner in given["learners"]
-    ]
-
-
-def test_every_learner_of_the_demo_beats_the_mean():
-    result = runner.invoke(app, ["demo", "--rows", "20000", "--json"])
-    given = json.loads(result.stdout)
-    known = set(demo_module.LEARNERS) & set(pronk.algorithms())
-    assert {learner["name"] for learner in given["learners"]} == known
-    for learner in given["learners"]:
-        assert learner["metrics"]["mse"] < 0.8 * given["baseline"]["metrics"]["mse"], learner[
-            "name"
-        ]
+    last = result.output.strip().splitlines()[-1].strip()
+    assert last.startswith("pronk run FILE --target COLUMN") and last.endswith("page.html")
+    made = {file.name for file in (tmp_path / "demo").iterdir()}
+    assert made == {"rentals.csv", "predictions.csv", "model.pronk", "page.html"}
+    # The command that was shown, and the one it ends with, work as they stand.
+    shown = next(line for line in result.output.splitlines() if line.startswith("    pronk run"))
+    for line in (shown, last.replace("FILE", str(tmp_path / "demo" / "rentals.csv"))):
+        words = line.replace("COLUMN", "rentals").replace("page.html", str(tmp_path / "p.html"))
+        words = shlex.split(words if line == last else line)[1:]
+        assert runner.invoke(app, words).exit_code == 0
 
 
 def test_numbers_as_text():

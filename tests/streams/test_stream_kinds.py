@@ -346,5 +346,5 @@ def test_a_query_installs_nothing(tmp_path):
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(StreamError, match=r"needs the package duckdb: pip install 'pronk\[sql\]'"):
+    with pytest.raises(StreamError, match=r'needs the package duckdb: pip install "\.\[sql\]"'):
         FileStream(":memory:", "y", query="SELECT 1 AS a, 2 AS y")

@@ -84,16 +84,19 @@ def pronk(
 @app.command()
 def demo(
     rows: Annotated[
-        int, typer.Option(min=1000, metavar="N", help="Rows of the generated stream.")
-    ] = 200_000,
+        int, typer.Option(min=100, metavar="N", help="Rows of the generated file.")
+    ] = 4000,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the file and the results are written.")
+    ] = Path("pronk-demo"),
     seed: Seed = 0,
     threads: Threads = None,
     json: AsJSON = False,
 ) -> None:
-    """Race several learners over a generated stream that drifts and jumps."""
+    """Run the main job on a generated file; end with the command for your own file."""
     from pronk.cli.demo import run_demo
 
-    run_demo(rows=rows, seed=seed, as_json=json)
+    run_demo(out, rows=rows, seed=seed, as_json=json)
 
 
 RUN_EXAMPLES = """\b

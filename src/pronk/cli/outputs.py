@@ -34,13 +34,10 @@ def check_regular(path: Path, where: str) -> None:
         raise CommandError(f"{where} is a device, a pipe or a socket; give the name of a file")
 
 
-def check_report_tools(report: Path | None, figures: Path | None) -> None:
-    """Refuse a page or figures that nothing here can draw."""
-    needed = ["altair", "jinja2", "vl_convert"] if report is not None else []
-    needed += ["matplotlib"] if figures is not None else []
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise CommandError(f"a report needs {missing[0]}: pip install 'pronk[plot]'")
+def check_figure_tools(figures: Path | None) -> None:
+    """Refuse figures that nothing here can draw."""
+    if figures is not None and find_spec("matplotlib") is None:
+        raise CommandError('--figures needs Matplotlib: pip install ".[plot]" in the clone')
 
 
 def check_directory(option: str, path: Path) -> None:

@@ -82,7 +82,7 @@ def open_cluster(address: str) -> Iterator[Any]:
         import dask
         from distributed import Client, LocalCluster
     except ImportError:
-        raise CommandError("--cluster needs Dask: pip install 'pronk[dask]'") from None
+        raise CommandError('--cluster needs Dask: pip install ".[dask]" in the clone') from None
     kind, _, number = address.partition(":")
     if kind == "local":
         if not number.isdigit() or not int(number):

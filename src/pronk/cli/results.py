@@ -10,7 +10,7 @@ from rich.table import Table
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.outputs import check_directory, check_file, check_report_tools
+from pronk.cli.outputs import check_directory, check_figure_tools, check_file
 from pronk.cli.places import refuse_input
 from pronk.evaluate.comparison import RECORDS
 from pronk.evaluate.metrics import WORDS, in_which_worse
@@ -23,7 +23,7 @@ def check_report(
     option: str, path: Path | None, figures: Path | None, read: Origins | None = None
 ) -> None:
     """Better now than after an hour: can the report be made and written?"""
-    check_report_tools(path, figures)
+    check_figure_tools(figures)
     if path is not None:
         if read is not None:
             refuse_input(option, path, read)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pronk.cli.errors import CommandError
 from pronk.cli.metrics_file import check_metrics_ending
-from pronk.cli.outputs import check_report_tools
 from pronk.cli.places import check_outputs
 from pronk.cli.predictions import STANDARD_OUTPUT, check_ending
 from pronk.streams import FileStream, Preparing, Reading
@@ -72,7 +71,6 @@ def check_job(job: RunOptions) -> None:
         "--checkpoint": job.checkpoint,
         "--skip-bad": job.skip_bad,
     }
-    check_report_tools(job.report, None)
     check_outputs(outputs, job.reading.file, job.reading.query)
     if job.metrics is not None:
         check_metrics_ending(job.metrics)

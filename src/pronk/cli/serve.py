@@ -79,7 +79,8 @@ def serve(
         from pronk.serve.service import Settings
     except ImportError as error:
         raise CommandError(
-            f"serve needs further packages ({error.name} is missing): pip install 'pronk[serve]'"
+            f"serve needs further packages ({error.name} is missing): "
+            'pip install ".[serve]" in the clone'
         ) from None
     if str(folder) == "token" and tokens_of is not None:
         from pronk.serve.tokens import Tokens, TokensError

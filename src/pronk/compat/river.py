@@ -18,7 +18,7 @@ A `pronk.Prepared` learner takes rows with text, dates and gaps. Its columns are
 first learned row; later names are ignored, with one warning, and what a row has not is missing
 (``Prepared(.., missing="mean")`` fills it in).
 
-Needs the package river (``pip install 'pronk[river]'``).
+Needs the package river (``pip install ".[river]"``).
 """
 
 from __future__ import annotations

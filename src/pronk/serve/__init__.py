@@ -1,6 +1,6 @@
 """Predictions now, labels later, nothing lost: learners behind HTTP, and a client for them.
 
-`pronk serve FOLDER` starts a server (`pip install 'pronk[serve]'`); `Client` needs nothing else.
+`pronk serve FOLDER` starts a server (`pip install ".[serve]"`); `Client` needs nothing else.
 """
 
 from typing import Any as _Any

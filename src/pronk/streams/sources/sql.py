@@ -109,7 +109,7 @@ class SQLSource(Dense):
         return dbapi.connect(driver=driver, db_kwargs={"uri": uri} if uri else None)
 
 
-def _optional(name: str, brought_by: str = "'pronk[sql]'") -> Any:
+def _optional(name: str, brought_by: str = '".[sql]" in the clone') -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
