@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+from rich.console import Console
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
@@ -69,15 +70,16 @@ def run_demo(folder: Path, *, rows: int, seed: int, as_json: bool) -> None:
     command = ["run", str(folder / DATA), "--target", TARGET, "--task", "regression", *choices]
     command += [text for name, file in outputs.items() for text in (name, str(folder / file))]
     console = screen.messages() if as_json else screen.output()
-    console.print(f"A generated file, {folder / DATA}, and the main job on it:\n", markup=False)
-    _show(console, ["pronk", *command])
+    _say(console, f"A generated file, {folder / DATA}, and the main job on it:\n")
+    _say(console, f"    {shlex.join(['pronk', *command])}\n", "bold")
     app(args=[*command, *(["--json"] if as_json else [])], standalone_mode=False)
     # From a clone the command is in .venv, which need not be on the path.
     name = sys.argv[0] if Path(sys.argv[0]).name == "pronk" else "pronk"
-    console.print(f"\nOpen {folder / PAGE} in a browser. With a file of your own:\n", markup=False)
+    _say(console, f"\nOpen {folder / PAGE} in a browser. With a file of your own:\n")
     words = ["FILE", "--target", "COLUMN", "--categorical", "auto", "--missing", "mean"]
-    _show(console, [name, "run", *words, "--report", "page.html"])
+    _say(console, f"    {shlex.join([name, 'run', *words, '--report', 'page.html'])}\n", "bold")
 
 
-def _show(console: screen.Console, words: list[str]) -> None:
-    console.print(f"    {shlex.join(words)}\n", style="bold", markup=False, soft_wrap=True)
+def _say(console: Console, text: str, style: str = "") -> None:
+    """Print a line that can be copied as it stands."""
+    console.print(text, style=style, markup=False, soft_wrap=True)
