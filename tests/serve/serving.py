@@ -50,10 +50,10 @@ class Reply:
 class Site:
     """A running server and a way to ask it."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
+    def __init__(self, folder: Path, recover: bool = True, **settings: Any) -> None:
         self.folder = folder
         self.events: list[tuple[str, dict[str, Any]]] = []
-        self.service = Service(folder, Settings(**settings), self._note)
+        self.service = Service(folder, Settings(**settings), self._note, recover=recover)
         self.tokens = Tokens(folder)
         self.token = self.tokens.add(("admin",))
         self.app = App(self.service, self.tokens, most_bytes=1_000_000, seconds=1.0)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,60 @@ def test_a_head_that_does_not_end_is_closed_on_an_old_connection_too(
                 answer += connection.recv(1000)
             connection.sendall(half)
             assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("token", [False, True])
+def test_a_refused_request_whose_body_does_not_end_is_closed(
+    site: Site, monkeypatch: Any, token: bool
+) -> None:
+    monkeypatch.setattr("pronk.serve.http.protocol.PatientProtocol.unread", 0.2)
+    head = b"POST /v2/models/none/learn HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n"
+    if token:
+        head = _head(site, "/v2/models/none/learn", "Content-Length: 900000")
+    with _raw(site, head + b"{") as connection:
+        answer = connection.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 404" if token else b"HTTP/1.1 401")
+        sent = 0
+        with suppress(OSError):  # a byte now and then does not keep it open
+            while sent < 1000:
+                connection.sendall(b" ")
+                time.sleep(0.01)
+                sent += 1
+        assert sent < 1000
+
+
+def test_a_refused_request_whose_body_ends_keeps_its_connection(site: Site) -> None:
+    head = b"POST /v2/models/none/learn HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
+    with _raw(site, head + b" " * 1000) as connection:
+        assert connection.recv(1000).startswith(b"HTTP/1.1 401")
+        connection.sendall(b" " * 99_000 + b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("kind", ["one header", "many headers", "address"])
+def test_a_head_beyond_64_kilobytes_is_refused_in_one_piece_too(site: Site, kind: str) -> None:
+    for size, status in ((50_000, b"200"), (70_000, b"431"), (120_000, b"431")):
+        more = {
+            "one header": b"X-A: " + b"a" * size + b"\r\n",
+            "many headers": b"X-A: bcdefgh\r\n" * (size // 14),
+            "address": b"",
+        }[kind]
+        query = b"?" + b"a" * size if kind == "address" else b""
+        head = b"GET /v2/health/live" + query + b" HTTP/1.1\r\nHost: x\r\n" + more + b"\r\n"
+        with _raw(site, head) as connection:
+            assert connection.recv(1000).startswith(b"HTTP/1.1 " + status)
+
+
+def test_idle_connections_make_room_for_new_ones(site: Site, monkeypatch: Any) -> None:
+    monkeypatch.setattr("pronk.serve.http.protocol.PatientProtocol.most_connections", 20)
+    idle = [socket.create_connection(("127.0.0.1", site.port), timeout=10) for _ in range(60)]
+    try:
+        assert site.call("GET", "/v2/health/live").status == 200
+        assert idle[0].recv(1) == b""  # the oldest
+        assert len(site.server.server_state.connections) <= 21
+    finally:
+        for connection in idle:
+            connection.close()
 
 
 @pytest.mark.parametrize("line", [b"X-A: b\r\n", b"a"])

@@ -186,3 +186,13 @@ def test_other_methods_and_places(site: Site, path: str) -> None:
     assert site.call("POST", "/v2/models/none/infer", {"row": [1]}).status == 404
     for version in (-1, "x", 10**30, 1.5, None):
         assert site.call("POST", f"{path}/rollback", {"version": version}).status == 422
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "-1", "1e3", "", " ", "999"])
+def test_a_length_of_the_json_that_is_none_is_refused(site: Site, length: str) -> None:
+    site.call("PUT", "/v2/models/lengths", {"columns": ["a", "b"], "algorithm": "fogd"})
+    reply = site.call(
+        "POST", "/v2/models/lengths/infer", {"row": [1, 2]},
+        headers={"Inference-Header-Content-Length": length},
+    )  # fmt: skip
+    assert reply.status == (200 if not length.strip() else 422), reply.body

@@ -112,3 +112,31 @@ def test_binary_tensors_are_checked(site: Site) -> None:
     ):
         reply = send(tensors, data, length)
         assert reply.status == 422, (tensors, reply.body)
+
+
+def test_frames_and_tables_of_any_kind_are_rows(site: Site) -> None:
+    import datetime
+
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    client = Client(f"http://127.0.0.1:{site.port}", site.token)
+    columns = ["x", {"name": "city", "kind": "category"}, {"name": "day", "kind": "date"}]
+    client.create("frames", columns, algorithm="fogd", missing="mean")
+    data = {
+        "x": [1.0, None, 3.0],
+        "city": ["a", "b", None],
+        "day": [datetime.date(2024, 3, day) for day in (1, 2, 3)],
+    }
+    frame = pl.DataFrame(data)
+    client.learn("frames", frame, pl.Series([1.0, 2.0, 3.0]))
+    expected = client.infer("frames", frame)["prediction"]
+    assert len(expected) == 3
+    for other in (frame.lazy(), pa.table(data), pd.DataFrame(data), frame.to_dicts()):
+        assert client.infer("frames", other)["prediction"] == expected
+    client.learn("frames", pd.DataFrame(data), pd.Series([1, 2, 3]))
+    client.learn("frames", pa.table(data), pa.chunked_array([[1.0], [2.0, 3.0]]))
+    assert client.model("frames")["rows"] == 9
+    with pytest.raises(TypeError, match="cannot hold set"):
+        client.infer("frames", [{"x": {1}, "city": "a", "day": "2024-03-01"}])

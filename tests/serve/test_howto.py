@@ -50,7 +50,9 @@ def test_every_option_of_the_page_is_one_of_the_command() -> None:
     from pronk.cli.app import app
 
     text = PAGE.read_text(encoding="utf-8")
-    shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"}).output
+    wide = {"COLUMNS": "200"}
+    shown = CliRunner().invoke(app, ["serve", "--help"], env=wide).output
+    shown += CliRunner().invoke(app, ["serve", "token", "--help"], env=wide).output
     own = {"--read-only", "--tmpfs", "--cap-drop", "--volume", "--uid", "--no-cache-dir"}
     options = set(re.findall(r"(?<![\w-])--[a-z-]+", text)) - own
     known = {

@@ -26,7 +26,7 @@ from pronk.cli.options import (
     scale_of,
     with_choices,
 )
-from pronk.cli.serve import serve
+from pronk.cli.serve import SERVE_SETTINGS, ServeCommand, serve
 from pronk.estimators.entries import DEFAULT_ALGORITHM
 
 EXIT_CODES = """\b
@@ -331,7 +331,7 @@ def algorithms(json: AsJSON = False) -> None:
 
 
 app.command(epilog=COMPARE_EXAMPLES)(compare)
-app.command()(serve)
+app.command(cls=ServeCommand, context_settings=SERVE_SETTINGS)(serve)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

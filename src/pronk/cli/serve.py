@@ -1,29 +1,87 @@
-"""`pronk serve`: models online behind HTTP, and the tokens of who may use them."""
+"""`pronk serve`: models online behind HTTP, and the tokens of who may use them.
+
+Every option can also come from the environment (`PRONK_SERVE_PORT`) or a TOML file (`--config`):
+the command line comes first, then the environment, then the file.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
+from typer.main import get_command
 
 from pronk.cli.errors import CommandError
 from pronk.cli.options import AsJSON
+from pronk.parts.spelling import did_you_mean
 
-if TYPE_CHECKING:
-    from pronk.serve.tokens import Tokens
+PREFIX = "PRONK_SERVE"
+SERVE_SETTINGS = {"auto_envvar_prefix": PREFIX}
+#: Options that a file cannot set.
+_NOT_OF_A_FILE = ("config", "help")
+
+
+class ServeCommand(TyperCommand):
+    """The command with one word that is no folder: `token` is a command of its own."""
+
+    def make_context(self, info_name: Any, args: list[str], parent: Any = None, **more: Any) -> Any:
+        if args[:1] == ["token"]:
+            command = get_command(_token_app)
+            return command.make_context(f"{info_name} token", args[1:], parent, **more)
+        return super().make_context(info_name, args, parent, **more)
+
+
+def _configured(context: typer.Context, path: Path | None) -> Path | None:
+    """Read a file of options, which count where neither command line nor environment has one."""
+    if path is None:
+        return None
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CommandError(f"--config: {path}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise CommandError(f"--config: {path} is not TOML: {error}") from None
+    known = {}
+    for parameter in context.command.params:
+        for name in (parameter.name or "", *parameter.opts):
+            known[name.lstrip("-").replace("-", "_")] = parameter.name
+    for name in _NOT_OF_A_FILE:
+        known.pop(name, None)
+    found = {}
+    for key, value in given.items():
+        parameter_name = known.get(key.replace("-", "_"))
+        if parameter_name is None:
+            hint = did_you_mean(key.replace("_", "-"), {n.replace("_", "-") for n in known})
+            raise CommandError(f"--config: {path}: there is no option {key!r}{hint}")
+        if isinstance(value, dict | list):
+            raise CommandError(f"--config: {path}: {key} must be one value")
+        found[parameter_name] = value
+    context.default_map = found
+    return path
 
 
 def serve(
-    folder: Annotated[  # or the word token, and then a folder
+    folder: Annotated[
         Path | None,
-        typer.Argument(metavar="token", help="The word token: make, list or revoke tokens."),
+        typer.Argument(
+            envvar=f"{PREFIX}_FOLDER",
+            metavar="FOLDER",
+            help="Where everything is kept; made if it is not there.",
+        ),
     ] = None,
-    tokens_of: Annotated[
+    config: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", help="Where everything is kept; made if it is not there."),
+        typer.Option(
+            metavar="FILE",
+            is_eager=True,
+            callback=_configured,
+            help="Options from a TOML file, as: port = 8765.",
+        ),
     ] = None,
     host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
     port: Annotated[
@@ -34,6 +92,14 @@ def serve(
     ] = None,
     tls_key: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Private key of the certificate (PEM).")
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Further tokens, one per line with its scopes; one alone may be in "
+            "$PRONK_SERVE_TOKEN.",
+        ),
     ] = None,
     snapshot_rows: Annotated[
         int, typer.Option(min=1, metavar="N", help="Rows a model learns between snapshots.")
@@ -50,6 +116,13 @@ def serve(
     archive: Annotated[
         bool, typer.Option("--archive", help="Keep dropped rows as Parquet in FOLDER/archive.")
     ] = False,
+    accept_missing: Annotated[
+        bool,
+        typer.Option(
+            "--accept-missing",
+            help="Start although acknowledged labels are missing from the journal.",
+        ),
+    ] = False,
     demo: Annotated[
         bool,
         typer.Option("--demo", help="Feed a generated stream; without FOLDER into one that goes."),
@@ -57,45 +130,26 @@ def serve(
     max_body: Annotated[
         int, typer.Option(min=1000, metavar="BYTES", help="The largest body of a request.")
     ] = 16_000_000,
-    scope: Annotated[
-        list[str] | None,
+    max_model: Annotated[
+        int, typer.Option(min=1000, metavar="BYTES", help="The largest model file that is sent.")
+    ] = 1_000_000_000,
+    max_connections: Annotated[
+        int,
         typer.Option(
-            metavar="SCOPE", help="token: what a new one may: infer, learn, admin; repeatable."
+            min=1, metavar="N", help="Most connections; idle ones make room for new ones."
         ),
-    ] = None,
-    name: Annotated[str, typer.Option(metavar="TEXT", help="token: whose it is.")] = "",
-    revoke: Annotated[
-        str | None, typer.Option(metavar="ID", help="token: take one back (its id, see --list).")
-    ] = None,
-    list_tokens: Annotated[bool, typer.Option("--list", help="token: list them.")] = False,
-    as_json: AsJSON = False,
+    ] = 2_000,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print address and token as one JSON object.")
+    ] = False,
 ) -> None:
     """Keep models online behind HTTP: predictions now, labels later, nothing lost.
 
-    `pronk serve FOLDER` starts the server; `pronk serve token FOLDER --scope infer` makes a token.
+    `pronk serve FOLDER` starts the server; `pronk serve token FOLDER --scope infer` makes a token,
+    before the first start too (`pronk serve token --help`). Every option can also be set in the
+    environment (PRONK_SERVE_PORT for --port) or in a file (--config).
     """
-    try:
-        from pronk.serve import run
-        from pronk.serve.service import Settings
-    except ImportError as error:
-        raise CommandError(
-            f"serve needs further packages ({error.name} is missing): "
-            'pip install ".[serve]" in the clone'
-        ) from None
-    if str(folder) == "token" and tokens_of is not None:
-        from pronk.serve.tokens import Tokens, TokensError
-
-        try:
-            _tokens(Tokens(_existing(tokens_of)), scope, name, revoke, list_tokens, as_json)
-        except TokensError as error:
-            raise CommandError(str(error), 1) from None
-        return
-    if tokens_of is not None:
-        raise CommandError(f"one folder, not two: {folder} and {tokens_of}")
-    if scope or name or revoke or list_tokens:
-        raise CommandError(
-            "--scope, --name, --list and --revoke belong to: pronk serve token FOLDER"
-        )
+    run = _serve_module()
     with ExitStack() as stack:
         if folder is None:
             if not demo:
@@ -109,17 +163,32 @@ def serve(
                 certificate=tls_certificate,
                 key=tls_key,
                 most_bytes=max_body,
+                most_model_bytes=max_model,
+                most_connections=max_connections,
+                token_file=token_file,
                 demo=demo,
-                as_json=as_json,
-                settings=Settings(
+                as_json=json,
+                settings=run.Settings(
                     queue_rows=queue_rows,
                     snapshot_rows=snapshot_rows,
                     retention_days=retention_days,
                     label_days=label_days,
                     archive=archive,
+                    accept_missing=accept_missing,
                 ),
             )
         )
+
+
+def _serve_module() -> Any:
+    try:
+        from pronk.serve import run
+    except ImportError as error:
+        raise CommandError(
+            f"serve needs further packages ({error.name} is missing): "
+            'pip install ".[serve]" in the clone'
+        ) from None
+    return run
 
 
 def _serve(options: Any) -> None:
@@ -131,34 +200,73 @@ def _serve(options: Any) -> None:
         raise CommandError(str(error), 1) from None
 
 
-def _existing(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise CommandError(f"{folder} is not there; pronk serve {folder} makes it")
-    return folder
+_token_app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
-def _tokens(
-    tokens: Tokens, scope: list[str] | None, name: str, revoke: str | None, listing: bool,
-    as_json: bool,
-) -> None:  # fmt: skip
-    found: dict[str, Any]
-    if listing:
-        held = tokens.list()
-        found = {"tokens": [{"id": t.id, "scopes": list(t.scopes), "name": t.name} for t in held]}
-        text = "\n".join(f"{t.id}  {','.join(t.scopes):<20} {t.name}" for t in held)
-    elif revoke is not None:
-        if not tokens.revoke(revoke):
-            raise CommandError(f"--revoke: there is no token {revoke!r}; --list shows them")
-        found, text = {"revoked": revoke}, f"revoked {revoke}"
-    else:
-        try:
-            text = tokens.add(tuple(dict.fromkeys(scope or ())), name)
-        except ValueError as error:
-            raise CommandError(f"--scope: {error}") from None
-        found = {"token": text}
+@_token_app.command()
+def token(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            envvar=f"{PREFIX}_FOLDER",
+            metavar="FOLDER",
+            help="The folder of the server; made if it is not there.",
+        ),
+    ] = None,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SCOPE", help="What a new one may: infer, learn, admin; repeatable."),
+    ] = None,
+    name: Annotated[str, typer.Option(metavar="TEXT", help="Whose it is.")] = "",
+    revoke: Annotated[
+        str | None, typer.Option(metavar="ID", help="Revoke one (its id, see --list).")
+    ] = None,
+    list_tokens: Annotated[bool, typer.Option("--list", help="List them.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Make, list or revoke access tokens of `pronk serve`, also before its first start."""
+    if folder is None:
+        raise CommandError("which folder? pronk serve token FOLDER --scope infer")
+    from pronk.serve.tokens import Tokens, TokensError
+
+    if folder.exists() and not folder.is_dir():
+        raise CommandError(f"{folder} is not a folder")
+    if (list_tokens or revoke is not None) and not folder.is_dir():
+        raise CommandError(f"{folder} is not there, and has no tokens")
+    try:
+        found, text = _tokens(Tokens(folder), scope, name, revoke, list_tokens)
+    except TokensError as error:
+        raise CommandError(str(error), 1) from None
+    except OSError as error:
+        raise CommandError(f"{folder} cannot be used: {error.strerror or error}", 1) from None
     if as_json:
         from pronk.cli import screen  # heavy
 
         screen.print_json(found)
     elif text:
         print(text)
+
+
+def _tokens(
+    tokens: Any, scope: list[str] | None, name: str, revoke: str | None, listing: bool
+) -> tuple[dict[str, Any], str]:
+    """What is asked for, for programs and for people."""
+    if listing:
+        held = tokens.list()
+        found = [{"id": t.id, "scopes": list(t.scopes), "name": t.name} for t in held]
+        lines = [f"{t.id}  {','.join(t.scopes):<20} {t.name}" for t in held]
+        return {"tokens": found}, "\n".join(lines)
+    if revoke is not None:
+        if not tokens.revoke(revoke):
+            raise CommandError(f"--revoke: there is no token {revoke!r}; --list shows them")
+        return {"revoked": revoke}, f"revoked {revoke}"
+    try:
+        text = tokens.add(tuple(dict.fromkeys(scope or ())), name)
+    except ValueError as error:
+        raise CommandError(f"--scope: {error}") from None
+    return {"token": text}, text

@@ -112,11 +112,11 @@ class Client:
                 "name": "rows", "shape": list(rows.shape), "datatype": "FP64",
                 "parameters": {"binary_data_size": len(values)},
             }  # fmt: skip
-            text = json.dumps({**body, "inputs": [tensor]}).encode()
+            text = _encoded({**body, "inputs": [tensor]})
             headers["Inference-Header-Content-Length"] = str(len(text))
             data = text + values
         else:
-            data = json.dumps({**body, "rows": _listed(rows)}).encode()
+            data = _encoded({**body, "rows": _listed(rows)})
         return _outputs(self._call("POST", self._path(model, call), data, headers))
 
     def label(self, model: str, id: str, labels: Any) -> dict[str, Any]:
@@ -146,9 +146,9 @@ class Client:
         """Keep the model as it is; its version."""
         return int(self._call("POST", self._path(model, "snapshot"))["model_version"])
 
-    def rollback(self, model: str, version: int) -> int:
-        """Take back what was learned after a version."""
-        body = {"version": version}
+    def rollback(self, model: str, version: int | None = None) -> int:
+        """Take back what was learned after a version, or after the last kept snapshot."""
+        body = None if version is None else {"version": version}
         return int(self._call("POST", self._path(model, "rollback"), body)["model_version"])
 
     def remove(self, model: str) -> None:
@@ -170,7 +170,7 @@ class Client:
     def _call(
         self, method: str, path: str, body: Any = None, more: dict[str, str] | None = None
     ) -> Any:
-        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        data = body if isinstance(body, bytes | None) else _encoded(body)
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
@@ -223,14 +223,46 @@ class Client:
 
 
 def _listed(values: Any) -> Any:
-    """Arrays and frames as lists."""
+    """Arrays, frames and tables as lists; rows of frames by name."""
+    if hasattr(values, "collect") and hasattr(values, "collect_schema"):  # a lazy frame of polars
+        values = values.collect()
+    for method in ("to_dicts", "to_pylist"):  # a frame of polars, a table of Arrow
+        if hasattr(values, method):
+            return getattr(values, method)()
     if hasattr(values, "to_dict") and hasattr(values, "columns"):  # a frame of pandas
         return values.to_dict("records")
-    if hasattr(values, "to_dicts"):  # a frame of polars
-        return values.to_dicts()
-    if hasattr(values, "tolist"):
-        return values.tolist()
+    for method in ("tolist", "to_list"):
+        if hasattr(values, method):
+            return getattr(values, method)()
     return [row.tolist() if hasattr(row, "tolist") else row for row in values]
+
+
+def _encoded(body: Any) -> bytes:
+    """JSON with missing values as null, and times as the service takes them."""
+    try:
+        return json.dumps(body, allow_nan=False, default=_plain).encode()
+    except ValueError:
+        return json.dumps(_without_nan(body), allow_nan=False, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    """A value of a frame that JSON does not have."""
+    if hasattr(value, "isoformat"):
+        text = value.isoformat()
+        return None if text == "NaT" else text
+    if hasattr(value, "item"):  # a number of NumPy
+        return value.item()
+    if type(value).__name__ == "NAType":  # the missing value of pandas
+        return None
+    raise TypeError(f"rows and labels cannot hold {type(value).__name__}")
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(each) for each in value]
+    return None if isinstance(value, float) and value != value else value
 
 
 def _outputs(found: dict[str, Any]) -> dict[str, Any]:

@@ -152,6 +152,7 @@ class Journal:
         self.sequence: int = found[0]
         self._latest: float = found[1]
         self.failed: str | None = None  # why the last transaction was not taken
+        self.stopping = threading.Event()  # set: a replay ends early
         #: The last number that was committed according to the file beside the journal.
         self.recorded = self._open_last(folder / LAST)
 

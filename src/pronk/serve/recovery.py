@@ -125,6 +125,8 @@ def replay(journal: Journal, online: Online, up_to: int | None = None) -> None:
     """Learn what the journal has after the model's version; answers that were not kept are now."""
     missing = []
     for block in journal.learned(online.number, online.version, up_to):
+        if journal.stopping.is_set():
+            raise JournalError("stopped before the journal was replayed")
         number = block[0].block or 0
         kept = journal.answers(number, online.number)
         found = online.relearn(block, None if kept is None else _of(block, kept))

@@ -23,7 +23,7 @@ from pronk.serve.http.app import App
 from pronk.serve.http.protocol import PatientProtocol
 from pronk.serve.journal import JournalError
 from pronk.serve.service import Service, Settings
-from pronk.serve.tokens import Tokens, TokensError
+from pronk.serve.tokens import Tokens, TokensError, from_environment
 
 
 class ServeError(Exception):
@@ -40,6 +40,9 @@ class ServeOptions:
     certificate: Path | None = None
     key: Path | None = None
     most_bytes: int = 16_000_000
+    most_model_bytes: int = 1_000_000_000
+    most_connections: int = PatientProtocol.most_connections
+    token_file: Path | None = None
     seconds: float = 30.0
     settings: Settings = field(default_factory=Settings)
     demo: bool = False
@@ -53,6 +56,10 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._application = app
 
+    def end(self) -> None:
+        """Stop listening."""
+        self.should_exit = True
+
     def handle_exit(self, sig: int, frame: Any) -> None:
         logs.note("stopping", signal=sig)
         if self.should_exit:
@@ -62,18 +69,24 @@ class Server(uvicorn.Server):
 
 
 def open_service(options: ServeOptions) -> Service:
-    """The service of a folder; what stands in the way is one line."""
+    """The service of a folder, whose models are not recovered yet."""
     try:
         if not options.folder.is_dir():  # it will hold rows: for its owner alone
             options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Service(options.folder, options.settings, logs.note)
-    except (InUse, JournalError) as error:
-        raise ServeError(str(error)) from None
-    except sqlite3.Error as error:
-        raise ServeError(f"{options.folder}: the journal cannot be used: {error}") from None
-    except OSError as error:
-        reason = error.strerror or error
-        raise ServeError(f"{options.folder} cannot be used: {reason}") from None
+        return Service(options.folder, options.settings, logs.note, recover=False)
+    except (InUse, OSError) as error:
+        raise _one_line(error, options.folder) from None
+
+
+def _one_line(error: Exception, folder: Path) -> Exception:
+    """What stands in the way of a start, as one line."""
+    if isinstance(error, InUse | JournalError):
+        return ServeError(str(error))
+    if isinstance(error, sqlite3.Error):
+        return ServeError(f"{folder}: the journal cannot be used: {error}")
+    if isinstance(error, OSError):
+        return ServeError(f"{folder} cannot be used: {error.strerror or error}")
+    return error
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -98,14 +111,15 @@ def run(options: ServeOptions) -> None:
     service = open_service(options)
     listening = listen(options.host, options.port)
     try:
-        tokens = Tokens(options.folder)
+        tokens = Tokens(options.folder, from_environment(), options.token_file)
         first = None if len(tokens) else tokens.add(("admin",), "first")
     except TokensError as error:
         raise ServeError(str(error)) from None
-    app = App(service, tokens, options.most_bytes, options.seconds)
+    app = App(service, tokens, options.most_bytes, options.most_model_bytes, options.seconds)
+    limits = {"most_connections": options.most_connections}
     config = uvicorn.Config(
         app,
-        http=PatientProtocol,
+        http=type("Protocol", (PatientProtocol,), limits),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -117,13 +131,16 @@ def run(options: ServeOptions) -> None:
         ssl_keyfile=options.key,
     )
     server = Server(config, app)
+    app.on_failure = server.end
     scheme = "https" if options.certificate else "http"
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{scheme}://{host}:{listening.getsockname()[1]}"
-    _greet(address, first, as_json=options.as_json)
+    _greet(address, first, options.folder, as_json=options.as_json)
     fed = _fed(address, tokens) if options.demo else nullcontext()
     with threadpool_limits(1), _rare_collections(), fed:
         server.run(sockets=[listening])
+    if app.failure is not None:
+        raise _one_line(app.failure, options.folder)
     logs.note("stopped")
 
 
@@ -173,7 +190,7 @@ def _rare_collections() -> Iterator[None]:
         gc.unfreeze()
 
 
-def _greet(address: str, token: str | None, *, as_json: bool) -> None:
+def _greet(address: str, token: str | None, folder: Path, *, as_json: bool) -> None:
     """Where the page is, and the first token, which is told this once."""
     page = f"{address}/" if token is None else f"{address}/#token={token}"
     if as_json:
@@ -181,10 +198,11 @@ def _greet(address: str, token: str | None, *, as_json: bool) -> None:
         return
     print(f"page   {page}", flush=True)
     if token is None:
-        print("token  as before (pronk serve token makes more)", flush=True)
+        print(f"token  as before (pronk serve token {folder} makes more)", flush=True)
     else:
         print(f"token  {token}", flush=True)
-        print("       scope admin, shown this once; pronk serve token makes more", flush=True)
+        more = f"pronk serve token {folder} --scope infer makes more"
+        print(f"       scope admin, shown this once; {more}", flush=True)
 
 
 def _many_files() -> None:

@@ -88,9 +88,11 @@ class Service:
             self.lock.release()
             raise
         try:
-            for row in self.journal.models():
-                if self.stopping.is_set():
-                    return
+            found = self.journal.models()
+            self.journal.stopping = self.stopping
+            if found:
+                self.note("recovering", models=len(found))
+            for row in found:
                 self.rows[row.name] = row
                 self.models[row.name] = self._recover(row)
             self._compare()
@@ -139,6 +141,8 @@ class Service:
 
     def start(self) -> None:
         """Begin to answer."""
+        if self.stopping.is_set():
+            return
         self._keeper = threading.Thread(target=self._keep_house, name="keeper", daemon=True)
         self._keeper.start()
 
@@ -260,10 +264,14 @@ class Service:
         self.journal.write(more=[("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", values)])
         return version
 
-    def rollback(self, name: str, version: int) -> int:
-        """Take back all that was learned after a sequence number."""
+    def rollback(self, name: str, version: int | None = None) -> int:
+        """Take back all that was learned after a sequence number, or the last kept snapshot."""
         online = self._usable(name)
         row = self.rows[name]
+        if version is None:
+            version = max(self.journal.pinned(online.number), default=None)
+        if version is None:
+            raise Refused(422, 'no snapshot was kept; give a version: {"version": 12}')
         if not row.start <= version <= online.version:
             raise Refused(422, f"version {version} is not between {row.start} and {online.version}")
         if any(after < version < before for after, before in self.journal.voided(online.number)):

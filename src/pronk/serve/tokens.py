@@ -2,6 +2,9 @@
 
 A token is `pronk_ID_SECRET`; the file `tokens.json` has the hash of the secret (256 bits of chance:
 a plain SHA-256 is enough), the scopes and a name. The server reads the file again when it changes.
+
+Tokens may also be given from outside, as secrets of a container are: one in an environment
+variable, or a file with a token per line. They can be any text without spaces.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import time
 from contextlib import suppress
@@ -20,6 +24,10 @@ from pronk.estimators.atomic import write_whole
 
 NAME = "tokens.json"
 SCOPES = ("infer", "learn", "admin")
+#: The environment variable that holds a token with the scope admin.
+VARIABLE = "PRONK_SERVE_TOKEN"
+#: A token that was given must not be one that can be guessed.
+SHORTEST = 16
 _NOBODY = hashlib.sha256(b"").hexdigest()
 
 
@@ -43,17 +51,22 @@ class Token:
 
 
 class Tokens:
-    """The tokens of a folder."""
+    """The tokens of a folder, and those given by the environment or a file of secrets."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, given: str = "", file: Path | None = None) -> None:
         self.path = folder / NAME
+        self.file = file
+        self._given = given_tokens(given, f"${VARIABLE}")
+        self._of_file: list[Token] = []
+        self._file_stamp: tuple[int, int] | None = None
         self._stamp: tuple[int, int] | None = None
         self._checked = 0.0
         self._tokens: dict[str, Token] = {}
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the file again if it changed."""
+        """Read the files again if they changed."""
+        self._refresh_given()
         try:
             status = self.path.stat()
         except FileNotFoundError:
@@ -72,8 +85,23 @@ class Tokens:
             ) from None
         self._stamp = stamp
 
+    def _refresh_given(self) -> None:
+        if self.file is None:
+            return
+        try:
+            status = self.file.stat()
+            stamp = (status.st_mtime_ns, status.st_size)
+            if stamp != self._file_stamp:
+                self._of_file = given_tokens(self.file.read_text(), str(self.file))
+                self._file_stamp = stamp
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise TokensError(f"{self.file} cannot be read: {reason}") from None
+        if not self._of_file:
+            raise TokensError(f"{self.file} holds no token")
+
     def __len__(self) -> int:
-        return len(self._tokens)
+        return len(self._tokens) + len(self._given) + len(self._of_file)
 
     def list(self) -> list[Token]:
         return list(self._tokens.values())
@@ -110,15 +138,48 @@ class Tokens:
         token = self._tokens.get(id)
         expected = _NOBODY if token is None else token.digest
         good = hmac.compare_digest(_digest(secret), expected) and prefix == "pronk"
-        return token if good and token is not None else None
+        found = token if good else None
+        if self._given or self._of_file:
+            digest = _digest(text)
+            for each in (*self._given, *self._of_file):
+                if hmac.compare_digest(digest, each.digest):
+                    found = each
+        return found
 
     def _save(self, tokens: dict[str, Token]) -> None:
         text = json.dumps([asdict(token) for token in tokens.values()], indent=1)
         try:
+            if not self.path.parent.is_dir():  # before the first start: for its owner alone
+                self.path.parent.mkdir(mode=0o700, parents=True)
             write_whole(self.path, text.encode(), rights=0o600)
         except OSError as error:
             raise TokensError(f"{self.path} cannot be written: {error.strerror or error}") from None
         self.refresh()
+
+
+def given_tokens(text: str, where: str) -> list[Token]:
+    """Tokens one per line: the token, then its scopes (admin if there are none); # is a comment."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        scopes = tuple(words[1].split(",")) if len(words) > 1 else ("admin",)
+        if len(words) > 2 or not set(scopes) <= set(SCOPES):
+            raise TokensError(
+                f"{where}, line {number}: expected a token and its scopes ({', '.join(SCOPES)}, "
+                "with commas and no spaces)"
+            )
+        if len(words[0]) < SHORTEST:
+            raise TokensError(f"{where}, line {number}: a token has at least {SHORTEST} characters")
+        digest = _digest(words[0])
+        found.append(Token(f"given-{digest[:8]}", digest, scopes, where))
+    return found
+
+
+def from_environment() -> str:
+    """The token that the environment gives, if it does."""
+    return os.environ.get(VARIABLE, "")
 
 
 def _digest(secret: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
@@ -40,6 +41,7 @@ class App:
         service: Service,
         tokens: Tokens,
         most_bytes: int = 16_000_000,
+        most_model_bytes: int = 1_000_000_000,
         seconds: float = 30.0,
     ) -> None:
         self.service = service
@@ -47,7 +49,10 @@ class App:
         self.note = service.note
         self.stopping = False
         self.metrics = Metrics(service)
-        calls = Calls(service, most_bytes, seconds)
+        self.failure: Exception | None = None  # why the models could not be recovered
+        self.on_failure: Callable[[], None] = lambda: None
+        self._recovering: threading.Thread | None = None
+        calls = Calls(service, most_bytes, most_model_bytes, seconds)
         #: Calls without a model: path -> method -> (handler, scope). None: no token needed.
         self.fixed: dict[str, dict[str, tuple[Handler, str | None]]] = {
             "/v2": {"GET": (calls.server, "")},
@@ -133,6 +138,8 @@ class App:
         needed = "" if found is None else found[1]
         if needed is not None:
             self._authorise(scope, needed)
+            if not self.service.recovered:
+                raise Refused(503, "the server is recovering its models", {"Retry-After": "1"})
         if methods is None:
             raise Refused(404, "there is nothing here; /docs lists the calls")
         if found is None:
@@ -152,7 +159,8 @@ class App:
                 401,
                 "this token is not known here: it was revoked, or is of another folder"
                 if given
-                else "a token is needed: Authorization: Bearer TOKEN (pronk serve token makes one)",
+                else "a token is needed: Authorization: Bearer TOKEN (pronk serve token FOLDER "
+                "makes one)",
                 {"WWW-Authenticate": "Bearer"},
             )
         scope["token"] = token.id
@@ -164,12 +172,32 @@ class App:
             message = await receive()
             if message["type"] == "lifespan.startup":
                 self.service.deliver = partial(_hand_over, asyncio.get_running_loop())
-                self.service.start()
+                self._recovering = threading.Thread(target=self._recover, name="recovery")
+                self._recovering.start()
                 await send({"type": "lifespan.startup.complete"})
             elif message["type"] == "lifespan.shutdown":
-                await asyncio.to_thread(self.service.stop)
+                await asyncio.to_thread(self._stop)
                 await send({"type": "lifespan.shutdown.complete"})
                 return
+
+    def _recover(self) -> None:
+        """Open the models while health is answered already."""
+        try:
+            if not self.service.recovered:
+                self.service.recover()
+        except Exception as error:
+            if not self.service.stopping.is_set():
+                self.failure = error
+                self.on_failure()
+        else:
+            self.service.start()
+
+    def _stop(self) -> None:
+        self.service.stopping.set()  # a recovery ends early
+        if self._recovering is not None:
+            self._recovering.join()
+        if self.service.recovered:
+            self.service.stop()
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, done: list[Any]) -> None:

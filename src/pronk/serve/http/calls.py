@@ -30,6 +30,10 @@ EXTENSIONS = ["learning"]
 _spec_decoder = msgspec.json.Decoder(spec.Spec)
 
 
+#: Seconds that a model file may take to come, which is larger than rows.
+FILE_SECONDS = 600.0
+
+
 class Rollback(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a rollback: the version to go back to."""
 
@@ -42,9 +46,11 @@ _rollback_decoder = msgspec.json.Decoder(Rollback)
 class Calls:
     """The calls of one service."""
 
-    def __init__(self, service: Service, most_bytes: int, seconds: float) -> None:
+    def __init__(
+        self, service: Service, most_bytes: int, most_model_bytes: int, seconds: float
+    ) -> None:
         self.service = service
-        self.most_bytes = most_bytes
+        self.most_bytes, self.most_model_bytes = most_bytes, most_model_bytes
         self.seconds = seconds
         self._creating = asyncio.Lock()
 
@@ -102,7 +108,8 @@ class Calls:
     async def create(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         spec.check_name(name)
         if header(scope, b"content-type").startswith(b"application/octet-stream"):
-            data = await self._body(scope, receive)
+            hint = "start the server with a larger --max-model"
+            data = await read_body(scope, receive, self.most_model_bytes, FILE_SECONDS, hint)
             given, learner = await asyncio.to_thread(uploads.read, data)
             online, new = await self._order(self.service.create, name, given, learner)
             await send_json(send, describe(self.service, online), 201 if new else 200)
@@ -139,11 +146,14 @@ class Calls:
         await send_json(send, {"model_name": name, "model_version": str(version)})
 
     async def rollback(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
-        given = _decode(_rollback_decoder, await self._body(scope, receive))
-        text = str(given.version)
-        if not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise Refused(422, "version must be a whole number")
-        version = await self._order(self.service.rollback, name, int(text))
+        body = await self._body(scope, receive)
+        wanted = None  # the last snapshot that was kept
+        if body:
+            text = str(_decode(_rollback_decoder, body).version)
+            if not (text.isascii() and text.isdigit() and len(text) < 19):
+                raise Refused(422, "version must be a whole number")
+            wanted = int(text)
+        version = await self._order(self.service.rollback, name, wanted)
         await send_json(send, {"model_name": name, "model_version": str(version)})
 
     # -- the server --------------------------------------------------------------------------------
@@ -155,6 +165,9 @@ class Calls:
         await send_json(send, {"live": True})
 
     async def ready(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self.service.recovered:
+            await send_json(send, {"ready": False, "reason": "recovering its models"}, 503)
+            return
         failed = self.service.journal.failed is not None or self.service.writes.closed
         await send_json(send, {"ready": not failed}, 503 if failed else 200)
 

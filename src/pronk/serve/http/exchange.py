@@ -31,11 +31,18 @@ def header(scope: Scope, name: bytes) -> bytes:
     return b""
 
 
-async def read_body(scope: Scope, receive: Receive, most: int, seconds: float) -> bytes:
+def size_of(text: bytes) -> int | None:
+    """A number of bytes as a header has it; None if it is none, or has more than 18 digits."""
+    return int(text) if text.isdigit() and len(text) <= 18 else None
+
+
+async def read_body(
+    scope: Scope, receive: Receive, most: int, seconds: float, hint: str = "send it in pieces"
+) -> bytes:
     """The body; too large a one, or one that does not come, is refused."""
-    too_large = Refused(413, f"the body is larger than {most:,} bytes; send it in pieces")
+    too_large = Refused(413, f"the body is larger than {most:,} bytes; {hint}")
     length = header(scope, b"content-length")
-    if length.isdigit() and int(length) > most:
+    if length and (size_of(length) or 0) > most:
         raise too_large
     first = await _receive(receive, seconds)
     if not first.get("more_body"):

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from pronk.serve.errors import Refused, not_json
+from pronk.serve.http.exchange import size_of
 from pronk.serve.http.tensors import InputTensor, binary_rows, rows_of
 from pronk.serve.labels import check_labels
 from pronk.serve.online import Online
@@ -59,9 +60,9 @@ def decoders(online: Online) -> Decoders:
 
 def binary_work(online: Online, body: bytes, length: bytes, learn: bool) -> Work:
     """A body whose first ``length`` bytes are JSON and whose tensors follow in binary."""
-    if not length.isdigit() or int(length) > len(body):
+    size = size_of(length)
+    if size is None or size > len(body):
         raise Refused(422, "Inference-Header-Content-Length must be the length of the JSON")
-    size = int(length)
     try:
         given: Any = decoders(online).body.decode(body[:size])
     except msgspec.ValidationError as error:
