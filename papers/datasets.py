@@ -1,4 +1,4 @@
-"""The papers' data sets: where they lie, what they must contain, how they are scaled.
+"""The papers' data sets: where they are stored, their checksums, how they are read and scaled.
 
 A set is a Parquet file (float32 columns x0 .. and y; w8a may also be two files of LIBSVM text) in
 the directory PRONK_DATA or in the user's cache. What is read is verified: by the SHA-256 of the
@@ -50,7 +50,7 @@ class Original:
 
 @dataclass(frozen=True)
 class DataSet:
-    """What is known of a set; ``array`` is the SHA-256 of its numbers."""
+    """A data set and its checksums; ``array`` is the SHA-256 of its numbers."""
 
     name: str
     file: str
@@ -187,7 +187,7 @@ _ALIASES = {"codrna": "cod-rna", "parkinsons": "parkinson"}
 
 
 def find(name: str) -> DataSet:
-    """The set of that name, or an error that suggests the nearest one."""
+    """Return the set of that name, or raise an error that suggests the nearest one."""
     name = _ALIASES.get(name, name)
     if name in DATASETS:
         return DATASETS[name]
@@ -199,20 +199,20 @@ def find(name: str) -> DataSet:
 
 
 def cache_directory() -> Path:
-    """The user's cache, where this system has it; XDG_CACHE_HOME says otherwise."""
+    """Return the user's cache directory; XDG_CACHE_HOME overrides it."""
     import pooch
 
     return Path(pooch.os_cache("pronk")) / "data"
 
 
 def directories() -> list[Path]:
-    """Where sets are looked for; the first is where a fetched one is stored."""
+    """Return the directories to search; fetched sets are stored in the first."""
     chosen = os.environ.get("PRONK_DATA")
     return [Path(chosen), cache_directory()] if chosen else [cache_directory()]
 
 
 def locate(dataset: DataSet) -> list[Path] | None:
-    """The files of a set, or None where there are none."""
+    """Return the files of a set, or None."""
     for directory in directories():
         for names in ([dataset.file], list(dataset.files)):
             paths = [directory / name for name in names]
@@ -222,7 +222,7 @@ def locate(dataset: DataSet) -> list[Path] | None:
 
 
 def missing(dataset: DataSet) -> DataError:
-    """What to do about a set that is not there."""
+    """Return an error that says how to get a missing set."""
     place = directories()[0] / dataset.file
     fetch = (
         f"`python -m papers data fetch {dataset.name}` downloads it, or " if dataset.source else ""
@@ -237,20 +237,20 @@ def missing(dataset: DataSet) -> DataError:
 
 
 def array_checksum(X: Single, y: Single) -> str:
-    """SHA-256 of X, row by row, and then y."""
+    """Return the SHA-256 of X, row by row, and then y."""
     digest = hashlib.sha256(np.ascontiguousarray(X, dtype=np.float32).tobytes())
     digest.update(np.ascontiguousarray(y, dtype=np.float32).tobytes())
     return digest.hexdigest()
 
 
 def file_checksum(path: Path) -> str:
-    """SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read(dataset: DataSet) -> tuple[Single, Single]:
-    """The verified numbers of a set, as they are in the original."""
+    """Read and verify a set, unscaled."""
     paths = locate(dataset)
     if paths is None:
         raise missing(dataset)
@@ -282,7 +282,7 @@ def _read(dataset: DataSet, paths: list[Path]) -> tuple[Single, Single]:
 
 
 def store(dataset: DataSet, X: Single, y: Single) -> Path:
-    """Verify parsed numbers and keep them as Parquet; the file appears complete or not at all."""
+    """Verify parsed numbers and store them as Parquet, in one atomic write."""
     import pyarrow as pa
     import pyarrow.parquet as parquet
 
@@ -305,7 +305,7 @@ def store(dataset: DataSet, X: Single, y: Single) -> Path:
 
 
 def unpacked(path: Path, name: str | None = None, member: str | None = None) -> BinaryIO:
-    """A file opened for reading, unpacked by the ending of its name."""
+    """Open a file for reading, decompressed according to the suffix of its name."""
     ending = Path(name or path.name).suffix
     if ending == ".zip":
         with zipfile.ZipFile(path) as archive:
@@ -318,7 +318,7 @@ def unpacked(path: Path, name: str | None = None, member: str | None = None) -> 
 
 
 def parse_libsvm(file: BinaryIO, columns: int) -> tuple[Single, Single]:
-    """Lines "label index:value ..", indices from 1; a line may have no values."""
+    """Parse lines "label index:value ..", indices from 1; a line may have no values."""
     from sklearn.datasets import load_svmlight_file
 
     with file:
@@ -336,7 +336,7 @@ def parse_csv(
     codes: dict[str, float] | None = None,
     member: str | None = None,
 ) -> tuple[Single, Single]:
-    """Lines of numbers, one column the target; ``codes`` stand for words, other words are 0."""
+    """Parse lines of numbers, one column the target; ``codes`` are the numbers of words."""
     del member  # read by `unpacked`
     with file:
         lines = file.read().decode("utf-8", "replace").splitlines()
@@ -359,7 +359,7 @@ def _column(cells: list[list[str]], i: int, codes: dict[str, float]) -> Any:
 
 
 def parse(dataset: DataSet, files: list[tuple[Path, str]]) -> tuple[Single, Single]:
-    """X and y of a set from its downloaded files (path, original name), one after the other."""
+    """Parse the downloaded files (path, original name) of a set into X and y."""
     if dataset.source is None:
         raise ValueError(f"data set {dataset.name} has no original to parse")
     options = dataset.source.options
@@ -378,7 +378,7 @@ def parse(dataset: DataSet, files: list[tuple[Path, str]]) -> tuple[Single, Sing
 
 
 def to_range(values: NDArray[Any], low: float, high: float) -> Array:
-    """Each column from its least and largest value to [low, high]; a constant column to low.
+    """Scale each column from its range to [low, high]; a constant column to low.
 
     >>> import numpy as np
     >>> from papers.datasets import to_range
@@ -393,7 +393,7 @@ def to_range(values: NDArray[Any], low: float, high: float) -> Array:
 
 @dataclass(frozen=True)
 class DataView:
-    """A set as an experiment uses it."""
+    """A data set as an experiment uses it: scaling, part, labels."""
 
     data: str
     x: tuple[float, float] | None = (0.0, 1.0)
@@ -403,7 +403,7 @@ class DataView:
     part: str = "all"
     """"all", "train" or "test"."""
     positive: float | None = None
-    """A label against the rest; without one labels are as they come."""
+    """The label of the positive class against the rest; None: labels as in the file."""
     above: float | None = None
     """Label +1 where y is above this number, -1 elsewhere."""
 
@@ -415,7 +415,7 @@ class DataView:
 
 @lru_cache(maxsize=1)
 def load(view: DataView) -> tuple[Array, Array]:
-    """X and y of a view. The arrays are shared: do not write into them."""
+    """Load X and y of a view, as read-only arrays."""
     dataset = find(view.data)
     single, target = read(dataset)
     X = single.astype(np.float64) if view.x is None else to_range(single, *view.x)
@@ -437,7 +437,7 @@ def load(view: DataView) -> tuple[Array, Array]:
 
 
 def need(names: Iterable[str]) -> None:
-    """Raise the error of the first set that is missing."""
+    """Raise an error if a set is missing."""
     for name in names:
         dataset = find(name)
         if locate(dataset) is None:

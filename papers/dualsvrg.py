@@ -1,4 +1,4 @@
-"""What the tables of the DualSVRG paper (2022) have in common: sets, learners, ranges."""
+"""Shared by the tables of the DualSVRG paper (2022): data sets, learners, ranges."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MOST_ROWS = {"flights2001_3m": 300_000}
 
 
 def data_view(name: str) -> dict[str, Any]:
-    """The set as the experiment uses it: columns in [0, 1] (cod-rna: [-1, 1]), two classes.
+    """Return the view of a set: columns in [0, 1] (cod-rna: [-1, 1]), two classes.
 
     With cod-rna in [-1, 1] the coverage oracle keeps as many points as the paper prints.
     """
@@ -54,7 +54,7 @@ def data_view(name: str) -> dict[str, Any]:
 
 
 def baselines(name: str) -> dict[str, dict[str, Any]]:
-    """Algorithm and fixed parameters of the paper's baselines on a set."""
+    """Return algorithm and fixed parameters of the paper's baselines on a set."""
     paper = SETS[name]
     budget = {"budget": BUDGET[paper]}
     return {
@@ -72,7 +72,7 @@ def baselines(name: str) -> dict[str, dict[str, Any]]:
 
 
 def variants(name: str) -> dict[str, dict[str, Any]]:
-    """The six DualSVRG learners with the paper's settings."""
+    """Return the six DualSVRG learners with the paper's settings."""
     return {
         f"DualSVRG-{letter}-{short}": {
             "algorithm": algorithm,
@@ -87,7 +87,7 @@ def variants(name: str) -> dict[str, dict[str, Any]]:
 
 
 def grid(algorithm: str, rows: int) -> list[dict[str, float]]:
-    """The searched ranges of an algorithm's parameters."""
+    """Return the grid of parameters that is searched for an algorithm."""
     if algorithm.startswith("dual"):
         return [
             {"precision": g, "alpha": power / rows} for g, power in product(PRECISIONS, LAMBDAS)
@@ -98,37 +98,37 @@ def grid(algorithm: str, rows: int) -> list[dict[str, float]]:
 
 
 def choosing(options: Options, algorithm: str) -> int:
-    """Rows of the search."""
+    """Return the number of rows of the search."""
     dual = algorithm.startswith("dual-svrg")
     return 500 if options.quick else CHOOSING_DUAL if dual else CHOOSING
 
 
 def rows_of(name: str) -> int:
-    """Rows of a data set."""
+    """Return the number of rows of a data set."""
     return find(name).rows
 
 
 def runs_of(options: Options, name: str, label: str = "") -> range:
-    """Ten runs, or as many as are asked for; a tenth of them for what takes long."""
+    """Return the seeds: ten or as requested, a tenth of them for slow learners and sets."""
     seeds = options.seeds(RUNS)
     slow = name == "flights2001_3m" or label in UNBOUNDED
     return range(max(1, len(seeds) // 10)) if slow else seeds
 
 
 def limit_of(options: Options, name: str) -> dict[str, int]:
-    """How many rows of a set are used, where not all are."""
+    """Return the limit of rows of a set, if there is one."""
     limit = options.rows() or MOST_ROWS.get(name)
     return {} if limit is None else {"rows": limit}
 
 
 def said(params: dict[str, float]) -> str:
-    """Chosen parameters in the paper's letters."""
+    """Format chosen parameters with the paper's letters."""
     names = {"precision": "γ", "alpha": "λ", "eta": "η", "C": "C"}
     return ", ".join(f"{names[name]}={value:.3g}" for name, value in params.items())
 
 
 def sections(records: list[Outcome], printed: dict[str, dict[str, Printed]]) -> list[Section]:
-    """A table a data set: a row for every label "algorithm|setting"."""
+    """Make one table per data set, with a row for each label "algorithm|setting"."""
     made = []
     for group in dict.fromkeys(r["group"] for r in records):
         beside = printed[SETS[group]]

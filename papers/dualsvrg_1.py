@@ -96,7 +96,7 @@ MACHINES = tuple(2.0**power for power in range(-3, 10, 4))
 
 
 def learners(name: str) -> dict[str, dict[str, Any]]:
-    """Algorithms and their fixed parameters on a set, and the batch machines."""
+    """Return algorithms and their fixed parameters on a set, and the batch machines."""
     paper = SETS[name]
     budget = {"budget": BUDGET[paper]}
     chosen: dict[str, dict[str, Any]] = {
@@ -116,7 +116,7 @@ def learners(name: str) -> dict[str, dict[str, Any]]:
 
 
 def choose(options: Options, _: list[Outcome]) -> list[Job]:
-    """The search, on the first rows of a permutation of the training part."""
+    """Plan the search, on the first rows of a permutation of the training part."""
     jobs = []
     for name in options.wanted(list(SETS)):
         for label, settings in learners(name).items():
@@ -145,7 +145,7 @@ def _training(name: str) -> dict[str, Any]:
 
 
 def plan(options: Options, chosen: list[Outcome]) -> list[Job]:
-    """Every learner with its chosen parameters: trained on one part, tested on the other."""
+    """Plan runs with the chosen parameters: train on one part, test on the other."""
     jobs = []
     for record in chosen:
         limit = limit_of(options, record["group"])
@@ -165,7 +165,7 @@ def plan(options: Options, chosen: list[Outcome]) -> list[Job]:
 
 
 def page(options: Options, records: list[Outcome]) -> Page:
-    """A section a data set."""
+    """Make the page, one section per data set."""
     return Page(
         "DualSVRG, Table 1: batch classification",
         [

@@ -92,7 +92,7 @@ READINGS = {"η=1/(76 M)": 1.0 / 76.0, "η=0.8/(24 M)": 0.8 / 24.0, "η=1/M": 1.
 
 
 def scripts(name: str) -> dict[str, dict[str, Any]]:
-    """The settings of the authors' published scripts, where they are known."""
+    """Return the settings of the authors' published scripts, where known."""
     known: dict[str, dict[str, float]] = {
         "cod-rna": {
             "precision": 4.0, "alpha": 5e-7, "n_features": 1600, "memory": 10, "period": 100,
@@ -119,7 +119,7 @@ def scripts(name: str) -> dict[str, dict[str, Any]]:
 
 
 def choose(options: Options, _: list[Outcome]) -> list[Job]:
-    """The search for kernel width, regularisation and step of every learner."""
+    """Plan the search for kernel width, regularisation and step of every learner."""
     jobs = []
     for name in options.wanted(list(SETS)):
         learners = {**baselines(name), **variants(name)}
@@ -136,7 +136,7 @@ def choose(options: Options, _: list[Outcome]) -> list[Job]:
 
 
 def hindsight(options: Options, name: str) -> list[Job]:
-    """The best of the ranges over all rows of a run, for several steps (λ from its lower half)."""
+    """Plan the search over all rows of a run, for several steps (λ from its lower half)."""
     jobs = []
     for letter, loss in LOSSES.items():
         learner = variants(name)[f"DualSVRG-{letter}-AM"]
@@ -154,7 +154,7 @@ def hindsight(options: Options, name: str) -> list[Job]:
 
 
 def plan(options: Options, chosen: list[Outcome]) -> list[Job]:
-    """Every learner with the chosen parameters, DualSVRG with the best ones and the scripts'."""
+    """Plan runs with the chosen parameters, DualSVRG also with the best and the scripts'."""
     searched = [r for r in chosen if not r["settings"].get("online")]
     best = [r for r in chosen if r["settings"].get("online")]
     jobs = []
@@ -184,7 +184,7 @@ def plan(options: Options, chosen: list[Outcome]) -> list[Job]:
 
 
 def page(options: Options, records: list[Outcome]) -> Page:
-    """A section a data set."""
+    """Make the page, one section per data set."""
     return Page(
         "DualSVRG, Table 2: online classification",
         [

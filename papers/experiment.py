@@ -21,12 +21,12 @@ class Job(study.Job):
     package: ClassVar[str] = "papers"
 
     def data(self) -> DataView:
-        """The data set and its scaling."""
+        """Return the data set and its scaling."""
         return as_view(self.view)
 
 
 def as_view(choices: dict[str, Any]) -> DataView:
-    """A view from JSON, which has no tuples."""
+    """Make a view from JSON, which has no tuples."""
     pairs: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in choices.items()
     }
@@ -34,7 +34,7 @@ def as_view(choices: dict[str, Any]) -> DataView:
 
 
 def view(**choices: Any) -> dict[str, Any]:
-    """A view as a job holds it."""
+    """Return a view as JSON, as a job holds it."""
     held: dict[str, Any] = json.loads(json.dumps(asdict(DataView(**choices))))
     return held
 
@@ -46,22 +46,22 @@ class Options:
     quick: bool = False
     runs: int | None = None
     data: tuple[str, ...] = ()
-    """Only these data sets, where any are named."""
+    """Only these data sets; empty: all."""
 
     def seeds(self, usual: int) -> range:
-        """The seeds of the runs; 2 runs where it should be quick."""
+        """Return the seeds of the runs: as many as requested, 2 if quick, else the usual number."""
         return range(self.runs if self.runs is not None else 2 if self.quick else usual)
 
     def rows(self, quick: int = 2000) -> int | None:
-        """Rows to use: some thousand, or all."""
+        """Return the number of rows to use; None: all."""
         return quick if self.quick else None
 
     def wanted(self, names: Sequence[str]) -> list[str]:
-        """The data sets that are asked for."""
+        """Filter the names of data sets."""
         return [name for name in names if not self.data or name in self.data]
 
 
-#: A phase gets the options and the records of the phases before it.
+#: A phase makes jobs from the options and the records of the phase before it.
 Phase = Callable[[Options, list[Outcome]], list[Job]]
 
 
@@ -76,14 +76,14 @@ class Experiment:
 
 
 def command(experiment: Experiment, options: Options) -> str:
-    """The command that makes a page."""
-    said = ["python -m papers", experiment.name]
+    """Return the command that makes a page."""
+    words = ["python -m papers", experiment.name]
     if options.quick:
-        said.append("--quick")
+        words.append("--quick")
     if options.runs is not None:
-        said.append(f"--runs {options.runs}")
-    said += [f"--data {name}" for name in options.data]
-    return " ".join(said)
+        words.append(f"--runs {options.runs}")
+    words += [f"--data {name}" for name in options.data]
+    return " ".join(words)
 
 
 def run_experiment(
@@ -95,7 +95,7 @@ def run_experiment(
     done: Callable[[study.Job, bool], None] | None = None,
     client: Any = None,
 ) -> list[Outcome]:
-    """All phases; the records of the last one. ``started`` is told the jobs of each phase."""
+    """Run all phases and return the records of the last; ``started`` gets the jobs of each."""
     for name in options.data:
         if name not in experiment.data:
             raise ValueError(
@@ -112,7 +112,7 @@ def run_experiment(
 
 
 def runs_text(options: Options, records: Sequence[Outcome], paper: int) -> str:
-    """How many runs stand behind the page, and how many the paper has."""
+    """Say how many runs the page summarises, and how many the paper has."""
     counts = sorted({len(of(records, r["group"], r["label"])) for r in records})
     ours = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     short = " Quick: the first rows of each permutation only." if options.quick else ""

@@ -1,7 +1,7 @@
-"""Download a data set from its original public source, verify it, keep it.
+"""Download a data set from its original public source, verify and store it.
 
-pooch does the downloads. Packed originals have no checksums that anybody published, so what is
-verified is the array that they hold (`datasets.store`); what came is kept only if that is right.
+pooch downloads. No checksums of the original archives are published, so the parsed array is
+verified instead (`datasets.store`), before anything is stored.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from papers.datasets import DataError, DataSet, parse
 #: Called with a file's name, the bytes so far, and all bytes where they are known.
 Progress = Callable[[str, int, int | None], None]
 
-#: No original is larger; a server that sends on and on is left.
+#: Stop a download beyond this size; no original is larger.
 MOST_BYTES = 1 << 30
 
 
 def fetch(dataset: DataSet, progress: Progress | None = None, mirror: str | None = None) -> Path:
-    """Download, parse, verify and store a set; the stored file.
+    """Download, parse, verify and store a set; return the path of the stored file.
 
-    An original that was put into the data directory by hand is not downloaded. ``mirror`` is the
+    An original that is already in the data directory is not downloaded. ``mirror`` is the
     address of a directory that holds files of the same names.
     """
     if dataset.source is None:
@@ -74,7 +74,7 @@ def _download(url: str, place: Path, name: str, progress: Progress | None) -> Pa
 
 
 class _Meter:
-    """The file that pooch writes and the progress bar that it moves: counts what has come."""
+    """The file that pooch writes to, and its progress bar: counts bytes."""
 
     total = 0
 
@@ -91,16 +91,16 @@ class _Meter:
             self._progress(self._name, self._done, self.total or None)
 
     def flush(self) -> None:
-        """At the end is soon enough."""
+        """Do nothing: the file is closed at the end."""
 
     def update(self, size: int) -> None:
-        """pooch counts whole chunks; `write` counts bytes."""
+        """Do nothing: `write` counts bytes, pooch whole chunks."""
 
     def reset(self) -> None:
-        """Nothing was counted."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """The bar has no end of its own."""
+        """Do nothing."""
 
 
 def _unreachable(dataset: DataSet, url: str, error: Exception) -> DataError:

@@ -1,4 +1,4 @@
-"""KONS (2017): what its theorems say, measured.
+"""KONS (2017): its theorems, measured.
 
 Theorem 1 (regret), Lemma 3 (the chain of dimensions), Theorem 2 (accuracy and size of KORS) and the
 example of Section 6, on which sketching by a dictionary fails.
@@ -25,7 +25,7 @@ EPSILON, DELTA = 0.5, 0.1
 
 
 def plan(options: Options, _: list[Outcome]) -> list[Job]:
-    """Small runs: the exact quantities need whole kernel matrices."""
+    """Plan small runs: the exact quantities need whole kernel matrices."""
     counts = ROWS[:2] if options.quick else ROWS
     jobs = []
     settings: dict[str, Any]
@@ -74,7 +74,7 @@ def _rows(job: Job) -> tuple[Any, Any, Gaussian]:
 
 
 def regret(job: Job) -> dict[str, Any]:
-    """Theorem 1: KONS with the squared loss, C = 1, against the best function in hindsight."""
+    """Measure Theorem 1: KONS, squared loss, C = 1, against the best function in hindsight."""
     from pronk.regret import (
         best_in_hindsight,
         bound_for,
@@ -102,7 +102,7 @@ def regret(job: Job) -> dict[str, Any]:
 
 
 def chain(job: Job) -> dict[str, Any]:
-    """Lemma 3: d_onl <= log det(K/alpha + I) <= d_eff (1 + log(|K|/alpha + 1))."""
+    """Measure Lemma 3: d_onl <= log det(K/alpha + I) <= d_eff (1 + log(|K|/alpha + 1))."""
     from pronk.parts.leverage import effective_dimension
     from pronk.regret import dimension_chain
 
@@ -118,7 +118,7 @@ def chain(job: Job) -> dict[str, Any]:
 
 
 def kors(job: Job) -> dict[str, Any]:
-    """Theorem 2: least and largest eigenvalue of A^-1/2 A_I A^-1/2, and the dictionary's size."""
+    """Measure Theorem 2: extreme eigenvalues of A^-1/2 A_I A^-1/2, size of the dictionary."""
     from scipy.linalg import eigh
 
     from pronk.parts.dictionaries import Dictionary
@@ -148,7 +148,7 @@ def kors(job: Job) -> dict[str, Any]:
 
 
 def adversary(job: Job) -> dict[str, Any]:
-    """Section 6: one point, labels +1, -1, ..; the regret against 0 as the rows come."""
+    """Measure Section 6: one point, labels +1, -1, ..; the regret against 0 after each row."""
     from pronk.streams.adversarial import alternating
 
     params = dict(job.settings["params"])
@@ -158,7 +158,7 @@ def adversary(job: Job) -> dict[str, Any]:
         job.settings["algorithm"], kernel=Gaussian(1.0), random_state=job.seed, **params
     )
     X, y = next(alternating(job.settings["rows"], block=job.settings["rows"]))
-    # The best function in hindsight predicts 0 and loses 1 a row.
+    # The best function in hindsight predicts 0, with loss 1 per row.
     losses = (learner.predict_then_learn(X, y) - y) ** 2 - 1.0
     marks = np.unique(np.geomspace(10, len(y), 30).astype(int))
     return {"curve": [(int(t), float(losses[:t].sum())) for t in marks], "size": learner.size_}
@@ -168,7 +168,7 @@ def adversary(job: Job) -> dict[str, Any]:
 
 
 def page(options: Options, records: list[Outcome]) -> Page:
-    """Four sections and a figure."""
+    """Make the page: four sections and a figure."""
     del options
     held = {label: [r for r in records if r["label"] == label] for label in
             ("regret", "chain", "kors")}  # fmt: skip

@@ -30,7 +30,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Figure:
-    """A drawing: its name, what it shows, and a function that writes it to a path."""
+    """A figure: its name, its caption, and a function that draws it to a path."""
 
     name: str
     caption: str
@@ -64,7 +64,7 @@ class Measured:
 
 
 def summarise(records: Sequence[Outcome], key: str = "loss") -> Measured | None:
-    """Over all records with that number; None where there are none."""
+    """Summarise the records that have this number; None if there are none."""
     results = [r["result"] for r in records if r["result"].get(key) is not None]
     if not results:
         return None
@@ -81,17 +81,17 @@ def summarise(records: Sequence[Outcome], key: str = "loss") -> Measured | None:
 
 
 def of(records: Sequence[Outcome], group: str, label: str) -> list[Outcome]:
-    """The records of one row of one section."""
+    """Return the records of one row of one section."""
     return [r for r in records if r["group"] == group and r["label"] == label]
 
 
 def labels(records: Sequence[Outcome], group: str) -> list[str]:
-    """The rows of a section, in the order of the jobs."""
+    """Return the labels of the rows of a section, in the order of the jobs."""
     return list(dict.fromkeys(r["label"] for r in records if r["group"] == group))
 
 
 def loss_text(value: float, spread: float | None, percent: bool) -> str:
-    """0.0643 ± 0.0001, or in percent."""
+    """Format a loss and its deviation: 0.0643 ± 0.0001, or in percent."""
     scale, digits = (100.0, 2) if percent else (1.0, 5)
     text = f"{scale * value:.{digits}f}"
     if spread is not None and not math.isnan(spread):
@@ -100,7 +100,7 @@ def loss_text(value: float, spread: float | None, percent: bool) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """Three digits."""
+    """Format seconds with three digits."""
     if seconds is None:
         return ""
     return f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.1f}" if seconds < 100 else (
@@ -120,7 +120,7 @@ def table_row(
     *,
     timed: bool = True,
 ) -> tuple[str, ...]:
-    """A line: our figures beside the printed ones (value, spread, points, seconds)."""
+    """Return the cells of a row: ours beside the printed ones (value, spread, points, seconds)."""
     cells = [name, setting, "", "", ""]
     if ours is not None:
         cells[2] = loss_text(ours.loss, ours.spread, percent)
@@ -128,17 +128,17 @@ def table_row(
         cells[4] = seconds_text(ours.seconds) if timed else ""
     value, spread, points, seconds = (*(printed or ()), None, None, None, None)[:4]
     scale = 0.01 if percent else 1.0
-    told = "" if value is None else loss_text(
+    paper = "" if value is None else loss_text(
         value * scale, None if spread is None else spread * scale, percent
     )  # fmt: skip
-    return (*cells, told, "" if points is None else str(points), seconds_text(seconds))
+    return (*cells, paper, "" if points is None else str(points), seconds_text(seconds))
 
 
 # -- Markdown -----------------------------------------------------------------------------------
 
 
 def markdown(page: Page, command: str, records: list[Outcome]) -> str:
-    """The page as GitHub-flavoured Markdown; figures are in files beside it."""
+    """Format a page as GitHub-flavoured Markdown; figures are in files beside it."""
     made = records[0]["made"] if records else {}
     versions = ", ".join(f"{name} {text}" for name, text in made.items() if name != "machine")
     lines = [f"# {page.title}", "", *_paragraphs(page.intro)]
@@ -168,7 +168,7 @@ def _table(section: Section) -> list[str]:
 
 
 def write(page: Page, text: str, name: str, directory: Path) -> Path:
-    """The page and its figures (SVG and PNG) in a directory; the page's path."""
+    """Write a page and its figures (SVG and PNG) to a directory; return the path of the page."""
     directory.mkdir(parents=True, exist_ok=True)
     for figure in page.figures:
         for ending in ("svg", "png"):
@@ -199,7 +199,7 @@ Panel = tuple[str, str, Sequence[Line], tuple[str, str]]
 
 
 def draw(panels: Sequence[Panel], path: Path, titles: Sequence[str] = ()) -> None:
-    """Panels, two in a row, with one legend; the kind of file is that of the name."""
+    """Draw panels, two in a row, with one legend; the suffix of the path decides the format."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

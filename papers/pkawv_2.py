@@ -25,7 +25,7 @@ MOST_FEATURES, MOST_ROWS = 2500, 8000
 
 
 def learners(name: str, rows: int) -> list[tuple[str, dict[str, Any]]]:
-    """The paper's learners with its settings; ridge forecasters on real data, and AWV beside."""
+    """Return the paper's learners and settings: ridge forecasters on real data, and AWV."""
     kernel = {"bandwidth": BANDWIDTH.get(name, 1.0)}
     kors = {"gamma": 1.0, "beta": 1.0, "epsilon": 0.5}
     columns = find(name).columns
@@ -62,7 +62,7 @@ def learners(name: str, rows: int) -> list[tuple[str, dict[str, Any]]]:
 
 
 def make_plan(names: tuple[str, ...]) -> Any:
-    """The phase for these data sets."""
+    """Make the phase for these data sets."""
 
     def plan(options: Options, _: list[Outcome]) -> list[Job]:
         jobs = []
@@ -89,7 +89,7 @@ def make_plan(names: tuple[str, ...]) -> Any:
 
 
 def make_page(figure: str, title: str) -> Any:
-    """The page of a figure."""
+    """Make the function that makes the page of a figure."""
 
     def page(options: Options, records: list[Outcome]) -> Page:
         groups = list(dict.fromkeys(r["group"] for r in records))

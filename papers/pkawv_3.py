@@ -26,7 +26,7 @@ LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def plan(options: Options, _: list[Outcome]) -> list[Job]:
-    """Every learner against its own adversary."""
+    """Plan every learner against its own adversary."""
     return [
         Job(label, "adversary", "pkawv_3:game", seed,
             {"algorithm": algorithm, "params": {k: float(v) if isinstance(v, float) else v
@@ -38,7 +38,7 @@ def plan(options: Options, _: list[Outcome]) -> list[Job]:
 
 
 def game(job: Job) -> dict[str, Any]:
-    """sup_f [R_t(f) - alpha |f|^2] after each row the adversary chose."""
+    """Return sup_f [R_t(f) - alpha |f|^2] after each row that the adversary chose."""
     from pronk.streams.adversarial import greedy
 
     learner = make_as_in_paper(
@@ -53,7 +53,7 @@ def game(job: Job) -> dict[str, Any]:
 
 
 def page(options: Options, records: list[Outcome]) -> Page:
-    """A figure, and the regret at the end."""
+    """Make the page: a figure, and the regret at the end."""
     del options
     curves = {
         label: np.array([r["result"]["regret"] for r in of(records, "adversary", label)])

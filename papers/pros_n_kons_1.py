@@ -59,7 +59,7 @@ KONS = {"PROS-N-KONS": "pros-n-kons", "CON-KONS": "con-kons", "B-KONS": "b-kons"
 
 
 def plan(options: Options, _: list[Outcome]) -> list[Job]:
-    """Three learners in both forms of the kernel, and first-order learners with three steps."""
+    """Plan three learners with both kernels, and first-order learners with three steps."""
     jobs = []
     for name in options.wanted(SETS):
         for seed in options.seeds(RUNS):
@@ -102,7 +102,7 @@ def _learners() -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def page(options: Options, records: list[Outcome]) -> Page:
-    """A section a data set, and the dictionary's size in other readings."""
+    """Make the page: one section per data set, and dictionary sizes in other readings."""
     sizes = [r for r in records if r["label"] == "size"]
     records = [r for r in records if r["label"] != "size"]
     sections = []

@@ -69,7 +69,7 @@ def _view(name: str) -> dict[str, Any]:
 
 
 def plan(options: Options, _: list[Outcome]) -> list[Job]:
-    """Two alphas, three readings, two kernels, three learners; and the first-order learners."""
+    """Plan two alphas, three readings, two kernels, three learners; first-order learners."""
     jobs = []
     for name in options.wanted(SETS):
         for seed in options.seeds(RUNS):
@@ -122,7 +122,7 @@ def _newton(
 
 
 def page(options: Options, records: list[Outcome]) -> Page:
-    """A section for each data set and alpha."""
+    """Make the page: one section per data set and alpha."""
     sections = []
     for group in dict.fromkeys(r["group"] for r in records):
         for alpha in (*ALPHAS, 0.0):

@@ -1,4 +1,4 @@
-"""What jobs compute: a learner over a permuted data set, online or trained and then tested."""
+"""What jobs compute: run a learner over a permuted data set, online, or train and then test."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from pronk.parts.rules import KORS
 
 Array = NDArray[np.float64]
 BLOCK = 4096
-#: Rows learned by a copy beforehand, so that compiling is in nobody's time.
+#: Rows learned by a copy first, so that compilation is not timed.
 WARM = 300
 #: Rows on which the comparator of the classification tables is chosen.
 COMPARATOR_ROWS = 30_000
 
 
 def bandwidth(precision: float) -> float:
-    """Of the kernel exp(-precision |x - z|^2)."""
+    """Return the bandwidth of the kernel exp(-precision |x - z|^2)."""
     return 1.0 / math.sqrt(2.0 * precision)
 
 
 def learner(job: Job) -> Any:
-    """The learner of a job's settings; "bandwidth" or "precision" make its Gaussian kernel."""
+    """Make the learner of a job; "bandwidth" or "precision" set its Gaussian kernel."""
     params = dict(job.settings.get("params", {}))
     if "precision" in params:
         params["bandwidth"] = bandwidth(params.pop("precision"))
@@ -48,21 +48,21 @@ def learner(job: Job) -> Any:
 
 
 def order(seed: int, rows: int) -> NDArray[np.intp]:
-    """The random permutation of a run."""
+    """Return the random permutation of a run."""
     return np.random.default_rng([seed, 1]).permutation(rows)
 
 
 def stream(
     X: Array, y: Array, rows: NDArray[np.intp], block: int = BLOCK
 ) -> Iterator[tuple[Array, Array]]:
-    """The chosen rows in blocks."""
+    """Yield the chosen rows in blocks."""
     for start in range(0, len(rows), block):
         chosen = rows[start : start + block]
         yield X[chosen], y[chosen]
 
 
 def chosen_rows(job: Job, available: int) -> NDArray[np.intp]:
-    """All rows in the run's order (or in the given order), or the first ``rows`` of them."""
+    """Return all rows in the order of the run (or as given), or the first ``rows`` of them."""
     if job.settings.get("order") == "given":
         rows = np.arange(available)
     else:
@@ -72,7 +72,7 @@ def chosen_rows(job: Job, available: int) -> NDArray[np.intp]:
 
 
 def online(job: Job) -> dict[str, Any]:
-    """Progressive validation: mean loss (or error), size and seconds; a curve if asked for."""
+    """Predict and learn each row: mean loss (or error), size, seconds; with "points" a curve."""
     X, y = load(job.data())
     rows = chosen_rows(job, len(y))
     learner(job).predict_then_learn(X[rows[:WARM]], y[rows[:WARM]])
@@ -100,7 +100,7 @@ def online(job: Job) -> dict[str, Any]:
 def hindsight(
     model: Any, X: Array, y: Array, rows: NDArray[np.intp], job: Job, alpha: float
 ) -> float:
-    """Mean loss (or error) of the best function of the final dictionary's span.
+    """Return the mean loss (or error) of the best function in the span of the final dictionary.
 
     It minimises the squared or the squared hinge loss with the penalty alpha |f|^2; the loss is
     without the penalty. For labels it is chosen on the first rows only, with a penalty in
@@ -127,7 +127,7 @@ def hindsight(
 
 @lru_cache(maxsize=1)
 def _parts(text: str, seed: int, share: float | None) -> tuple[Array, Array, Array, Array]:
-    """Training and test parts: the original ones, or a random split."""
+    """Return training and test parts: the original ones, or a random split."""
     view = as_view(json.loads(text))
     X, y = load(view)
     split = find(view.data).split
@@ -164,7 +164,7 @@ def batch(job: Job) -> dict[str, Any]:
 
 
 def _peer(job: Job, X: Array, y: Array, test: Array, labels: Array) -> dict[str, Any]:
-    """LIBSVM through scikit-learn, and LLSVM as Nystrom features with a linear machine."""
+    """Train and test LIBSVM (scikit-learn) or LLSVM (Nystrom features, linear machine)."""
     params = job.settings["params"]
     began = perf_counter()
     if job.settings["peer"] == "svc":
@@ -192,7 +192,7 @@ def _peer(job: Job, X: Array, y: Array, test: Array, labels: Array) -> dict[str,
 
 
 def select(job: Job) -> dict[str, Any]:
-    """The parameters of a grid with the least error on a validation part.
+    """Choose the parameters of a grid with the least error on a validation part.
 
     The rows are the first ``rows`` of the seed's order: 80 % are learned, 20 % validate, as in
     Section 4.1.2 of the DualSVRG paper. With ``online`` the score is the error of a whole pass.
@@ -214,10 +214,10 @@ def select(job: Job) -> dict[str, Any]:
             scores.append(_peer(candidate, *part)["loss"])
         else:
             model = learner(candidate)
-            said = model.predict_then_learn(X[learned], y[learned])
+            online_labels = model.predict_then_learn(X[learned], y[learned])
             wrong = float(np.mean(model.predict(X[tested]) != y[tested]))
-            # Few validation rows make ties; mistakes on the way decide them.
-            scores.append(wrong + 1e-6 * float(np.mean(said != y[learned])))
+            # Few validation rows make ties; online mistakes decide them.
+            scores.append(wrong + 1e-6 * float(np.mean(online_labels != y[learned])))
     best = int(np.argmin(scores))
     return {"params": job.settings["grid"][best], "loss": scores[best], "scores": scores}
 
@@ -241,7 +241,7 @@ def online_public_kors(job: Job) -> dict[str, Any]:
 
 
 def dictionary_size(job: Job) -> dict[str, Any]:
-    """Points that KORS accepts with gamma = beta = 1, epsilon = 0.5 and weights p^-power.
+    """Count the points that KORS accepts: gamma = beta = 1, epsilon = 0.5, weights p^-power.
 
     power = 1/2 is the definition (weights on both sides of the kernel matrix); public programs have
     power = 1.
