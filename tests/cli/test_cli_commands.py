@@ -72,9 +72,13 @@ def test_the_demo_is_the_main_job_and_ends_with_the_command_for_a_file(tmp_path)
     assert made == {"rentals.csv", "predictions.csv", "model.pronk", "page.html"}
     # The command that was shown, and the one it ends with, work as they stand.
     shown = next(line for line in result.output.splitlines() if line.startswith("    pronk run"))
-    for line in (shown, last.replace("FILE", str(tmp_path / "demo" / "rentals.csv"))):
-        words = line.replace("COLUMN", "rentals").replace("page.html", str(tmp_path / "p.html"))
-        words = shlex.split(words if line == last else line)[1:]
+    own = {
+        "FILE": tmp_path / "demo" / "rentals.csv",
+        "COLUMN": "rentals",
+        "page.html": tmp_path / "p",
+    }
+    for line in (shown, last):
+        words = [str(own.get(word, word)) for word in shlex.split(line)[1:]]
         assert runner.invoke(app, words).exit_code == 0
 
 
