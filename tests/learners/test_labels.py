@@ -7,10 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from laws.cases import CASES
 from naive.awv import kernel_awv
 from naive.kernels import gaussian
 from naive.labels import classifier_awv
-from pronk import Gaussian, KernelAWVClassifier, PKAWVClassifier
+from pronk import (
+    DualSGDClassifier,
+    FOGDClassifier,
+    Gaussian,
+    KernelAWVClassifier,
+    OnlineKernelClassifier,
+    PKAWVClassifier,
+)
 
 KINDS = {
     "signs": [-1, 1],
@@ -80,6 +88,119 @@ def test_given_classes_are_kept_and_others_refused():
 
 
 def test_zero_is_the_positive_class():
-    learner = KernelAWVClassifier()
-    assert learner.predict_then_learn(np.zeros((1, 1)), [-1]).tolist() == [1]
+    learner = KernelAWVClassifier().partial_fit(np.zeros((2, 1)), [-1, 1])
     assert learner.predict(np.array([[1e3]])).tolist() == [1]
+
+
+classifiers = pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case.task == "classification" and case.classes == 2],
+    ids=lambda case: case.id,
+)
+
+STREAMS = {
+    "far numbers": [5, 3, 5, 3, 3, 4, 5, 4],
+    "only 1": [1, 1, 1, 1],
+    "only -1": [-1, -1, -1, -1],
+    "only 0": [0, 0, 0, 0],
+    "only True": [True, True, True, True],
+    "1 then 0": [1, 1, 0, 1, 0],
+    "1 then 2": [1, 1, 2, 1, 2],
+    "signs": [1, 1, -1, 1],
+    "floats": [2.0, 2.0, 1.0, 0.0],
+    "text": ["b", "b", "a", "cc", "a", "", "b"],
+}
+
+
+@classifiers
+@pytest.mark.parametrize("stream", STREAMS)
+def test_only_labels_of_earlier_rows_are_named(case, stream):
+    """By every classifier, in one call and in calls of any length; None before the first label."""
+    y = np.array(STREAMS[stream])
+    X = np.random.default_rng(1).uniform(-1, 1, size=(len(y), 2))
+    whole = case.make()
+    labels = whole.predict_then_learn(X, y).tolist()
+    assert labels[0] is None
+    for row in range(1, len(y)):
+        assert labels[row] in set(y[:row].tolist())
+    assert whole.classes_.tolist() == sorted(set(y.tolist()))
+    assert set(whole.predict(X).tolist()) <= set(y.tolist())
+    single, cut = case.make(), case.make()
+    each = [single.predict_then_learn(X[i : i + 1], y[i : i + 1])[0] for i in range(len(y))]
+    assert each == labels
+    parts = [cut.predict_then_learn(X[i:j], y[i:j]).tolist() for i, j in ((0, 3), (3, len(y)))]
+    assert parts[0] + parts[1] == labels
+    assert single.classes_.tolist() == cut.classes_.tolist() == whole.classes_.tolist()
+    np.testing.assert_allclose(
+        single.decision_function(X), whole.decision_function(X), rtol=0, atol=1e-9
+    )
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: OnlineKernelClassifier(random_state=0),
+        lambda: FOGDClassifier(loss="logistic", random_state=0),
+        lambda: DualSGDClassifier(loss="logistic", random_state=0),
+    ],
+    ids=["default", "one against the rest", "classes by number"],
+)
+def test_probabilities_are_of_labels_that_were_given(make, stream):
+    y = np.array(STREAMS[stream])
+    X = np.random.default_rng(1).uniform(-1, 1, size=(len(y), 2))
+    whole, single = make(), make()
+    labels, shares = whole.predict_then_learn(X, y, output="both")
+    assert shares.shape == (len(y), len(set(y.tolist())))
+    assert np.isnan(shares[0]).all()
+    names = whole.classes_.tolist()
+    for row in range(len(y)):
+        one = single.predict_then_learn(X[[row]], y[[row]], output="probability")[0]
+        if row:
+            seen = [label in y[:row].tolist() for label in names]
+            assert (shares[row][np.logical_not(seen)] == 0.0).all()
+            assert shares[row].sum() == pytest.approx(1.0)
+            own = [names.index(label) for label in single.classes_.tolist()]
+            np.testing.assert_allclose(shares[row, own], one, rtol=0, atol=1e-9)
+            assert shares[row].max() == pytest.approx(shares[row, names.index(labels[row])])
+    assert whole.predict_proba(X).shape == shares.shape
+
+
+def test_labels_that_cannot_be_kept_are_refused():
+    """A class must come back as it was given, from predictions and from files."""
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    refused = {
+        "NUL .* row 2": ["a", "b", "a\0", "b"],
+        "mixes text": ["a", 1, "b", 2],
+        "bytes": [b"a", b"b", b"a", b"b"],
+        r"2\*\*53": [1e17, 1.0, 2.0, 1.0],
+    }
+    for message, y in refused.items():
+        for given_as in (list, lambda y: np.array(y, dtype=object)):
+            with pytest.raises(ValueError, match=message):
+                KernelAWVClassifier().partial_fit(X, given_as(y))
+    learner = KernelAWVClassifier().partial_fit(X, [2**60, 2**60 + 1, 2**60, 3])
+    assert learner.classes_.tolist() == [3, 2**60, 2**60 + 1]
+    with pytest.raises(ValueError, match=r"2\*\*53"):  # they would become one number
+        learner.partial_fit(X, np.array([1.0, 2.0, 1.0, 2.0]))
+    with pytest.raises(ValueError, match="labels so far are numbers"):
+        learner.partial_fit(X, ["3", "3", "a", "a"])
+    assert learner.classes_.tolist() == [3, 2**60, 2**60 + 1]
+    with pytest.raises(ValueError, match="labels so far are text"):
+        KernelAWVClassifier().partial_fit(X, list("abab")).partial_fit(X, [1, 2, 1, 2])
+
+
+@classifiers
+def test_the_number_of_classes_is_bounded(case):
+    X = np.random.default_rng(1).uniform(-1, 1, size=(6, 2))
+    learner = case.make(max_classes=3).partial_fit(X[:2], [4, 7])
+    before = learner.decision_function(X)
+    with pytest.raises(ValueError, match=r"max_classes=3 .* 8 at row 4"):
+        learner.partial_fit(X, [4, 9, 7, 9, 8, 1])
+    assert np.array_equal(learner.decision_function(X), before)
+    assert learner.partial_fit(X, [4, 9, 7, 9, 4, 4]).classes_.tolist() == [4, 7, 9]
+    with pytest.raises(ValueError, match="classes has 4 labels"):
+        case.make(max_classes=3).partial_fit(X[:2], [4, 7], classes=[4, 5, 6, 7])
+    assert case.make().get_params()["max_classes"] == 1000
+    with pytest.raises(ValueError, match="max_classes"):
+        case.make(max_classes=1).partial_fit(X[:2], [4, 7])

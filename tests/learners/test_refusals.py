@@ -47,7 +47,7 @@ def test_a_regressor_that_says_it_has_one_output():
 @pytest.mark.parametrize(
     "y, words",
     [
-        (np.full((40, 2), "a"), "y must be one label a row, got shape"),
+        (np.full((40, 2), "a"), "y must be one label per row, got shape"),
         (np.zeros(40, dtype="M8[D]"), "y must hold numbers, booleans or text"),
         (np.array(["a", None] * 20, dtype=object), r"no label \(None or NaN\) at row 1"),
         (np.array(["a", 2] * 20, dtype=object), r"y mixes text and other labels: \['int', 'str'\]"),

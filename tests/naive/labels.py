@@ -8,11 +8,12 @@ targets of rows before t only.
 import numpy as np
 
 
-def known_classes(seen):
-    """The classes after the labels `seen`, in order; a lone 0, -1, 1 or bool brings its partner.
+def coded_classes(seen):
+    """The classes with a place among the targets after the labels `seen`, in order.
 
-    A lone 1 names its negative -1 until a 0 arrives. As soon as two labels have
-    been seen, the classes are just the sorted labels: a phantom partner is gone.
+    A lone 0, -1, 1 or bool brings its partner: that of 1 is -1. As soon as two
+    labels have been seen, they are just the sorted labels. Predictions name the
+    labels `seen` only.
     """
     distinct = sorted(set(seen))
     if len(distinct) == 1:
@@ -36,13 +37,6 @@ def target_columns(labels, classes):
     return targets
 
 
-def first_label(labels):
-    """The prediction before any label is known: 1, True or ""."""
-    if isinstance(labels[0], (bool, np.bool_)):
-        return True
-    return "" if isinstance(labels[0], str) else 1
-
-
 def classifier_awv(X, labels, scorer, classes=None):
     """(predicted label of each row as a list, decision of one call over all rows).
 
@@ -61,14 +55,14 @@ def classifier_awv(X, labels, scorer, classes=None):
 
     predicted = []
     for t in range(len(labels)):
-        known = known_classes(given + labels[:t])
+        known = sorted(set(given + labels[:t]))
         if not known:
-            predicted.append(first_label(labels))
+            predicted.append(None)
         elif len(known) == 1:
             predicted.append(known[0])
         elif len(known) == 2:
             predicted.append(known[1] if decision(known)[t, 0] >= 0 else known[0])
         else:
             predicted.append(known[int(np.argmax(decision(known)[t]))])
-    final = decision(known_classes(given + labels))
+    final = decision(coded_classes(given + labels))
     return predicted, final[:, 0] if final.shape[1] == 1 else final

@@ -344,11 +344,7 @@ def _word(label: Any) -> str:
 
 
 def _column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Values as Arrow's; NaN, None and the empty text are missing."""
-    if values.dtype.kind == "U":
-        unknown = values == ""
-        values = values.astype(object)
-        values[unknown] = None
+    """Values as Arrow's; NaN and None are missing."""
     if values.dtype == object:
         return pa.array(values.tolist(), type=kind)
     column = pa.array(values, from_pandas=True)

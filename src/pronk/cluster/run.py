@@ -262,7 +262,7 @@ def _coded(learner: Any, added: Contribution) -> Array:
     """Sums of features by label as sums of features times targets; new labels get known."""
     labels = added.labels
     assert labels is not None
-    _, _, after = learner._labels.receive(labels, len(labels))
+    _, _, after = learner._labels.receive(labels, len(labels), learner.max_classes)
     if after.classes is not learner._labels.classes:
         learner._model.remap(learner._labels.matrix(after))
     learner._labels = after

@@ -53,7 +53,7 @@ class Counts(Stateful):
         return np.array(codes, dtype=np.int64)[place]
 
     def _code(self, label: Any) -> int:
-        if label is None or label == "":
+        if label is None:
             return -1
         if label not in self._places:
             self._places[label] = len(self._labels)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.estimators.faces.inputs import check_finite, check_targets, from_arrow
-from pronk.estimators.faces.labels import Labels
+from pronk.estimators.faces.labels import check_labels
 
 Array = NDArray[np.float64]
 
@@ -52,5 +52,4 @@ def checked_targets(y: Any, rows: int, labels: bool) -> NDArray[Any]:
     """Numbers or labels, one a row."""
     if not labels:
         return check_targets(y, rows)
-    values, _, _ = Labels().receive(y, rows)
-    return values
+    return check_labels(y, rows)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,8 +16,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.estimators.faces.base import OnlineLearner
+from pronk.estimators.faces.constraints import Interval
 from pronk.estimators.faces.inputs import check_given, check_length, keep_keys, one_row
-from pronk.estimators.faces.labels import Labels
+from pronk.estimators.faces.labels import MAX_CLASSES, Labels
 from pronk.parts.threads import limited
 
 Array = NDArray[np.float64]
@@ -26,26 +30,53 @@ OUTPUTS = ("label", "decision", "probability", "both")
 class OnlineClassifier(ClassifierMixin, OnlineLearner):
     """A learner of labels, known beforehand (``classes``) or discovered on the way.
 
+    Every classifier has the parameter ``max_classes`` (default 1,000): a row that brings one more
+    label is refused, because a class costs time and memory as an output of its own.
     ``_linear_in_targets`` says whether several outputs come at no cost (see `labels`).
     """
 
     _linear_in_targets: ClassVar[bool] = True
+    max_classes: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give the constructor of a classifier the parameter ``max_classes``."""
+        super().__init_subclass__(**options)
+        inherited = cls.__init__
+        signature = inspect.signature(inherited)
+        if inherited is object.__init__ or "max_classes" in signature.parameters:
+            return
+
+        @functools.wraps(inherited)
+        def __init__(self: Any, *args: Any, max_classes: int = MAX_CLASSES, **params: Any) -> None:
+            inherited(self, *args, **params)
+            self.max_classes = max_classes
+
+        own = inspect.Parameter(
+            "max_classes", inspect.Parameter.KEYWORD_ONLY, default=MAX_CLASSES, annotation=int
+        )
+        parameters = [*signature.parameters.values(), own]
+        __init__.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        cls.__init__ = __init__  # type: ignore[method-assign]
+        several = [Interval(Integral, 2, None, closed="left")]
+        cls._parameter_constraints = {**cls._parameter_constraints, "max_classes": several}
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels known so far, sorted."""
+        """The labels given so far, in rows or as ``classes=``, sorted."""
         check_is_fitted(self)
-        return self._labels.classes
+        return self._labels.known
 
     def predict_then_learn(
         self, X: Any, y: Any, output: str = "label", *, sample_weight: Any = None
     ) -> Any:
-        """Walk the rows in order; return what was predicted before each row's label was used.
+        """Predict each row, then learn it, in order; return the predicted labels.
 
-        ``output="decision"`` gives the margins (n,), or (n, classes) for three classes or more;
-        ``output="probability"``, where the learner has `predict_proba`, gives (n, classes), the
-        classes being ``classes_`` after the call (NaN before any label is known, 0 for a class
-        that was not); ``output="both"`` gives the pair of labels and probabilities.
+        A prediction names a label of an earlier row, or one of ``classes=``. Before the first label
+        it is None, in an array of objects. ``output="decision"`` gives the margins (n,), or
+        (n, classes) for three classes or more. ``output="probability"``, where the learner has
+        `predict_proba`, gives (n, classes), the classes being ``classes_`` after the call (NaN
+        before any label is known, 0 for a class that was not). ``output="both"`` gives the pair of
+        labels and probabilities.
         """
         if output not in OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
@@ -64,7 +95,12 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             labels = self._known_labels(classes)
             if not rows.shape[0]:
                 return self._no_rows(y, output)
-            values, stages, after = labels.receive(y, rows.shape[0])
+            if len(labels.classes) > max(self.max_classes, 2):
+                raise ValueError(
+                    f"classes has {len(labels.classes):,} labels, more than "
+                    f"max_classes={self.max_classes}; set a larger one"
+                )
+            values, since, after = labels.receive(y, rows.shape[0], self.max_classes)
             if not self.__sklearn_is_fitted__():
                 self._start(rows.shape[1], labels.outputs)
             weights = self._check_weights(sample_weight, rows.shape[0])
@@ -73,10 +109,10 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             self._labels = after
             if output == "decision":
                 return after.decisions(P)
-            named = after.name(P, stages, values.dtype) if output != "probability" else None
+            named = after.name(P, since) if output != "probability" else None
             if output == "label":
                 return named
-            shares = after.share_out(P, stages, self._link)
+            shares = after.share_out(P, since, self._link)
             return shares if output == "probability" else (named, shares)
 
     def _no_rows(self, y: Any, output: str) -> Any:
@@ -108,10 +144,10 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
         if not self.__sklearn_is_fitted__():
             return Labels(classes, linear=self._linear_in_targets)
-        if classes is not None and not np.array_equal(np.unique(classes), self._labels.classes):
+        if classes is not None and not np.array_equal(np.unique(classes), self._labels.known):
             raise ValueError(
                 f"classes={list(classes)} differ from the classes known so far, "
-                f"{self._labels.classes.tolist()}"
+                f"{self._labels.known.tolist()}"
             )
         return self._labels
 
@@ -139,7 +175,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         """Labels by the current model; changes nothing."""
         with self._own_lock(), limited:
             P = self._predict(X)
-            return self._labels.name_rows(P, self._labels.classes)
+            return self._labels.name(P)
 
     @available_if(lambda self: getattr(self, "loss", None) == "logistic")
     def predict_proba(self, X: Any) -> Array:
@@ -184,4 +220,4 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         return self._labels.outputs
 
     def _trial_targets(self, rows: int) -> Any:
-        return np.resize(self._labels.classes, rows)
+        return np.resize(self._labels.known, rows)

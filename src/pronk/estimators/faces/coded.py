@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.estimators.faces.classifier import OnlineClassifier
-from pronk.estimators.faces.labels import Labels, Stage
+from pronk.estimators.faces.labels import Labels
 
 Array = NDArray[np.float64]
 
@@ -36,24 +36,15 @@ class CodedLabels(Labels):
         return len(self.classes) if len(self.classes) > 2 else 1
 
     def steps(self, values: NDArray[Any]) -> Iterator[tuple[int, CodedLabels]]:
-        """The rows whose label was not known before them, and the labels with it."""
+        """The rows whose label changes the classes, and the labels with it."""
         labels = self
-        _, firsts = np.unique(values, return_index=True)
-        for row in sorted(firsts):
-            after = CodedLabels()
-            after.classes, after.phantom, after.fixed = labels.classes, labels.phantom, self.fixed
-            after._add(values[row], values.dtype)
-            if after.classes is not labels.classes or after.phantom is not labels.phantom:
-                yield int(row), after
+        found, firsts = np.unique(values, return_index=True)
+        new = ~np.isin(found, self.known)
+        for row, label in sorted(zip(firsts[new].tolist(), found[new], strict=True)):
+            after = labels._with(np.array([label]))
+            if after.classes is not labels.classes:
+                yield row, after
             labels = after
-
-    def _discover(self, values: NDArray[Any]) -> tuple[list[Stage], Labels]:
-        stages, after = [Stage(0, self.classes)], self
-        for row, labels in self.steps(values):
-            if labels.classes is not after.classes:
-                stages.append(Stage(row + 1, labels.classes))
-            after = labels
-        return stages, after
 
     def matrix(self, after: Any) -> Array:
         """M with new outputs = old outputs @ M, when the classes become those of ``after``."""
@@ -82,6 +73,9 @@ class CodedLabels(Labels):
     def decisions(self, P: Array) -> Array:
         return P[:, 0] if self.outputs == 1 else P
 
+    def _margin(self, P: Array, pair: NDArray[np.intp]) -> Array:
+        return P if self.outputs == 1 else P[:, pair[1:]] - P[:, pair[:1]]
+
 
 class CodedClassifier(OnlineClassifier):
     """An `OnlineClassifier` whose engine takes class numbers."""
@@ -89,21 +83,28 @@ class CodedClassifier(OnlineClassifier):
     def _learn_labels(
         self, rows: Any, values: NDArray[Any], labels: Any, after: Any, *weights: Array
     ) -> Array:
-        """The rows between two new classes at a time; all scores as those of the last classes."""
-        if after is labels:
-            return self._pass(rows, labels.targets(values))
-        P = np.empty((0, labels.outputs))
+        """Learn the rows between two new classes at a time; a score per class known at the end."""
+        parts: list[tuple[NDArray[Any], Array]] = []  # classes, and scores of rows under them
         start = 0
         for row, new in labels.steps(values):
             if row > start:
                 Y = labels.targets(values[start:row])
-                P = np.concatenate((P, self._pass(rows[start:row], Y)))
-            if new.classes is not labels.classes:
-                matrix = labels.matrix(new)
-                self._model.remap(matrix)
-                P = P @ matrix
+                parts.append((labels.classes, self._pass(rows[start:row], Y)))
+            matrix = labels.matrix(new)
+            self._model.remap(matrix)
+            if labels.outputs == 1:
+                parts = [(new.classes, P @ matrix) for _, P in parts]
             labels, start = new, row
-        return np.concatenate((P, self._pass(rows[start:], labels.targets(values[start:]))))
+        last = self._pass(rows[start:], labels.targets(values[start:]))
+        if not parts:
+            return last
+        scores = np.zeros((len(values), last.shape[1]))
+        start = 0
+        for classes, P in [*parts, (labels.classes, last)]:
+            own = np.searchsorted(labels.classes, classes) if P.shape[1] > 1 else [0]
+            scores[start : start + len(P), own] = P
+            start += len(P)
+        return scores
 
     def _known_labels(self, classes: Sequence[Any] | None) -> Any:
         if not self.__sklearn_is_fitted__():

@@ -9,7 +9,9 @@ nothing has to be learned again:
     two classes a < b      output of b; that of a is its negative
     three or more          one output each
 
-A first label in {-1, 1}, {0, 1} or {False, True} fixes that pair before its partner is seen.
+A first label in {-1, 1}, {0, 1} or {False, True} fixes that pair and its sign before its partner is
+seen. The partner has its place among the outputs only: `known`, predictions and probabilities name
+labels that were given.
 
 For a learner that is linear in its targets the ones are one more right-hand side and cost nothing.
 For others they are a second learner, so those run it only while a third class can still come: not
@@ -18,9 +20,8 @@ when the classes were given, and not for {-1, 1} and {False, True}, which stay p
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,24 +34,35 @@ from pronk.parts.state import require
 Array = NDArray[np.float64]
 
 
-@dataclass
-class Stage:
-    """From row ``start`` on, the classes that a prediction may name."""
+Rows = NDArray[np.int64]
 
-    start: int
-    classes: NDArray[Any]
+#: Classes that a learner takes where ``max_classes`` does not say otherwise.
+MAX_CLASSES = 1000
+#: Whole numbers up to here are different doubles.
+EXACT = 2.0**53
 
 
 class Labels:
-    """The classes known so far, and how they map to outputs."""
+    """The labels known so far, and how they map to outputs.
+
+    ``classes`` are those with a place among the outputs: the known labels and, while one label of
+    a pair is alone, its partner (``phantom``).
+    """
 
     def __init__(self, classes: Any = None, *, linear: bool = True) -> None:
         self.linear = linear
         self.fixed = classes is not None
-        self.classes: NDArray[Any] = np.empty(0) if classes is None else np.unique(classes)
+        self.classes: NDArray[Any] = np.empty(0)
         self.phantom: Any = None  # the partner of a fixed pair that was not seen yet
-        if self.fixed and len(self.classes) < 2:
-            raise ValueError(f"classes must name at least two classes, got {classes!r}")
+        if self.fixed:
+            self.classes = np.unique(check_labels(classes, name="classes"))
+            if len(self.classes) < 2:
+                raise ValueError(f"classes must name at least two classes, got {classes!r}")
+
+    @property
+    def known(self) -> NDArray[Any]:
+        """The labels that were given, sorted: those of earlier rows, or those in ``classes=``."""
+        return self.classes if self.phantom is None else self.classes[self.classes != self.phantom]
 
     @property
     def ones(self) -> int:
@@ -69,64 +81,58 @@ class Labels:
         """Ones, and the outputs of the classes."""
         return self.ones + _class_outputs(len(self.classes))
 
-    def receive(self, y: Any, n: int) -> tuple[NDArray[Any], list[Stage], Labels]:
-        """Check the labels of one call; the stages of its rows and the labels after it.
+    def receive(
+        self, y: Any, n: int, limit: int = MAX_CLASSES
+    ) -> tuple[NDArray[Any], Rows, Labels]:
+        """Check the labels of one call; return them, and the labels known after it.
 
-        Changes nothing: the caller adopts the new labels when the whole call is accepted.
+        The second result has an entry per class known after the call: the first row whose
+        prediction may name it. More than ``limit`` classes are refused. Changes nothing: the
+        caller adopts the new labels when the whole call is accepted.
         """
-        values = _as_labels(y, n)
-        if len(self.classes):
-            places = np.searchsorted(self.classes, values)
-            places[places == len(self.classes)] = 0
-            unknown = self.classes[places] != values
-            if not unknown.any() and (self.phantom is None or not (values == self.phantom).any()):
-                return values, [Stage(0, self.classes)], self
-            if self.fixed:
-                row = int(np.flatnonzero(unknown)[0])
-                raise ValueError(
-                    f"y has the unknown label {values[row]!r} at row {row} (counting from 0); the "
-                    f"classes were fixed as {self.classes.tolist()}"
-                )
-        _check_kind(values)
-        return values, *self._discover(values)
-
-    def _discover(self, values: NDArray[Any]) -> tuple[list[Stage], Labels]:
-        """Walk the first appearances in row order; predictions of a row know the rows before it."""
-        after = Labels(linear=self.linear)
-        after.classes, after.phantom = self.classes, self.phantom
-        stages = [Stage(0, self.classes)]
-        _, firsts = np.unique(values, return_index=True)
-        for row in sorted(firsts):
-            label = values[row]
-            before = after.classes
-            after._add(label, values.dtype)
-            if after.classes is not before:
-                stages.append(Stage(int(row) + 1, after.classes))
-        if after.ones and not self.ones and self.phantom is None:
-            new = next(label for label in after.classes if label not in self.classes)
+        values = check_labels(y, n)
+        known = self.known
+        places = _places(known, values)
+        unknown = np.flatnonzero(places < 0)
+        if not len(unknown):
+            return values, np.zeros(len(known), dtype=np.int64), self
+        if self.fixed:
+            row = int(unknown[0])
             raise ValueError(
-                f"y has the label {new!r} beside the pair {self.classes.tolist()}; for more than "
-                "two classes give all of them as partial_fit(X, y, classes=...) at the start"
+                f"y has the unknown label {values[row].item()!r} at row {row} (counting from 0); "
+                f"the classes were fixed as {_some(known)}"
             )
-        return stages, after
+        new, first = np.unique(values[unknown], return_index=True)
+        first = unknown[first]
+        if len(known) + len(new) > limit:
+            row = int(np.sort(first)[max(limit - len(known), 0)])
+            raise ValueError(
+                f"y has more than max_classes={limit} different labels: {values[row].item()!r} at "
+                f"row {row} (counting from 0) is one too many; if y is a number to be predicted, "
+                "take a regressor, otherwise set a larger max_classes"
+            )
+        after = self._with(new)
+        if after.ones and not self.ones and self.phantom is None:
+            raise ValueError(
+                f"y has the label {new[0].item()!r} beside the pair {self.classes.tolist()}; for "
+                "more than two classes give all of them as partial_fit(X, y, classes=...) at the "
+                "start"
+            )
+        since = np.zeros(len(after.known), dtype=np.int64)
+        since[np.searchsorted(after.known, new)] = first + 1
+        return values, since, after
 
-    def _add(self, label: Any, dtype: Any) -> None:
-        if not len(self.classes):
-            self.phantom = _partner(label)
-            pair = [label] if self.phantom is None else [label, self.phantom]
-            self.classes = np.unique(np.array(pair, dtype=dtype))
-            return
-        seen = self.classes
-        if self.phantom is not None:
-            if label == self.phantom:
-                self.phantom = None  # both seen now; the classes are the same
-                return
-            if label in seen:
-                return
-            seen = seen[seen != self.phantom]
-            self.phantom = None
-        if label not in seen:
-            self.classes = np.union1d(seen, np.array([label], dtype=dtype))
+    def _with(self, new: NDArray[Any]) -> Self:
+        """Labels like these that also know ``new``; a lone one of a pair brings its partner."""
+        after = type(self)(linear=self.linear)
+        after.classes = np.unique(_joined(self.known, new))
+        if len(after.classes) == 1:
+            after.phantom = _partner(after.classes[0])
+            if after.phantom is not None:
+                after.classes = np.unique([after.classes[0], after.phantom])
+        if np.array_equal(after.classes, self.classes):
+            after.classes = self.classes  # the partner came: the outputs are the same
+        return after
 
     def matrix(self, after: Labels) -> Array:
         """M with new outputs = old outputs @ M, when the classes become those of ``after``."""
@@ -140,21 +146,21 @@ class Labels:
     def _ones_column(self) -> Array:
         """The ones as a combination of the present outputs."""
         if self.ones:
-            return np.eye(self.outputs)[0]
-        seen = self.classes[self.classes != self.phantom][0]
-        return self._column(seen)  # a pair of which one label was seen: all rows were of it
+            return np.eye(1, self.outputs)[0]
+        return self._column(self.known[0])  # a pair of which one label was seen: all rows were it
 
     def _column(self, label: Any) -> Array:
         """A class's output as a combination of the present outputs."""
-        column = np.zeros(self.outputs)
-        if label not in self.classes:
+        place = int(np.searchsorted(self.classes, label))
+        if place == len(self.classes) or self.classes[place] != label:
             return -self._ones_column()
         if len(self.classes) == 1:
             return self._ones_column()
+        column = np.zeros(self.outputs)
         if len(self.classes) == 2:
-            column[self.ones] = 1.0 if label == self.classes[1] else -1.0
+            column[self.ones] = 1.0 if place else -1.0
         else:
-            column[self.ones + int(np.searchsorted(self.classes, label))] = 1.0
+            column[self.ones + place] = 1.0
         return column
 
     def targets(self, values: NDArray[Any]) -> Array:
@@ -175,89 +181,134 @@ class Labels:
             return -P[:, 0]  # a lone label counts as -1
         return P[:, self.ones] if len(self.classes) == 2 else P[:, self.ones :]
 
-    def name(self, P: Array, stages: list[Stage], dtype: Any) -> NDArray[Any]:
-        """The label predicted for each row, from the classes that its stage knows."""
-        if len(stages) == 1 and stages[0].classes is self.classes and len(self.classes):
-            return self.name_rows(P, self.classes)
-        parts = []
-        ends = [stage.start for stage in stages[1:]] + [len(P)]
-        for stage, end in zip(stages, ends, strict=True):
-            rows = P[stage.start : end]
-            if not len(stage.classes):
-                parts.append(np.full(len(rows), _nothing_known(dtype)))
-            elif len(rows):
-                parts.append(self.name_rows(rows, stage.classes))
-        return np.concatenate(parts)
+    def name(self, P: Array, since: Rows | None = None) -> NDArray[Any]:
+        """Predict a label per row, None (in an array of objects) where no label was known.
 
-    def name_rows(self, P: Array, classes: NDArray[Any]) -> NDArray[Any]:
-        if len(classes) == 1:
-            return np.repeat(classes, len(P))
-        margins = self._margins(P, classes)
-        if len(classes) == 2:
-            return classes[(margins[:, 0] >= 0).astype(np.intp)]
-        return classes[margins.argmax(axis=1)]
+        ``since`` is what `receive` returned; without it all classes are known to all rows.
+        """
+        known = self.known
+        if since is None or not since.any():
+            if len(known) == 1:
+                return np.repeat(known, len(P))
+            return known[self._highest(P)]
+        named = np.zeros(len(P), dtype=np.intp)
+        for rows, places in _stretches(since, len(P)):
+            if len(places) == 2:
+                second = self._margin(P[rows], places)[:, 0] >= 0.0
+                named[rows] = np.where(second, places[1], places[0])
+            elif len(places) > 2:
+                margins = self._margins(P[rows])
+                unknown = since > np.arange(rows.start, rows.stop)[:, None]
+                named[rows] = np.where(unknown, -np.inf, margins).argmax(axis=1)
+            elif len(places):
+                named[rows] = places[0]
+        if since.min() == 0:
+            return known[named]
+        labels = np.empty(len(P), dtype=object)
+        start = int(since.min())
+        labels[start:] = known[named[start:]].tolist()
+        return labels
 
-    def _margins(self, P: Array, classes: NDArray[Any]) -> Array:
-        """The margin of the second of two classes, (n, 1), or one a class."""
-        if len(classes) > 2:
-            return np.asarray(P @ np.column_stack([self._column(label) for label in classes]))
-        if classes[1] in self.classes:
-            return np.asarray(P @ self._column(classes[1]))[:, None]
-        return -(P @ self._column(classes[0]))[:, None]  # a partner that never came
+    def _highest(self, P: Array) -> NDArray[np.intp]:
+        """The place of the predicted class, of two or more; a zero margin is the second of two."""
+        if len(self.classes) == 2:
+            return (P[:, self.ones] >= 0.0).astype(np.intp)
+        return self._margins(P).argmax(axis=1)
 
-    def share_out(
-        self, P: Array, stages: list[Stage], link: Callable[[Array, slice], Array]
-    ) -> Array:
-        """Probabilities (n, classes) from the classes that each row's stage knows.
+    def _margins(self, P: Array) -> Array:
+        """A margin per class, for three classes or more."""
+        return P[:, self.ones :]
+
+    def _margin(self, P: Array, pair: NDArray[np.intp]) -> Array:
+        """The margin (n, 1) of the second of two classes while no other is known."""
+        return P[:, [self.ones + (pair[1] if len(self.classes) > 2 else 0)]]
+
+    def share_out(self, P: Array, since: Rows, link: Callable[[Array, slice], Array]) -> Array:
+        """Probabilities (n, classes) of the classes known to each row (``since``, see `receive`).
 
         ``link(margins, rows)`` is P(+1) of each margin. NaN before any label is known; a class that
         is not known yet has 0.
         """
-        shares = np.zeros((len(P), len(self.classes)))
-        ends = [stage.start for stage in stages[1:]] + [len(P)]
-        for stage, end in zip(stages, ends, strict=True):
-            rows = slice(stage.start, end)
-            if end == stage.start:
-                continue
-            known = np.isin(self.classes, stage.classes)
-            if len(stage.classes) < 2:
-                shares[rows] = known if len(stage.classes) else np.nan
-                continue
-            positive = link(self._margins(P[rows], stage.classes), rows)
-            if positive.shape[1] == 1:
-                positive = np.hstack((1.0 - positive, positive))
-            positive = positive / positive.sum(axis=1, keepdims=True)
-            shares[rows, known] = positive[:, np.isin(stage.classes, self.classes)]
+        shares = np.zeros((len(P), len(since)))
+        for rows, places in _stretches(since, len(P)):
+            if not len(places):
+                shares[rows] = np.nan
+            elif len(places) == 1:
+                shares[rows, places[0]] = 1.0
+            elif len(places) == 2:
+                positive = link(self._margin(P[rows], places), rows)
+                shares[rows, places[0]] = 1.0 - positive[:, 0]
+                shares[rows, places[1]] = positive[:, 0]
+            else:
+                positive = link(self._margins(P[rows]), rows)
+                unknown = since > np.arange(rows.start, rows.stop)[:, None]
+                positive = np.where(unknown, 0.0, positive)
+                shares[rows] = positive / positive.sum(axis=1, keepdims=True)
         return shares
 
     def to_state(self) -> dict[str, Any]:
-        text = self.classes.dtype.kind in "US"
+        known = self.known
         return {
-            "classes": self.classes.tolist() if text else self.classes,
+            "classes": known.tolist() if known.dtype.kind == "U" else known,
             "fixed": self.fixed,
             "linear": self.linear,
-            "phantom": None if self.phantom is None else self.phantom.item(),
         }
 
     @classmethod
-    def from_state(cls, state: Any, *, linear: bool = False) -> Labels:
+    def from_state(cls, state: Any, *, linear: bool = False) -> Self:
         """What `to_state` gave, from a file; a StateError if it is something else."""
         require(isinstance(state, dict), "labels are not a table")
-        names = {"classes", "fixed", "linear", "phantom"}
+        names = {"classes", "fixed", "linear"}
         require(set(state) == names, "labels have other entries than they should")
         require(state["linear"] is linear, "labels/linear is not what the learner is")
         require(type(state["fixed"]) is bool, "labels/fixed is not true or false")
+        classes = _saved_classes(state["classes"])
+        if not state["fixed"]:
+            return cls(linear=linear)._with(classes)
+        require(len(classes) > 1, "labels/classes are too few")
         labels = cls(linear=linear)
-        labels.classes = _saved_classes(state["classes"])
-        labels.fixed = state["fixed"]
-        require(len(labels.classes) > 1 or not labels.fixed, "labels/classes are too few")
-        phantom = state["phantom"]
-        if phantom is not None:
-            known = np.flatnonzero(labels.classes == phantom)
-            pair = len(labels.classes) == 2 and len(known) == 1
-            require(pair and not labels.fixed, "labels/phantom is none of the pair")
-            labels.phantom = labels.classes[known[0]]
+        labels.classes, labels.fixed = classes, True
         return labels
+
+
+def _stretches(since: Rows, n: int) -> Iterator[tuple[slice, NDArray[np.intp]]]:
+    """Rows that know no class, one, two, and more, each with the places of the classes they know.
+
+    For rows that know more, the places are those of all classes.
+    """
+    order = np.argsort(since, kind="stable")
+    start = 0
+    for count in range(4):
+        end = int(since[order[count]]) if count < min(3, len(order)) else n
+        if end > start:
+            yield slice(start, end), np.sort(order[:count] if count < 3 else order)
+            start = end
+
+
+def _places(known: NDArray[Any], values: NDArray[Any]) -> NDArray[np.intp]:
+    """Where labels stand among the known ones, -1 for others."""
+    if not len(known):
+        return np.full(len(values), -1)
+    if (known.dtype.kind == "U") != (values.dtype.kind == "U"):
+        what, other = ("text", "numbers") if values.dtype.kind == "U" else ("numbers", "text")
+        raise ValueError(f"y has {what}, but the labels so far are {other}: {_some(known)}")
+    places = np.searchsorted(known, values)
+    places[places == len(known)] = 0
+    places[known[places] != values] = -1
+    return places
+
+
+def _joined(known: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+    """Known labels and others, of one kind that holds them all."""
+    joined = np.concatenate((known, new)) if len(known) else new
+    _check_exact(joined, "y")
+    return joined
+
+
+def _some(classes: NDArray[Any]) -> str:
+    """Classes for a message."""
+    shown = ", ".join(repr(label) for label in classes[:20].tolist())
+    return f"[{shown}]" if len(classes) <= 20 else f"[{shown}, .. {len(classes):,} in all]"
 
 
 def _saved_classes(value: Any) -> NDArray[Any]:
@@ -271,6 +322,8 @@ def _saved_classes(value: Any) -> NDArray[Any]:
     ordered = bool((classes[1:] > classes[:-1]).all())  # also false where one is NaN
     finite = classes.dtype.kind != "f" or bool(np.isfinite(classes).all())
     require(len(classes) and ordered and finite, "labels/classes are not sorted, each once")
+    exact = classes.dtype.kind != "f" or np.abs(classes).max() <= EXACT
+    require(exact, "labels/classes are larger than a label may be")
     return classes
 
 
@@ -298,14 +351,11 @@ def _partner(label: Any) -> Any:
     return None
 
 
-def _nothing_known(dtype: Any) -> Any:
-    """A prediction before any label: score 0 is the positive class of a pair, or no text."""
-    return {"b": True, "U": "", "S": b"", "O": None}.get(dtype.kind, dtype.type(1))
-
-
-def _as_labels(y: Any, n: int) -> NDArray[Any]:
+def check_labels(y: Any, n: int | None = None, name: str = "y") -> NDArray[Any]:
+    """Labels as an array of numbers, booleans or text that keeps every one of them as it is."""
     check_given(y)
     values = np.asarray(y)
+    given_one_by_one = isinstance(y, list | tuple) and values.ndim == 1
     if values.ndim == 2 and values.shape[1] == 1:
         import warnings
 
@@ -318,33 +368,57 @@ def _as_labels(y: Any, n: int) -> NDArray[Any]:
         )
         values = values[:, 0]
     if values.ndim != 1:
-        raise ValueError(f"y must be one label a row, got shape {values.shape}")
-    check_length(values, n)
+        raise ValueError(f"{name} must be one label per row, got shape {values.shape}")
+    if n is not None:
+        check_length(values, n)
     if values.dtype == object:
-        values = _plain(values)
+        values = _plain(values, name)
+    elif values.dtype.kind == "U" and given_one_by_one:
+        values = _plain(np.fromiter(y, dtype=object, count=len(values)), name)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
         what = "NaN" if np.isnan(values[row]) else "inf"
         advice = NO_LABEL if what == "NaN" else "drop the row"
-        raise ValueError(f"y has {what} at row {row} (counting from 0); {advice}")
-    if values.dtype.kind not in "biufUS":
-        raise ValueError(f"y must hold numbers, booleans or text, got {values.dtype}")
+        raise ValueError(f"{name} has {what} at row {row} (counting from 0); {advice}")
+    if values.dtype.kind == "S":
+        raise ValueError(f"{name} holds bytes; decode them to text")
+    if values.dtype.kind not in "biufU":
+        raise ValueError(f"{name} must hold numbers, booleans or text, got {values.dtype}")
+    if values.dtype.kind == "f":
+        _check_exact(values, name)
+        if (values != np.floor(values)).any():
+            check_classification_targets(values)  # continuous: scikit-learn's message
+        if values.dtype.itemsize > 8:
+            values = values.astype(np.float64)
     return values
 
 
-def _plain(values: NDArray[Any]) -> NDArray[Any]:
+def _plain(values: NDArray[Any], name: str) -> NDArray[Any]:
     """An object array of one kind of label as a plain array."""
-    kinds = {type(v) for v in values}
+    several = values.tolist()
+    kinds = {type(v) for v in several}
     missing = without_label(values)
     if missing is not None:
         row = int(np.argmax(missing))
-        raise ValueError(f"y has no label (None or NaN) at row {row} (counting from 0); {NO_LABEL}")
-    if any(issubclass(k, str) for k in kinds) and not all(issubclass(k, str) for k in kinds):
-        raise ValueError(f"y mixes text and other labels: {sorted(k.__name__ for k in kinds)}")
-    return np.array(values.tolist())
+        raise ValueError(
+            f"{name} has no label (None or NaN) at row {row} (counting from 0); {NO_LABEL}"
+        )
+    text = [issubclass(kind, str) for kind in kinds]
+    if any(text) and not all(text):
+        raise ValueError(f"{name} mixes text and other labels: {sorted(k.__name__ for k in kinds)}")
+    if any(text) and (row := next((i for i, v in enumerate(several) if v[-1:] == "\0"), -1)) >= 0:
+        raise ValueError(
+            f"{name} has a label that ends in a NUL character at row {row} (counting from 0), "
+            "which NumPy drops; remove it"
+        )
+    return np.array(several)
 
 
-def _check_kind(values: NDArray[Any]) -> None:
-    """Refuse continuous targets, with scikit-learn's message."""
-    if values.dtype.kind == "f":
-        check_classification_targets(values)
+def _check_exact(values: NDArray[Any], name: str) -> None:
+    """Refuse numbers that doubles do not tell apart."""
+    if values.dtype.kind == "f" and len(values) and not np.abs(values).max() <= EXACT:
+        row = int(np.argmax(np.abs(values)))
+        raise ValueError(
+            f"{name} has the label {values[row].item():.17g}; numbers above 2**53 are not told "
+            "apart here: give them as text"
+        )
