@@ -21,7 +21,7 @@ from scipy.linalg import eigh
 
 from pronk.parts.embeddings import Embedding, chunks
 from pronk.parts.kernels import Kernel
-from pronk.parts.linalg import GrowingRows
+from pronk.parts.linalg import GrowingRows, recombined
 from pronk.parts.losses import Loss, slope
 from pronk.parts.state import Numbers, Rows, Sizes, Stateful, require
 
@@ -122,7 +122,7 @@ class Gradient(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """New outputs, each plus or minus an old one: valid because the losses are odd."""
-        self._W = np.ascontiguousarray(matrix.T @ self._W)
+        self._W = recombined(self._W, matrix, axis=-2)
 
     STATE = (Numbers("W", ("outputs", "features")),)
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.parts.linalg import signed_columns
 from pronk.parts.state import Parts, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -82,12 +83,20 @@ class OneVsRest(Stateful):
 
 
 def remapped(models: Sequence[Any], matrix: Array) -> list[Any]:
-    """Copies of models, with their sign, for outputs that are plus or minus one old output each."""
-    new = []
-    for column in matrix.T:
-        (source,) = np.flatnonzero(column)
-        model = copy.deepcopy(models[int(source)])
-        if column[source] < 0:
+    """Models for outputs that are plus or minus one old output each.
+
+    The first output that is plus an old one takes its model over; the others get copies. So a new
+    class costs one copy, however many classes there are.
+    """
+    sources, signs = signed_columns(matrix)
+    new, taken = [], set()
+    for source, sign in zip(sources.tolist(), signs.tolist(), strict=True):
+        if sign > 0 and source not in taken:
+            taken.add(source)
+            new.append(models[source])
+            continue
+        model = copy.deepcopy(models[source])
+        if sign < 0:
             model.negate()
         new.append(model)
     return new

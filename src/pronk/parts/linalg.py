@@ -122,6 +122,33 @@ def bordered(A: Array, diagonal: float) -> Array:
     return grown
 
 
+def signed_columns(matrix: Array) -> tuple[NDArray[np.intp], Array]:
+    """The row and the value of the one entry of each column of a matrix."""
+    global _last_signed
+    held, rows, values = _last_signed
+    if held is not matrix:  # one matrix is applied to many arrays
+        rows = np.abs(matrix).argmax(axis=0)
+        values = matrix[rows, np.arange(matrix.shape[1])]
+        _last_signed = (matrix, rows, values)
+    return rows, values
+
+
+_last_signed: tuple[Any, Any, Any] = (None, None, None)
+
+
+def recombined(values: Array, matrix: Array, *, axis: int = -1, absolute: bool = False) -> Array:
+    """Map outputs: values @ matrix along an axis, or with |matrix|.
+
+    Every column of the matrix has at most one entry, so this costs as much as the result is large:
+    outputs are mapped at each new class.
+    """
+    rows, signs = signed_columns(matrix)
+    if absolute:
+        signs = np.abs(signs)
+    picked = np.take(values, rows, axis=axis)
+    return np.ascontiguousarray(picked * np.expand_dims(signs, tuple(range(1, -axis))))
+
+
 def doubled(old: Array, used: int, shape: tuple[int, ...]) -> Array:
     """A larger array of the given shape with the first ``used`` rows of the old one."""
     grown = np.zeros(shape)
@@ -183,8 +210,8 @@ class GrowingRows:
         self._rows = doubled(self._rows, self.size, (len(self._rows), columns))
 
     def remap(self, matrix: Array) -> None:
-        """Every row times the matrix."""
-        self._rows = np.ascontiguousarray(self._rows @ matrix)
+        """Every row times a matrix with at most one entry per column."""
+        self._rows = recombined(self._rows, matrix)
 
     @classmethod
     def from_state(cls, values: Array) -> GrowingRows:

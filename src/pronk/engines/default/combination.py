@@ -52,6 +52,7 @@ from numpy.typing import NDArray
 
 from pronk.engines.default.stacks import RIDGE_ALPHA
 from pronk.engines.newton.certificate import Certificate
+from pronk.parts.linalg import recombined
 from pronk.parts.state import Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -157,7 +158,7 @@ class Combination(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """New outputs, each plus or minus one old one."""
-        first = self._tally[FIRST:] @ np.abs(matrix)
+        first = recombined(self._tally[FIRST:], matrix, absolute=True)
         self._tally = np.concatenate((self._tally[:FIRST], first))
 
     STATE = (

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pronk.engines.default.lines import NAMES as LINES
 from pronk.engines.default.lines import learn_lines, line_predictions
+from pronk.parts.linalg import recombined
 from pronk.parts.state import Numbers, Stateful
 
 Array = NDArray[np.float64]
@@ -80,10 +81,11 @@ class Guesses(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """New outputs, each plus or minus one old one."""
-        self._means = self._means @ matrix
-        self._logistic, self._margin = matrix.T @ self._logistic, matrix.T @ self._margin
-        self._squares = np.abs(matrix.T) @ self._squares
-        self._updates = np.abs(matrix.T) @ self._updates
+        self._means = recombined(self._means, matrix)
+        self._logistic = recombined(self._logistic, matrix, axis=-2)
+        self._margin = recombined(self._margin, matrix, axis=-2)
+        self._squares = recombined(self._squares, matrix, axis=-2, absolute=True)
+        self._updates = recombined(self._updates, matrix, absolute=True)
 
     STATE = (
         Numbers("counter", (1,), low=0.0, whole="float"),

@@ -46,6 +46,7 @@ from pronk.engines.default.mixing import (
 from pronk.engines.default.past import LONGEST
 from pronk.engines.default.signs import remapped_signs
 from pronk.engines.default.stacks import LOGIT_ALPHA, LOGIT_START, RIDGE_ALPHA, solve_stacks
+from pronk.parts.linalg import recombined
 from pronk.parts.state import Numbers, Part, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -188,9 +189,9 @@ class Mixture(Stateful):
         """New outputs, each plus or minus one old one: only which signs were seen changes."""
         self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
         self._seen = remapped_signs(self._seen, matrix)
-        self._worst = self._worst @ np.abs(matrix)
-        self._squares = self._squares @ np.abs(matrix)
-        self._errors = self._errors @ matrix
+        self._worst = recombined(self._worst, matrix, absolute=True)
+        self._squares = recombined(self._squares, matrix, absolute=True)
+        self._errors = recombined(self._errors, matrix)
         self.combination.remap(matrix)
 
     STATE = (

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.parts.linalg import recombined
 from pronk.parts.state import Numbers, Stateful
 
 Array = NDArray[np.float64]
@@ -102,7 +103,7 @@ class Past(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """New outputs, each plus or minus one old one: the same targets at their new places."""
-        self._held = self._held @ matrix
+        self._held = recombined(self._held, matrix)
         places = [int(np.flatnonzero(matrix[o])[-1]) for o in self._sources]
         self._signs = self._signs * matrix[self._sources, places]
         self._sources = np.array(places, dtype=np.int64)

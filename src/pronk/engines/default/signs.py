@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pronk.parts.linalg import signed_columns
+
 Array = NDArray[np.float64]
 
 
@@ -31,8 +33,5 @@ def live_outputs(seen: Array, signed: bool, live: NDArray[np.bool_]) -> int:
 
 def remapped_signs(seen: Array, matrix: Array) -> Array:
     """The signs that new outputs have had, each plus or minus one old output."""
-    new = np.zeros((2, matrix.shape[1]))
-    for o, column in enumerate(matrix.T):
-        (source,) = np.flatnonzero(column)
-        new[:, o] = seen[:, source] if column[source] > 0 else seen[::-1, source]
-    return new
+    sources, signs = signed_columns(matrix)
+    return np.where(signs > 0.0, seen[:, sources], seen[::-1, sources])

@@ -16,7 +16,7 @@ from pronk.engines.dual.joint import CHUNK, slopes
 from pronk.engines.gradient import add_multiple, dot
 from pronk.parts.embeddings import Embedding, chunks
 from pronk.parts.kernels import Kernel
-from pronk.parts.linalg import Workspace, doubled
+from pronk.parts.linalg import Workspace, doubled, recombined
 from pronk.parts.losses import Loss
 from pronk.parts.state import Count, Numbers, Sizes, Stateful, require
 
@@ -189,8 +189,8 @@ class MergedDual(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """New outputs as combinations of the old."""
-        self._coefficients = np.ascontiguousarray(matrix.T @ self._coefficients)
-        self._moved = np.ascontiguousarray(matrix.T @ self._moved)
+        self._coefficients = recombined(self._coefficients, matrix, axis=-2)
+        self._moved = recombined(self._moved, matrix, axis=-2)
 
     def negate(self) -> None:
         """The model of the opposite targets."""

@@ -25,7 +25,7 @@ from pronk.engines.dual.steps import (
 )
 from pronk.parts.embeddings import Embedding, chunks
 from pronk.parts.kernels import Kernel
-from pronk.parts.linalg import GrowingRows, Workspace
+from pronk.parts.linalg import GrowingRows, Workspace, recombined
 from pronk.parts.losses import Loss
 from pronk.parts.state import Count, Numbers, Rows, Sizes, Stateful, require
 
@@ -170,7 +170,7 @@ class ReducedDual(Stateful):
     def remap(self, matrix: Array) -> None:
         """New outputs as combinations of the old; the memory's gradient is of the new classes."""
         fold(self._vectors, self._scalars)
-        self._vectors = np.ascontiguousarray(matrix.T @ self._vectors)
+        self._vectors = recombined(self._vectors, matrix, axis=-2)
         used = min(self.rows, self.memory)
         self._targets = self._targets.copy()
         self._targets[:used] = class_numbers(self._targets[:used], matrix)

@@ -33,6 +33,7 @@ from pronk.parts.linalg import (
     add_products,
     bordered,
     cholesky,
+    recombined,
     solve_lower,
     solve_rows,
 )
@@ -377,9 +378,9 @@ class Newton(Stateful):
     def remap(self, matrix: Array) -> None:
         """New outputs as linear combinations of the old: valid where learning is linear in y."""
         self.outputs = matrix.shape[1]
-        self._b, self._beta = self._b @ matrix, self._beta @ matrix
-        self._step, self._target = self._step @ matrix, self._target @ matrix
-        self._ledger = np.ascontiguousarray(self._ledger @ np.abs(matrix))
+        self._b, self._beta = recombined(self._b, matrix), recombined(self._beta, matrix)
+        self._step, self._target = recombined(self._step, matrix), recombined(self._target, matrix)
+        self._ledger = recombined(self._ledger, matrix, absolute=True)
         self._weights = self._row = None
 
     def negate(self) -> None:

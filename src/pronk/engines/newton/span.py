@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pronk.engines.newton.certificate import Certificate, account, new_ledger, squared_certificate
 from pronk.parts.kernels import Kernel
-from pronk.parts.linalg import GrowingCholesky, GrowingRows, solve_lower
+from pronk.parts.linalg import GrowingCholesky, GrowingRows, recombined, solve_lower
 from pronk.parts.state import Numbers, Part, Rows, Sizes, Stateful
 
 Array = NDArray[np.float64]
@@ -106,7 +106,7 @@ class ExactSpan(Stateful):
     def remap(self, matrix: Array) -> None:
         """New outputs as linear combinations of the old."""
         self._U.remap(matrix)
-        self._ledger = np.ascontiguousarray(self._ledger @ np.abs(matrix))
+        self._ledger = recombined(self._ledger, matrix, absolute=True)
         self._coefficients = None
 
     def certificate(self, output: int = 0) -> Certificate:

@@ -53,12 +53,11 @@ class CodedLabels(Labels):
             same = not known or self._sign(known[0]) == after._sign(known[0])
             return np.array([[1.0 if same else -1.0]])
         M = np.zeros((self.outputs, after.outputs))
-        for i, label in enumerate(self.classes):
-            place = int(np.searchsorted(after.classes, label))
-            if self.outputs == 1:
-                M[0, place] = 0.5 * self._sign(label)
-            else:
-                M[i, place] = 1.0
+        places = np.searchsorted(after.classes, self.classes)
+        if self.outputs == 1:
+            M[0, places] = [0.5 * self._sign(label) for label in self.classes]
+        else:
+            M[np.arange(len(places)), places] = 1.0
         return M
 
     def _sign(self, label: Any) -> float:

@@ -139,7 +139,14 @@ class Labels:
         M = np.zeros((self.outputs, after.outputs))
         if after.ones:
             M[:, 0] = self._ones_column()
-        for position, label in enumerate(_with_output(after.classes)):
+        named = _with_output(after.classes)
+        if len(self.classes) > 2:
+            places = _places(self.classes, named)
+            own = np.flatnonzero(places >= 0)
+            M[self.ones + places[own], after.ones + own] = 1.0
+            M[:, after.ones + np.flatnonzero(places < 0)] = -self._ones_column()[:, None]
+            return M
+        for position, label in enumerate(named):
             M[:, after.ones + position] = self._column(label)
         return M
 
