@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 import pronk
 from pronk.keyed import Keyed, ModelStore, StoreError
 from pronk.keyed.keys import Keys, decoded, digest, encoded, groups, shard_of
-from pronk.keyed.learner import small_learner
 
 RNG = np.random.default_rng(0)
 ROWS = 120
@@ -130,12 +129,13 @@ def test_save_load_and_go_on(tmp_path):
     assert pronk.load(tmp_path / "saved").n_seen_ == ROWS
 
 
-def test_the_small_default_scales_its_columns():
+def test_the_default_is_a_small_configuration_of_the_default_learner():
     model = Keyed()
     P = model.predict_then_learn(1000.0 * X, Y, KEYS)
     own = KEYS == "b"
-    assert model["b"].learner.budget == 32
-    alone = Keyed(small_learner())
+    assert type(model["b"]) is pronk.OnlineKernelRegressor
+    assert (model["b"].budget, model["b"].experts) == (32, "few")
+    alone = Keyed(pronk.OnlineKernelRegressor(budget=32, experts="few", random_state=0))
     assert (alone.predict_then_learn(1000.0 * X[own], Y[own], KEYS[own]) == P[own]).all()
 
 
@@ -170,13 +170,69 @@ def test_what_only_learning_shows_is_undone():
     assert [model.n_seen_, model.predict(X, KEYS).tolist(), sorted(model)] == before
 
 
+@pytest.mark.parametrize("held", [1, 2, 100])
+@pytest.mark.parametrize(
+    "around",
+    [lambda learner: learner, lambda learner: pronk.Prepared(learner, scale_target="none")],
+    ids=["plain", "prepared"],
+)
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_bad_row_of_one_key_leaves_the_other_keys_as_they_were(
+    tmp_path, monkeypatch, held, around, before
+):
+    template = around(pronk.PKAWVRegressor(budget=8, random_state=1))
+    model, twin = (Keyed(template, held=held, folder=tmp_path / name) for name in "ab")
+    for _ in range(before):
+        assert (model.predict_then_learn(X, Y, KEYS) == twin.predict_then_learn(X, Y, KEYS)).all()
+    learn = pronk.PKAWVRegressor._learn
+
+    def refuse(learner, rows, targets):
+        if (np.abs(targets) > 1e9).any():
+            raise FloatingPointError("the numbers overflow")
+        return learn(learner, rows, targets)
+
+    monkeypatch.setattr(pronk.PKAWVRegressor, "_learn", refuse)
+    y = np.where(np.arange(ROWS) == ROWS - 1, 1e150, Y)
+    keys = [*KEYS[:-2], "new", "bad"]
+    with pytest.raises(ValueError, match='key "bad", first at row 119'):
+        model.predict_then_learn(X, y, keys)
+    assert sorted(model) == sorted(twin) and model.n_seen_ == twin.n_seen_
+    good = slice(0, ROWS - 1)
+    again = model.predict_then_learn(X[good], y[good], keys[:-1])
+    assert (again == twin.predict_then_learn(X[good], y[good], keys[:-1])).all()
+    assert (model.predict(X, KEYS) == twin.predict(X, KEYS)).all()
+
+
+def test_text_and_gaps_beside_the_keys(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"who": KEYS, "x": X[:, 0], "colour": rng.choice(["red", "blue"], ROWS)})
+    frame.loc[5, "x"] = np.nan
+    template = pronk.Prepared(pronk.PKAWVRegressor(budget=8, random_state=3), missing="mean")
+    model = Keyed(template, by="who", folder=tmp_path / "models", held=2)
+    P = model.predict_then_learn(frame, Y)
+    for key in "ab":
+        own = (frame.who == key).to_numpy()
+        alone = of_key(template.learner)(key)
+        expected = pronk.Prepared(alone, missing="mean").predict_then_learn(
+            frame[own].drop(columns="who"), Y[own]
+        )
+        np.testing.assert_array_equal(P[own], expected)
+    model.close()
+    again = pronk.load(tmp_path / "models")
+    assert again.by == "who" and again.feature_names_in_.tolist() == ["x", "colour"]
+    assert again.kinds_ == ["number", "category"] and again.n_features_in_ == 2
+    assert np.isfinite(again.predict(frame)).all()
+    with pytest.raises(ValueError, match="Prepared"):
+        Keyed(by="who").predict_then_learn(frame, Y)
+
+
 def test_a_kernel_function_is_refused():
     with pytest.raises(ValueError, match="kernel function"):
         Keyed(pronk.PKAWVRegressor(kernel=lambda A, B: A @ B.T))
 
 
 def test_by_and_keys_are_alternatives():
-    with pytest.raises(ValueError, match="either"):
+    with pytest.raises(ValueError, match="give the keys"):
         Keyed().predict_then_learn(X, Y)
     with pytest.raises(ValueError, match="no column 'who'"):
         Keyed(by="who").predict_then_learn(pd.DataFrame({"x": [1.0]}), [1.0])

@@ -15,11 +15,11 @@ def test_rows_that_are_refused():
     with pytest.raises(ValueError, match="but column 5 is to hold the keys"):
         split_keys(np.zeros((3, 2)), 5)
     with pytest.raises(ValueError, match="X must hold numbers beside the keys"):
-        checked_rows([["a", 1]], None, False)
+        checked_rows([["a", 1]], None)
     with pytest.raises(ValueError, match="X must have rows and columns beside the keys"):
-        checked_rows(np.zeros((3, 0)), None, False)
+        checked_rows(np.zeros((3, 0)), None)
     rows = np.array([[0.0, 2.0], [1.0, 0.0]])
-    assert np.array_equal(checked_rows(scipy.sparse.csr_array(rows), 2, False), rows)
+    assert np.array_equal(checked_rows(scipy.sparse.csr_array(rows), 2), rows)
 
 
 def test_keys_that_have_no_model():

@@ -1,8 +1,8 @@
-"""`Keyed`: one learner a key (a customer, a sensor), as one model.
+"""`Keyed`: one learner per key (a customer, a sensor), as one model.
 
 Keys share nothing: the predictions of a key's rows are those of a learner of its own that gets its
 rows alone, to the last bit where it gets them in the same calls. The rows of a call are sorted by
-key and shard, so that each model is read and written once a call.
+key and shard, so that each model is read and written once per call.
 """
 
 from __future__ import annotations
@@ -20,24 +20,21 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from pronk.estimators import storage
-from pronk.estimators.registry import make
+from pronk.estimators.entries import DEFAULT_ALGORITHM
+from pronk.estimators.registry import make_for_key
 from pronk.evaluate.metrics import DEFAULTS, Metric, get_metrics
 from pronk.keyed.keys import Key, Keys, decoded, digest, groups
 from pronk.keyed.rows import checked_rows, checked_targets, split_keys
-from pronk.keyed.store import ModelStore, StoreError
+from pronk.keyed.store import LAYOUT, ModelStore, StoreError
 from pronk.parts.interrupting import held_back
 from pronk.parts.randomness import make_seed
 from pronk.parts.state import require
+from pronk.streams.frames import layout_of
 from pronk.streams.prepared import Prepared
+from pronk.streams.values import KINDS, NUMBER
 
-#: What a key gets where no learner is named: tens of points are plenty for what one key sees.
-SMALL = {"features": "nystrom", "history": "projected", "budget": 32, "alpha": 0.1}
-
-
-def small_learner(task: str = "regression", scaler: str = "minmax") -> Any:
-    """The learner of a key where none is named: PKAWV with at most 32 points, on scaled columns."""
-    learner = make("pkawv-nystrom", task, random_state=0, **SMALL)
-    return learner if scaler == "none" else Prepared(learner, scale=scaler, scale_target="none")
+#: Names, if there are any, and kinds of the columns beside the keys.
+Columns = tuple[tuple[str, ...] | None, tuple[str, ...]]
 
 
 def learner_of(model: Any) -> Any:
@@ -51,12 +48,13 @@ class Keyed:
     Parameters
     ----------
     learner : a pronk learner, or `Prepared` around one; optional
-        The settings of every key's learner; it is not learned with itself. By default a regressor
-        (PKAWV) with at most 32 points. A learner that draws random numbers gets a seed of its own
-        for each key, made of its ``random_state`` and the key.
+        The settings of every key's learner; it is not learned with itself. By default
+        `OnlineKernelRegressor` with at most 32 points and few experts. `Prepared` takes text, dates
+        and gaps; its columns are those of the first rows of all keys. A learner that draws random
+        numbers gets a seed of its own for each key, made of its ``random_state`` and the key.
     by : str or int, optional
-        The column of X that holds the keys, by name (frames and tables) or number. Without it every
-        call is given ``keys``.
+        The column of X that holds the keys, by name (frames and tables) or number. A call that is
+        given ``keys`` has them apart: its X has no such column.
     folder : directory, optional
         Where the models are kept; a folder that holds a store goes on from it. By default a
         temporary one that is removed with this object.
@@ -91,7 +89,9 @@ class Keyed:
         shards: int = 16,
         metrics: Any = None,
     ) -> None:
-        self.learner = small_learner() if learner is None else learner
+        if learner is None:
+            learner = make_for_key(DEFAULT_ALGORITHM, random_state=0)
+        self.learner = learner
         self.by = by
         self.folder = folder
         self.held = held
@@ -104,7 +104,9 @@ class Keyed:
         self._metrics: list[Metric] = get_metrics(default if metrics is None else metrics)
         self._seed = make_seed(getattr(inner, "random_state", None))
         self._store: ModelStore | None = None
-        self._columns: int | None = None
+        layout = getattr(learner, "_layout", None)  # of a `Prepared` whose columns are known
+        self._columns: Columns | None = None if layout is None else (layout.names, layout.kinds)
+        self._front: Prepared | None = None
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -116,35 +118,42 @@ class Keyed:
         A refused call changes nothing. Ctrl-C waits for the end of the call, so that all keys have
         learned their rows; a second one does not wait.
         """
-        rows, keys = self._rows(X, keys)
-        targets = checked_targets(y, len(rows), self._classifies)
-        grouped = groups(keys, self.store.shards)
-        with held_back():
-            return self._learn_groups(grouped, rows, targets)
+        known = self._columns, self._front
+        try:
+            rows, keys = self._rows(X, keys)
+            targets = checked_targets(y, len(rows), self._classifies)
+            with held_back():
+                return self._learn_groups(groups(keys, self.store.shards), rows, targets)
+        except BaseException:
+            self._columns, self._front = known
+            raise
 
     def _learn_groups(
         self, grouped: list[Any], rows: NDArray[np.float64], targets: NDArray[Any]
     ) -> NDArray[Any]:
-        undo = _Undo(self.store, self._may_fail_midway())
-        parts = []
+        before, parts = Before(self.store), []
         try:
             for text, numbers in grouped:
-                parts.append(self._learn(text, rows[numbers], targets[numbers], undo))
+                # A learner that refuses its rows is as it was: the last one needs no copy.
+                copied = before if text != grouped[-1][0] else None
+                parts.append(self._learn(text, rows[numbers], targets[numbers], copied))
         except BaseException as error:
-            undo.put_back()
-            if isinstance(error, ValueError):
-                raise ValueError(f"key {text}: {error}") from None
+            before.put_back()
+            if isinstance(error, ValueError) and not isinstance(error, StoreError):
+                raise ValueError(f"key {text}, first at row {numbers[0]}: {error}") from None
             raise
-        self._columns = rows.shape[1]
+        before.forget()
+        self._describe_columns()
         return _in_order(parts, [numbers for _, numbers in grouped])
 
     def _learn(
-        self, text: str, X: NDArray[np.float64], y: NDArray[Any], undo: _Undo
+        self, text: str, X: NDArray[np.float64], y: NDArray[Any], before: Before | None
     ) -> NDArray[Any]:
+        if before is not None:
+            before.remember(text)
         found = self.store.get_text(text)
         model, notes = found if found is not None else (self._fresh(text), None)
         notes = None if notes is None else self._noted(text, notes)
-        undo.remember(text, model, notes, new=found is None)
         predictions: NDArray[Any] = model.predict_then_learn(X, y)
         sums = [float(metric.rows(y, predictions).sum()) for metric in self._metrics]
         if notes is not None:
@@ -152,19 +161,16 @@ class Keyed:
         self.store.put_text(text, model, [len(y) + (notes[0] if notes else 0), *sums])
         return predictions
 
-    def _may_fail_midway(self) -> bool:
-        """Whether a learner may refuse rows that passed all checks."""
-        inner = self._inner
-        linear = getattr(inner, "_linear_in_targets", False) if self._classifies else True
-        return not linear or bool(getattr(inner, "_may_overflow", lambda: False)())
-
     def _fresh(self, text: str) -> Any:
         """The learner of a new key."""
-        template, seed = self.learner, (self._seed ^ digest(text)) & (2**63 - 1)
-        model = clone(template)
+        seed = (self._seed ^ digest(text)) & (2**63 - 1)
+        model = clone(self.learner)
         inner = learner_of(model)
         if hasattr(inner, "random_state"):
             inner.random_state = seed
+        if isinstance(model, Prepared):
+            assert self._columns is not None
+            model.with_columns(*self._columns)
         return model
 
     def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Self:
@@ -177,7 +183,9 @@ class Keyed:
 
         A key that has no model is predicted 0, or no label (None).
         """
+        known = self._columns, self._front
         rows, keys = self._rows(X, keys)
+        self._columns, self._front = known  # rows that are learned decide what they are
         grouped = groups(keys, self.store.shards)
         parts = []
         for text, numbers in grouped:
@@ -190,24 +198,79 @@ class Keyed:
         return _in_order(parts, [numbers for _, numbers in grouped])
 
     def _rows(self, X: Any, keys: Any) -> tuple[NDArray[np.float64], Any]:
-        if (self.by is None) == (keys is None):
-            raise ValueError("give the keys either as a column, by=.., or as keys=.. in the call")
-        if self.by is not None:
+        if keys is None:
+            if self.by is None:
+                raise ValueError("give the keys, as a column, by=.., or as keys=.. in the call")
             X, keys = split_keys(X, self.by)
-        fills = isinstance(self.learner, Prepared) and self.learner.missing == "mean"
-        rows = checked_rows(X, self._width(), fills)
+        rows = self._prepared_rows(X) if isinstance(self.learner, Prepared) else self._plain_rows(X)
         if len(keys) != len(rows):
             raise ValueError(f"keys has {len(keys)} rows but X has {len(rows)}")
         return rows, keys
 
-    def _width(self) -> int | None:
-        """Columns of X beside the keys, once something was learned."""
-        if self._columns is None:
-            for key in self.store:
-                model: Any = self.store.get(key)
-                self._columns = int(model.n_features_in_)
-                break
+    def _plain_rows(self, X: Any) -> NDArray[np.float64]:
+        columns = self._known_columns()
+        rows = checked_rows(X, None if columns is None else len(columns[1]))
+        if columns is None:
+            self._columns = None, (NUMBER,) * rows.shape[1]
+        return rows
+
+    def _prepared_rows(self, X: Any) -> NDArray[np.float64]:
+        """Rows of numbers as each key's `Prepared` takes them: categories are their codes."""
+        columns = self._known_columns()
+        if columns is None:
+            layout = layout_of(X, self.learner.categorical)
+            columns = self._columns = layout.names, layout.kinds
+        if self._front is None:
+            self._front = clone(self.learner).with_columns(*columns)
+        return self._front._rows(X)
+
+    def _known_columns(self) -> Columns | None:
+        """Names and kinds of the columns beside the keys, once they are known."""
+        if self._columns is None and (self._store is not None or _is_store(self.folder)):
+            held = self.store.about["columns"]
+            if held is not None:
+                names, kinds = held
+                self._columns = None if names is None else tuple(names), tuple(kinds)
         return self._columns
+
+    def _describe_columns(self) -> None:
+        """Write what the columns are into the folder, where that is not there yet."""
+        if self.store.about["columns"] is None:
+            self.store.describe({**self.store.about, "columns": self._described_columns()})
+
+    def _described_columns(self) -> Any:
+        if self._columns is None:
+            return None
+        names, kinds = self._columns
+        return [None if names is None else list(names), list(kinds)]
+
+    # -- the columns, as a single model has them --------------------------------------------------
+
+    @property
+    def kinds_(self) -> list[str]:
+        """What each column beside the keys holds."""
+        columns = self._known_columns()
+        if columns is None:
+            raise AttributeError("nothing was learned yet: the columns are not known")
+        return list(columns[1])
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns beside the keys."""
+        return len(self.kinds_)
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Names of the columns beside the keys, where they have names."""
+        columns = self._known_columns()
+        if columns is None or columns[0] is None:
+            raise AttributeError("the columns have no names")
+        return np.array(columns[0], dtype=object)
+
+    @property
+    def missing(self) -> str:
+        """What a missing number is; see `Prepared`."""
+        return getattr(self.learner, "missing", "error")
 
     # -- what is held ----------------------------------------------------------------------------
 
@@ -222,12 +285,15 @@ class Keyed:
             self._store = ModelStore(
                 folder, shards=self.shards, held=self.held, about=self._about()
             )
-            if self._store.about["learner"] != self._about()["learner"]:
+            if _checked(self._store.about, folder)["learner"] != self._about()["learner"]:
                 raise StoreError(
                     f"{folder} holds models of other settings; open it with pronk.load"
                 )
+            held = self._store.about["columns"]
+            if held is not None and self._columns and self._described_columns() != held:
+                raise StoreError(f"{folder} holds models of other columns: {_listed(held)}")
             self.shards = self._store.shards
-            self._seed = int(self._store.about["seed"])
+            self._seed = self._store.about["seed"]
         return self._store
 
     def _about(self) -> dict[str, Any]:
@@ -236,6 +302,7 @@ class Keyed:
             "by": self.by,
             "seed": self._seed,
             "metrics": [metric.name for metric in self._metrics],
+            "columns": self._described_columns(),
         }
 
     def __len__(self) -> int:
@@ -321,12 +388,8 @@ class Keyed:
 
     @classmethod
     def _of_layout(cls, store: ModelStore, path: str | Path, held: int) -> Keyed:
-        about = store.about
+        about = _checked(store.about, path)
         learner, by, seed = about["learner"], about["by"], about["seed"]
-        require(type(learner) is str, "learner is not text")
-        require(type(by) in (str, int, type(None)), "by is no column")
-        require(type(seed) is int and 0 <= seed < 2**63, "seed is not a whole number")
-        require(type(about["metrics"]) is list, "metrics are not a list")
         template = storage.from_settings_text(learner, path)
         learner_of(template)._validate_params()
         keyed = cls(template, by, folder=path, held=held, metrics=about["metrics"])
@@ -343,31 +406,73 @@ class Keyed:
         return f"{type(self).__name__}({self.learner!r}, by={self.by!r})"
 
 
-class _Undo:
-    """Puts models back if a call fails midway.
+def _listed(columns: Any) -> str:
+    names, kinds = columns
+    return ", ".join(names if names is not None else kinds)
 
-    Input is checked before anything is learned, so this is for what only learning shows: wrong
-    parameters at the first row, and for some learners (``copies``) a third label beside a pair or
-    steps that overflow. Those are copied before they learn.
+
+def _is_store(folder: Any) -> bool:
+    return folder is not None and (Path(folder) / LAYOUT).exists()
+
+
+def _checked(about: dict[str, Any], path: Any) -> dict[str, Any]:
+    """What a folder says of its models, if it is that: a file may hold anything."""
+    try:
+        require(
+            set(about) == {"learner", "by", "seed", "metrics", "columns"}, "entries are missing"
+        )
+        require(type(about["learner"]) is str, "learner is not text")
+        require(type(about["by"]) in (str, int, type(None)), "by is no column")
+        seed = about["seed"]
+        require(type(seed) is int and 0 <= seed < 2**63, "seed is not a whole number")
+        require(type(about["metrics"]) is list, "metrics are not a list")
+        if about["columns"] is not None:
+            names, kinds = about["columns"]
+            require(type(kinds) is list and len(kinds) > 0, "columns are missing")
+            require(set(map(str, kinds)) <= set(KINDS), "columns are of unknown kinds")
+            named = names is None or (type(names) is list and len(names) == len(kinds))
+            require(named and all(type(name) is str for name in names or ()), "names do not fit")
+    except (TypeError, ValueError) as error:
+        raise StoreError(f"{path}: {LAYOUT} is damaged: {error}") from None
+    return about
+
+
+class Before:
+    """The models of a call as they were, put back if the call fails.
+
+    A model that was not changed since it was read is in its file: the row of the file is kept
+    there, in case the model is written meanwhile. One that was changed is copied; at most as many
+    of these are in memory as the store holds. A new one is removed.
     """
 
-    def __init__(self, store: ModelStore, copies: bool) -> None:
+    def __init__(self, store: ModelStore) -> None:
         self.store = store
-        self._copies = copies
-        self._before: dict[str, tuple[bytes | None, Any]] = {}
+        self._copies: dict[str, tuple[Any, Any]] = {}
+        self._on_disk: list[str] = []
+        self._new: list[str] = []
 
-    def remember(self, text: str, model: Any, notes: Any, *, new: bool) -> None:
-        if new or self._copies:
-            self._before[text] = (None if new else storage.to_bytes(model), notes)
+    def remember(self, text: str) -> None:
+        """Keep the model of a key as it is now."""
+        found = self.store.get_text(text)
+        if found is None:
+            self._new.append(text)
+        elif self.store.is_changed(text):
+            self._copies[text] = copy.deepcopy(found)
+        else:
+            self.store.keep_row(text)
+            self._on_disk.append(text)
 
     def put_back(self) -> None:
-        for text, (data, notes) in self._before.items():
-            if data is None:
-                self.store.discard(decoded(text))
-            else:
-                self.store.put_text(
-                    text, storage.from_bytes(data, f"key {text}", tried=False), notes
-                )
+        for text in self._new:
+            self.store.discard(decoded(text))
+        for text in self._on_disk:
+            self.store.put_back_row(text)
+        for text, (model, notes) in self._copies.items():
+            self.store.put_text(text, model, notes)
+
+    def forget(self) -> None:
+        """The call has ended well."""
+        self.store.forget_rows(self._on_disk)
 
 
 def _in_order(parts: list[NDArray[Any]], numbers: list[NDArray[np.int64]]) -> NDArray[Any]:

@@ -30,8 +30,8 @@ def split_keys(X: Any, by: str | int) -> tuple[Any, Any]:
     return np.delete(rows, by, axis=1), rows[:, by]
 
 
-def checked_rows(X: Any, columns: int | None, fills: bool) -> Array:
-    """Rows of numbers, of so many columns; with ``fills`` NaN may stand for a missing value."""
+def checked_rows(X: Any, columns: int | None) -> Array:
+    """Rows of numbers, of so many columns."""
     if hasattr(X, "toarray"):
         X = X.toarray()
     if hasattr(X, "column_names") and hasattr(X, "num_rows"):
@@ -39,12 +39,14 @@ def checked_rows(X: Any, columns: int | None, fills: bool) -> Array:
     try:
         rows = np.ascontiguousarray(X, dtype=np.float64)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"X must hold numbers beside the keys: {error}") from None
+        raise ValueError(
+            f"X must hold numbers beside the keys ({error}); Keyed(Prepared(learner)) takes text"
+        ) from None
     if rows.ndim != 2 or not rows.size:
         raise ValueError(f"X must have rows and columns beside the keys, got shape {rows.shape}")
     if columns is not None and rows.shape[1] != columns:
         raise ValueError(f"X has {rows.shape[1]} columns; the models were started with {columns}")
-    check_finite(np.where(np.isnan(rows), 0.0, rows) if fills else rows, "X")
+    check_finite(rows, "X")
     return rows
 
 

@@ -13,6 +13,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS models (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS answers (mark INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS kept (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
 """
 
 #: No model of a key is larger: sizes are bounded before memory is taken.
@@ -86,6 +87,20 @@ class Shard:
         self._begin()
         self._do("DELETE FROM models WHERE key = ?", (key,))
 
+    def keep(self, key: str) -> None:
+        """Keep the row of a model beside the others until `put_back` or `forget`."""
+        self._begin()
+        self._do("INSERT OR REPLACE INTO kept SELECT * FROM models WHERE key = ?", (key,))
+
+    def put_back(self, key: str) -> None:
+        """Let the row of a model be what `keep` has kept."""
+        self._do("INSERT OR REPLACE INTO models SELECT * FROM kept WHERE key = ?", (key,))
+        self.forget(key)
+
+    def forget(self, key: str) -> None:
+        """Remove what `keep` has kept."""
+        self._do("DELETE FROM kept WHERE key = ?", (key,))
+
     def has(self, key: str) -> bool:
         return self._do("SELECT 1 FROM models WHERE key = ?", (key,)).fetchone() is not None
 
@@ -127,9 +142,14 @@ class Shard:
 
     def copy_to(self, path: Path) -> None:
         """A copy of the committed models."""
-        with sqlite3.connect(path) as other:
-            self._file.backup(other)
-        other.close()
+        try:
+            other = sqlite3.connect(path)
+            try:
+                self._file.backup(other)
+            finally:
+                other.close()
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
 
     def close(self) -> None:
         """Leave the file; what was not committed is gone."""

@@ -70,9 +70,8 @@ class SpreadKeyed:
         """As `Keyed.predict_then_learn`, to the last bit."""
         rows, keys = self.keyed._rows(X, keys)
         targets = checked_targets(y, len(rows), self.keyed._classifies)
-        found = self._spread(learn_shard, rows, keys, targets)
-        self.keyed._columns = rows.shape[1]
-        return found
+        self.keyed._describe_columns()  # the workers read it
+        return self._spread(learn_shard, rows, keys, targets)
 
     def predict(self, X: Any, keys: Any = None) -> NDArray[Any]:
         """As `Keyed.predict`."""
@@ -193,9 +192,7 @@ def _opened(place: ShardPlace) -> Iterator[Keyed]:
             time.sleep(step)
             waited += step
     try:
-        keyed = Keyed._of_layout(store, place.folder, place.held)
-        keyed.by = None  # the keys come apart
-        yield keyed
+        yield Keyed._of_layout(store, place.folder, place.held)
     finally:
         store.abandon()
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
@@ -111,6 +111,18 @@ class ModelStore:
             raise StoreError(f"{place} is damaged")
         return found
 
+    def describe(self, about: dict[str, Any]) -> None:
+        """Write anything JSON about the models into the folder, in place of what was there."""
+        self._write_layout(self.folder, about)
+        self.about = about
+
+    def _write_layout(self, folder: Path, about: dict[str, Any]) -> None:
+        layout = {"format": FORMAT, "shards": self.shards, "about": about}
+        try:
+            storage.write_whole(folder / LAYOUT, json.dumps(layout, indent=1).encode())
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from None
+
     # -- models ----------------------------------------------------------------------------------
 
     def get(self, key: Key) -> Any | None:
@@ -146,6 +158,31 @@ class ModelStore:
         with self._lock:
             entry = self._find(text)
             return None if entry is None else (entry.model, entry.notes)
+
+    # -- models as they were: see `Keyed` ----------------------------------------------------------
+
+    def is_changed(self, text: str) -> bool:
+        """Whether a model in memory differs from that of its file."""
+        with self._lock:
+            entry = self._models.get(text)
+            return entry is not None and entry.changed
+
+    def keep_row(self, text: str) -> None:
+        """Keep the row of a model in its file, whatever is written to it meanwhile."""
+        with self._lock:
+            self._file(text).keep(text)
+
+    def put_back_row(self, text: str) -> None:
+        """Let a model be what `keep_row` has kept."""
+        with self._lock:
+            self._models.pop(text, None)
+            self._file(text).put_back(text)
+
+    def forget_rows(self, texts: Sequence[str]) -> None:
+        """Remove what `keep_row` has kept."""
+        with self._lock:
+            for text in texts:
+                self._file(text).forget(text)
 
     @contextmanager
     def hold(self, key: Key, make: Callable[[Key], Any] | None = None) -> Iterator[Any]:
@@ -188,7 +225,10 @@ class ModelStore:
                 return None
             data, notes = found
             name = f"the model of key {text} in {self.folder}"
-            model = storage.from_bytes(data, name, tried=False)
+            try:
+                model = storage.from_bytes(data, name, tried=False)
+            except storage.ModelFileError as error:
+                raise StoreError(str(error)) from None
             entry = self._models[text] = _Held(model, notes, False)
             self._push_out(text)
         self._models.move_to_end(text)
@@ -297,8 +337,7 @@ class ModelStore:
                 part.unlink(missing_ok=True)
                 self.shard(number).copy_to(part)
                 part.replace(folder / name)
-            layout = {"format": FORMAT, "shards": self.shards, "about": self.about}
-            storage.write_whole(folder / LAYOUT, json.dumps(layout, indent=1).encode())
+            self._write_layout(folder, self.about)
 
     def close(self) -> None:
         """Flush and leave the files."""
