@@ -54,7 +54,8 @@ def run(capsys, monkeypatch, tmp_path, file):
         (["--delay", 3, "--workers", 2], "--workers: labels that come late"),
         (["--delay", 3, "--cluster", "local:1"], "--cluster: labels that come late"),
         (["--by", "who", "--interval", 0.9], "--interval: models of --by have none"),
-        (["--by", "who"], "--by: column 'who' is empty in some row"),
+        (["--by", "who"], "--by: column 'who' is empty at row "),
+        (["--by", "nosuch"], "--by: "),
         (["--metrics", "m.txt"], "--metrics: 'm.txt' must end in .csv or .ndjson"),
         (["--predictions", "p.csv", "--keep", "list"], "which CSV cannot hold"),
         (["--decimal", "x"], "--decimal must be . or a comma"),
@@ -151,11 +152,12 @@ def test_models_that_a_run_cannot_go_on_with(capsys, run, tmp_path, file):
     assert "--columns names 1 columns; the model has 2" in go_on(
         "--model", model, "-t", "y", columns="a"
     )
-    assert "go on in the folder" in go_on("--by", "kind", "--model", model, "-t", "y")
+    assert "is one model, without keys" in go_on("--by", "kind", "--model", model, "-t", "y")
     assert run("--checkpoint", snapshot)[0] == 0
     assert "is a checkpoint; give --save" in go_on("--model", snapshot)
     assert run("--by", "kind", "--save", keyed, learner=())[0] == 0
-    assert "is no file" in go_on("--model", keyed, "-t", "y")
+    assert "has its keys in column 'kind'" in go_on("--by", "who", "--model", keyed, "-t", "y")
+    assert "is no saved model" in go_on("--model", tmp_path, "-t", "y")
 
 
 def test_inspect_says_how_far_a_checkpoint_is(capsys, run, tmp_path):

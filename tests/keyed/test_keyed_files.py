@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import zlib
 
+import damage
 import numpy as np
 import pytest
 
@@ -38,7 +39,7 @@ def outcome(folder):
         assert models.n_seen_ >= 24 and set(models.metrics()) == {"mse", "mae"}
         assert list(models) and list(models.metrics_by_key())
         models.close()
-    except ValueError as error:  # ModelFileError and StoreError are
+    except StoreError as error:
         told = str(error)
     finally:
         if models is not None and models._store is not None:
@@ -118,3 +119,15 @@ def test_files_that_are_no_stores(store, tmp_path):
             shutil.copytree(store, folder)
             (folder / name).write_bytes(data)
             assert outcome(folder) == "refused"
+
+
+def test_damaged_stores_work_or_are_refused(tmp_path):
+    sound = [damage.make_store(tmp_path / f"sound{i}", i) for i in range(3)]
+    found = []
+    for i in range(45):
+        folder = tmp_path / "damaged"
+        shutil.copytree(sound[i % 3], folder)
+        damage.damage(folder, np.random.default_rng([1, i]))
+        found.append(damage.outcome(folder))
+        shutil.rmtree(folder)
+    assert set(found) == {"works", "refused"} and found.count("refused") > 20

@@ -10,6 +10,7 @@ import pytest
 from driving import crashed, created, opened
 from serving import Site
 
+import pronk
 from pronk.serve import recovery
 from pronk.serve.errors import Refused
 from pronk.serve.labels import pack_labels
@@ -120,6 +121,48 @@ def test_a_store_that_is_lost_is_made_anew_from_the_journal(tmp_path: Path) -> N
     assert again.model("m").scores.rows == 36
     assert recovery.snapshots(tmp_path, "m")
     again.close()
+
+
+def test_a_bad_row_of_one_key_leaves_its_neighbour_learned_once(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    learn = pronk.PKAWVRegressor._learn
+
+    def refuse(learner: Any, X: Any, y: Any) -> Any:
+        if (np.abs(y) > 1e9).any():
+            raise FloatingPointError("the numbers overflow")
+        return learn(learner, X, y)
+
+    monkeypatch.setattr(pronk.PKAWVRegressor, "_learn", refuse)
+    spoilt, twin = opened(tmp_path / "spoilt"), opened(tmp_path / "twin")
+    for service in (spoilt, twin):
+        created(service, **TEMPLATE, scale_target="none")
+        service.writer.group([_work(service, "0", [["a", 0.5], ["b", 0.5]], [1.0, 2.0])])
+    works = [
+        _work(spoilt, "1", [["a", 1.0]], [3.0]),
+        _work(spoilt, "2", [["b", 1.0]], [1e10]),
+        _work(spoilt, "3", [["c", 1.0], ["a", 0.0]], [3.0, 4.0]),
+    ]
+    spoilt.writer.group(works)
+    alone = [_work(twin, "1", [["a", 1.0]], [3.0])]
+    alone.append(_work(twin, "3", [["c", 1.0], ["a", 0.0]], [3.0, 4.0]))
+    twin.writer.group(alone)
+    assert "overflow" in str(works[1].outcome)
+    given = [works[0].outcome.prediction, works[2].outcome.prediction]  # type: ignore[union-attr]
+    assert given == [work.outcome.prediction for work in alone]  # type: ignore[union-attr]
+    assert _bits(spoilt) == _bits(twin)
+    for service in (spoilt, twin):
+        service.close()
+
+
+def test_text_and_times_beside_a_key(site: Site) -> None:
+    columns = ["x", {"name": "colour", "kind": "category"}, {"name": "when", "kind": "time"}]
+    path = site.create("shop", columns=columns, key="who", scale="minmax")
+    rows = [["a", 1.0, "red", "2024-01-01T10:00"], ["b", 2.0, "blue", "2024-01-02T10:00"]]
+    for _ in range(5):
+        reply = site.call("POST", f"{path}/learn", {"rows": rows, "labels": [5.0, 7.0]})
+        assert reply.status == 200, reply.body
+    assert reply.prediction == pytest.approx([5.0, 7.0], abs=0.5)
 
 
 def test_keys_over_http(site: Site) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from pronk.cli.errors import CommandError
-from pronk.estimators.registry import find, make
+from pronk.estimators.registry import find, make, make_for_key
 
 
-def build(name: str, task: str, settings: Sequence[str], seed: int) -> Any:
+def build(
+    name: str, task: str, settings: Sequence[str], seed: int, *, per_key: bool = False
+) -> Any:
     """Build a learner as `pronk.make` does, with parameters given as text, ``key=value``."""
     params = dict(map(read_setting, settings))
     try:
@@ -20,7 +22,7 @@ def build(name: str, task: str, settings: Sequence[str], seed: int) -> Any:
     if "random_state" in params:
         raise CommandError("--param: random_state is given as --seed")
     try:
-        return make(name, task, random_state=seed, **params)
+        return (make_for_key if per_key else make)(name, task, random_state=seed, **params)
     except (TypeError, ValueError) as error:
         raise CommandError(f"--param: {error}") from None
 
@@ -48,6 +50,9 @@ def in_words(chosen: dict[str, Any]) -> str:
         number = f"{found:.4g}" if isinstance(found, float) else found
         told.append(f"bandwidth={number}, the median distance of the first rows")
     if "budget" in chosen:
-        told.append(f"budget={chosen['budget']} (-p budget=none lifts it)")
-    told += [f"{k}={v:g}" for k, v in chosen.items() if k not in ("bandwidth", "budget")]
+        small = "experts" in chosen  # the default learner, which always has a budget
+        lifted = "500 is that of one model" if small else "none lifts it"
+        told.append(f"budget={chosen['budget']} (-p budget={lifted})")
+    others = {k: v for k, v in chosen.items() if k not in ("bandwidth", "budget")}
+    told += [f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in others.items()]
     return "; ".join(told)

@@ -9,15 +9,20 @@ from rich.table import Table
 from rich.text import Text
 
 from pronk.cli import screen
+from pronk.cli.keyed import KeyedRun
 from pronk.cli.learned import learned_by
 from pronk.estimators import storage
 from pronk.evaluate import held_bytes
 from pronk.evaluate.plain_json import setting
+from pronk.keyed.store import FORMAT
 from pronk.streams import Prepared
 
 
 def inspect_file(path: Path, *, as_json: bool) -> None:
     """Print class, sizes, settings, state and certificate."""
+    if path.is_dir():
+        _show(_describe_folder(path), as_json=as_json)
+        return
     header = storage.read_header(path)
     found: dict[str, Any] = {
         "file": str(path),
@@ -35,10 +40,46 @@ def inspect_file(path: Path, *, as_json: bool) -> None:
         }
     if found["kind"] == "model" or header["state"]["model"] is not None:
         found["model"] = _describe(storage.load(path))
+    _show(found, as_json=as_json)
+
+
+def _show(found: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         screen.print_json(found)
     else:
         _print(found)
+
+
+def _describe_folder(path: Path) -> dict[str, Any]:
+    """The models of `pronk run --by`: what they have in common, and how many they are."""
+    run = KeyedRun.load(path)
+    keyed, how = run.keyed, run.preparing
+    names = getattr(keyed, "feature_names_in_", None)
+    story = run.__dict__.get("story_") or {}
+    model = {
+        "class": type(run.learner).__name__,
+        "by": keyed.by,
+        "keys": len(keyed),
+        "rows": int(keyed.n_seen_),
+        "metrics": keyed.metrics(),
+        "target": story.get("target"),
+        "learned": [one.to_dict() for one in learned_by(story)],
+        "columns": keyed.n_features_in_,
+        "names": None if names is None else [str(name) for name in names],
+        "scale": how.scale,
+        "missing": keyed.missing,
+        "kinds": keyed.kinds_,
+        "params": {k: setting(v) for k, v in run.learner.get_params(deep=False).items()},
+    }
+    keyed.close()
+    files = [file for file in path.iterdir() if file.is_file()]
+    return {
+        "file": str(path),
+        "kind": "models by key",
+        "format": FORMAT,
+        "bytes": sum(file.stat().st_size for file in files),
+        "model": model,
+    }
 
 
 def _describe(model: Any) -> dict[str, Any]:
@@ -74,8 +115,9 @@ def _print(found: dict[str, Any]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    _row(table, "file", f"{found['kind']}, {screen.size(found['bytes'])}, format "
-         f"{found['format']}, written by pronk {found['written_by']}")  # fmt: skip
+    by = f", written by pronk {found['written_by']}" if "written_by" in found else ""
+    size = screen.size(found["bytes"])
+    _row(table, "file", f"{found['kind']}, {size}, format {found['format']}{by}")
     if "checkpoint" in found:
         held = found["checkpoint"]
         state = "finished" if held["finished"] else "to go on"
@@ -106,8 +148,13 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
         classes = [str(label) for label in model["classes"]]
         more = ", .." if len(classes) > 8 else ""
         _row(table, "classes", f"{len(classes)}: {', '.join(classes[:8])}{more}")
-    _row(table, "points held", f"{model['points']:,}" if model["points"] else "none")
-    _row(table, "memory", screen.size(model["memory"]))
+    if "keys" in model:
+        _row(table, "keys", f"{model['keys']:,} in column {model['by']}, a model for each")
+        means = (f"{name} {screen.number(value)}" for name, value in model["metrics"].items())
+        _row(table, "metrics", ", ".join(means))
+    else:
+        _row(table, "points held", f"{model['points']:,}" if model["points"] else "none")
+        _row(table, "memory", screen.size(model["memory"]))
     _row(table, "scaling", model["scale"])
     if model["missing"] != "error":
         _row(table, "missing", f"filled in by the {model['missing']}")
@@ -116,7 +163,7 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
         if which:
             _row(table, word, ", ".join(which))
     _row(table, "settings", ", ".join(f"{k}={v}" for k, v in model["params"].items()))
-    held = model["certificate"]
+    held = model.get("certificate")
     if held is not None:
         _row(table, "certificate", _told(held))
         if held.get("combination"):

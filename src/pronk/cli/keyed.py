@@ -1,4 +1,4 @@
-"""`pronk run --by`: a model a key, in this process or by workers, a task a shard."""
+"""`pronk run --by`: one model per key, in this process or by workers, one task per shard."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from numpy.typing import NDArray
 
 from pronk.cli.errors import CommandError
 from pronk.cli.parallel import open_cluster
+from pronk.estimators import storage
 from pronk.keyed import Keyed, StoreError
 from pronk.keyed.keys import Keys
+from pronk.keyed.learner import learner_of
 from pronk.keyed.spread import Processes, SpreadKeyed
-from pronk.streams.reading import Reading
+from pronk.streams import Prepared, Preparing, Reading, StreamError
+from pronk.streams.errors import argument
 
 if TYPE_CHECKING:
     from pronk.cli.run_options import RunOptions
 
+#: The file of a saved folder that holds what a run needs to go on: target, metrics, files learned.
+STORY = "run.pronk"
 #: Numbers of a block of keyed rows, and its rows at least and at most: each model is read and
-#: written once a block.
+#: written once per block.
 NUMBERS, LEAST, MOST = 1 << 23, 1 << 12, 1 << 21
 
 
@@ -38,23 +43,71 @@ def with_key(reading: Reading, by: str) -> Reading:
     if by == reading.target:
         raise CommandError(f"--by: {by!r} is the target")
     if reading.target is not None and "," in reading.target:
-        raise CommandError("--by: a model a key has one target; name one with --target")
-    return replace(reading, keep=(*reading.keep, by), drop=(*reading.drop, by))
+        raise CommandError("--by: a model of a key has one target; name one with --target")
+    keep = reading.keep if by in reading.keep else (*reading.keep, by)
+    return replace(reading, keep=keep, drop=(*reading.drop, by))
+
+
+@contextmanager
+def key_named(by: str | None) -> Iterator[None]:
+    """A column of keys that is not there is an error of --by, which asks for it."""
+    try:
+        yield
+    except StreamError as error:
+        option, _, rest = error.text.partition(": ")
+        asked = option in (argument("drop"), argument("keep")) and f"no column {by!r}" in rest
+        if by is None or not asked:
+            raise
+        raise StreamError(f"{argument('by')}: {rest}") from None
 
 
 class KeyedRun:
-    """Keyed models for a walk that gives rows in order: the keys are given beforehand."""
+    """Keyed models for a run that gives rows in order: the keys are given beforehand."""
 
-    def __init__(self, learner: Any, by: str, keyed: Keyed) -> None:
-        self.learner, self.by, self.keyed = learner, by, keyed
+    story_: dict[str, Any]
+
+    def __init__(self, keyed: Keyed) -> None:
+        if keyed.by is None or isinstance(keyed.by, int):
+            raise CommandError(
+                f"--model: the models in {str(keyed.folder)!r} have no name of a column of keys; "
+                "make them with by='NAME'"
+            )
+        self.keyed, self.by = keyed, keyed.by
+        self.learner = learner_of(keyed.learner)
+        self.without_model = 0  # rows that were predicted for keys that have no model
+        self._rows = 0
         self._keys = Keys([], np.empty(0, dtype=np.int64))
         self._who: Any = keyed  # or workers
+
+    @classmethod
+    def load(cls, path: Path) -> KeyedRun:
+        """The models of a folder, with what the run that saved them has kept."""
+        found = cls(Keyed.open(path))
+        if (path / STORY).exists():
+            found.story_ = storage.load_checkpoint(path / STORY)["story"]
+        return found
+
+    def move(self, folder: Path | None) -> None:
+        """Go on in another folder, which holds a copy of the models."""
+        if folder is not None and folder.resolve() != self.keyed.store.folder.resolve():
+            self.keyed.save(folder)
+            self.keyed.close()
+            self.keyed = self._who = Keyed.open(folder)
+
+    def leave(self) -> None:
+        """Leave the files; what was not saved is gone."""
+        self.keyed.abandon()
 
     def give(self, kept: Any) -> None:
         """The keys of the next rows; those before have been taken."""
         self._keys = Keys.of(kept.column(self.by))
         if None in self._keys.values:
-            raise CommandError(f"--by: column {self.by!r} is empty in some row; fill it in")
+            empty = self._keys.codes == list(self._keys.values).index(None)
+            row = self._rows + int(np.argmax(empty))
+            raise CommandError(
+                f"--by: column {self.by!r} is empty at row {row} (counting from 0); fill it in"
+            )
+        self._rows += len(self._keys)
 
     def _take(self, rows: int) -> Keys:
         taken, self._keys = self._keys[:rows], self._keys[rows:]
@@ -65,7 +118,10 @@ class KeyedRun:
         return found
 
     def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
-        found: NDArray[Any] = self._who.predict(X, self._take(len(X)))
+        keys = self._take(len(X))
+        known = np.array([key in self.keyed for key in keys.values], dtype=bool)
+        self.without_model += int(np.count_nonzero(~known[keys.codes]))
+        found: NDArray[Any] = self._who.predict(X, keys)
         return found
 
     @contextmanager
@@ -88,19 +144,54 @@ class KeyedRun:
             self._who = self.keyed
 
     def save(self, path: Any) -> None:
+        """Write the models to a folder, and what the next run needs to go on."""
         self.keyed.store.forget_answers()
         self.keyed.save(path)
+        storage.save_checkpoint({"story": self.story_}, Path(path) / STORY)
+
+    def of_new_key(self) -> Any:
+        """A model as a new key gets it."""
+        return self.keyed._fresh("")
 
     @property
     def classes_(self) -> list[str]:
         return ["of each", "key"]
+
+    @property
+    def labels_(self) -> Any:
+        """The labels of some key, to know of which kind they are."""
+        for key in self.keyed:
+            return self.keyed[key].classes_
+        return [""]
+
+    # What a single model has, of its columns and their preparation.
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        return self.keyed.feature_names_in_
+
+    @property
+    def kinds_(self) -> list[str]:
+        return self.keyed.kinds_
+
+    @property
+    def missing(self) -> str:
+        return self.keyed.missing
+
+    @property
+    def preparing(self) -> Preparing:
+        """How columns are prepared."""
+        how = self.keyed.learner
+        if not isinstance(how, Prepared):
+            return Preparing("none", scale_target="none")
+        return Preparing(how.scaling_, how.encoding, how.slots, how.scale_target)
 
     def __sklearn_tags__(self) -> Any:
         return self.learner.__sklearn_tags__()
 
 
 @contextmanager
-def place_of_models(job: RunOptions, model: Any) -> Iterator[Path | None]:
+def place_of_models(job: RunOptions) -> Iterator[Path | None]:
     """The folder that a run learns in.
 
     Workers write to a copy beside that of --save, so that a run which fails leaves the models as
@@ -115,10 +206,10 @@ def place_of_models(job: RunOptions, model: Any) -> Iterator[Path | None]:
         beside.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".pronk-keyed-", dir=beside) as folder:
         if job.save is not None and (job.save / "store.json").exists():
-            before = Keyed(model, folder=job.save)
             try:
+                before = Keyed.open(job.save)
                 before.save(folder)
+                before.close()
             except StoreError as error:
                 raise CommandError(f"--save: {error}") from None
-            before.close()
         yield Path(folder)

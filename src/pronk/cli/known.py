@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pronk.cli.errors import CommandError
+from pronk.cli.keyed import KeyedRun, key_named, with_key
 from pronk.cli.run_options import RunOptions
 from pronk.cluster.pool import shares_rows
 from pronk.estimators import storage
@@ -43,15 +44,19 @@ def target_names(model: Any, stream: FileStream) -> list[str]:
     return list(map(str, names if len(names) == outputs else range(outputs)))
 
 
-def saved_model(path: Path) -> Prepared:
-    """The model of a file, to go on with."""
-    return around(storage.load(path))
+def saved_model(path: Path) -> Prepared | KeyedRun:
+    """The model of a file or the models of a folder, to go on with."""
+    return KeyedRun.load(path) if path.is_dir() else around(storage.load(path))
 
 
-def for_model(job: RunOptions, model: Prepared) -> RunOptions:
+def for_model(job: RunOptions, model: Any) -> RunOptions:
     """A job that goes on with a model: what the model knows is not chosen again."""
     assert job.model is not None
-    if job.save is None:
+    keyed = isinstance(model, KeyedRun)
+    if job.by is not None and job.by != getattr(model, "by", None):
+        what = f"has its keys in column {model.by!r}" if keyed else "is one model, without keys"
+        raise CommandError(f"--by: {str(job.model)!r} {what}")
+    if job.save is None and not keyed:
         header = storage.read_header(job.model)
         if header["class"] == storage.CHECKPOINT:
             raise CommandError(
@@ -64,7 +69,7 @@ def for_model(job: RunOptions, model: Prepared) -> RunOptions:
         raise CommandError("--target is missing: which column is to be predicted?")
     known = story.get("weight")
     *_, interval = story.get("scored_as", [None])
-    here = job.cluster is None or shares_rows(model)
+    here = not keyed and (job.cluster is None or shares_rows(model))
     return replace(
         job,
         # A coverage that was counted goes on; where workers read the rows there is none.
@@ -72,7 +77,10 @@ def for_model(job: RunOptions, model: Prepared) -> RunOptions:
         algorithm=algorithm,
         save=job.model if job.save is None else job.save,
         reading=replace(job.reading, target=target, weight=job.reading.weight or known),
-        preparing=Preparing(model.scaling_, model.encoding, model.slots, model.scale_target),
+        preparing=model.preparing
+        if keyed
+        else Preparing(model.scaling_, model.encoding, model.slots, model.scale_target),
+        by=model.by if keyed else None,
     )
 
 
@@ -81,6 +89,8 @@ def open_for(model: Any, path: Path, reading: Reading, rows: int | None = None) 
 
     The model's names choose the columns; ``columns`` of the reading stand in their places.
     """
+    if isinstance(model, KeyedRun):
+        reading = with_key(reading, model.by)
     names, kinds = _columns(model)
     fills = getattr(model, "missing", "error")
     if reading.missing == "mean" and fills != "mean":
@@ -104,7 +114,8 @@ def open_for(model: Any, path: Path, reading: Reading, rows: int | None = None) 
         missing=fills,
         task=task_of(model),
     )
-    stream = chosen.open(rows=rows)
+    with key_named(getattr(model, "by", None)):
+        stream = chosen.open(rows=rows)
     outputs = outputs_of(model)
     if stream.targets and len(stream.targets) != outputs:
         known = (model.__dict__.get("story_") or {}).get("target")
@@ -131,7 +142,7 @@ def _columns(model: Any) -> tuple[list[str] | None, list[str]]:
     """Names, if there are any, and kinds of a model's columns."""
     names = getattr(model, "feature_names_in_", None)
     found = None if names is None else [str(name) for name in names]
-    if isinstance(model, Prepared):
+    if isinstance(model, Prepared | KeyedRun):
         return found, list(model.kinds_)
     return found, [NUMBER] * int(model.n_features_in_)
 

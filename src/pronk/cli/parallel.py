@@ -31,8 +31,6 @@ def check_parallel(job: RunOptions) -> None:
         raise CommandError("--workers and --cluster exclude each other: choose one")
     if chosen and job.delay:
         raise CommandError(f"{chosen[0]}: labels that come late are learned one by one, not so")
-    if job.by is not None and job.model is not None:
-        raise CommandError("--model: models of --by go on in the folder of --save")
     if job.by is not None and job.checkpoint is not None:
         raise CommandError("--checkpoint: models of --by are kept in the folder of --save instead")
     if job.reading.weight is not None and (job.by is not None or job.cluster is not None):

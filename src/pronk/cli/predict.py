@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
+from pronk.cli.keyed import KeyedRun
 from pronk.cli.known import open_for, target_names, task_of, worded
 from pronk.cli.places import check_outputs
 from pronk.cli.predictions import (
@@ -46,13 +47,16 @@ def predict_file(
         if output.exists() and path.exists() and output.samefile(path):
             raise CommandError(f"--output: {str(output)!r} is the model; choose another name")
         check_ending(output, "--output")
-    model = storage.load(path)
+    model: Any = KeyedRun.load(path) if path.is_dir() else storage.load(path)
+    keyed = isinstance(model, KeyedRun)
+    if keyed and interval is not None:
+        raise CommandError("--interval: models of --by have none")
     task = task_of(model)
     labels = task == "classification"
     check_interval(interval, task, model)
     stream = open_for(model, path, reading)
     scored = stream.target is not None
-    shares = labels and probabilities and has_probabilities(model)
+    shares = labels and probabilities and not keyed and has_probabilities(model)
     layout = PredictionColumns(
         _kind(model, stream) if labels else stream.target_type,
         targets=scored,
@@ -66,6 +70,8 @@ def predict_file(
     averages = [Averages(metric, None) for metric in get_metrics(DEFAULTS[task])]
     rows = 0
     with ExitStack() as stack:
+        if isinstance(model, KeyedRun):
+            stack.callback(model.leave)
         written: PredictionsFile | StandardOutput | None = None
         for X, y, kept in _blocks(stream, path):
             if written is None:  # the first rows are good
@@ -75,11 +81,16 @@ def predict_file(
                     written = PredictionsFile(output, layout, option="--output")
                 stack.enter_context(written)
                 written.start()
+            if isinstance(model, KeyedRun):
+                model.give(kept)
             forecast = adapter.predict(X)
             rows += len(X)
             written.write(y if scored else None, forecast, kept)
             if scored:
                 _score(averages, y, forecast.values)
+    if isinstance(model, KeyedRun) and model.without_model:
+        text = f"{model.without_model:,} rows have a key that has no model, and are predicted "
+        screen.note(text + ("no label" if labels else "0"), screen.messages())
     if output is None:
         return
     metrics = {a.metric.name: a.mean() for a in averages if a.rows}
@@ -112,7 +123,9 @@ def _kind(model: Any, stream: FileStream) -> Any:
     """The Arrow type of labels: the model's own, and the file's where there are some."""
     import pyarrow as pa
 
-    return stream.target_type if stream.target is not None else pa.array(model.classes_).type
+    if stream.target is not None:
+        return stream.target_type
+    return pa.array(model.labels_ if isinstance(model, KeyedRun) else model.classes_).type
 
 
 def _score(averages: list[Averages], y: NDArray[Any], predictions: NDArray[Any]) -> None:

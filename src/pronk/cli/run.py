@@ -15,7 +15,7 @@ from pronk.cli import screen
 from pronk.cli.checkpoint import alone, readable, story_of
 from pronk.cli.choosing import build, read_setting
 from pronk.cli.errors import CommandError
-from pronk.cli.keyed import KeyedRun, keyed_rows, place_of_models, with_key
+from pronk.cli.keyed import KeyedRun, key_named, keyed_rows, place_of_models, with_key
 from pronk.cli.known import for_model, open_for, saved_model
 from pronk.cli.learned import files_of, learned_by, refuse_learned
 from pronk.cli.parallel import block_rows, check_cluster, check_parallel, use_workers
@@ -45,8 +45,8 @@ def run_job(job: RunOptions, *, as_json: bool) -> None:
 def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     console = screen.messages()
     check_parallel(job)
-    if (job.cluster or job.by) and job.preparing.scale_target == "auto":
-        # Workers take numbers as they are, and few rows of a key are worth being held.
+    if job.cluster and job.by is None and job.preparing.scale_target == "auto":
+        # The workers take numbers as they are.
         job = replace(job, preparing=replace(job.preparing, scale_target="none"))
     path, chosen = job.model, dict[str, Any]()
     model: Any
@@ -54,21 +54,33 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         _check_algorithm(job.algorithm)
         reading = job.reading if job.by is None else with_key(job.reading, job.by)
         default = find(job.algorithm).name == DEFAULT_ALGORITHM
-        stream = open_with_target(reading, block_rows(job, default))
-        learner = build(job.algorithm, stream.task, job.params, job.seed)
-        chosen = defaults_of(job.algorithm, stream.task, dict(map(read_setting, job.params)))
+        with key_named(job.by):
+            stream = open_with_target(reading, block_rows(job, default))
+        keyed = job.by is not None
+        learner = build(job.algorithm, stream.task, job.params, job.seed, per_key=keyed)
+        given = dict(map(read_setting, job.params))
+        chosen = defaults_of(job.algorithm, stream.task, given, per_key=keyed)
         model = prepared(learner, stream, job.preparing)
-        if job.by is not None:
-            stream.rows = keyed_rows(len(stream.columns))
-            folder = stack.enter_context(place_of_models(job, model))
-            model = KeyedRun(model.learner, job.by, Keyed(model, folder=folder))
+        if keyed:
+            folder = stack.enter_context(place_of_models(job))
+            model = KeyedRun(Keyed(model, by=job.by, folder=folder))
+            stack.callback(model.leave)
     else:
         model = saved_model(path)
-        told = story_of(path)
+        if isinstance(model, KeyedRun):
+            stack.callback(model.leave)
+        told = None if isinstance(model, KeyedRun) else story_of(path)
         if told is not None:
             model.story_ = told
         job = for_model(job, model)
-        stream = open_for(model, path, job.reading, block_rows(job, shares_rows(model)))
+        check_parallel(job)
+        shares = job.by is None and shares_rows(model)
+        stream = open_for(model, path, job.reading, block_rows(job, shares))
+        if isinstance(model, KeyedRun):
+            model.move(job.save)
+            model.move(stack.enter_context(place_of_models(job)))
+    if isinstance(model, KeyedRun):
+        stream.rows = keyed_rows(len(stream.columns))
     if job.by is None and (job.workers or job.cluster):
         stream.rows = long_piece(stream.rows, len(stream.columns))
     for text in stream.notes(options=True) if path is None else ():
@@ -79,7 +91,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     check_interval(job.interval, stream.task, model)
     _check_weight(stream, model, job.algorithm)
     run = Run(job, stream, model, console, as_json)
-    if job.save is not None and job.by is None:
+    if job.save is not None:
         _look_at_input(run, model.__dict__.get("story_") or {}, console)
     if "story_" in model.__dict__:
         run.go_on(model.story_)
@@ -160,7 +172,7 @@ def _found(chosen: dict[str, Any], model: Any) -> dict[str, Any]:
 
 def _warm(model: Any, stream: FileStream, console: Console) -> None:
     """Compile on a copy and the first rows: wrong parameters show now, and times are clean."""
-    twin: Any = copy.deepcopy(model.keyed.learner if isinstance(model, KeyedRun) else model)
+    twin: Any = model.of_new_key() if isinstance(model, KeyedRun) else copy.deepcopy(model)
     with console.status("getting ready (compiled once, then kept)"):
         try:
             warm_with(twin, stream)

@@ -56,15 +56,16 @@ def check_job(job: RunOptions) -> None:
             "--predictions: a run with --checkpoint needs a file, for what is printed cannot be "
             "taken back"
         )
-    if job.model is not None and not job.model.is_file():
-        raise CommandError(f"--model: {str(job.model)!r} does not exist, or is no file")
+    keyed = job.model is not None and (job.model / "store.json").is_file()
+    if job.model is not None and not job.model.is_file() and not keyed:
+        raise CommandError(f"--model: {str(job.model)!r} does not exist, or is no saved model")
     if job.again and job.model is None:
         raise CommandError("--again goes with --model: without it, every run begins anew")
     if job.reading.keep and job.predictions is None:
         raise CommandError("--keep: the columns go along with --predictions, which is missing")
     outputs = {
-        # With --by it is a folder.
-        "--save": None if job.by is not None else job.model if job.save is None else job.save,
+        # Models of keys are a folder.
+        "--save": None if job.by or keyed else job.model if job.save is None else job.save,
         "--predictions": None if printed else job.predictions,
         "--metrics": job.metrics,
         "--report": job.report,

@@ -107,9 +107,14 @@ def make_as_in_paper(name: str, task: str = "regression", **params: Any) -> Any:
     )
 
 
-def defaults_of(name: str, task: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Return what `make` chooses beside ``params``: bandwidth, budget and steps, by name."""
-    chosen = _defaults(make_as_in_paper(name, task, **params), find(name), params)
+def defaults_of(
+    name: str, task: str, params: dict[str, Any], *, per_key: bool = False
+) -> dict[str, Any]:
+    """Return what `make`, or `make_for_key`, chooses beside ``params``, by name."""
+    small = PER_KEY.get(find(name).name, {}) if per_key else {}
+    chosen = {key: value for key, value in small.items() if key not in params}
+    given = {**chosen, **params}
+    chosen |= _defaults(make_as_in_paper(name, task, **given), find(name), given)
     return {key.removeprefix("kernel__"): value for key, value in chosen.items()}
 
 

@@ -28,8 +28,10 @@ def encoded(key: Any) -> str:
 
 
 def decoded(text: str) -> Key:
-    """The key that `encoded` made text."""
-    key: Key = json.loads(text)
+    """The key that `encoded` made text; a ValueError if it is none."""
+    key: Any = json.loads(text)
+    if not isinstance(key, str | int):
+        raise ValueError(f"{text} is no key")
     return key
 
 

@@ -169,8 +169,9 @@ class Keyed:
         if hasattr(inner, "random_state"):
             inner.random_state = seed
         if isinstance(model, Prepared):
-            assert self._columns is not None
-            model.with_columns(*self._columns)
+            columns = self._known_columns()
+            assert columns is not None
+            model.with_columns(*columns)
         return model
 
     def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Self:
@@ -294,6 +295,7 @@ class Keyed:
                 raise StoreError(f"{folder} holds models of other columns: {_listed(held)}")
             self.shards = self._store.shards
             self._seed = self._store.about["seed"]
+            self._store.check = self._check_model
         return self._store
 
     def _about(self) -> dict[str, Any]:
@@ -382,8 +384,11 @@ class Keyed:
             keyed = cls._of_layout(store, path, held)
         except ImportError:
             raise
+        except StoreError:
+            raise
         except Exception as error:  # whatever stands in the file, the answer is one kind of error
-            raise StoreError(f"{path} cannot be opened: {error or type(error).__name__}") from None
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise StoreError(f"{path} cannot be opened: {reason}") from None
         return keyed
 
     @classmethod
@@ -394,12 +399,31 @@ class Keyed:
         learner_of(template)._validate_params()
         keyed = cls(template, by, folder=path, held=held, metrics=about["metrics"])
         keyed._store, keyed._seed, keyed.shards = store, seed, store.shards
+        store.check = keyed._check_model
+        if isinstance(template, Prepared):  # what it says of the preparation must work
+            clone(template).with_columns(*(keyed._known_columns() or (None, (NUMBER,))))
         return keyed
+
+    def _check_model(self, model: Any) -> None:
+        """Raise a StateError if the model of a file is not of the kind of this object's."""
+        kind = type(self.learner), type(self._inner)
+        require((type(model), type(learner_of(model))) == kind, "it is of another class")
+        columns = self._known_columns()
+        if columns is not None:
+            require(model.n_features_in_ == len(columns[1]), "it has other columns")
+            kinds = getattr(model, "kinds_", list(columns[1]))
+            require(kinds == list(columns[1]), "it has columns of other kinds")
 
     def close(self) -> None:
         """Flush and leave the files."""
         if self._store is not None:
             self._store.close()
+            self._store = None
+
+    def abandon(self) -> None:
+        """Leave the files; what was not flushed is gone."""
+        if self._store is not None:
+            self._store.abandon()
             self._store = None
 
     def __repr__(self) -> str:
@@ -422,7 +446,9 @@ def _checked(about: dict[str, Any], path: Any) -> dict[str, Any]:
             set(about) == {"learner", "by", "seed", "metrics", "columns"}, "entries are missing"
         )
         require(type(about["learner"]) is str, "learner is not text")
-        require(type(about["by"]) in (str, int, type(None)), "by is no column")
+        by = about["by"]
+        numbered = type(by) is int and 0 <= by < 2**31
+        require(numbered or type(by) in (str, type(None)), "by is no column")
         seed = about["seed"]
         require(type(seed) is int and 0 <= seed < 2**63, "seed is not a whole number")
         require(type(about["metrics"]) is list, "metrics are not a list")

@@ -168,4 +168,4 @@ class Shard:
     def _failed(self, error: sqlite3.Error) -> StoreError:
         if "locked" in str(error):
             return InUseError(f"{self.path} is in use by another process; close that one first")
-        return StoreError(f"{self.path} cannot be used: {error}")
+        return StoreError(f"{self.path} cannot be used: {' '.join(str(error).split())}")

@@ -22,6 +22,7 @@ from typing import Any, Self
 from pronk.estimators import storage
 from pronk.keyed.keys import Key, decoded, encoded, shard_of
 from pronk.keyed.shard import Shard, StoreError
+from pronk.parts.state import StateError
 
 __all__ = ["ModelStore", "StoreError"]
 
@@ -86,6 +87,8 @@ class ModelStore:
             raise ValueError(f"shards must be at most {MOST_SHARDS}, got {shards}")
         self.folder = Path(folder)
         self.held = held
+        #: Raises a StateError for a model of a file that is not of the kind of the others.
+        self.check: Callable[[Any], None] = lambda model: None
         layout = self._layout(shards, about or {})
         self.shards, self.about = int(layout["shards"]), layout["about"]
         self._only = range(self.shards) if only is None else sorted(only)
@@ -102,7 +105,8 @@ class ModelStore:
                 storage.write_whole(place, json.dumps(layout, indent=1).encode())
             found: Any = json.loads(place.read_text())
         except (OSError, ValueError, RecursionError) as error:
-            raise StoreError(f"{self.folder} cannot be a store of models: {error}") from None
+            reason = " ".join(str(error).split())
+            raise StoreError(f"{self.folder} cannot be a store of models: {reason}") from None
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             held = found.get("format") if isinstance(found, dict) else None
             raise StoreError(f"{place} has format {held!r}, not {FORMAT}")
@@ -226,9 +230,11 @@ class ModelStore:
             data, notes = found
             name = f"the model of key {text} in {self.folder}"
             try:
-                model = storage.from_bytes(data, name, tried=False)
-            except storage.ModelFileError as error:
-                raise StoreError(str(error)) from None
+                model = storage.from_bytes(data, "it", tried=False)
+                self.check(model)
+            except (storage.ModelFileError, StateError) as error:
+                reason = " ".join(str(error).split())
+                raise StoreError(f"{name} cannot be used: {reason}") from None
             entry = self._models[text] = _Held(model, notes, False)
             self._push_out(text)
         self._models.move_to_end(text)
@@ -309,8 +315,9 @@ class ModelStore:
             for text, notes in found:
                 try:
                     key = decoded(text)
-                except (ValueError, TypeError):
-                    raise StoreError(f"{self.folder}: {text!r} is no key") from None
+                except (ValueError, TypeError, RecursionError):
+                    shown = repr(text)[:80]
+                    raise StoreError(f"{self.folder} is damaged: {shown} is no key") from None
                 yield key, notes
 
     def write_changed(self) -> None:

@@ -41,7 +41,7 @@ class KeyedOnline(Online):
     def __init__(self, row: ModelRow, place: Path) -> None:
         super().__init__(row)
         self.place = place
-        self.learner = Keyed(self.learner, folder=place, held=HELD)
+        self.learner = Keyed(self.learner, by=self.spec.key, folder=place, held=HELD)
         self.marks = self.learner.store.marks()
 
     @property
@@ -103,13 +103,7 @@ class KeyedOnline(Online):
 
     def close(self) -> None:
         """Leave the files as the last flush left them: what came after is in the journal."""
-        store = self.learner._store
-        if store is not None:
-            store._models.clear()
-            for file in store._files.values():
-                file.close()
-            store._files.clear()
-            self.learner._store = None
+        self.learner.abandon()
 
 
 def recover(journal: Journal, row: ModelRow, folder: Path, note: recovery.Note) -> Online:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 from msgspec import Meta
-from sklearn.base import clone
 
 from pronk.estimators.entries import DEFAULT_ALGORITHM
 from pronk.estimators.registry import ALIASES, find, make, make_for_key
@@ -111,8 +110,6 @@ def prepared(learner: Any, spec: Spec) -> Any:
     itself = itself and spec.scale_target != "standard"
     if itself and spec.missing == "error" and set(kinds) == {"number"}:
         return learner
-    if spec.key is not None and not set(kinds) <= {"number", "category"}:
-        raise Refused(422, "columns: keyed models take numbers and categories")
     found = Prepared(
         learner,
         scale=spec.scale,
@@ -123,11 +120,9 @@ def prepared(learner: Any, spec: Spec) -> Any:
         scale_target=spec.scale_target,
     )
     try:
-        whole = clone(found).with_columns([column.name for column in columns], kinds)
+        return found.with_columns([column.name for column in columns], kinds)
     except ValueError as error:
         raise Refused(422, str(error)) from None
-    # A key's model is a copy of the template, which learns nothing itself.
-    return whole if spec.key is None else found
 
 
 def _learner(spec: Spec) -> Any:

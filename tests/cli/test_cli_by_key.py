@@ -1,0 +1,132 @@
+"""`pronk run --by`: the learner that was asked for, good from the first rows, and what is saved."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pronk
+from pronk.cli import main
+
+ROWS = 1200
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(0)
+    sensor = rng.integers(4, size=ROWS)
+    a, b = rng.uniform(0, 100, ROWS), rng.normal(size=ROWS)
+    colour = rng.choice(["red", "blue"], ROWS)
+    y = 20 + 5 * sensor + 0.1 * a + 3 * b + 2 * (colour == "red") + 0.1 * rng.normal(size=ROWS)
+    names = np.array(["north", "east", "south", "west"])[sensor]
+    return pd.DataFrame({"sensor": names, "a": a, "b": b, "colour": colour, "y": y})
+
+
+@pytest.fixture
+def run(capsys, frame, tmp_path):
+    """A command in one process; what it prints. Rows are the first or the others."""
+    half = ROWS // 2
+    frame[:half].to_csv(tmp_path / "first.csv", index=False)
+    frame[half:].to_csv(tmp_path / "second.csv", index=False)
+    frame.to_csv(tmp_path / "all.csv", index=False)
+
+    def call(*words, code=0):
+        with pytest.raises(SystemExit) as exit_:
+            main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert exit_.value.code == code, err
+        return out if code == 0 else err
+
+    return call
+
+
+def mean_of_key(frame):
+    """Running means of each key's earlier rows."""
+    sums = frame.groupby("sensor").y.cumsum() - frame.y
+    counts = frame.groupby("sensor").cumcount()
+    return (sums / counts.clip(lower=1)).to_numpy()
+
+
+def test_the_default_beats_the_mean_of_each_key_from_the_first_rows(run, frame, tmp_path):
+    out = tmp_path / "p.csv"
+    words = ["--by", "sensor", "--categorical", "colour", "--predictions", out, "--json"]
+    found = json.loads(run("run", tmp_path / "all.csv", "-t", "y", *words))
+    assert found["algorithm"] == "online-kernel"
+    assert found["params"]["budget"] == 32 and found["params"]["experts"] == "few"
+    assert found["chosen"] == {"budget": 32, "experts": "few"}
+    made = pd.read_csv(out)
+    errors = (made.prediction - made.y).to_numpy() ** 2
+    baseline = (mean_of_key(frame) - frame.y.to_numpy()) ** 2
+    turn = frame.groupby("sensor").cumcount().to_numpy()
+    early, late = (turn >= 10) & (turn < 20), turn >= 100
+    assert errors[early].mean() < 0.35 * baseline[early].mean()
+    assert errors[late].mean() < 0.02 * baseline[late].mean()
+    words = ["--categorical", "sensor", "--categorical", "colour", "--predictions", out]
+    run("run", tmp_path / "all.csv", "-t", "y", *words)
+    together = pd.read_csv(out)
+    one = ((together.prediction - together.y).to_numpy() ** 2)[late].mean()
+    assert errors[late].mean() < 3 * one  # a quarter of the rows for each of the four
+
+
+def test_what_is_asked_for_learns(run, frame, tmp_path):
+    words = ["run", tmp_path / "all.csv", "-t", "y", "--by", "sensor", "--drop", "colour"]
+    folder = tmp_path / "models"
+    more = ["-a", "con-kons", "-p", "budget=20", "--save", folder, "--json"]
+    found = json.loads(run(*words, *more))
+    assert found["algorithm"] == "con-kons" and found["params"]["budget"] == 20
+    assert found["chosen"] == {"bandwidth": "auto"} and found["scale"] == "minmax"
+    model = pronk.load(folder)
+    assert type(model.learner.learner) is pronk.ProsNKONSRegressor and model.by == "sensor"
+    own = frame[frame.sensor == "east"]
+    alone = pronk.Prepared(pronk.make("con-kons", budget=20))
+    alone.learner.random_state = model["east"].learner.random_state
+    expected = alone.fit(own[["a", "b"]], own.y).predict(own[["a", "b"]])
+    np.testing.assert_allclose(model["east"].predict(own[["a", "b"]]), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("more", [[], ["--workers", 2]])
+def test_saved_models_go_on_predict_and_are_inspected(run, frame, tmp_path, more):
+    folder, out = tmp_path / "models", tmp_path / "p.csv"
+    words = ["-t", "y", "--by", "sensor", "--categorical", "colour"]
+    run("run", tmp_path / "first.csv", *words, "--save", folder, *more)
+    found = json.loads(run("run", tmp_path / "second.csv", "--model", folder, "--json", *more))
+    assert found["rows"] == ROWS and found["rows_before"] == ROWS // 2
+    assert found["by"] == "sensor" and found["keys"] == 4
+    again = run("run", tmp_path / "second.csv", "--model", folder, *more, code=2)
+    assert "has learned 'second.csv' already" in again
+    told = json.loads(run("inspect", folder, "--json"))["model"]
+    assert told["keys"] == 4 and told["by"] == "sensor" and told["rows"] == ROWS
+    assert told["names"] == ["a", "b", "colour"] and told["kinds"][2] == "category"
+    text = run("inspect", folder)
+    assert "OnlineKernelRegressor" in text and "4 in column sensor" in text
+    new = frame.assign(sensor=np.where(np.arange(ROWS) < 7, "nobody", frame.sensor))
+    new.drop(columns="y").to_csv(tmp_path / "new.csv", index=False)
+    run("predict", folder, tmp_path / "new.csv", "-o", out)
+    made = pd.read_csv(out)
+    assert (made.prediction[:7] == 0).all() and made.sensor[7] == frame.sensor[7]
+    models = pronk.load(folder)
+    expected = models.predict(frame.drop(columns="y")[7:])
+    models.close()
+    np.testing.assert_allclose(made.prediction[7:], expected, rtol=1e-12)
+    assert np.mean((expected - frame.y[7:]) ** 2) < 1.0
+
+
+def test_labels_of_keys(run, frame, tmp_path):
+    frame.assign(y=np.where(frame.b > 0, "up", "down")).to_csv(tmp_path / "l.csv", index=False)
+    folder, out = tmp_path / "models", tmp_path / "p.csv"
+    words = ["-t", "y", "--by", "sensor", "--drop", "colour", "--save", folder, "--json"]
+    found = json.loads(run("run", tmp_path / "l.csv", *words))
+    assert found["metrics"]["error"] < 0.1
+    run("predict", folder, tmp_path / "l.csv", "-o", out)
+    assert set(pd.read_csv(out).prediction) == {"up", "down"}
+
+
+def test_a_row_without_a_key_is_named(run, frame, tmp_path):
+    gap = frame.assign(sensor=frame.sensor.where(frame.index != 17))
+    gap.to_csv(tmp_path / "gap.csv", index=False)
+    words = ["-t", "y", "--by", "sensor", "--drop", "colour"]
+    told = run("run", tmp_path / "gap.csv", *words, code=2)
+    assert "--by: column 'sensor' is empty at row 17 (counting from 0)" in told
+    told = run("run", tmp_path / "gap.csv", "-t", "y", "--by", "sensors", code=2)
+    assert "--by: " in told and "no column 'sensors'; did you mean 'sensor'" in told
