@@ -245,3 +245,46 @@ def test_a_prepared_learner_takes_rows_as_they_come():
     for row, target in zip(rows, y, strict=True):
         labels.learn_one(row, target > 0.7)
     assert labels.predict_one(rows[0]) in (True, False)
+
+
+def test_probabilities_of_a_prepared_learner_from_the_first_call_on():
+    learner = pronk.Prepared(pronk.OnlineKernelClassifier(budget=20, random_state=0))
+    model = wrap(learner)
+    row = {"city": "Rome", "a": 1.0}
+    frame = pd.DataFrame([row, row], index=["u", "v"])
+    assert model.predict_proba_one(row) == {} and model.predict_one(row) is None
+    assert model.predict_proba_many(frame).shape == (2, 0)
+    model.learn_one(row, "yes")
+    assert model.predict_proba_one(row) == {"yes": 1.0}
+    model.learn_one({"city": "Oslo", "a": 3.0}, "no")
+    assert set(model.predict_proba_one(row)) == {"yes", "no"}
+    assert model.predict_proba_many(frame).shape == (2, 2)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_frames_of_all_libraries(prepared):
+    polars, pyarrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(-1, 1, (200, 3)), columns=list("cab"))
+    if prepared:
+        X["city"] = np.where(X["a"] > 0, "Rome", "Oslo")
+    y = pd.Series(np.where(X["a"] * X["b"] > 0, "same", "other"))
+    learner = pronk.OnlineKernelClassifier(budget=20, random_state=0)
+    found = {}
+    for name, frame, labels in [
+        ("pandas", X, y),
+        ("polars", polars.from_pandas(X), polars.Series(y.tolist())),
+        ("pyarrow", pyarrow.Table.from_pandas(X), pyarrow.array(y.tolist())),
+    ]:
+        model = wrap(pronk.Prepared(learner) if prepared else learner)
+        before = model.predict_many(frame[:3])
+        assert type(before).__module__.startswith(name) and len(before) == 3
+        model.learn_many(frame, labels)
+        answer, shares = model.predict_many(frame), model.predict_proba_many(frame)
+        assert type(answer).__module__.startswith(name)
+        assert type(shares).__module__.startswith(name)
+        values = answer.to_pylist() if name == "pyarrow" else list(answer)
+        found[name] = values, np.column_stack([np.asarray(shares[c]) for c in ("other", "same")])
+    for values, shares in found.values():
+        assert values == found["pandas"][0]
+        np.testing.assert_array_equal(shares, found["pandas"][1])

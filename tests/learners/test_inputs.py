@@ -69,6 +69,10 @@ def test_a_long_sparse_matrix_is_densified_in_pieces(data, monkeypatch):
     assert max(largest) <= 2048
 
 
+def _without_day(rows):
+    return rows.drop(columns="day") if isinstance(rows, pd.DataFrame) else rows.drop("day")
+
+
 def test_errors_name_the_column_of_a_frame(data):
     X, y = data
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -77,6 +81,13 @@ def test_errors_name_the_column_of_a_frame(data):
     for rows in (frame, pl.from_pandas(frame), table):
         with pytest.raises(ValueError, match="column 'b' is not numeric"):
             PKAWVRegressor().predict_then_learn(rows, y)
+    dated = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2024-01-01", periods=80)})
+    dated["city"] = "Rome"
+    for rows in (dated, pl.from_pandas(dated), pa.Table.from_pandas(dated)):
+        with pytest.raises(ValueError, match=r"'day' is not numeric .*(date|time).*pronk.Prepared"):
+            PKAWVRegressor().fit(rows, y)
+        with pytest.raises(ValueError, match=r"'city' is not numeric .*(tr|obj).*pronk.Prepared"):
+            PKAWVRegressor().fit(_without_day(rows), y)
     holes = pa.table({"a": X[:, 0], "b": pa.array([1.0, None] * 40)})
     with pytest.raises(ValueError, match="NaN at row 1, column 1"):
         PKAWVRegressor().predict_then_learn(holes, y)

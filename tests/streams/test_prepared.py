@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import pronk
 from laws.interrupts import Lines, state_of
 from pronk.streams import FileStream, Prepared
+from pronk.streams.frames import layout_of
 from pronk.streams.preparing import Times
 
 ROWS = 260
@@ -313,3 +314,161 @@ def test_a_notebook_is_told_what_was_learned():
     told = model.fit(frame, [10.0, 20.0, 30.0, 40.0])._repr_html_()
     for words in ("rows learned", "wind (number), city (category)", "minmax", "less 25.0"):
         assert words in told, words
+
+
+# -- one row at a time -----------------------------------------------------------------------------
+
+
+def test_one_row_is_the_same_from_every_container(frame):
+    """A frame of one row is read cell by cell, to the bits of the table it is part of."""
+    polars = pytest.importorskip("polars")
+    tall = frame.assign(
+        clock=[datetime.time(i % 24, 3, 7, 11) for i in range(ROWS)],
+        micro=frame["time"].astype("datetime64[us]"),
+        group=frame["city"].astype("category"),
+        whole=frame["b"].astype("Int64").where(frame.index % 5 > 0),
+        gap=frame["a"].where(frame.index % 7 > 0),
+    )
+    layout = layout_of(tall)
+    expected = layout.rows(tall)
+    lazy = polars.from_pandas(tall)
+    mixed = tall[list(reversed(tall.columns))].assign(more=1)
+    records = [
+        {name: None if value != value or value is pd.NA else value for name, value in row.items()}
+        for row in tall.to_dict("records")
+    ]
+    for i in range(0, ROWS, 9):
+        rows = slice(i, i + 1)
+        for X in (tall[rows], lazy[rows], mixed[rows], pa.Table.from_pandas(tall[rows])):
+            np.testing.assert_array_equal(layout.rows(X), expected[rows])
+        np.testing.assert_array_equal(layout.rows(layout.row(records[i])), expected[rows])
+
+
+def test_one_row_that_is_odd_is_named_as_in_a_longer_frame(frame, y):
+    fitted = model().fit(frame, y)
+    for name, value, words in [
+        ("a", "x", "'a' has 'x' at row 0"),
+        ("a", None, "'a' is missing or NaN at row 0"),
+        ("a", np.inf, "inf at row 0"),
+        ("time", 3.5, "'time' has 3.5"),
+        ("a", 10**30, "too large"),
+    ]:
+        one = frame[:1].astype(object).assign(**{name: [value]})
+        with pytest.raises(ValueError, match=words):
+            fitted.predict(one)
+    with pytest.raises(ValueError, match="no column 'city'"):
+        fitted.predict(frame[:1].drop(columns="city"))
+    row = frame[:1].to_dict("records")[0]
+    with pytest.raises(ValueError, match="'a' is missing"):
+        fitted.predict_one({**row, "a": None})
+    with pytest.raises(ValueError, match="none of the columns"):
+        fitted.predict_one({"nothing": 1})
+    with pytest.raises(ValueError, match="no names: give a vector"):
+        model().fit(frame[["a", "b"]].to_numpy(), y).predict_one({"a": 1.0})
+
+
+@pytest.mark.parametrize("case", LEARNERS)
+def test_a_loop_over_dicts_is_one_call(frame, y, case):
+    labels = words(y) if case == "text" else y
+    loop, once = Prepared(LEARNERS[case]), Prepared(LEARNERS[case])
+    assert loop.predict_one({"a": 1.0}) == (None if case == "text" else 0.0)  # as a plain learner
+    found = []
+    for row, label in zip(frame.to_dict("records"), labels, strict=True):
+        found.append(loop.predict_one(row))
+        assert loop.learn_one(row, label) is loop
+    expected = once.predict_then_learn(frame, labels)
+    if case == "text":
+        assert found[1:] == expected[1:].tolist()
+    else:
+        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_array_equal(loop.transform(frame), once.transform(frame))
+    loop.learn_one(frame.to_dict("records")[0], None)  # no label: nothing to learn
+    assert loop.n_seen_ == ROWS
+    vector = Prepared(LEARNERS[case]).learn_one([1.0, 2.0], labels[0])
+    assert vector.predict_one(np.array([1.0, 2.0])) == vector.predict([[1.0, 2.0]])[0]
+
+
+def test_probabilities_of_one_row(frame, y):
+    model = Prepared(pronk.OnlineKernelClassifier(budget=20, random_state=0))
+    rows = frame.to_dict("records")
+    assert model.predict_proba_one(rows[0]) == {}
+    for row, label in zip(rows[:60], words(y), strict=False):
+        model.learn_one(row, label)
+    shares = model.predict_proba_one(rows[60])
+    assert set(shares) == {"high", "low"} and sum(shares.values()) == pytest.approx(1.0)
+    assert not hasattr(Prepared(pronk.KernelPerceptron()), "predict_proba_one")
+
+
+@pytest.mark.parametrize("scale", ["minmax", "standard", "robust", "none"])
+def test_what_predict_saw_of_a_row_is_what_learning_it_sees(frame, y, scale):
+    """To the last bit, so that nothing of a row that is predicted and then learned is redone."""
+    one, twin = model(scale=scale, missing="mean"), model(scale=scale, missing="mean")
+    for i in range(100):
+        row = frame[i : i + 1]
+        if i:
+            one.predict(row)
+            one.transform(row)[:] = 7.0  # a copy
+        one.partial_fit(row, y[i : i + 1])
+        twin.partial_fit(row, y[i : i + 1])
+    assert state_of(one) == state_of(twin)
+    bulk = one._preparation.transform(one._layout.rows(frame[100:150]))
+    singles = [one.transform(frame[i : i + 1])[0] for i in range(100, 150)]
+    np.testing.assert_array_equal(bulk, singles)
+
+
+# -- frames of other kinds -------------------------------------------------------------------------
+
+
+def test_an_empty_frame_has_an_empty_answer(frame, y):
+    fresh = model()
+    assert fresh.predict_then_learn(frame[:0], y[:0]).shape == (0,)
+    assert not hasattr(fresh, "learner_") and fresh.partial_fit(frame[:0], []) is fresh
+    fitted = model().fit(frame, y)
+    state = state_of(fitted)
+    assert fitted.predict(frame[:0]).shape == (0,)
+    assert fitted.predict_then_learn(frame[:0], y[:0]).shape == (0,)
+    with pytest.raises(ValueError, match="no column 'a'"):
+        fitted.partial_fit(frame[:0].drop(columns="a"), [])
+    with pytest.raises(ValueError, match="y has 1 rows but X has 0"):
+        fitted.partial_fit(frame[:0], [1.0])
+    assert state_of(fitted) == state
+    classifier = Prepared(pronk.OnlineKernelClassifier(budget=20, random_state=0))
+    named, shares = classifier.predict_then_learn(frame[:0], [], output="both")
+    assert named.shape == (0,) and shares.shape == (0, 0)
+
+
+def test_a_lazy_frame_is_refused_with_what_to_do(frame, y):
+    polars = pytest.importorskip("polars")
+    lazy = polars.from_pandas(frame[["a", "b"]]).lazy()
+    for learner in (model(), pronk.FOGDRegressor(random_state=0)):
+        with pytest.raises(ValueError, match=r"LazyFrame.*X.collect\(\)"):
+            learner.fit(lazy, y)
+
+
+def test_periods_are_the_dates_and_times_they_begin_with(y):
+    hours = pd.date_range("2023-11-01", periods=ROWS, freq="h")
+    for freq, kind in [("h", "time"), ("D", "date"), ("M", "date"), ("min", "time")]:
+        frame = pd.DataFrame({"p": hours.to_period(freq)})
+        begins = frame.assign(p=frame["p"].dt.to_timestamp())
+        begins = begins.assign(p=begins["p"].dt.date) if kind == "date" else begins
+        fitted, twin = model().fit(frame, y), model().fit(begins, y)
+        assert fitted.kinds_ == [kind]
+        for rows in (slice(0, 50), slice(7, 8)):
+            assert np.array_equal(fitted.predict(frame[rows]), twin.predict(begins[rows]))
+
+
+def test_a_column_without_a_value_in_the_first_rows(frame, y):
+    rows = frame.to_dict("records")
+    first = {**rows[0], "city": None}
+    with pytest.warns(UserWarning, match="'city' has no value .* name it in categorical"):
+        numbers = model(missing="mean").learn_one(first, y[0])
+    with pytest.raises(ValueError, match="'city' has"):
+        numbers.learn_one(rows[1], y[1])
+    named = (
+        model(categorical=["city"], missing="mean").learn_one(first, y[0]).learn_one(rows[1], y[1])
+    )
+    assert named.kinds_[1] == "category" and named.n_seen_ == 2
+    polars = pytest.importorskip("polars")  # whose columns have a type without a value
+    typed = polars.from_pandas(frame)[:2].with_columns(city=polars.Series([None, "Rome"]))
+    fitted = model(missing="mean").partial_fit(typed[:1], y[:1]).partial_fit(typed[1:], y[1:2])
+    assert fitted.kinds_[1] == "category"

@@ -6,9 +6,9 @@ columns, in sorted order, so that the order of a dict never matters; ``spare`` m
 empty, for names that come later; names beyond those are ignored, with one warning. A feature that a
 row has not counts as 0, as in river's own linear models; a value that is NaN is refused.
 
-``learn_many`` takes a pandas frame and learns its rows in order: the model is the one that
-``learn_one`` row by row would give, up to rounding, at a fraction of the time. A frame is never a
-mini-batch with one averaged step.
+``learn_many`` takes a pandas or polars frame or an Arrow table and learns its rows in order: the
+model is the one that ``learn_one`` row by row would give, up to rounding, at a fraction of the
+time. A frame is never a mini-batch with one averaged step. Answers to a frame are of its library.
 
 An empty column adds nothing to distances and inner products, so waiting columns change no
 prediction of a kernel learner. They cost time: the features of a Taylor embedding grow as
@@ -24,9 +24,10 @@ Needs the package river (``pip install ".[river]"``).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,11 +38,11 @@ from sklearn.base import clone
 from pronk.estimators.algorithms.pkawv import PKAWVClassifier, PKAWVRegressor
 from pronk.estimators.faces.base import OnlineLearner
 from pronk.estimators.faces.classifier import OnlineClassifier
+from pronk.estimators.faces.inputs import refuse_lazy
 from pronk.estimators.faces.regressor import OnlineRegressor
+from pronk.streams.frames import as_table
+from pronk.streams.passing import count_rows
 from pronk.streams.prepared import Prepared
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Row = Mapping[Any, Any]
 
@@ -118,11 +119,12 @@ class _Columns:
                 row[0, place] = value
         return row
 
-    def rows(self, X: pd.DataFrame) -> NDArray[np.float64]:
+    def rows(self, X: Any) -> NDArray[np.float64]:
         """The same for all rows of a frame."""
-        rows = np.zeros((len(X), self.width))
-        known = [name for name in X.columns if name in self.places]
-        rows[:, [self.places[name] for name in known]] = X[known].to_numpy(dtype=np.float64)
+        rows = np.zeros((count_rows(X), self.width))
+        for name in _names(X):
+            if name in self.places:
+                rows[:, self.places[name]] = np.asarray(X[name], dtype=np.float64)
         return rows
 
 
@@ -157,15 +159,23 @@ class _Tables:
         )
         return _Tables(self.places, growing=False)
 
-    def row(self, x: Row) -> pa.Table:
-        """A row as a table; what is not in x is missing."""
-        return pa.table({str(name): [x.get(name)] for name in self.places})
+    def row(self, x: Row) -> dict[str, Any]:
+        """A row; what is not in x is missing."""
+        return {str(name): x.get(name) for name in self.places}
 
-    def rows(self, X: pd.DataFrame) -> pa.Table:
+    def rows(self, X: Any) -> pa.Table:
         """The same for all rows of a frame."""
-        frame = X.reindex(columns=list(self.places))
-        frame.columns = [str(name) for name in frame.columns]
-        return pa.Table.from_pandas(frame, preserve_index=False)
+        if hasattr(X, "iloc"):
+            X = X.rename(columns=str)
+        table = as_table(X)
+        assert table is not None
+        found, nothing = set(table.column_names), pa.nulls(table.num_rows)
+        return pa.table(
+            {
+                str(name): table.column(str(name)) if str(name) in found else nothing
+                for name in self.places
+            }
+        )
 
 
 class _Wrapped:
@@ -197,31 +207,33 @@ class _Wrapped:
         """Learn one row."""
         columns = self._columns.with_names(x)
         if columns.width:
-            self._learner.partial_fit(columns.row(x), [y])
+            self._learner.learn_one(columns.row(x), y)
             self._columns = columns
 
-    def learn_many(self, X: pd.DataFrame, y: pd.Series[Any]) -> None:
+    def learn_many(self, X: Any, y: Any) -> None:
         """Learn the rows of a frame in order: what `learn_one` row by row does, but faster."""
-        columns = self._columns.with_names(X.columns)
-        if columns.width and len(X):
-            self._learner.partial_fit(columns.rows(X), y.tolist())
+        columns = self._columns.with_names(_names(X))
+        if columns.width and count_rows(X):
+            self._learner.partial_fit(columns.rows(X), np.asarray(y))
             self._columns = columns
 
     def predict_one(self, x: Row, **kwargs: Any) -> Any:
         """Predict one row; 0 (regressors) or None before the first row is learned."""
         if not self._started:
             return self._before_the_first_row
-        return self._learner.predict(self._columns.row(x)).tolist()[0]
+        found: Any = self._learner.predict(self._rows_of(x))
+        return found.tolist()[0]
 
-    def predict_many(self, X: pd.DataFrame) -> pd.Series[Any]:
-        """Predict the rows of a frame, by the model as it is; changes nothing."""
-        import pandas as pd
+    def _rows_of(self, x: Row) -> Any:
+        """A row as the learner takes rows."""
+        row = self._columns.row(x)
+        return self._learner._one(row) if isinstance(self._learner, Prepared) else row
 
-        if self._started and len(X):
-            predictions = self._learner.predict(self._columns.rows(X))
-        else:
-            predictions = [self._before_the_first_row] * len(X)
-        return pd.Series(predictions, index=X.index)
+    def predict_many(self, X: Any) -> Any:
+        """Predict the rows of a frame, by the model as it is; a series of the frame's library."""
+        if self._started:
+            return _series(self._learner.predict(self._columns.rows(X)), X)
+        return _series([self._before_the_first_row] * count_rows(X), X)
 
     @property
     def _started(self) -> bool:
@@ -236,6 +248,31 @@ class _Wrapped:
     def columns(self) -> dict[Any, int]:
         """The column of each feature."""
         return dict(self._columns.places)
+
+
+def _names(X: Any) -> list[Any]:
+    """The names of a frame's or a table's columns."""
+    refuse_lazy(X)
+    return list(X.column_names if hasattr(X, "column_names") else X.columns)
+
+
+def _series(values: Any, X: Any) -> Any:
+    """One value per row of a frame, as the library of the frame has it."""
+    if hasattr(X, "index"):
+        return import_module("pandas").Series(values, index=X.index)
+    if hasattr(X, "to_arrow"):
+        return import_module("polars").Series(np.asarray(values).tolist())
+    return pa.array(np.asarray(values).tolist())
+
+
+def _frame(labels: list[Any], values: NDArray[np.float64], X: Any) -> Any:
+    """One column per label, as the library of the frame has it; names are text but for pandas."""
+    if hasattr(X, "index"):
+        return import_module("pandas").DataFrame(values, index=X.index, columns=labels)
+    columns = {str(label): values[:, j] for j, label in enumerate(labels)}
+    if hasattr(X, "to_arrow"):
+        return import_module("polars").DataFrame(columns)
+    return pa.table(columns)
 
 
 class RiverRegressor(_Wrapped, base.MiniBatchRegressor):
@@ -260,24 +297,25 @@ class RiverClassifier(_Wrapped, base.MiniBatchClassifier):
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
         """Probabilities of the labels known so far."""
-        labels, chances = self._chances(self._columns.row(x))
+        labels, chances = self._chances(self._rows_of, x, 1)
         return dict(zip(labels, chances[0].tolist(), strict=True))
 
-    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
-        """Probabilities of the labels known so far, a column each."""
-        import pandas as pd
+    def predict_proba_many(self, X: Any) -> Any:
+        """Probabilities of the labels known so far, a column each: a frame of the same library."""
+        return _frame(*self._chances(self._columns.rows, X, count_rows(X)), X)
 
-        labels, chances = self._chances(self._columns.rows(X))
-        return pd.DataFrame(chances, index=X.index, columns=labels)
-
-    def _chances(self, rows: NDArray[np.float64]) -> tuple[list[Any], NDArray[np.float64]]:
-        """The labels, and a row of probabilities for each row."""
+    def _chances(
+        self, rows: Callable[[Any], Any], X: Any, n: int
+    ) -> tuple[list[Any], NDArray[np.float64]]:
+        """The labels, and a row of probabilities for each of ``n`` rows."""
         if not hasattr(self._learner, "predict_proba"):
             raise NotImplementedError(f"{type(self.learner).__name__} has no probabilities")
-        labels = self._learner.classes_.tolist() if self._started else []
-        if len(labels) < 2 or not len(rows):  # nothing is known but, perhaps, one label
-            return labels, np.ones((len(rows), len(labels)))
-        return labels, self._learner.predict_proba(rows)
+        if not self._started:
+            return [], np.empty((n, 0))
+        labels = self._learner.classes_.tolist()
+        if len(labels) < 2:
+            return labels, np.ones((n, len(labels)))
+        return labels, self._learner.predict_proba(rows(X))
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -9,7 +9,8 @@ In an array of numbers a category is its number, a time its seconds: that is how
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +19,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
+from pronk.estimators.faces.inputs import refuse_lazy
 from pronk.parts.missing import no_label
 from pronk.parts.spelling import did_you_mean
+from pronk.streams.cells import row_of_dict, row_of_frame
 from pronk.streams.values import CATEGORY, KINDS, NUMBER, as_numbers, in_words, is_text, kind_of
 
 Array = NDArray[np.float64]
@@ -41,6 +44,9 @@ class Layout:
 
     def rows(self, X: Any) -> Array:
         """X as float64 rows with these columns; what is missing is NaN."""
+        row = row_of_frame(X, self.names, self.kinds)
+        if row is not None:
+            return row
         table = as_table(X)
         if table is None:
             rows = as_array(X)
@@ -55,6 +61,18 @@ class Layout:
         for j, (column, kind) in enumerate(zip(columns, self.kinds, strict=True)):
             rows[:, j] = _values(column, kind, self.names[j] if self.names else j)
         return rows
+
+    def row(self, x: Mapping[Any, Any]) -> Any:
+        """A row that is a dict by column names, in a form that `rows` takes; absent is missing."""
+        if self.names is None:
+            raise ValueError(
+                "x is a dict, but the columns of this model have no names: give a vector"
+            )
+        named = {str(name): value for name, value in x.items()}
+        if not named.keys() & set(self.names):
+            raise ValueError(f"x has none of the columns {', '.join(self.names[:8])}")
+        row = row_of_dict(named, self.names, self.kinds)
+        return pa.table({name: [named.get(name)] for name in self.names}) if row is None else row
 
     def _columns(self, table: pa.Table, named: bool) -> list[Any]:
         if self.names is None or not named:
@@ -82,6 +100,7 @@ def layout_of(X: Any, categorical: str | Sequence[str | int] = "auto") -> Layout
     else:
         names = tuple(table.column_names) if has_names(X) else None
         kinds = [kind_of(field.type) for field in table.schema]
+        _warn_of_empty(table, categorical)
     automatic = isinstance(categorical, str) and categorical == "auto"
     chosen = () if automatic else _several(categorical)
     places = {_place(one, names, len(kinds)) for one in chosen}
@@ -90,6 +109,20 @@ def layout_of(X: Any, categorical: str | Sequence[str | int] = "auto") -> Layout
     for place in places:
         kinds[place] = CATEGORY
     return Layout(names, tuple(kinds))
+
+
+def _warn_of_empty(table: pa.Table, categorical: Any) -> None:
+    """Warn of columns whose first rows have no value, and so no type."""
+    for j, field in enumerate(table.schema):
+        chosen = not isinstance(categorical, str) and (
+            j in categorical or field.name in categorical
+        )
+        if pa.types.is_null(field.type) and not chosen and categorical != field.name:
+            warnings.warn(
+                f"X column {field.name!r} has no value in the first rows and is taken for numbers; "
+                "if it holds categories, name it in categorical",
+                stacklevel=2,
+            )
 
 
 def _several(categorical: Any) -> Sequence[str | int]:
@@ -121,14 +154,16 @@ def as_table(X: Any) -> pa.Table | None:
     """A frame or table, or an array that holds more than numbers, as Arrow has it; else None."""
     if isinstance(X, pa.Table):
         return X
+    refuse_lazy(X)
     if isinstance(X, pa.RecordBatch):
         return pa.Table.from_batches([X])
     if hasattr(X, "iloc"):  # pandas
         if not has_names(X):
             X = X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1)
+        X = _without_periods(X)
         try:
             return pa.Table.from_pandas(X, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowException, OverflowError) as error:
             raise ValueError(f"X has a column of mixed values: {_first_line(error)}") from None
     if hasattr(X, "to_arrow"):  # polars
         return X.to_arrow()
@@ -139,6 +174,17 @@ def as_table(X: Any) -> pa.Table | None:
         return None
     columns = [_column(values[:, j]) for j in range(values.shape[1])]
     return pa.table(columns, names=[f"x{i}" for i in range(len(columns))])
+
+
+def _without_periods(X: Any) -> Any:
+    """A pandas frame whose periods (a month, an hour) are the dates or times they begin with."""
+    found = {}
+    for name, kind in X.dtypes.items():
+        if str(kind).startswith("period["):
+            begins = X[name].dt.to_timestamp()
+            # B, D, M, Q, W, Y: of days and longer; shorter ones are in small letters.
+            found[name] = begins.dt.date if str(kind)[7].isupper() else begins
+    return X.assign(**found) if found else X
 
 
 def _column(values: NDArray[Any]) -> pa.Array:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.estimators.faces.calls import own_lock
 from pronk.estimators.faces.constraints import Parameters
-from pronk.estimators.faces.inputs import check_given, check_length
+from pronk.estimators.faces.inputs import check_given, check_length, refuse_lazy
 from pronk.estimators.faces.showing import as_html
 from pronk.parts.missing import labelled_runs, without_gaps, without_label
 from pronk.streams.targets import Targets, joined
@@ -30,7 +30,7 @@ def _passed(name: str, words: str) -> Any:
     """A method of the learner on prepared rows, if the learner has it; it changes nothing."""
 
     def method(self: AroundLearner, X: Any, *more: Any, **options: Any) -> Any:
-        check_is_fitted(self)
+        self._check_fitted()
         with own_lock(self):
             return getattr(self.learner_, name)(self._transformed(X), *more, **options)
 
@@ -80,7 +80,12 @@ class AroundLearner(Parameters):
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return {name: state[name] for name in state if name != "_lock"}
+        return {name: state[name] for name in state if name not in ("_lock", "_looked")}
+
+    def _check_fitted(self) -> None:
+        """scikit-learn's check, which takes its time, for its error only."""
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)
 
     def __sklearn_is_fitted__(self) -> bool:
         learner = self.__dict__.get("learner_")
@@ -106,9 +111,11 @@ class AroundLearner(Parameters):
 
 def count_rows(X: Any) -> int:
     """Rows of a frame, a table, an array or a list of rows."""
-    if hasattr(X, "num_rows"):
-        return int(X.num_rows)
-    return int(X.shape[0]) if getattr(X, "shape", ()) else len(X)
+    shape = getattr(X, "shape", None)
+    if shape:
+        return int(shape[0])
+    refuse_lazy(X)
+    return int(X.num_rows) if hasattr(X, "num_rows") else len(X)
 
 
 def missing_labels(y: Any, n: int) -> NDArray[np.bool_] | None:

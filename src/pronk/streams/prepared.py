@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
@@ -19,7 +20,7 @@ from pronk.estimators.faces.calls import own_lock
 from pronk.estimators.faces.inputs import check_finite, check_given, check_length, check_weights
 from pronk.parts.state import require
 from pronk.streams.files import FileStream
-from pronk.streams.frames import Layout, has_names, layout_of
+from pronk.streams.frames import Layout, layout_of
 from pronk.streams.passing import AroundLearner, LearnerCall, count_rows, has, missing_labels
 from pronk.streams.preparing import Preparation, prepare
 from pronk.streams.reading import MISSING, Preparing
@@ -31,7 +32,7 @@ Array = NDArray[np.float64]
 
 #: The attributes that hold what was learned.
 HELD = (
-    *("_layout", "_preparation", "_targets", "learner_"),
+    *("_layout", "_preparation", "_looked", "_targets", "learner_"),
     *("n_features_in_", "feature_names_in_", "story_"),
 )
 
@@ -138,10 +139,14 @@ class Prepared(AroundLearner):
         if not fresh.__sklearn_is_fitted__() or not fresh.n_seen_:
             raise ValueError("no row has a label and a positive weight: there is nothing to learn")
         with own_lock(self):
-            kept = {name: self.__dict__[name] for name in self.__dict__ if name not in HELD}
+            kept = {name: value for name, value in self.__dict__.items() if name not in HELD}
             learned = {name: fresh.__dict__[name] for name in HELD if name in fresh.__dict__}
             self.__dict__ = {**kept, **learned}  # at once: a signal comes before or after
         return self
+
+    def learn_one(self, x: Any, y: Any, **options: Any) -> Self:
+        """Learn one row, a dict or a vector; a key of the first dict that is absent is missing."""
+        return self.partial_fit(self._one(x), [y], **options)
 
     def with_columns(self, names: Sequence[str] | None, kinds: Sequence[str]) -> Self:
         """Say beforehand what the columns are, where rows will come as arrays of numbers.
@@ -230,9 +235,13 @@ class Prepared(AroundLearner):
         counted = weights
         if missing is not None:
             counted = np.where(missing, 0.0, 1.0 if weights is None else weights)
-        # Parts replace their arrays and never write into them: a copy is cheap.
-        preparation, targets = copy.copy(self._preparation), copy.copy(self._targets)
-        prepared = prepare(preparation, rows, counted)
+        targets = copy.copy(self._targets)
+        if len(rows) == 1 and (counted is None or counted[0] > 0.0):
+            preparation, prepared = self._look(rows)
+        else:
+            # Parts replace their arrays and never write into them: a copy is cheap.
+            preparation = copy.copy(self._preparation)
+            prepared = prepare(preparation, rows, counted)
         call = LearnerCall(self.learner, self.learner_, targets)
         if missing is None:
             result = call.learn(verb, prepared, y, options)
@@ -246,7 +255,7 @@ class Prepared(AroundLearner):
 
     def predict(self, X: Any, **options: Any) -> Any:
         """The current model's predictions; changes nothing."""
-        check_is_fitted(self)
+        self._check_fitted()
         with own_lock(self):
             values = self.learner_.predict(self._transformed(X), **options)
             if self._targets is None:
@@ -258,15 +267,39 @@ class Prepared(AroundLearner):
     @available_if(has("predict_interval"))
     def predict_interval(self, X: Any, *more: Any, **options: Any) -> Any:
         """Intervals by the current model, in the unit of y; changes nothing."""
-        check_is_fitted(self)
+        self._check_fitted()
         with own_lock(self):
             ends = self.learner_.predict_interval(self._transformed(X), *more, **options)
             return ends if self._targets is None else self._targets.ends_back(ends)
 
+    def predict_one(self, x: Any) -> Any:
+        """Predict one row, a dict or a vector; before the first label 0, or None for a class."""
+        if not self.__sklearn_is_fitted__():
+            return None if self._classifies else 0.0
+        found: Any = self.predict(self._one(x))[0]
+        return found if self._classifies or np.ndim(found) else float(found)
+
+    @available_if(has("predict_proba"))
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Probabilities of one row by label; empty before the first label."""
+        if not self.__sklearn_is_fitted__():
+            return {}
+        shares = self.predict_proba(self._one(x))[0]
+        return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
+
+    def _one(self, x: Any) -> Any:
+        """One row, a dict or a vector, as rows."""
+        if isinstance(x, Mapping):
+            if "_layout" in self.__dict__:
+                return self._layout.row(x)
+            return pa.table({str(name): [value] for name, value in x.items()})
+        values = np.asarray(x)
+        return (values if values.dtype.kind in "biuf" else np.array(x, dtype=object))[None, :]
+
     def transform(self, X: Any) -> Array:
         """The rows that the learner would see if they came next; changes nothing."""
         check_is_fitted(self)
-        return self._transformed(X)
+        return self._transformed(X).copy()
 
     def first_look(self, X: Any) -> Array:
         """The rows that the learner would see if these were the first; changes nothing."""
@@ -279,13 +312,28 @@ class Prepared(AroundLearner):
         return np.array(self._preparation.names(names), dtype=object)
 
     def _transformed(self, X: Any) -> Array:
-        return self._preparation.transform(self._rows(X))
+        rows = self._rows(X)
+        return self._look(rows)[1] if len(rows) == 1 else self._preparation.transform(rows)
+
+    def _look(self, row: Array) -> tuple[Preparation, Array]:
+        """The preparation after one more row, and the row prepared.
+
+        It is kept until the next one: a row that is predicted is mostly the next that is learned.
+        """
+        key = row.tobytes()
+        held = self.__dict__.get("_looked")
+        if held is not None and held[0] is self._preparation and held[1] == key:
+            return held[2], held[3]
+        after = copy.copy(self._preparation)
+        prepared = after.learn_transform(row)
+        self._looked = self._preparation, key, after, prepared
+        return after, prepared
 
     def _rows(self, X: Any) -> Array:
         rows = self._layout.rows(X)
         fills = self.missing == "mean"
         checked = np.where(np.isnan(rows), 0.0, rows) if fills else rows
-        if not fills and self._layout.names is not None and has_names(X):
+        if not fills and self._layout.names is not None:
             self._refuse_gaps(rows)
         check_finite(checked, "X")
         return rows

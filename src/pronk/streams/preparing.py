@@ -139,16 +139,23 @@ class Times:
     def __init__(self, kinds: Sequence[str]) -> None:
         self.kinds = list(kinds)
         self.dated = [j for j, kind in enumerate(self.kinds) if kind != CLOCK]
+        hands = [(j, hand) for j, kind in enumerate(self.kinds) for hand in _hands(kind)]
+        self._columns = [j for j, _ in hands]
+        weeks = np.array([hand == "week" for _, hand in hands], dtype=bool)
+        # A hand is at (days + offset) / period turns; 1970 began on a Thursday.
+        self._offsets, self._periods = np.where(weeks, 3.0, 0.0), np.where(weeks, 7.0, 1.0)
+        self._years = [i for i, (_, hand) in enumerate(hands) if hand == "year"]
         self.first: Array | None = None  # the first time of each column; NaN until there is one
 
     def learn_transform(self, X: Array) -> tuple[Array, Array]:
         """Days since the first row, and circles; the first times are kept."""
         first = np.full(X.shape[1], np.nan) if self.first is None else self.first
-        for j in np.flatnonzero(np.isnan(first)):
-            known = X[~np.isnan(X[:, j]), j]
-            if len(known):
-                first = first.copy()  # a copy of this object keeps the old one
-                first[j] = known[0]
+        if np.isnan(first.sum()):
+            for j in np.flatnonzero(np.isnan(first)):
+                known = X[~np.isnan(X[:, j]), j]
+                if len(known):
+                    first = first.copy()  # a copy of this object keeps the old one
+                    first[j] = known[0]
         self.first = first
         return self.transform(X)
 
@@ -156,37 +163,41 @@ class Times:
         """The rows as if each came next; changes nothing."""
         first = np.full(X.shape[1], np.nan) if self.first is None else self.first
         since = (X - np.where(np.isnan(first), X, first)) / _DAY
-        circles = [_circle(turns) for j in range(X.shape[1]) for turns in self._turns(X[:, j], j)]
-        return since[:, self.dated], np.hstack(circles)
-
-    def _turns(self, seconds: Array, column: int) -> list[Array]:
-        """How far each clock hand is, in turns."""
-        days = seconds / _DAY
-        if self.kinds[column] == CLOCK:
-            return [days]
-        known = np.where(np.isnan(days), 0.0, days)
-        whole = np.floor(known).astype(np.int64).astype("datetime64[D]")
-        in_year = (whole - whole.astype("datetime64[Y]")).astype(np.float64) + known % 1.0
-        year = np.where(np.isnan(days), np.nan, in_year / 365.2425)
-        calendar = [(days + 3.0) / 7.0, year]  # 1970 began on a Thursday
-        return calendar if self.kinds[column] == DATE else [days, *calendar]
+        days = (X / _DAY)[:, self._columns]  # of each clock hand
+        gaps = np.isnan(days) if np.isnan(days.sum()) else None
+        days = days if gaps is None else np.where(gaps, 0.0, days)
+        turns = (days + self._offsets) / self._periods
+        turns[:, self._years] = _years(days[:, self._years])
+        angles = 2.0 * np.pi * (turns - np.floor(turns))
+        circles = np.empty((len(X), 2 * len(self._columns)))
+        circles[:, ::2], circles[:, 1::2] = np.sin(angles), np.cos(angles)
+        circles *= 0.5
+        if gaps is not None:
+            circles[np.repeat(gaps, 2, axis=1)] = 0.0
+        return since[:, self.dated], circles
 
     def names(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
         """Names of the days and of the circles."""
         days = [f"{names[j]}#days" for j in self.dated]
-        hands = {CLOCK: ["day"], DATE: ["week", "year"]}
         circles = [
             f"{name}#{hand}-{part}"
             for name, kind in zip(names, self.kinds, strict=True)
-            for hand in hands.get(kind, ["day", "week", "year"])
+            for hand in _hands(kind)
             for part in ("sin", "cos")
         ]
         return days, circles
 
 
-def _circle(turns: Array) -> Array:
-    angle = 2.0 * np.pi * (turns - np.floor(turns))
-    return np.nan_to_num(0.5 * np.column_stack([np.sin(angle), np.cos(angle)]))
+def _hands(kind: str) -> tuple[str, ...]:
+    """The clock hands that a column of a kind becomes."""
+    return {CLOCK: ("day",), DATE: ("week", "year")}.get(kind, ("day", "week", "year"))
+
+
+def _years(days: Array) -> Array:
+    """Days since 1970 as the part of their year that is over."""
+    whole = np.floor(days).astype(np.int64).astype("datetime64[D]")
+    in_year = (whole - whole.astype("datetime64[Y]")).astype(np.float64) + days % 1.0
+    return np.asarray(in_year / 365.2425)
 
 
 class Preparation:

@@ -42,6 +42,7 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
             learner.__dict__.pop("feature_names_in_", None)
         check_finite(X, "X")
         return X
+    refuse_lazy(X)
     if hasattr(X, "column_names") and hasattr(X, "num_rows"):
         rows = from_arrow(X)
         if hasattr(X, "to_struct_array") and not hasattr(X, "combine_chunks"):  # a batch
@@ -64,17 +65,21 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
             ensure_min_samples=0,
         )
     except (ValueError, TypeError) as error:
-        column = _text_column(X)
-        if column is None:
+        found = _other_column(X)
+        if found is None:
             raise
-        raise ValueError(
-            f"X column {column!r} is not numeric ({error}); drop it or encode it as numbers"
-        ) from None
+        raise ValueError(_not_numeric(*found)) from error
     if isinstance(rows, np.ndarray):
         check_finite(rows, "X")
     else:
         check_finite(rows.data, "X", rows)
     return rows
+
+
+def refuse_lazy(X: Any) -> None:
+    """Refuse a query that has no rows yet, as a polars LazyFrame."""
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise ValueError("X is a LazyFrame, which has no rows yet; give X.collect()")
 
 
 def check_finite(values: Array, name: str, whole: Any = None) -> None:
@@ -187,10 +192,7 @@ def from_arrow(table: Any) -> Array:
     for name in table.column_names:
         kind = str(table.schema.field(name).type)
         if not kind.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")):
-            raise ValueError(
-                f"X column {name!r} is not numeric (its type is {kind}); "
-                "drop it or encode it as numbers"
-            )
+            raise ValueError(_not_numeric(name, kind))
     columns = [
         np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
         for column in table.columns
@@ -198,13 +200,24 @@ def from_arrow(table: Any) -> Array:
     return np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
 
 
-def _text_column(X: Any) -> Any:
-    """The first column of a frame that does not turn into numbers, if X is a frame."""
+def _not_numeric(name: Any, kind: str) -> str:
+    return (
+        f"X column {name!r} is not numeric (its type is {kind}); pronk.Prepared(learner) takes "
+        "text, categories, dates and gaps, or drop the column"
+    )
+
+
+def _other_column(X: Any) -> tuple[Any, str] | None:
+    """The first column of a frame that does not hold numbers, and its type, if X is a frame."""
     if not hasattr(X, "columns"):
         return None
-    for name in X.columns:
+    for place, name in enumerate(X.columns):
+        column = X.iloc[:, place] if hasattr(X, "iloc") else X[name]
+        kind = str(column.dtype)
         try:
-            np.asarray(X[name], dtype=np.float64)
+            np.asarray(column, dtype=np.float64)
         except (ValueError, TypeError):
-            return name
+            return name, kind
+        if kind.lower().startswith(("date", "time", "period", "duration")):
+            return name, kind
     return None
