@@ -48,7 +48,7 @@ def model(task="regression", **choices):
 
 def test_columns_become_what_they_are(frame, y):
     fitted = model(slots=4).fit(frame, y)
-    assert fitted.kinds_ == ["number", "category", "number", "time", "date", "number"]
+    assert fitted.kinds_ == ["number", "category", "boolean", "time", "date", "number"]
     names = list(fitted.get_feature_names_out())
     assert names[:5] == ["a", "good", "b", "time#days", "day#days"]
     assert names[5:9] == ["city#0", "city#1", "city#2", "city#3"]
@@ -99,7 +99,7 @@ def test_frames_of_all_libraries_are_one(frame, y):
     table = pa.Table.from_pandas(frame, preserve_index=False)
     for other in (table, table.to_batches()[0], polars.from_arrow(table)):
         fitted = model().fit(other, y)
-        assert fitted.kinds_ == ["number", "category", "number", "time", "date", "number"]
+        assert fitted.kinds_ == ["number", "category", "boolean", "time", "date", "number"]
         assert np.array_equal(fitted.predict(frame), expected)
     objects = frame.drop(columns=["time", "day"]).to_numpy()
     assert objects.dtype == object
@@ -285,7 +285,7 @@ def test_a_file_and_its_frame_are_the_same(tmp_path, frame, y):
     table = frame.assign(y=y, day=frame["day"].astype(str))
     table.to_csv(tmp_path / "d.csv", index=False)
     stream = FileStream(tmp_path / "d.csv", "y", categorical=["city"])
-    assert stream.kinds == ["number", "category", "number", "time", "date", "number"]
+    assert stream.kinds == ["number", "category", "boolean", "time", "date", "number"]
     from_file = model(categorical=("city",)).with_columns(stream.columns, stream.kinds)
     for X, target in stream:
         from_file.partial_fit(X, target)

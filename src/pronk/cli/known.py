@@ -15,9 +15,10 @@ from pronk.cluster.pool import shares_rows
 from pronk.estimators import storage
 from pronk.evaluate.adapters import predicts_labels
 from pronk.streams import FileStream, Prepared, Preparing, Reading, StreamError
+from pronk.streams.dates import DATE, TIME
 from pronk.streams.errors import argument
 from pronk.streams.prepared import around
-from pronk.streams.values import CATEGORY, DATE, NUMBER, TIME
+from pronk.streams.values import CATEGORY, NUMBER, NUMERIC
 
 _GAP = f"{argument('missing', 'mean')} fills it in"
 
@@ -130,11 +131,13 @@ def open_for(model: Any, path: Path, reading: Reading, rows: int | None = None) 
             "no names to choose them by"
         )
     for name, kind, known in zip(stream.columns, stream.kinds, kinds, strict=True):
-        if kind != known and {kind, known} != {DATE, TIME}:
+        if kind != known and not {kind, known} <= {DATE, TIME} and not {kind, known} <= {*NUMERIC}:
             raise CommandError(
                 f"{reading.file!r}: column {name!r} is a {kind}, but the model has learned it as "
                 f"a {known}"
             )
+    if isinstance(model, Prepared):
+        stream.orders = model.orders_
     return stream
 
 

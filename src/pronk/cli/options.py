@@ -54,6 +54,15 @@ class Missing(StrEnum):
     mean = "mean"
 
 
+class Dates(StrEnum):
+    """How dates in text that have the year last are read."""
+
+    auto = "auto"
+    dayfirst = "dayfirst"
+    monthfirst = "monthfirst"
+    iso = "iso"
+
+
 class Order(StrEnum):
     """In which order the rows come."""
 
@@ -95,10 +104,18 @@ def _text(metavar: str, help_text: str) -> Choice:
 READING = {
     "columns": _names("Use these columns only, in this order."),
     "drop": _names("Leave columns out."),
-    "categorical": _names("Columns of categories; auto: all columns of text."),
+    "categorical": _names("Columns of categories; auto: all text but dates."),
     "missing": Choice(
         Annotated[Missing, typer.Option(help="A missing value: an error, or the mean so far.")],
         Missing.error,
+        lambda given: given.value,
+    ),
+    "dates": Choice(
+        Annotated[
+            Dates,
+            typer.Option(help="Dates with the year last: day or month first; auto: by the rows."),
+        ],
+        Dates.auto,
         lambda given: given.value,
     ),
     "limit": Choice(

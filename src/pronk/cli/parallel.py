@@ -13,6 +13,7 @@ from pronk.cluster.waiting import NoWorkersError
 from pronk.evaluate.rows import LONG_PIECE
 from pronk.evaluate.spreading import set_jobs
 from pronk.streams.prepared import Prepared
+from pronk.streams.values import NUMERIC
 
 if TYPE_CHECKING:
     from pronk.cli.run_options import RunOptions
@@ -141,7 +142,7 @@ def cluster_or_none(address: str | None) -> Any:
 def learner_for_cluster(model: Prepared) -> Any:
     """The learner of a model whose columns need no preparation on the way."""
     plain = model.scaling_ == "none" and model.missing == "error" and not model.target_scaled_
-    if not plain or set(model.kinds_) != {"number"}:
+    if not plain or not set(model.kinds_) <= set(NUMERIC):
         raise CommandError(
             "--cluster: the workers read numbers as they are, and scaling, filling in and "
             "categories follow the order of the rows; use --scale none, or --workers"

@@ -23,7 +23,7 @@ def describe(service: Service, online: Online, long: bool = False) -> dict[str, 
         "inputs": [
             {
                 "name": column.name,
-                "datatype": "FP64" if column.kind == "number" else "BYTES",
+                "datatype": {"number": "FP64", "boolean": "BOOL"}.get(column.kind, "BYTES"),
                 "shape": [-1],
             }
             for column in online.spec.column_list()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Sequence
-from datetime import date, datetime, time
 from typing import Any
 
 import msgspec
@@ -20,7 +19,8 @@ from numpy.typing import NDArray
 from pronk.serve import floats
 from pronk.serve.errors import Refused
 from pronk.serve.spec import Spec
-from pronk.streams.values import code
+from pronk.streams.dates import CLOCK, ISO
+from pronk.streams.values import BOOLEAN, CATEGORY, NUMBER, as_number
 
 Array = NDArray[np.float64]
 
@@ -37,12 +37,13 @@ class Columns:
         self.names = [column.name for column in columns]
         self.places = {name: place for place, name in enumerate(self.names)}
         self.kinds = [column.kind for column in columns]
-        self.plain = set(self.kinds) == {"number"}
+        self.orders = [column.dates for column in columns]
+        self.plain = set(self.kinds) == {NUMBER}
         self.fills = spec.missing == "mean"
         number = float | None if self.fills else float
         self.key = spec.key
         mixed = self.key is not None or not self.plain
-        value: Any = float | str | bool | None if mixed else number
+        value: Any = int | float | str | bool | None if mixed else number
         #: What msgspec checks a row against.
         self.row_type: Any = list[value] | dict[str, value]
 
@@ -145,27 +146,33 @@ class Columns:
         for number, row in enumerate(rows):
             for place, value in enumerate(row):
                 self._check_value(number, place, value)
+                if isinstance(value, int) and not -(2**63) <= value < 2**64:  # no msgpack
+                    row[place] = str(value) if self.kinds[place] == CATEGORY else float(value)
         return floats.encode(rows)
 
     def _check_value(self, row: int, place: int, value: Any) -> None:
         """One value against the kind of its column."""
         kind = self.kinds[place]
         if value is None:
-            if kind != "category" and not self.fills:
+            if kind != CATEGORY and not self.fills:
                 self._complain(row, place, math.nan)
-        elif kind == "category":
+        elif kind == CATEGORY:
             if not isinstance(value, str | bool | int | float):
                 self._wrong_kind(row, place, "text", value)
-        elif kind != "number" and isinstance(value, str):
-            try:
-                seconds(value, kind)
-            except ValueError:
-                name = self.names[place]
-                raise Refused(
-                    422, f"row {row}, column {name!r}: not a {kind} as in ISO 8601"
-                ) from None
+        elif kind == BOOLEAN:
+            if not isinstance(value, str | bool | int | float) or as_number(value, kind) not in (
+                0.0,
+                1.0,
+            ):
+                self._wrong_kind(row, place, "true or false", value)
+        elif kind != NUMBER and isinstance(value, str):
+            if math.isnan(as_number(value, kind, self.orders[place])):
+                name, year = self.names[place], ""
+                if self.orders[place] == ISO and kind != CLOCK:
+                    year = ", with the year first (see dates)"
+                raise Refused(422, f"row {row}, column {name!r}: not a {kind}{year}")
         elif isinstance(value, bool) or not isinstance(value, int | float):
-            self._wrong_kind(row, place, "a number" if kind == "number" else f"a {kind}", value)
+            self._wrong_kind(row, place, "a number" if kind == NUMBER else f"a {kind}", value)
         elif not abs(value) <= LARGEST:
             self._complain(row, place, value)
 
@@ -192,16 +199,8 @@ class Columns:
             return np.frombuffer(packed).reshape(-1, len(self.names)).copy()
         rows = _unpack(packed)
         out = np.empty((len(rows), len(self.names)))
-        for i, row in enumerate(rows):
-            for place, value in enumerate(row):
-                if value is None:
-                    out[i, place] = np.nan
-                elif self.kinds[place] == "category":
-                    out[i, place] = code(value if isinstance(value, str) else str(value))
-                elif isinstance(value, str):
-                    out[i, place] = seconds(value, self.kinds[place])
-                else:
-                    out[i, place] = value
+        for place, (kind, order) in enumerate(zip(self.kinds, self.orders, strict=True)):
+            out[:, place] = [as_number(row[place], kind, order) for row in rows]
         return out
 
     def values(self, packed: bytes) -> list[list[Any]]:
@@ -222,15 +221,3 @@ class Columns:
                 row = self._split(row, number)[1]
             for place, value in enumerate(self._ordered(row, number)):
                 self._check_value(number, place, value)
-
-
-def seconds(text: str, kind: str) -> float:
-    """A time as `pronk run` has it: seconds since 1970 by the clock on the wall, or of the day."""
-    if kind == "clock":
-        moment = time.fromisoformat(text)
-        day = datetime.combine(date(1970, 1, 1), moment.replace(tzinfo=None))
-    elif kind == "date":
-        day = datetime.combine(date.fromisoformat(text), time())
-    else:
-        day = datetime.fromisoformat(text).replace(tzinfo=None)
-    return (day - datetime(1970, 1, 1)).total_seconds()

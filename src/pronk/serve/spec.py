@@ -13,6 +13,7 @@ from pronk.estimators.entries import DEFAULT_ALGORITHM
 from pronk.estimators.registry import ALIASES, find, make, make_for_key
 from pronk.serve.errors import Refused
 from pronk.streams.prepared import Prepared
+from pronk.streams.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 
 #: A name is a file name, a label of metrics and a piece of an address: nothing that needs care.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -24,10 +25,11 @@ Positive = Annotated[int, Meta(ge=1, le=MOST_COLUMNS)]
 
 
 class Column(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A column: its name, and what its values are (times as ISO 8601 text)."""
+    """A column: its name, what its values are, and how dates with the year last are read."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
-    kind: Literal["number", "category", "time", "date", "clock"] = "number"
+    kind: Literal["number", "boolean", "category", "time", "date", "clock"] = "number"
+    dates: Literal["iso", "dayfirst", "monthfirst"] = "iso"
 
 
 class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
@@ -79,7 +81,9 @@ def check(spec: Spec) -> Any:
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (64, len(names)))
     for place, column in enumerate(spec.column_list()):
-        if column.kind != "number":  # codes of categories, seconds of times
+        if column.kind == BOOLEAN:
+            X[:, place] = X[:, place] > 0.0
+        elif column.kind != NUMBER:  # codes of categories, seconds of times
             X[:, place] = np.floor(86_400 * (X[:, place] + 0.5))
     y = X.sum(axis=1) if spec.task == "regression" else np.where(X[:, 0] > 0, 1, 0)
     try:
@@ -108,19 +112,20 @@ def prepared(learner: Any, spec: Spec) -> Any:
     kinds = [column.kind for column in columns]
     itself = getattr(learner, "_scales_itself", False) and spec.scale in ("auto", "none")
     itself = itself and spec.scale_target != "standard"
-    if itself and spec.missing == "error" and set(kinds) == {"number"}:
+    if itself and spec.missing == "error" and set(kinds) <= set(NUMERIC):
         return learner
     found = Prepared(
         learner,
         scale=spec.scale,
         missing=spec.missing,
-        categorical=[place for place, kind in enumerate(kinds) if kind == "category"],
+        categorical=[place for place, kind in enumerate(kinds) if kind == CATEGORY],
         encoding=spec.encoding,
         slots=spec.slots,
         scale_target=spec.scale_target,
     )
+    names, orders = ([getattr(one, key) for one in columns] for key in ("name", "dates"))
     try:
-        return found.with_columns([column.name for column in columns], kinds)
+        return found.with_columns(names, kinds, orders)
     except ValueError as error:
         raise Refused(422, str(error)) from None
 

@@ -26,9 +26,8 @@ def read(data: bytes) -> tuple[Spec, Any]:
     names = getattr(layout, "names", None) or getattr(learner, "feature_names_in_", None)
     kinds = list(getattr(layout, "kinds", ())) or ["number"] * width
     names = [f"x{i}" for i in range(width)] if names is None else [str(name) for name in names]
-    columns: list[Column | str] = [
-        Column(name, kind) for name, kind in zip(names, kinds, strict=True)
-    ]
+    orders = list(getattr(layout, "orders", ())) or ["iso"] * width
+    columns: list[Column | str] = [Column(*each) for each in zip(names, kinds, orders, strict=True)]
     return (
         Spec(
             columns=columns,

@@ -9,29 +9,27 @@ goes through a table as any frame does, which also names what is wrong with it.
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk.parts.missing import no_label
-from pronk.streams.values import CATEGORY, CLOCK, NUMBER, code
+from pronk.streams.dates import CLOCK, read_one
+from pronk.streams.values import BOOLEAN, CATEGORY, NUMBER, as_number
 
 Array = NDArray[np.float64]
 
-_NAN = float("nan")
 _NUMBERS = (float, int, bool, np.float64, np.int64, np.bool_)
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
 _DAY = 86400.0
-#: Nanoseconds in, and length in seconds of, the unit of a point in time.
-_UNITS = {"s": (10**9, 1.0), "ms": (10**6, 1e-3), "us": (10**3, 1e-6), "ns": (1, 1e-9)}
-#: Categories whose number is remembered.
-_code = lru_cache(maxsize=1 << 14)(code)
 
 
-def row_of_frame(X: Any, names: tuple[str, ...] | None, kinds: Sequence[str]) -> Array | None:
+def row_of_frame(
+    X: Any, names: tuple[str, ...] | None, kinds: Sequence[str], orders: Sequence[str]
+) -> Array | None:
     """The one row of a pandas or polars frame, (1, columns); None if it needs a table."""
     pandas = hasattr(X, "iloc")
     if names is None or not (pandas or hasattr(X, "to_arrow")) or X.shape[0] != 1:
@@ -41,34 +39,43 @@ def row_of_frame(X: Any, names: tuple[str, ...] | None, kinds: Sequence[str]) ->
         return None
     values = X.iloc[0].tolist() if pandas else X.row(0)
     if found == list(names):
-        return _numbers(values, kinds)
-    return row_of_dict(dict(zip(found, values, strict=True)), names, kinds)
+        return _numbers(values, kinds, orders)
+    return row_of_dict(dict(zip(found, values, strict=True)), names, kinds, orders)
 
 
-def row_of_dict(x: Mapping[str, Any], names: Sequence[str], kinds: Sequence[str]) -> Array | None:
+def row_of_dict(
+    x: Mapping[str, Any], names: Sequence[str], kinds: Sequence[str], orders: Sequence[str]
+) -> Array | None:
     """A row given as a dict, (1, columns), where an absent name is missing; None as above."""
-    return _numbers([x.get(name) for name in names], kinds)
+    return _numbers([x.get(name) for name in names], kinds, orders)
 
 
-def _numbers(values: Sequence[Any], kinds: Sequence[str]) -> Array | None:
+def _numbers(
+    values: Sequence[Any], kinds: Sequence[str], orders: Sequence[str]
+) -> Array | None:
     row = np.empty((1, len(kinds)))
     for j, (value, kind) in enumerate(zip(values, kinds, strict=True)):
-        number = _number(value, kind)
+        number = _number(value, kind, orders[j])
         if number is None:
             return None
         row[0, j] = number
     return row
 
 
-def _number(value: Any, kind: str) -> float | None:
+def _number(value: Any, kind: str, order: str) -> float | None:
     """The number of a cell in a column of a kind; None if only a table can tell."""
     if no_label(value):
-        return _NAN
+        return math.nan
     if kind == NUMBER:
         whole = isinstance(value, int) and not -(2**63) <= value < 2**63
         return float(value) if type(value) in _NUMBERS and not whole else None
+    if kind == BOOLEAN:
+        return float(value) if type(value) in (bool, np.bool_) else None
     if kind == CATEGORY:
-        return _code(value) if type(value) is str else None
+        return as_number(value, kind) if type(value) in (str, int, float, bool) else None
+    if type(value) is str:
+        found = read_one(value, kind, order)
+        return None if math.isnan(found) else found
     if kind == CLOCK:
         return _clock(value) if type(value) is datetime.time and value.tzinfo is None else None
     if type(value) is datetime.date:
@@ -78,17 +85,16 @@ def _number(value: Any, kind: str) -> float | None:
     return None
 
 
-def _moment(value: Any) -> float:
-    """Seconds since 1970 of a datetime, or of a pandas Timestamp in its own unit."""
+def _moment(value: Any) -> float | None:
+    """Seconds since 1970 of a datetime, or of a pandas Timestamp, which counts nanoseconds."""
     if hasattr(value, "unit"):
-        size, seconds = _UNITS[value.unit]
-        return float(value.value // size) * seconds
+        return float(value.value // 1000) / 1e6 if value.value >= 0 else None
     days = value.toordinal() - _FIRST_DAY
-    return float((days * 86400 + _second(value)) * 10**6 + value.microsecond) * 1e-6
+    return float((days * 86400 + _second(value)) * 10**6 + value.microsecond) / 1e6
 
 
 def _clock(value: datetime.time) -> float:
-    return float(_second(value) * 10**6 + value.microsecond) * 1e-6
+    return float(_second(value) * 10**6 + value.microsecond) / 1e6
 
 
 def _second(value: Any) -> int:

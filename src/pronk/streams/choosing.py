@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from pronk.parts.spelling import did_you_mean
+from pronk.streams.dates import DAY_FIRST, ISO, MONTH_FIRST, decide
 from pronk.streams.errors import StreamError, argument, other_delimiter
 from pronk.streams.reading import AUTOMATIC, Reading
-from pronk.streams.values import in_words, is_number, is_text, is_time, reads_as_number
+from pronk.streams.values import (
+    CATEGORY,
+    NUMBER,
+    in_words,
+    is_number,
+    is_text,
+    is_time,
+    kind_of,
+    reads_as_number,
+)
+
+#: From a column to the row and value of the first value that is no number.
+Odd = Callable[[str], tuple[int, str]]
 
 #: A target of whole numbers with at most this many distinct values is taken for classes.
 FEW = 20
@@ -29,11 +42,20 @@ LEAST_ROWS = 50
 
 
 class ChosenColumns(NamedTuple):
-    """The columns of X, which of them are categories, and those that go along."""
+    """The columns of X, which are named as categories, whether text is, and those that go along."""
 
     used: list[str]
     categorical: list[str]
+    automatic: bool
     kept: list[str]
+
+
+class Kinds(NamedTuple):
+    """What each column of X holds, how its dates are read, and what is to be said of that."""
+
+    kinds: list[str]
+    orders: list[str]
+    notes: list[str]
 
 
 class Chooser:
@@ -86,11 +108,9 @@ class Chooser:
         chosen = asked["columns"] or names
         left = {*self.targets, reading.weight, *asked["drop"]}
         columns = [name for name in chosen if name not in left]
-        if automatic:
-            asked["categorical"] = [n for n in columns if is_text(self._schema.field(n).type)]
         named = set(asked["categorical"])
         categorical = [name for name in columns if name in named]
-        return ChosenColumns(columns, categorical, asked["keep"])
+        return ChosenColumns(columns, categorical, automatic, asked["keep"])
 
     def _several(self, target: str) -> list[str]:
         known = self._schema.names
@@ -117,10 +137,28 @@ class Chooser:
             return f"; its first line seems to be data: give {argument('header', 'False')}"
         return ""
 
+    def kinds(self, columns: ChosenColumns, start: pa.RecordBatch, dates: str) -> Kinds:
+        """What the columns are by their types and, of text, by the first rows."""
+        found = Kinds([], [], [])
+        for name in columns.used:
+            type_ = self._schema.field(name).type
+            kind, order = kind_of(type_), ISO if dates == "auto" else dates
+            if name in columns.categorical:
+                kind = CATEGORY
+            elif is_text(type_) and (decision := decide(start.column(name), dates)) is not None:
+                kind, order, shown = decision
+                found.notes.extend([] if shown else [_ambiguous(name, order)])
+            found.kinds.append(kind)
+            found.orders.append(order)
+        return found
+
     def check_usable(
-        self, columns: Sequence[str], categorical: Sequence[str], start: pa.RecordBatch
+        self, columns: Sequence[str], categorical: Sequence[str], start: pa.RecordBatch, odd: Odd
     ) -> None:
-        """Refuse columns that are neither numbers nor times nor named as categories."""
+        """Refuse columns that are neither numbers nor times nor named as categories.
+
+        ``odd`` finds the first value of a column that is no number, wherever it stands.
+        """
         kinds = {name: self._schema.field(name).type for name in columns}
         for name in categorical:
             if pa.types.is_nested(kinds[name]):
@@ -142,7 +180,7 @@ class Chooser:
         elif words:
             drops += f", or take text as categories with {argument('categorical', AUTOMATIC)}"
         what = in_words(kinds[bad[0]])
-        self._explain_numbers(bad[0], start)
+        self._explain_numbers(bad[0], start, odd)
         values = [v for v in start.column(bad[0]).to_pylist() if not reads_as_number(v)]
         such = f", such as {str(values[0])[:40]!r}" if values else ""
         if len(bad) == 1:
@@ -163,13 +201,20 @@ class Chooser:
             "must hold numbers"
         )
 
-    def _explain_numbers(self, name: str, start: pa.RecordBatch) -> None:
+    def _explain_numbers(self, name: str, start: pa.RecordBatch, find: Odd) -> None:
         """Text that is numbers in another spelling, or numbers with a word for missing."""
         if not (self._untyped and is_text(self._schema.field(name).type)):
             return
         words = [word for word in start.column(name).to_pylist() if word is not None]
         odd = [word for word in words if not reads_as_number(word)]
         column = f"{self._name}: column {name!r}"
+        if not odd:
+            row, value = find(name)
+            raise StreamError(
+                f"{column} has {value[:40]!r} at row {row} (counting from 0), and the rows before "
+                f"are numbers; correct it, leave the column out with {argument('drop', name)}, or "
+                f"take it as categories with {argument('categorical', name)}"
+            )
         if all(map(_THOUSANDS.fullmatch, odd)):
             raise StreamError(
                 f"{column} has thousands separators, such as {odd[0]!r}; write its numbers without"
@@ -184,12 +229,14 @@ class Chooser:
                 f"or leave the column out with {argument('drop', name)}"
             )
 
-    def notes(self, columns: ChosenColumns, start: pa.RecordBatch) -> list[str]:
-        """What is odd but no error: columns that name each row."""
+    def notes(self, columns: dict[str, str], start: pa.RecordBatch) -> list[str]:
+        """What is odd but no error: columns, given with their kinds, that name each row."""
         said = []
-        for name in columns.used if len(start) >= LEAST_ROWS else ():
+        for name in columns if len(start) >= LEAST_ROWS else ():
             values = start.column(name)
             kind = values.type
+            if columns[name] not in (NUMBER, CATEGORY):
+                continue
             whole = pa.types.is_integer(kind) or is_text(kind)
             if not whole or len(values.unique()) < len(values):
                 continue
@@ -253,6 +300,15 @@ class Chooser:
                     "several targets must be numbers, take labels one at a time"
                 )
         return "regression", f"{len(self.targets)} targets"
+
+
+def _ambiguous(name: str, order: str) -> str:
+    """What is said where the values do not show which part of a date is which."""
+    said, other = ("day", MONTH_FIRST) if order == DAY_FIRST else ("month", DAY_FIRST)
+    return (
+        f"dates of column {name!r} are read with the {said} first, which the first rows do not "
+        f"show; if that is wrong, give {argument('dates', other)}"
+    )
 
 
 def _is_word(value: object) -> bool:

@@ -25,8 +25,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pronk.streams.choosing import Chooser
+from pronk.streams.dates import CLOCK, DATE, TIME
 from pronk.streams.errors import StreamError, argument, as_arguments, as_options, option
-from pronk.streams.judging import Judge
+from pronk.streams.judging import UNREAD, Judge
 from pronk.streams.reading import Reading
 from pronk.streams.sources import open_source, reads_once
 from pronk.streams.sources.base import BAD
@@ -37,9 +38,10 @@ from pronk.streams.values import (
     as_numbers,
     as_types,
     is_text,
-    kind_of,
+    is_time,
     labels,
     numbers,
+    reads_as_number,
 )
 
 Block = tuple[Array, NDArray[Any]]
@@ -86,7 +88,9 @@ class FileStream:
     columns : list of str
         The names of X's columns.
     kinds : list of str
-        What each column of X holds: "number", "category", "time", "date" or "clock".
+        What each column of X holds: "number", "boolean", "category", "time", "date" or "clock".
+    orders : list of str
+        How dates of each column that have the year last are read.
     target : str or None
     targets : list of str
         Its columns, mostly one.
@@ -113,25 +117,28 @@ class FileStream:
         self.unlabelled = unlabelled or target is None
         self._source = open_source(reading)
         self._source.widen([name for text in reading.columns for name in text.split(",")])
-        with self._reading():
-            self._schema = self._source.schema()
         self.target = target if target is not None else self._source.label
+        with self._reading():
+            self._schema = self._own_schema()
         chooser = Chooser(self._name, self._schema, self._source.untyped, self.target)
         self.targets = chooser.targets
         chosen = chooser.columns(reading)
-        self.columns, self.categorical, self.keep = chosen
+        self.columns, self.categorical, self.keep = chosen.used, chosen.categorical, chosen.kept
         self.weight = reading.weight
         if not self.columns:
             raise StreamError(f"{self._name} has no column left beside the target {target!r}")
         self._head = self._start()
-        chooser.check_usable(self.columns, self.categorical, self._head)
+        self.kinds, self.orders, notes = chooser.kinds(chosen, self._head, reading.dates)
+        held = dict(zip(self.columns, self.kinds, strict=True))
+        if chosen.automatic:
+            self.categorical = [name for name, kind in held.items() if kind == CATEGORY]
+        chooser.check_usable(
+            [name for name, kind in held.items() if kind not in (TIME, DATE, CLOCK)],
+            self.categorical, self._head, self._odd_value,
+        )  # fmt: skip
         if self.weight is not None:
             chooser.check_weight(self.weight, self._head)
-        self.kinds = [
-            CATEGORY if name in self.categorical else kind_of(self._schema.field(name).type)
-            for name in self.columns
-        ]
-        self._notes = chooser.notes(chosen, self._head)
+        self._notes = notes + chooser.notes(held, self._head)
         self.task, self.reason = chooser.task(reading.task, self._head)
         self._judge = Judge(
             self.columns, self.targets, self.weight, self.task,
@@ -141,6 +148,25 @@ class FileStream:
         self.bad: list[BadRow] = []
         self.weights: Array | None = None
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
+
+    def _own_schema(self) -> pa.Schema:
+        """Names and types of the columns; times that are text in the file are text here too."""
+        schema, targets = self._source.schema(), {self.target, *(self.target or "").split(",")}
+        for place, field in enumerate(schema if self._source.times_in_text else ()):
+            if is_time(field.type) and field.name not in targets:
+                schema = schema.set(place, field.with_type(pa.string()))
+        return schema
+
+    def _odd_value(self, name: str) -> tuple[int, str]:
+        """The row and value of the first text in a column that is no number."""
+        row = 0
+        with self._reading():
+            for batch in self._source.batches({name: pa.string()}):
+                for value in batch.column(0).to_pylist():
+                    if not reads_as_number(value):
+                        return row, str(value)
+                    row += 1
+        return 0, ""
 
     def _start(self) -> pa.RecordBatch:
         """The first rows, in the file's own types."""
@@ -342,17 +368,15 @@ class FileStream:
         if name in self.keep and name not in [*self.columns, *self.targets]:
             # Of a CSV file as it stands there: an id of 007 is not 7.
             return pa.string() if self._source.untyped or pa.types.is_null(kind) else kind
-        if self._source.untyped and pa.types.is_temporal(kind) and not pa.types.is_time(kind):
-            return pa.timestamp("us", getattr(kind, "tz", None))
         label = name in self.targets and self.task == "classification"
         whole = pa.types.is_integer(kind) and not label
         return pa.float64() if whole or pa.types.is_null(kind) else kind
 
     def _features(self, batch: pa.RecordBatch) -> Array:
         X = np.empty((batch.num_rows, len(self.columns)))
-        for j, (name, kind) in enumerate(zip(self.columns, self.kinds, strict=True)):
+        for j, name in enumerate(self.columns):
             with self._turning(name):
-                X[:, j] = as_numbers(batch.column(name), kind)
+                X[:, j] = as_numbers(batch.column(name), self.kinds[j], self.orders[j])
         return X
 
     @contextmanager
@@ -387,7 +411,7 @@ class FileStream:
             return numbers(batch.column(self.weight))
 
     def _told(self, what: str, row: int) -> str:
-        fills = what.startswith("column") and what.endswith("NaN")
+        fills = what.startswith("column") and what.endswith(("NaN", UNREAD))
         advice = f"; {argument('missing', 'mean')} fills it in" if fills else ""
         return f"{self._name}: {what} at row {row} (counting from 0){advice}"
 

@@ -1,8 +1,10 @@
 """Frames, tables and arrays as rows of numbers: what each column is, and its values.
 
-A `Layout` says what the columns of a model are: their names, if they have any, and their kinds
-(see `pronk.streams.values`). It is decided by the first rows. Later rows are found by their names,
-in any order; columns that the model does not know are left alone.
+A `Layout` says what the columns of a model are: their names, if they have any, their kinds (see
+`pronk.streams.values`), and how their dates are read (`pronk.streams.dates`). It is decided by the
+types of the first rows, and whether text is dates by its first value, so that it does not matter
+how many rows come at once. Later rows are found by their names, in any order; columns that the
+model does not know are left alone.
 
 In an array of numbers a category is its number, a time its seconds: that is how files come.
 """
@@ -23,28 +25,47 @@ from pronk.estimators.faces.inputs import refuse_lazy
 from pronk.parts.missing import no_label
 from pronk.parts.spelling import did_you_mean
 from pronk.streams.cells import row_of_dict, row_of_frame
-from pronk.streams.values import CATEGORY, KINDS, NUMBER, as_numbers, in_words, is_text, kind_of
+from pronk.streams.dates import ISO, ORDERS, decide
+from pronk.streams.values import (
+    CATEGORY,
+    KINDS,
+    NUMBER,
+    NUMERIC,
+    as_numbers,
+    column_of,
+    in_words,
+    is_text,
+    kind_of,
+)
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Names and kinds of a model's columns."""
+    """Names and kinds of a model's columns, and the order of the parts of dates in text."""
 
     names: tuple[str, ...] | None
     kinds: tuple[str, ...]
+    orders: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.orders:
+            object.__setattr__(self, "orders", (ISO,) * len(self.kinds))
+        if len(self.orders) != len(self.kinds) or not set(self.orders) <= set(ORDERS):
+            raise ValueError(f"orders must be one of {', '.join(ORDERS)} for each column")
         unknown = set(self.kinds) - set(KINDS)
         if unknown:
             raise ValueError(f"kinds must be among {', '.join(KINDS)}; got {unknown.pop()!r}")
         if self.names is not None and len(self.names) != len(self.kinds):
             raise ValueError(f"{len(self.names)} names for {len(self.kinds)} columns")
 
-    def rows(self, X: Any) -> Array:
-        """X as float64 rows with these columns; what is missing is NaN."""
-        row = row_of_frame(X, self.names, self.kinds)
+    def rows(self, X: Any, fills: bool = False) -> Array:
+        """X as float64 rows with these columns; what is missing is NaN.
+
+        A time that cannot be read is an error, or missing where ``fills``, with a warning.
+        """
+        row = row_of_frame(X, self.names, self.kinds, self.orders)
         if row is not None:
             return row
         table = as_table(X)
@@ -59,7 +80,8 @@ class Layout:
         columns = self._columns(table, has_names(X))
         rows = np.empty((table.num_rows, len(self.kinds)))
         for j, (column, kind) in enumerate(zip(columns, self.kinds, strict=True)):
-            rows[:, j] = _values(column, kind, self.names[j] if self.names else j)
+            name = self.names[j] if self.names else j
+            rows[:, j] = _values(column, kind, self.orders[j], name, fills)
         return rows
 
     def row(self, x: Mapping[Any, Any]) -> Any:
@@ -71,7 +93,7 @@ class Layout:
         named = {str(name): value for name, value in x.items()}
         if not named.keys() & set(self.names):
             raise ValueError(f"x has none of the columns {', '.join(self.names[:8])}")
-        row = row_of_dict(named, self.names, self.kinds)
+        row = row_of_dict(named, self.names, self.kinds, self.orders)
         return pa.table({name: [named.get(name)] for name in self.names}) if row is None else row
 
     def _columns(self, table: pa.Table, named: bool) -> list[Any]:
@@ -91,8 +113,10 @@ class Layout:
         return [table.column(name) for name in self.names]
 
 
-def layout_of(X: Any, categorical: str | Sequence[str | int] = "auto") -> Layout:
-    """What the columns of the first rows are; "auto" takes text for categories."""
+def layout_of(
+    X: Any, categorical: str | Sequence[str | int] = "auto", dates: str = "auto"
+) -> Layout:
+    """What the columns of the first rows are; "auto" takes text that is no date for categories."""
     table = as_table(X)
     if table is None:
         kinds = [NUMBER] * as_array(X).shape[1]
@@ -104,11 +128,20 @@ def layout_of(X: Any, categorical: str | Sequence[str | int] = "auto") -> Layout
     automatic = isinstance(categorical, str) and categorical == "auto"
     chosen = () if automatic else _several(categorical)
     places = {_place(one, names, len(kinds)) for one in chosen}
+    orders = [ISO] * len(kinds)
     for j, field in enumerate(table.schema if table is not None else ()):
-        _check_kind(field, automatic or j in places)
+        if table is not None and j not in places and is_text(field.type):
+            found = decide(_first_value(table.column(j)), dates)
+            kinds[j], orders[j] = (CATEGORY, ISO) if found is None else found[:2]
+        _check_kind(field, automatic or j in places or kinds[j] != CATEGORY)
     for place in places:
         kinds[place] = CATEGORY
-    return Layout(names, tuple(kinds))
+    return Layout(names, tuple(kinds), tuple(orders))
+
+
+def _first_value(column: Any) -> pa.Array:
+    """The first value of a column of text that is not missing."""
+    return column.drop_null().slice(0, 1).cast(pa.string()).combine_chunks()
 
 
 def _warn_of_empty(table: pa.Table, categorical: Any) -> None:
@@ -191,11 +224,7 @@ def _column(values: NDArray[Any]) -> pa.Array:
     """A column of an array of objects or text; numbers and text mixed are text."""
     if values.dtype.kind == "M":
         return pa.array(values)
-    plain = [None if no_label(value) else value for value in values.tolist()]
-    try:
-        return pa.array(plain)
-    except pa.ArrowException:
-        return pa.array([None if value is None else str(value) for value in plain])
+    return column_of([None if no_label(value) else value for value in values.tolist()])
 
 
 def as_array(X: Any) -> Array:
@@ -216,28 +245,39 @@ def has_names(X: Any) -> bool:
     return bool(names) and all(isinstance(name, str) for name in names)
 
 
-def _values(column: Any, kind: str, name: Any) -> Array:
+def _values(column: Any, kind: str, order: str, name: Any, fills: bool) -> Array:
     """A column as numbers; a value that is of another kind is named."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     try:
-        if kind not in (NUMBER, CATEGORY) and is_text(column.type):
-            column = column.cast(pa.timestamp("us"))
-        return as_numbers(column, kind)
+        found = as_numbers(column, kind, order)
     except (pa.ArrowException, KeyError, AttributeError):
-        row, value = _odd_one(column)
-        raise ValueError(
-            f"X column {name!r} has {value!r} at row {row} (counting from 0), which is no {kind} "
-            "like the rows before"
-        ) from None
+        row, value = _odd_one(column, kind)
+        raise _another_kind(name, row, value, kind) from None
+    if kind not in (*NUMERIC, CATEGORY) and np.isnan(found.sum()):
+        unread = np.isnan(found) & column.is_valid().to_numpy(zero_copy_only=False)
+        if is_text(column.type) and unread.any():
+            row = int(unread.argmax())
+            error = _another_kind(name, row, column[row].as_py(), kind)
+            if not fills:
+                raise error
+            warnings.warn(f"{error}; {unread.sum()} such values are taken as missing", stacklevel=2)
+    return found
 
 
-def _odd_one(column: Any) -> tuple[int, Any]:
-    for row, value in enumerate(column.to_pylist()):
+def _another_kind(name: Any, row: int, value: Any, kind: str) -> ValueError:
+    text = f"X column {name!r} has {value!r} at row {row} (counting from 0), which is no {kind} "
+    hint = ""
+    if kind not in (*NUMERIC, CATEGORY):
+        hint = "; dates='dayfirst' or 'monthfirst' says how dates with the year last are read"
+    return ValueError(f"{text}like the rows before{hint}")
+
+
+def _odd_one(column: Any, kind: str) -> tuple[int, Any]:
+    for row in range(len(column)):
         try:
-            float(value)
-        except (TypeError, ValueError):
-            if value is not None:
-                return row, value
+            as_numbers(column.slice(row, 1), kind)
+        except (pa.ArrowException, KeyError, AttributeError):
+            return row, column[row].as_py()
     return 0, column[0].as_py()
 
 

@@ -16,6 +16,9 @@ from pronk.streams.sources.base import BAD
 
 Array = NDArray[np.float64]
 
+#: What is said of text in a column of times.
+UNREAD = "does not read as a date or time"
+
 
 @dataclass(frozen=True)
 class Judge:
@@ -48,7 +51,7 @@ class Judge:
         if self.every and batch.column(BAD).null_count < batch.num_rows:
             reasons = batch.column(BAD).to_pylist()
             problems += [(row, why) for row, why in enumerate(reasons) if why is not None]
-        problems += self._features(X)[:last]
+        problems += self._features(X, batch)[:last]
         problems += self._targets(y)[:last]
         if weights is not None:
             wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_INPUT)))[:last]
@@ -64,7 +67,7 @@ class Judge:
             found.setdefault(row, what)
         return found
 
-    def _features(self, X: Array) -> list[tuple[int, str]]:
+    def _features(self, X: Array, batch: pa.RecordBatch) -> list[tuple[int, str]]:
         if np.abs(X).max(initial=0.0) <= LARGEST_INPUT:
             return []
         wrong = ~(np.abs(X) <= LARGEST_INPUT)
@@ -73,9 +76,15 @@ class Judge:
         rows = np.flatnonzero(wrong.any(axis=1))[: None if self.every else 1].tolist()
         places = [(row, int(wrong[row].argmax())) for row in rows]
         return [
-            (row, f"column {self.columns[place]!r} {_wrong(X[row, place])}")
+            (row, f"column {self.columns[place]!r} {self._what(X, batch, row, place)}")
             for row, place in places
         ]
+
+    def _what(self, X: Array, batch: pa.RecordBatch, row: int, place: int) -> str:
+        value = batch.column(self.columns[place])[row].as_py() if np.isnan(X[row, place]) else None
+        if isinstance(value, str):
+            return f"has {value[:40]!r}, which {UNREAD}"
+        return _wrong(X[row, place])
 
     def _targets(self, y: NDArray[Any]) -> list[tuple[int, str]]:
         if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST_INPUT)).any():

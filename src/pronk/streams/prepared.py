@@ -19,6 +19,7 @@ from pronk.estimators import storage
 from pronk.estimators.faces.calls import own_lock
 from pronk.estimators.faces.inputs import check_finite, check_given, check_length, check_weights
 from pronk.parts.state import require
+from pronk.streams.dates import DATES, ORDERS
 from pronk.streams.files import FileStream
 from pronk.streams.frames import Layout, layout_of
 from pronk.streams.passing import AroundLearner, LearnerCall, count_rows, has, missing_labels
@@ -58,14 +59,17 @@ class Prepared(AroundLearner):
     missing : "error" or "mean"
         What a missing number is: an error, or the mean of its column so far.
     categorical : "auto" or sequence of names or column numbers
-        Columns that hold categories; "auto" takes all text. In an array of numbers they are told
-        apart by their number.
+        Columns that hold categories; "auto" takes all text that is no date. In an array of numbers
+        they are told apart by their number.
     encoding : "onehot" or "hash"
         How a category gets its slot: in the order in which categories come, or by a hash, where
         different categories may share one.
     slots : int, default 32
         Columns that a categorical column becomes; where it has more categories, those that come
         late share the last one.
+    dates : "auto", "dayfirst", "monthfirst" or "iso"
+        How dates in text that have the year last are read, as 01/02/2015: "auto" decides by the
+        first value of a column, "iso" takes them for text; see `pronk.streams.dates`.
     scale_target : "auto", "standard" or "none"
         Whether y is given to a regressor as (y - mean) / deviation of the first rows, at most 256
         (see `pronk.streams.targets`); "auto" does it unless the learner does so itself. What a
@@ -96,6 +100,7 @@ class Prepared(AroundLearner):
         categorical: str | Sequence[str | int] = "auto",
         encoding: str = "onehot",
         slots: int = 32,
+        dates: str = "auto",
         scale_target: str = "auto",
     ) -> None:
         self.learner = learner
@@ -104,6 +109,7 @@ class Prepared(AroundLearner):
         self.categorical = categorical
         self.encoding = encoding
         self.slots = slots
+        self.dates = dates
         self.scale_target = scale_target
 
     # -- learning --------------------------------------------------------------------------------
@@ -148,17 +154,22 @@ class Prepared(AroundLearner):
         """Learn one row, a dict or a vector; a key of the first dict that is absent is missing."""
         return self.partial_fit(self._one(x), [y], **options)
 
-    def with_columns(self, names: Sequence[str] | None, kinds: Sequence[str]) -> Self:
+    def with_columns(
+        self, names: Sequence[str] | None, kinds: Sequence[str], orders: Sequence[str] = ()
+    ) -> Self:
         """Say beforehand what the columns are, where rows will come as arrays of numbers.
 
-        ``kinds`` are "number", "category", "time", "date" or "clock", as `FileStream` gives them.
+        ``kinds`` are "number", "boolean", "category", "time", "date" or "clock", and ``orders`` how
+        dates with the year last are read, as `FileStream` gives both.
         """
-        self._begin(Layout(None if names is None else tuple(names), tuple(kinds)))
+        self._begin(Layout(None if names is None else tuple(names), tuple(kinds), tuple(orders)))
         return self
 
     def _begin(self, layout: Layout) -> None:
         if self.missing not in MISSING:
             raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}")
+        if self.dates not in DATES:
+            raise ValueError(f"dates must be one of {', '.join(DATES)}; got {self.dates!r}")
         self._layout = layout
         self._preparation = Preparation(
             make_scaler(self._scale), layout.kinds, self.missing, self.slots, self.encoding
@@ -176,8 +187,13 @@ class Prepared(AroundLearner):
 
     @property
     def kinds_(self) -> list[str]:
-        """What each column holds: "number", "category", "time", "date" or "clock"."""
+        """What each column holds: "number", "boolean", "category", "time", "date" or "clock"."""
         return list(self._layout.kinds)
+
+    @property
+    def orders_(self) -> list[str]:
+        """How dates with the year last are read in each column; see ``dates``."""
+        return list(self._layout.orders)
 
     @property
     def target_scaled_(self) -> bool:
@@ -202,7 +218,7 @@ class Prepared(AroundLearner):
                 if not count_rows(X):
                     return self._no_rows(verb, X, y, options)
                 if "_layout" not in before:
-                    self._begin(layout_of(X, self.categorical))
+                    self._begin(layout_of(X, self.categorical, self.dates))
                 with self.learner_._all_or_nothing():
                     return self._pass(verb, X, y, options)
             except BaseException:
@@ -330,8 +346,8 @@ class Prepared(AroundLearner):
         return after, prepared
 
     def _rows(self, X: Any) -> Array:
-        rows = self._layout.rows(X)
         fills = self.missing == "mean"
+        rows = self._layout.rows(X, fills)
         checked = np.where(np.isnan(rows), 0.0, rows) if fills else rows
         if not fills and self._layout.names is not None:
             self._refuse_gaps(rows)
@@ -392,6 +408,7 @@ class Prepared(AroundLearner):
         return {
             "names": None if self._layout.names is None else list(self._layout.names),
             "kinds": list(self._layout.kinds),
+            "orders": list(self._layout.orders),
             "preparation": self._preparation.to_state(),
             "learner": self.learner_._fitted_state(),
             "story": self.__dict__.get("story_"),
@@ -401,7 +418,7 @@ class Prepared(AroundLearner):
     def _restore(self, state: Any) -> None:
         """Take over a state that anybody may have written; a StateError if it does not fit."""
         require(isinstance(state, dict), "the state is not a table")
-        entries = {"names", "kinds", "preparation", "learner", "story"}
+        entries = {"names", "kinds", "orders", "preparation", "learner", "story"}
         require(set(state) == entries | {"targets"}, "the state has other entries than it should")
         names, kinds = state["names"], state["kinds"]
         text = isinstance(kinds, list) and all(kind in KINDS for kind in kinds)
@@ -409,7 +426,10 @@ class Prepared(AroundLearner):
         if names is not None:
             named = isinstance(names, list) and all(type(name) is str for name in names)
             require(named and len(names) == len(kinds), "names do not fit the columns")
-        self.with_columns(names, kinds)
+        orders = state["orders"]
+        text = isinstance(orders, list) and all(order in ORDERS for order in orders)
+        require(text and len(orders) == len(kinds), "orders do not fit the columns")
+        self.with_columns(names, kinds, orders)
         self._preparation.restore(state["preparation"])
         self.learner_._restore(state["learner"])
         held = state["targets"]
@@ -450,6 +470,7 @@ def prepared(learner: Any, stream: FileStream, how: Preparing) -> Prepared:
         categorical=tuple(stream.categorical),
         encoding=how.encoding,
         slots=how.slots,
+        dates=stream.reading.dates,
         scale_target=how.scale_target,
     )
-    return model.with_columns(stream.columns, stream.kinds)
+    return model.with_columns(stream.columns, stream.kinds, stream.orders)

@@ -29,8 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.parts.state import Numbers, Sizes, require, take_part
+from pronk.streams.dates import CLOCK, DATE
 from pronk.streams.scaling import Scaler
-from pronk.streams.values import CATEGORY, CLOCK, DATE, NUMBER
+from pronk.streams.values import CATEGORY, NUMERIC
 
 Array = NDArray[np.float64]
 
@@ -226,9 +227,9 @@ class Preparation:
         self.scaler = scaler
         self.kinds = list(kinds)
         self.means = Means() if missing == "mean" else None
-        self.numbers = [j for j, kind in enumerate(self.kinds) if kind == NUMBER]
+        self.numbers = [j for j, kind in enumerate(self.kinds) if kind in NUMERIC]
         self.categorical = [j for j, kind in enumerate(self.kinds) if kind == CATEGORY]
-        self.timed = [j for j, kind in enumerate(self.kinds) if kind not in (NUMBER, CATEGORY)]
+        self.timed = [j for j, kind in enumerate(self.kinds) if kind not in (*NUMERIC, CATEGORY)]
         self.encoders = [Categories(slots, encoding) for _ in self.categorical]
         self.times = Times([self.kinds[j] for j in self.timed]) if self.timed else None
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Self
 
+from pronk.streams.dates import DATES
 from pronk.streams.errors import StreamError, argument, option, without_secret
 
 if TYPE_CHECKING:
@@ -44,9 +45,13 @@ class Reading:
         Columns that go along with the predictions as they are, whether or not they are in X.
     categorical : sequence of str
         Columns that hold categories; their numbers in X only stand for them. "auto": all columns
-        of text.
+        of text that is no date.
     missing : "error" or "mean"
-        What a missing value in X is: an error, or NaN for the model to fill in.
+        What a missing value in X is, and a time that cannot be read: an error, or NaN for the model
+        to fill in.
+    dates : "auto", "dayfirst", "monthfirst" or "iso"
+        How dates in text that have the year last are read, as 01/02/2015. "auto" looks at the first
+        block; "iso" takes them for text. See `pronk.streams.dates`.
     task : "auto", "regression" or "classification"
         Whether y is numbers or labels. "auto" looks at the first block: text, booleans, whole
         numbers with at most 20 distinct values and 0/1 or -1/1 are labels.
@@ -79,6 +84,7 @@ class Reading:
     keep: tuple[str, ...] = ()
     categorical: tuple[str, ...] = ()
     missing: str = "error"
+    dates: str = "auto"
     task: str = "auto"
     weight: str | None = None
     limit: int | None = None
@@ -91,7 +97,7 @@ class Reading:
     query: str | None = None
 
     def __post_init__(self) -> None:
-        for name, allowed in (("task", TASKS), ("missing", MISSING)):
+        for name, allowed in (("task", TASKS), ("missing", MISSING), ("dates", DATES)):
             if getattr(self, name) not in allowed:
                 words = ", ".join(allowed)
                 got = getattr(self, name)

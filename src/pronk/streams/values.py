@@ -1,27 +1,43 @@
-"""Arrow's types in words, and Arrow's values as NumPy's numbers.
+"""Values of any origin as NumPy's numbers: those of files, frames, Python lists and JSON.
 
-What a column holds is its kind: a number, a category, a point in time, a date (a point in time
-without an hour), or a clock time (of any day). A category becomes a number that stands for its
-text, a time becomes seconds: since 1970 by the clock on the wall, or since midnight.
+What a column holds is its kind: a number, true or false, a category, a point in time, a date (a
+point in time without an hour), or a clock time (of any day). All values pass through here as Arrow
+arrays, so that a value is the same wherever it comes from:
+
+    boolean     1 or 0; also from the words true and false
+    category    a number that stands for its text; 1, 1.0, "1" and "1.0" are the category "1", and
+                True, "True" and "true" the category "true"; "01" is another one than "1"
+    time        seconds since 1970, or since midnight. A moment with an offset or a time zone is
+                converted to UTC, one without is taken as it stands. Text: `pronk.streams.dates`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as compute
 from numpy.typing import NDArray
 
+from pronk.streams.dates import CLOCK, DATE, ISO, TIME, read, read_one
 from pronk.streams.errors import StreamError
 from pronk.streams.sources.base import BAD
 
 Array = NDArray[np.float64]
 
-NUMBER, CATEGORY, TIME, DATE, CLOCK = "number", "category", "time", "date", "clock"
-KINDS = (NUMBER, CATEGORY, TIME, DATE, CLOCK)
+NUMBER, BOOLEAN, CATEGORY = "number", "boolean", "category"
+KINDS = (NUMBER, BOOLEAN, CATEGORY, TIME, DATE, CLOCK)
+#: Kinds whose values are numbers as they are.
+NUMERIC = (NUMBER, BOOLEAN)
+#: Text that reads as a number, without zeros in front: those of 007 mean something.
+_NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
+_TRUTHS = {"true": "true", "True": "true", "TRUE": "true"}
+_TRUTHS |= {"false": "false", "False": "false", "FALSE": "false"}
 
 
 def kind_of(type_: pa.DataType) -> str:
@@ -32,25 +48,56 @@ def kind_of(type_: pa.DataType) -> str:
         return DATE
     if pa.types.is_time(type_):
         return CLOCK
+    if pa.types.is_boolean(type_):
+        return BOOLEAN
     return NUMBER if is_number(type_) or pa.types.is_duration(type_) else CATEGORY
 
 
-def as_numbers(values: pa.Array, kind: str) -> Array:
-    """A column of a kind as float64; what is missing is NaN."""
+def as_numbers(values: pa.Array, kind: str, order: str = ISO) -> Array:
+    """A column of a kind as float64; what is missing is NaN, and a time that cannot be read.
+
+    ``order`` says how dates with the year last are read, see `pronk.streams.dates`.
+    """
     if kind == CATEGORY:
         return codes(values)
+    if kind == BOOLEAN:
+        return truths(values)
+    if kind != NUMBER and is_text(values.type):
+        return read(values, kind, order)
     if kind == NUMBER and not pa.types.is_temporal(values.type):
         return numbers(values)
     return seconds(values)
 
 
+def as_number(value: Any, kind: str, order: str = ISO) -> float:
+    """One Python value, as JSON has it, as `as_numbers` makes it; numbers of times are seconds."""
+    if value is None:
+        return math.nan
+    if kind == CATEGORY:
+        return code(value if isinstance(value, str) else str(value))
+    if isinstance(value, str):
+        if kind == BOOLEAN:
+            return {"true": 1.0, "false": 0.0}.get(_TRUTHS.get(value, value), math.nan)
+        return read_one(value, kind, order)
+    return float(value)
+
+
+def truths(values: pa.Array) -> Array:
+    """True or false as 1 or 0; an ArrowInvalid for what is neither."""
+    if is_text(values.type):
+        words = [None if w is None else _TRUTHS.get(w, w) for w in values.to_pylist()]
+        values = pa.array(words, pa.string()).cast(pa.bool_())
+    found = numbers(values)
+    if not (np.isnan(found) | (found == 0.0) | (found == 1.0)).all():
+        raise pa.ArrowInvalid("not true or false")
+    return found
+
+
 def seconds(values: pa.Array) -> Array:
-    """Times as seconds since 1970 by the clock on the wall, clock times since midnight."""
+    """Times as seconds since 1970 in UTC, clock times since midnight."""
     kind = values.type
     if pa.types.is_null(kind):
         return numbers(values)
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        values = compute.local_timestamp(values)
     if pa.types.is_date32(kind):
         values, unit = values.cast(pa.int32()), 86400.0
     elif pa.types.is_date64(kind):
@@ -131,10 +178,30 @@ def codes(values: pa.Array) -> Array:
     return numbers[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
 
 
+@lru_cache(maxsize=1 << 16)
 def code(category: str) -> float:
     """The number of a category, the same on every machine: 52 bits of a hash of its text."""
-    digest = hashlib.blake2b(category.encode(), digest_size=8).digest()
+    digest = hashlib.blake2b(_spelled(category).encode(), digest_size=8).digest()
     return float(int.from_bytes(digest, "little") >> 12)
+
+
+def _spelled(word: str) -> str:
+    """A category in its one spelling: 1 for 1.0, true for True."""
+    match = _NUMERAL.fullmatch(word)
+    if match is None:
+        return _TRUTHS.get(word, word)
+    if match[1] is None and match[2] is None:
+        return "0" if word == "-0" else word
+    value = float(word)
+    return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(value)
+
+
+def column_of(values: Sequence[Any]) -> pa.Array:
+    """Python values as an Arrow column; values of several types as their text."""
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        return pa.array([None if value is None else str(value) for value in values])
 
 
 def numbers(values: pa.Array) -> Array:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pronk.serve import floats
 from pronk.serve.errors import Refused
 from pronk.serve.rows import Columns
+from pronk.streams.values import NUMBER
 
 #: Names of the tensor that holds labels.
 LABELS = ("label", "labels")
@@ -129,6 +130,9 @@ def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[Any, list[Any
         name = unknown[0] if unknown else "a column"
         raise Refused(422, f"inputs: the tensor {name[:100]!r} is unknown or there twice")
     parts = [_rows(given[name], width=1) for name in columns.names]
+    for place, kind in enumerate(columns.kinds):
+        if kind == NUMBER and given[columns.names[place]].datatype == "BOOL":
+            parts[place] = [[float(value)] for (value,) in parts[place]]
     if len({len(part) for part in parts}) > 1:
         raise Refused(422, "inputs: the tensors have different numbers of rows")
     return [[part[i][0] for part in parts] for i in range(len(parts[0]))], labels
@@ -153,11 +157,11 @@ def _rows(tensor: InputTensor, width: int) -> list[list[Any]]:
         raise Refused(
             422, f"inputs: {tensor.name[:100]!r} has {len(flat)} values for shape {tensor.shape}"
         )
-    if tensor.datatype == "BOOL" and width == 1 and tensor.name in LABELS:
-        return [[value] for value in flat]
     for value in flat:
         if isinstance(value, list | dict):
             raise Refused(422, f"inputs: {tensor.name[:100]!r} is nested too deep")
+    if tensor.datatype == "BOOL" and width == 1:
+        return [[value] for value in flat]
     if tensor.datatype in _NUMBERS:
         flat = [int(value) if isinstance(value, bool) else value for value in flat]
     return [flat[i : i + width] for i in range(0, len(flat), width)]

@@ -29,6 +29,11 @@ class FileSource(Protocol):
         ...
 
     @property
+    def times_in_text(self) -> bool:
+        """Whether dates and times are text in the file."""
+        ...
+
+    @property
     def label(self) -> str | None:
         """The column of the labels, where the kind of file says."""
         ...
@@ -61,6 +66,7 @@ class Dense:
     """Kinds of files that show all their columns."""
 
     untyped = False
+    times_in_text = False
     label: str | None = None
 
     def at(self, row: int) -> Self:

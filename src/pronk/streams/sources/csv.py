@@ -22,7 +22,7 @@ import pyarrow.csv as arrow_csv
 
 from pronk.streams.errors import StreamError, argument, other_delimiter
 from pronk.streams.sources.base import BAD, without
-from pronk.streams.sources.lenient import lenient_rows, mostly, with_reasons
+from pronk.streams.sources.lenient import lenient_rows, mostly_numbers, with_reasons
 from pronk.streams.sources.text import Text, TextSource, not_text
 
 
@@ -40,7 +40,7 @@ _START = Place(0, 0, 0)
 class CSVSource(TextSource):
     """A CSV file, plain or compressed; without a header its columns are x0, x1, .."""
 
-    untyped = True
+    untyped = times_in_text = True
 
     def __init__(
         self,
@@ -210,13 +210,13 @@ class CSVSource(TextSource):
         return table
 
     def _lenient_schema(self, piece: bytes) -> pa.Schema:
-        """Types of the good rows: a column that is mostly numbers or times is that."""
+        """Types of the good rows: a column that is mostly numbers is that."""
         start = self._read(piece, self._names, parse=self._parse_some)
         fields = []
         for column, field in zip(start.columns, start.schema, strict=True):
-            if pa.types.is_string(field.type):
-                kind = mostly(column.combine_chunks(), self._decimal)
-                field = field if kind is None else field.with_type(kind)
+            text = pa.types.is_string(field.type)
+            if text and mostly_numbers(column.combine_chunks(), self._decimal):
+                field = field.with_type(pa.float64())
             fields.append(field)
         return pa.schema(fields)
 

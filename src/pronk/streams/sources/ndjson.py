@@ -16,6 +16,8 @@ from pronk.streams.sources.text import TextSource
 class NDJSONSource(TextSource):
     """A JSON object a line, plain or compressed; a key that a line has not is missing there."""
 
+    times_in_text = True
+
     def schema(self) -> pa.Schema:
         for piece in self.file.pieces():
             if piece.strip():

@@ -94,8 +94,8 @@ def reads_as_known(path: Path | Remote) -> bool:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    parts = re.split(r"(\d+)", name)
-    return [(0, int(p), "") if p.isdigit() else (1, 0, p) for p in parts if p]
+    parts = re.split(r"([0-9]+)", name)
+    return [(0, int(p), "") if p[0] in "0123456789" else (1, 0, p) for p in parts if p]
 
 
 def _ending(path: Path | Remote) -> str:

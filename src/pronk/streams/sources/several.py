@@ -19,6 +19,7 @@ class FilesSource:
     def __init__(self, sources: Sequence[FileSource]) -> None:
         self._sources = sources
         self.untyped = sources[0].untyped
+        self.times_in_text = sources[0].times_in_text
         self.label = sources[0].label
         self._rows = 0
         self._done = 0

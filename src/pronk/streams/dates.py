@@ -1,0 +1,165 @@
+"""Dates and times in text: which spellings are read, and as which moment.
+
+    year first      2015-01-31, 2015/01/31, 2015.1.31
+    year last       31.01.2015, 31/01/2015, 1/31/2015, 31-01-2015: day or month first
+    with a name     31 Jan 2015, 31-Jan-2015, January 31, 2015 (English)
+    a time after it 2015-01-31T18:30:00.5, 31.01.2015 18:30, 1/31/2015 6:30 PM
+    an offset       2015-01-31T18:30:00+01:00, ..Z: the moment is converted to UTC
+    a clock time    18:30, 18:30:05.5, 6:30 PM
+
+Whether the day or the month comes first cannot be seen in 01/02/2015. `decide` looks at some values
+for a number above 12; where there is none, dots and dashes mean that the day comes first, and
+slashes that the month does. A moment without an offset is taken as it stands. Eight digits,
+20150131, are a number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+TIME, DATE, CLOCK = "time", "date", "clock"
+ISO, DAY_FIRST, MONTH_FIRST = "iso", "dayfirst", "monthfirst"
+#: How dates with the year last are read: "iso" does not read them.
+ORDERS = (ISO, DAY_FIRST, MONTH_FIRST)
+#: What a user may choose.
+DATES = ("auto", *ORDERS)
+
+#: Hours and what may follow; after a date also without colons, as ISO 8601 allows.
+_HOURS = (
+    r"(?P<hour>\d{1,2})(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,](?P<part>\d{1,9}))?)?)?"
+)
+_HALF = r"(?: ?(?P<half>[ap]m))?"
+_OFFSET = r"(?: ?(?P<offset>z|[+-]\d\d(?::?\d\d)?))?"
+_AFTER = rf"(?:(?:t| +){_HOURS}{_HALF}{_OFFSET})?"
+_YEAR, _DAY, _NAME = r"(?P<year>\d{4})", r"(?P<day>\d\d?)", r"(?P<name>[a-z]{3,9})"
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(rf"\s*{text}\s*", re.ASCII | re.IGNORECASE)
+
+
+_YEAR_FIRST = _pattern(rf"{_YEAR}[-/.](?P<month>\d\d?)[-/.]{_DAY}{_AFTER}")
+_YEAR_LAST = _pattern(rf"(?P<one>\d\d?)(?P<mark>[-/.])(?P<two>\d\d?)[-/.]{_YEAR}{_AFTER}")
+_NAMED = _pattern(rf"{_DAY}(?:[- /]|\. ?){_NAME}\.?(?:[- /]|, ?){_YEAR}{_AFTER}")
+_NAME_FIRST = _pattern(rf"{_NAME}\.? {_DAY},? {_YEAR}{_AFTER}")
+_ALONE = _pattern(rf"(?=\d\d?:){_HOURS}{_HALF}")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_EPOCH, _MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
+#: Microseconds of what is missing, and of the first moment of the calendar.
+_GAP, _YEAR_ONE = np.iinfo(np.int64).min, (datetime(1, 1, 1) - _EPOCH) // _MICROSECOND
+
+
+class Decision(NamedTuple):
+    """What text is: its kind, the order of its dates, and whether the values showed the order."""
+
+    kind: str
+    order: str
+    shown: bool
+
+
+def decide(words: pa.Array, dates: str = "auto") -> Decision | None:
+    """What more than half of some text is, if it is dates or times."""
+    words = words.drop_null()
+    known = words.unique().to_pylist()
+    if not known:
+        return None
+    order, shown = _order(known) if dates == "auto" else (dates, True)
+    for kind in (TIME, CLOCK):
+        if 2 * np.isnan(read(words, kind, order)).sum() < len(words):
+            dated = kind == TIME and not any(":" in word for word in known)
+            return Decision(DATE if dated else kind, order, shown)
+    return None
+
+
+def _order(words: Sequence[str]) -> tuple[str, bool]:
+    """Day or month first, and whether the values show it."""
+    found = [match for match in map(_YEAR_LAST.fullmatch, words) if match]
+    if not found:
+        return ISO, True
+    days = sum(int(match["one"]) > 12 for match in found)
+    months = sum(int(match["two"]) > 12 for match in found)
+    if days != months:
+        return (DAY_FIRST if days > months else MONTH_FIRST), True
+    return (MONTH_FIRST if found[0]["mark"] == "/" else DAY_FIRST), False
+
+
+def read(words: pa.Array, kind: str, order: str = ISO) -> Array:
+    """Text as seconds since 1970 in UTC, of a clock time since midnight; NaN where it is neither.
+
+    ``order`` is one of `ORDERS`.
+    """
+    if pa.types.is_dictionary(words.type):
+        known = np.append(_distinct(words.dictionary, kind, order), np.nan)
+        return known[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+    if kind != CLOCK:
+        with suppress(pa.ArrowInvalid):  # the usual spelling of all values, and quickly
+            return _seconds(words.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(_GAP))
+    return read(words.dictionary_encode(), kind, order)
+
+
+def _distinct(words: pa.Array, kind: str, order: str) -> Array:
+    """The same, value by value."""
+    known = words.to_pylist()
+    return np.array([np.nan if word is None else read_one(word, kind, order) for word in known])
+
+
+def read_one(word: str, kind: str, order: str = ISO) -> float:
+    """One value as `read` has it."""
+    found = _moment(word, kind, order)
+    return math.nan if found == _GAP else found * 1e-6
+
+
+def _seconds(microseconds: pa.Array) -> Array:
+    values = microseconds.to_numpy(zero_copy_only=False)
+    return np.where(values < _YEAR_ONE, np.nan, values * 1e-6)
+
+
+def _moment(word: str, kind: str, order: str) -> int:
+    """Microseconds since 1970, or since midnight."""
+    if kind == CLOCK:
+        match = _ALONE.fullmatch(word)
+        return _GAP if match is None else _of_day(match)
+    match = _YEAR_FIRST.fullmatch(word) or _NAMED.fullmatch(word) or _NAME_FIRST.fullmatch(word)
+    if match is None and order != ISO:
+        match = _YEAR_LAST.fullmatch(word)
+    if match is None:
+        return _GAP
+    parts = match.groupdict()
+    month, day = parts.get("month"), parts.get("day")
+    if "one" in parts:
+        day, month = (parts["one"], parts["two"])[:: -1 if order == MONTH_FIRST else 1]
+    try:
+        if "name" in parts:
+            month = _MONTHS.index(parts["name"][:3].lower()) + 1
+        date = datetime(int(parts["year"]), int(month), int(day))  # type: ignore[arg-type]
+    except ValueError:  # no such day or month
+        return _GAP
+    of_day = 0 if parts["hour"] is None else _of_day(match)
+    return _GAP if of_day == _GAP else (date - _EPOCH) // _MICROSECOND + of_day
+
+
+def _of_day(match: re.Match[str]) -> int:
+    """Microseconds since midnight, in UTC where there is an offset; a gap if no clock shows it."""
+    parts = match.groupdict("")
+    hour, half = int(parts["hour"]), parts["half"].lower()
+    minute, second = (int(parts[name] or 0) for name in ("minute", "second"))
+    if minute > 59 or second > 59 or not (1 <= hour <= 12 if half else hour <= 23):
+        return _GAP
+    hour = hour % 12 + 12 * (half == "pm") if half else hour
+    part = int(parts["part"].ljust(6, "0")[:6] or 0)
+    offset = parts.get("offset", "").replace(":", "")
+    if offset not in ("", "z", "Z"):
+        sign = -1 if offset[0] == "-" else 1
+        hour, minute = hour - sign * int(offset[1:3]), minute - sign * int(offset[3:] or 0)
+    return ((hour * 60 + minute) * 60 + second) * 1_000_000 + part
