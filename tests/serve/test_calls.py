@@ -184,7 +184,7 @@ def test_columns_of_all_kinds_are_prepared_as_in_a_run(site: Site) -> None:
     expected = learner.predict_then_learn(frame, [1.0, 2.0, 3.0])
     rows = [
         {"size": 1, "city": "Rome", "when": "2024-01-01T10:00", "day": "2024-01-01", "at": "10:00"},
-        {"size": None, "city": "Oslo", "when": "2024-01-02T11:30:00+02:00", "day": "2024-05-01",
+        {"size": None, "city": "Oslo", "when": "2024-01-02T13:30:00+02:00", "day": "2024-05-01",
          "at": "23:59"},
         [3, "Rome", "2024-02-01", "2024-07-01", "00:00:00"],
     ]  # fmt: skip

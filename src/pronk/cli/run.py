@@ -21,7 +21,7 @@ from pronk.cli.learned import files_of, learned_by, refuse_learned
 from pronk.cli.parallel import block_rows, check_cluster, check_parallel, use_workers
 from pronk.cli.predictions import StandardOutput, check_interval
 from pronk.cli.run_options import RunOptions, check_job, open_with_target
-from pronk.cli.summary import as_dict, note_worse, print_summary, write_page
+from pronk.cli.summary import as_dict, note_columns, note_worse, print_summary, write_page
 from pronk.cli.walk import Run
 from pronk.cluster.pool import shares_rows
 from pronk.estimators.entries import DEFAULT_ALGORITHM
@@ -118,6 +118,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         print_summary(run, last, console if printed else screen.output())
     if not (as_json and printed):  # then the other output is JSON, which tells it too
         note_worse(run, console)
+        note_columns(run, console)
     if isinstance(run.model, KeyedRun):
         run.model.keyed.close()
 

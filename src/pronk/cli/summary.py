@@ -20,6 +20,7 @@ from pronk.cli.walk import Run
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.metrics import WORDS, in_which_worse
 from pronk.evaluate.portrait import Portrait
+from pronk.streams.columns import in_a_line, notes
 from pronk.streams.errors import without_secret
 
 #: Characters of the course, and drift alarms that are named.
@@ -91,6 +92,7 @@ def _facts(run: Run, last: Record) -> Table:
     weighed = f", weighed by {screen.visible(stream.weight)}" if stream.weight else ""
     before = f", {run.before:,} of them learned before" if run.before else ""
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}{before}")
+    table.add_row("columns", screen.visible(in_a_line(columns_of(run))))
     if last.unlabelled:
         table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
     if run.files.bad is not None:
@@ -158,6 +160,23 @@ def note_worse(run: Run, console: Console) -> None:
     screen.note(f"{text}{advice}", console)
 
 
+def columns_of(run: Run) -> list[dict[str, Any]]:
+    """What each column of the file became."""
+    found = run.stream.columns_became()
+    if not isinstance(run.model, KeyedRun):
+        for place, one in enumerate(run.model.columns_):
+            found[place] = {**one, "name": found[place]["name"]}
+    unread = run.stream.unread
+    return [{**one, "unread": unread[n]} if (n := one["name"]) in unread else one for one in found]
+
+
+def note_columns(run: Run, console: Console) -> None:
+    """Print a note for each column of which something was lost."""
+    for name, what in notes(columns_of(run)):
+        advice = "; --slots gives more of them a slot" if "slots" in what else ""
+        screen.note(f"column {name!r} {what}{advice}", console)
+
+
 def write_page(run: Run, last: Record, path: Path) -> None:
     """The run as a page."""
     from pronk.report.run_page import RunReport, write_run_report
@@ -169,7 +188,7 @@ def write_page(run: Run, last: Record, path: Path) -> None:
         "file": Path(without_secret(job.reading.file)).name,
         "target": str(stream.target),
         **({} if stream.weight is None else {"weight": stream.weight}),
-        "columns": ", ".join(stream.columns),
+        "columns": in_a_line(columns_of(run)),
         "task": _task(run),
         "scaling": job.preparing.scale,
         "points held": f"{last.size:,}" if last.size else "none: fixed features",
@@ -214,6 +233,7 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "target": stream.target,
         **({} if stream.weight is None else {"weight": stream.weight}),
         "columns": stream.columns,
+        "became": columns_of(run),
         "task": stream.task,
         "algorithm": job.algorithm,
         "params": learner.get_params(deep=False),

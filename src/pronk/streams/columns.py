@@ -84,8 +84,8 @@ def notes(columns: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
             said.append(
                 (
                     found["name"],
-                    f"has {rows:,} values that do not read as a date or time and are taken as "
-                    f"missing, first {value[:40]!r} at row {row} (counting from 0)",
+                    f"does not read as a date or time in {rows:,} rows, taken as missing: first "
+                    f"{value[:40]!r} at row {row} (counting from 0)",
                 )
             )
     return said

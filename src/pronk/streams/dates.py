@@ -76,9 +76,11 @@ def decide(words: pa.Array, dates: str = "auto") -> Decision | None:
         return None
     order, shown = _order(known) if dates == "auto" else (dates, True)
     for kind in (TIME, CLOCK):
-        if 2 * np.isnan(read(words, kind, order)).sum() < len(words):
-            dated = kind == TIME and not any(":" in word for word in known)
-            return Decision(DATE if dated else kind, order, shown)
+        found = read(words, kind, order)
+        found = found[~np.isnan(found)]
+        if 2 * len(found) > len(words):
+            days = not (found % 86400.0).any() and not any(":" in word for word in known)
+            return Decision(DATE if days and kind == TIME else kind, order, shown)
     return None
 
 
@@ -117,12 +119,12 @@ def _distinct(words: pa.Array, kind: str, order: str) -> Array:
 def read_one(word: str, kind: str, order: str = ISO) -> float:
     """One value as `read` has it."""
     found = _moment(word, kind, order)
-    return math.nan if found == _GAP else found * 1e-6
+    return math.nan if found == _GAP else found / 1e6
 
 
 def _seconds(microseconds: pa.Array) -> Array:
     values = microseconds.to_numpy(zero_copy_only=False)
-    return np.where(values < _YEAR_ONE, np.nan, values * 1e-6)
+    return np.where(values < _YEAR_ONE, np.nan, values / 1e6)
 
 
 def _moment(word: str, kind: str, order: str) -> int:

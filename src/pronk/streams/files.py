@@ -25,6 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pronk.streams.choosing import Chooser
+from pronk.streams.columns import DROPPED, column
 from pronk.streams.dates import CLOCK, DATE, TIME
 from pronk.streams.errors import StreamError, argument, as_arguments, as_options, option
 from pronk.streams.judging import UNREAD, Judge
@@ -94,6 +95,9 @@ class FileStream:
     target : str or None
     targets : list of str
         Its columns, mostly one.
+    unread : dict
+        By column, text that does not read as a date or time, which ``missing="mean"`` takes as
+        missing: in how many rows, and the first of them.
     task : str
         "regression" or "classification".
     reason : str
@@ -146,6 +150,7 @@ class FileStream:
         )  # fmt: skip
         self.position = 0
         self.bad: list[BadRow] = []
+        self.unread: dict[str, dict[str, Any]] = {}
         self.weights: Array | None = None
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
@@ -233,6 +238,8 @@ class FileStream:
                     yield X[:row], y[:row], kept.slice(0, row)
                 raise StreamError(self._told(problems[row], start + row))
             self.position += batch.num_rows
+            if self._judge.gaps:
+                self._count_unread(X, batch, start)
             if problems:
                 good = np.ones(batch.num_rows, dtype=bool)
                 good[list(problems)] = False
@@ -241,6 +248,27 @@ class FileStream:
                 self.weights = None if weights is None else weights[good]
             if len(y):
                 yield X, y, kept
+
+    def _count_unread(self, X: Array, batch: pa.RecordBatch, start: int) -> None:
+        """Count values that are there, but do not read as dates or times."""
+        for j, name in enumerate(self.columns):
+            if not is_text(batch.schema.field(name).type) or self.kinds[j] == CATEGORY:
+                continue
+            gaps = np.isnan(X[:, j])
+            if not gaps.any():
+                continue
+            rows = np.flatnonzero(gaps & batch.column(name).is_valid().to_numpy(False))
+            if len(rows):
+                value = batch.column(name)[int(rows[0])].as_py()
+                first = {"rows": 0, "first": start + int(rows[0]), "value": value}
+                self.unread.setdefault(name, first)["rows"] += len(rows)
+
+    def columns_became(self) -> list[dict[str, Any]]:
+        """What each column of the file is: those of X, then those that are left out."""
+        used = [column(*each) for each in zip(self.columns, self.kinds, self.orders, strict=True)]
+        others = {*self.columns, *self.targets, self.weight}
+        left = [name for name in self._schema.names if name not in others]
+        return [*used, *({"name": name, "kind": DROPPED} for name in left)]
 
     def _bad_row(
         self, batch: pa.RecordBatch, row: int, start: int, problems: dict[int, str]

@@ -19,6 +19,7 @@ from pronk.estimators import storage
 from pronk.estimators.faces.calls import own_lock
 from pronk.estimators.faces.inputs import check_finite, check_given, check_length, check_weights
 from pronk.parts.state import require
+from pronk.streams.columns import column
 from pronk.streams.dates import DATES, ORDERS
 from pronk.streams.files import FileStream
 from pronk.streams.frames import Layout, layout_of
@@ -189,6 +190,14 @@ class Prepared(AroundLearner):
     def kinds_(self) -> list[str]:
         """What each column holds: "number", "boolean", "category", "time", "date" or "clock"."""
         return list(self._layout.kinds)
+
+    @property
+    def columns_(self) -> list[dict[str, Any]]:
+        """What each column became, by the rows so far; see `pronk.streams.columns`."""
+        names = self._layout.names or [f"x{i}" for i in range(len(self._layout.kinds))]
+        encoders = dict(zip(self._preparation.categorical, self._preparation.encoders, strict=True))
+        each = zip(names, self._layout.kinds, self._layout.orders, strict=True)
+        return [column(*one, encoders.get(place)) for place, one in enumerate(each)]
 
     @property
     def orders_(self) -> list[str]:

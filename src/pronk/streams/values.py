@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as compute
 from numpy.typing import NDArray
 
 from pronk.streams.dates import CLOCK, DATE, ISO, TIME, read, read_one
@@ -99,13 +100,13 @@ def seconds(values: pa.Array) -> Array:
     if pa.types.is_null(kind):
         return numbers(values)
     if pa.types.is_date32(kind):
-        values, unit = values.cast(pa.int32()), 86400.0
-    elif pa.types.is_date64(kind):
-        values, unit = values.cast(pa.int64()), 1e-3
-    else:
-        unit = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[values.type.unit]
-        values = values.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
-    return numbers(values) * unit
+        return numbers(values.cast(pa.int32())) * 86400.0
+    if pa.types.is_date64(kind):
+        return numbers(values.cast(pa.int64())) / 1e3
+    whole, unit = values.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64()), kind.unit
+    if unit == "ns":  # as float64 they would be less exact than microseconds
+        whole, unit = compute.divide(whole, 1000), "us"
+    return numbers(whole) / {"s": 1.0, "ms": 1e3, "us": 1e6}[unit]
 
 
 def is_number(kind: pa.DataType) -> bool:
