@@ -83,7 +83,8 @@ def test_predictions_are_those_of_the_learner(capsys, tmp_path, folder, data, na
 def test_shape_of_the_json(capsys, folder):
     _, out, _ = pronk_run(capsys, "run", folder / "data.csv", *options(), "--json")
     assert set(json.loads(out)) == {
-        "file", "target", "columns", "became", "task", "algorithm", "params", "scale", "seed", "rows",
+        "file", "target", "columns", "became", "task", "algorithm", "params", "scale", "seed",
+        "rows",
         "scale_target", "metrics", "seconds", "microseconds_a_row", "size", "memory", "baseline",
         "saved",
         "predictions", "versions", "unlabelled", "checkpoint", "resumed_at", "drift", "recent",
