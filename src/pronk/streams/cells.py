@@ -50,9 +50,7 @@ def row_of_dict(
     return _numbers([x.get(name) for name in names], kinds, orders)
 
 
-def _numbers(
-    values: Sequence[Any], kinds: Sequence[str], orders: Sequence[str]
-) -> Array | None:
+def _numbers(values: Sequence[Any], kinds: Sequence[str], orders: Sequence[str]) -> Array | None:
     row = np.empty((1, len(kinds)))
     for j, (value, kind) in enumerate(zip(values, kinds, strict=True)):
         number = _number(value, kind, orders[j])
@@ -72,7 +70,9 @@ def _number(value: Any, kind: str, order: str) -> float | None:
     if kind == BOOLEAN:
         return float(value) if type(value) in (bool, np.bool_) else None
     if kind == CATEGORY:
-        return as_number(value, kind) if type(value) in (str, int, float, bool) else None
+        rounded = type(value) is float and abs(value) >= 2**53  # perhaps a whole number, by pandas
+        known = type(value) in (str, int, float, bool) and not rounded
+        return as_number(value, kind) if known else None
     if type(value) is str:
         found = read_one(value, kind, order)
         return None if math.isnan(found) else found
