@@ -93,7 +93,63 @@ def test_a_url_is_told_without_its_secret():
     assert "secret" not in str(caught.value).partition("cannot be opened")[0]
     words = "run s3://key:secret@bucket/a@b.csv?x=1 -t y"
     assert without_secret(words) == "run s3://bucket/a@b.csv?x=1 -t y"
-    assert without_secret("file:///a/b@c.csv") == "file:///a/b@c.csv"
+    for text, told in {
+        "file:///a/b@c.csv": "file:///a/b@c.csv",
+        "http://[::1]:90/a@b.csv": "http://[::1]:90/a@b.csv",
+        "http://host:9000/a@b.csv": "http://host:9000/a@b.csv",
+        "s3://key:p@ss@bucket/t.csv": "s3://bucket/t.csv",
+        "s3://key:pa/ss@bucket/t.csv": "s3://bucket/t.csv",
+        "s3://key:pa?ss@bucket/t.csv": "s3://bucket/t.csv",
+        "s3://b/t.csv?access_key=pass&secret_key=pass&region=x":
+            "s3://b/t.csv?access_key=***&secret_key=***&region=x",
+        "https://h/t.csv?sv=1&sig=pass": "https://h/t.csv?sv=1&sig=***",
+        "https://h/t.csv?X-Amz-Credential=pass&X-Amz-Signature=pass":
+            "https://h/t.csv?X-Amz-Credential=***&X-Amz-Signature=***",
+        "adbc:postgresql:postgresql://me:pass@h/db?password=pass":
+            "adbc:postgresql:postgresql://h/db?password=***",
+        "adbc:postgresql:host=h password=pass user=me":
+            "adbc:postgresql:host=h password=*** user=me",
+        "CREATE SECRET (TYPE s3, KEY_ID 'pass', SECRET 'pass')":
+            "CREATE SECRET (TYPE s3, KEY_ID '***', SECRET '***')",
+        "monkey=1 keys=2 'a secret of nature'": "monkey=1 keys=2 'a secret of nature'",
+    }.items():  # fmt: skip
+        assert without_secret(text) == told
+
+
+def test_no_password_reaches_a_file_or_a_screen(capsys, tmp_path, monkeypatch):
+    """A file:// URL may have a password, which nobody asks for."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    np.savetxt("t.csv", np.column_stack((X, X[:, 0])), delimiter=",", header="a,b,y", comments="")
+    real = Remote.of
+    place = (tmp_path / "t.csv").as_uri()
+
+    def without_login(url):
+        found = real(place)
+        return Remote(url, found.system, found.place)
+
+    monkeypatch.setattr(Remote, "of", staticmethod(without_login))
+    url = "s3://me:hush@bucket/t.csv?secret_key=hush"
+    fast = ["-t", "y", "-a", "fogd"]
+    outputs = ["--save", "m.pronk", "--checkpoint", "c", "--report", "p.html", "--json"]
+    for code, words in (
+        (0, ["run", url, *fast, *outputs]),
+        (0, ["run", url, *fast]),
+        (0, ["inspect", "c", "--json"]),
+        (0, ["inspect", "m.pronk"]),
+        (2, ["run", url, "--model", "m.pronk"]),  # learned already
+        (2, ["run", url, "-t", "nosuch"]),
+        (0, ["predict", "m.pronk", url, "-o", "o.csv", "--json"]),
+        (0, ["compare", url, *fast, "--runs", 1, "--jobs", 1, "--report", "q.html", "--json"]),
+        (0, ["compare", url, *fast, "--runs", 1, "--jobs", 1]),
+    ):
+        found, out, err = pronk_run(capsys, *words)
+        assert found == code, (words, err)
+        assert "hush" not in out + err, words
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert {"c", "m.pronk", "p.html", "q.html", "records.jsonl"} <= {file.name for file in files}
+    assert not [file for file in files if b"hush" in file.read_bytes() or "hush" in str(file)]
 
 
 def test_what_follows_a_url_is_no_pattern(folder):

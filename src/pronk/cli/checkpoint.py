@@ -13,7 +13,7 @@ import hashlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -24,6 +24,7 @@ from pronk.estimators import storage
 from pronk.estimators.lock import FileLock, InUse
 from pronk.parts.state import StateError, checked_count, require
 from pronk.streams import Reading, StreamError
+from pronk.streams.errors import without_secrets
 from pronk.streams.sources import files_in_order, reads_once
 from pronk.streams.sources.remote import located
 
@@ -33,8 +34,6 @@ _HEAD = 1 << 16
 
 #: Endings of files in which a row is a line.
 _LINES = (".csv", ".tsv", ".txt", ".ndjson", ".jsonl", ".libsvm", ".svmlight", ".svm")
-#: What decides a result but is not in snapshots of the versions before it could be chosen.
-_USUAL: dict[str, Any] = {"--keep": []}
 
 
 #: The entries of a snapshot and their kinds.
@@ -67,12 +66,16 @@ class Checkpoint:
     """The snapshots of one run.
 
     ``settings`` are the options that decide the result; a snapshot of other settings is refused.
+    ``files`` are those of the input, in order. No password in a URL gets into a snapshot.
     """
 
-    def __init__(self, path: Path, every: int, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, path: Path, every: int, settings: dict[str, Any], files: Sequence[Any] = ()
+    ) -> None:
         self.path = path
         self.every = every
-        self.settings = settings
+        self.settings = without_secrets(settings)
+        self._files = files  # of the input
         self.rows = 0  # of the stream, in the last good snapshot
 
     def load(self) -> dict[str, Any] | None:
@@ -97,9 +100,9 @@ class Checkpoint:
 
     def _compare(self, held: dict[str, Any]) -> None:
         for name, value in self.settings.items():
-            before = held.get(name, _USUAL.get(name))
+            before = held.get(name)
             if name == "input":
-                changed = _changed(before, value)
+                changed = _changed(before, value, self._files)
                 if changed:
                     raise CommandError(
                         f"--checkpoint: {str(self.path)!r} was made with another state of the "
@@ -201,28 +204,26 @@ def require_place(place: Any, name: str, size: int) -> None:
         checked_count(value, name)
 
 
-def fingerprint(reading: Reading) -> Any:
-    """What tells whether an input is the one of a snapshot: sizes, and a hash of the start."""
+def input_files(reading: Reading) -> list[Any]:
+    """The files of an input, in order; none of what can be read once, or of a query."""
     if reading.query is not None or reads_once(reading.file):
-        return None
+        return []
     path = located(reading.file)
-    files = [path] if path.is_file() else files_in_order(path)
+    return [path] if path.is_file() else files_in_order(path)
+
+
+def fingerprint(files: Sequence[Any]) -> Any:
+    """What tells whether an input is the one of a snapshot: sizes, and a hash of the start."""
+    if not files:
+        return None
     with files[0].open("rb") as file:
         head = file.read(_HEAD)
-    size = files[-1].stat().st_size
     return {
         "names": [file.name for file in files],
         "sizes": [file.stat().st_size for file in files],
         "head": [len(head), hashlib.sha256(head).hexdigest()],
-        "tail": _tail(files[-1], size),
-        "path": _place(files[0]),
-        "paths": [_place(file) for file in files],
+        "tail": _tail(files[-1], files[-1].stat().st_size),
     }
-
-
-def _place(path: Any) -> str:
-    """Where `located` finds it again."""
-    return str(getattr(path, "url", path))
 
 
 def _tail(path: Any, size: int) -> list[Any]:
@@ -233,7 +234,7 @@ def _tail(path: Any, size: int) -> list[Any]:
     return [hashlib.sha256(data).hexdigest(), data.endswith(b"\n")]
 
 
-def _changed(before: Any, now: Any) -> str:
+def _changed(before: Any, now: Any, files: Sequence[Any]) -> str:
     """How the input is another one; nothing if files came or rows were appended."""
     changed = "which was changed since"
     if before is None or now is None:
@@ -242,7 +243,7 @@ def _changed(before: Any, now: Any) -> str:
     if now["names"][:known] != before["names"]:
         return changed
     length, digest = before["head"]
-    with located(now["path"]).open("rb") as file:
+    with files[0].open("rb") as file:
         if hashlib.sha256(file.read(length)).hexdigest() != digest:
             return changed
     if before["sizes"][:-1] != now["sizes"][: known - 1]:
@@ -251,9 +252,7 @@ def _changed(before: Any, now: Any) -> str:
     grown = now["sizes"][known - 1] - size
     if grown < 0 or (grown and name.endswith((".parquet", ".pq"))):
         return changed
-    if "tail" not in before:  # a snapshot of an earlier version
-        return ""
-    path = located(now["paths"][known - 1])
+    path = files[known - 1]
     if _tail(path, size)[0] != before["tail"][0]:
         return changed
     if grown and not before["tail"][1] and name.endswith(_LINES):

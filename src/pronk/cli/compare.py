@@ -120,6 +120,7 @@ def compare(
     from pronk.evaluate.summaries import results
     from pronk.streams import Preparing, Reading
     from pronk.streams.sources import Origins
+    from pronk.streams.sources.remote import is_url
 
     names = read_names(algorithms)
     how = Reading(file, target, task=task.value, **reading)
@@ -130,10 +131,11 @@ def compare(
     if len(stream.targets) > 1:
         raise CommandError("--target: a comparison has one target; `pronk run` takes several")
     scale = preparing["scale"]
+    named = how.query is None or Path(file).exists()
     comparison = Comparison(
         replace(
             how,
-            file=str(Path(file).resolve()) if how.query is None or Path(file).exists() else file,
+            file=file if is_url(file) or not named else str(Path(file).resolve()),
             target=stream.target,
             task=stream.task,
         ),
@@ -190,7 +192,9 @@ def _open(reading: Reading) -> FileStream:
 
 
 def _usual_place(file: str, target: str) -> Path:
-    name = Path(file).name
+    from pronk.streams.errors import without_secret
+
+    name = Path(without_secret(file)).name
     place = f"{name.split('.')[0] or name}-{target}"
     return Path("pronk-results") / place.replace("/", "_").replace(":", "")
 

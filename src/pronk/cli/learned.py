@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pronk.cli.checkpoint import input_files
 from pronk.cli.errors import CommandError
 from pronk.parts.state import checked_count, require
 from pronk.streams import Reading
-from pronk.streams.sources import files_in_order, reads_once
-from pronk.streams.sources.remote import has_pattern, located
 
 #: Bytes that are read at once, and file names in a message.
 _CHUNK, _NAMED = 1 << 20, 5
@@ -79,12 +78,8 @@ def files_of(reading: Reading, known: Sequence[LearnedInput]) -> list[LearnedFil
 
     Where a file of ``known`` is shorter, the digest of that many bytes is taken too.
     """
-    if reading.query is not None or reads_once(reading.file):
-        return None
-    path = located(reading.file)
-    several = path.is_dir() or (not path.exists() and has_pattern(path))
     sizes = {file.content[0] for one in known for file in one.files}
-    return [_look(file, sizes) for file in (files_in_order(path) if several else [path])]
+    return [_look(file, sizes) for file in input_files(reading)] or None
 
 
 def _look(path: Any, sizes: Collection[int]) -> LearnedFile:

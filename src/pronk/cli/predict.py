@@ -28,6 +28,7 @@ from pronk.evaluate.adapters import Blocks, has_probabilities
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
 from pronk.parts.missing import without_label
 from pronk.streams import FileStream, Reading, StreamError
+from pronk.streams.errors import without_secret
 
 
 def predict_file(
@@ -98,7 +99,7 @@ def predict_file(
         screen.print_json(
             {
                 "model": str(path),
-                "file": reading.file,
+                "file": without_secret(reading.file),
                 "rows": rows,
                 "task": task,
                 "target": stream.target,

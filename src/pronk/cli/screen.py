@@ -33,7 +33,9 @@ def messages() -> Console:
 
 def note(text: str, console: Console | None = None) -> None:
     """One line that is no result."""
-    line = f"note: {visible(' '.join(text.split()))}"
+    from pronk.streams.errors import without_secret
+
+    line = f"note: {visible(' '.join(without_secret(text).split()))}"
     (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)
 
 

@@ -17,6 +17,7 @@ from pronk.cli.checkpoint import (
     Interruptions,
     Stopped,
     fingerprint,
+    input_files,
     readable,
     without_part,
 )
@@ -161,7 +162,9 @@ class Run:
         """Predict then learn all rows; the last record."""
         job, resume = self.job, None
         if job.checkpoint is not None:
-            self.checkpoint = Checkpoint(job.checkpoint, job.every, self._settings())
+            files = input_files(job.reading)
+            settings = {"input": fingerprint(files), **self._settings()}
+            self.checkpoint = Checkpoint(job.checkpoint, job.every, settings, files)
             resume = self._resume()
         with ExitStack() as stack:
             self.files.open(stack, self.evaluation.probabilities, resume, finished=self.finished)
@@ -281,7 +284,6 @@ class Run:
         """What decides the result."""
         job = self.job
         return {
-            "input": fingerprint(job.reading),
             **self.stream.decides(),
             **{option(name): value for name, value in asdict(job.preparing).items()},
             "--algorithm": job.algorithm,
@@ -315,11 +317,6 @@ class Run:
         if tree is None:
             return None
         where = f"--checkpoint: {str(self.checkpoint.path)!r}"
-        if "untimed" not in tree["evaluation"]:
-            raise CommandError(
-                f"{where} is of an older version of pronk; end "
-                "the run with that, or remove the checkpoint to start anew"
-            )
         with readable(where):
             if tree["model"] is not None:
                 self.model = storage.learner_from_tree(tree["model"], self.checkpoint.path)

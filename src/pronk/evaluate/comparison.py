@@ -15,7 +15,7 @@ from pronk.evaluate.metrics import DEFAULTS
 from pronk.evaluate.study import Job
 from pronk.parts.missing import without_label
 from pronk.streams import FileStream, Preparing, Reading, StreamError
-from pronk.streams.errors import argument
+from pronk.streams.errors import argument, without_secret, without_secrets
 from pronk.streams.prepared import prepared
 
 ORDERS = ("given", "random")
@@ -68,8 +68,8 @@ class Comparison:
 
     @property
     def file(self) -> str:
-        """What is read."""
-        return self.reading.file
+        """What is read, without a password."""
+        return without_secret(self.reading.file)
 
     @property
     def target(self) -> str:
@@ -148,7 +148,8 @@ class Comparison:
         """
         keys = [(job.label, job.key) for job in self.jobs()]
         said = {k: v for k, v in asdict(self).items() if k not in ("reading", "preparing")}
-        said |= {**asdict(self.reading), **asdict(self.preparing), "only": self.reading.columns}
+        said |= {**without_secrets(asdict(self.reading)), **asdict(self.preparing)}
+        said["only"] = self.reading.columns
         text = json.dumps({**said, "columns": self.columns, "keys": keys}, indent=2) + "\n"
         write_whole(directory / COMPARISON, text.encode())
 

@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 from pronk._version import __version__
 from pronk.evaluate.plain_json import finite
 from pronk.parts.threads import limited, set_threads
+from pronk.streams.errors import without_secrets
 
 #: A job that was done, with its result, as the store keeps it.
 Outcome = dict[str, Any]
@@ -53,7 +54,7 @@ class Job:
     @property
     def key(self) -> str:
         """Equal for equal work of the same version."""
-        said = [self.work, self.seed, self.settings, self.view, __version__]
+        said = [self.work, self.seed, self.settings, without_secrets(self.view), __version__]
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:20]
 
 
@@ -83,7 +84,8 @@ class Store:
 
     def add(self, job: Job, result: dict[str, Any]) -> Outcome:
         """Keep a result; it is on the disk when this returns."""
-        record = {"key": job.key, **asdict(job), "result": result, "made": made_by()}
+        told = {**asdict(job), "view": without_secrets(job.view)}
+        record = {"key": job.key, **told, "result": result, "made": made_by()}
         line = json.dumps(finite(record), sort_keys=True)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b", buffering=0) as file:

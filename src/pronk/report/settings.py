@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pronk.evaluate.comparison import Comparison
 from pronk.evaluate.summaries import Results, Summary
+from pronk.streams.errors import without_secret
 from pronk.streams.reading import as_words
 
 
@@ -82,7 +83,7 @@ def command(comparison: Comparison) -> str:
     )
     if comparison.seed:
         said += ["--seed", str(comparison.seed)]
-    return shlex.join(said)
+    return without_secret(shlex.join(said))
 
 
 def _named(one: Summary) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from typing import Any
 
 #: Around an argument's name and value in the text of an error; they stand in no data.
 _MARKS = "\x1c{}\x1d{}\x1e"
@@ -59,15 +60,37 @@ class StreamError(ValueError):
     """A file, a column or a row cannot be used; the message says which and what to do."""
 
     def __init__(self, message: str, column: str | None = None) -> None:
-        self.text = message
+        self.text = without_secret(message)
         self.column = column
-        super().__init__(as_arguments(message))
+        super().__init__(as_arguments(self.text))
 
     def as_options(self) -> str:
         """The message in the words of the command line."""
         return as_options(self.text)
 
 
+#: User and password of a URL. A password may hold @, and one that is not quoted as it should be a
+#: slash too: then there is a colon, and behind it no port.
+_LOGIN = re.compile(r"(?<=://)(?:[^/\s'\"?#]*@|(?!\[)[^/@:\s]*:(?!\d*(?:[/?#\s'\"]|$))[^\s'\"]*@)")
+#: A parameter of a URL, or of a database's address, whose value is a secret.
+_GIVEN = re.compile(
+    r"(?i)\b((?:[\w.-]*(?:secret|token|password|passwd|signature|credential)[\w.-]*"
+    r"|[\w.-]+[_-]key|(?<=[?&])key|pwd|sig)\s*=\s*)('[^']*'|[^\s&;'\"#]+)"
+)
+#: The same in SQL: CREATE SECRET (.., SECRET 'text').
+_SQL = re.compile(r"(?i)\b(secret|password|token|key_id)(\s+)'[^']*'")
+
+
 def without_secret(text: str) -> str:
-    """A URL, or a text with some, without user and password, which are for no screen or page."""
-    return re.sub(r"(?<=://)[^/@\s]*@", "", text)
+    """Return a text without the passwords of URLs and addresses in it, for screens and files."""
+    text = _LOGIN.sub("", text)
+    return _SQL.sub(r"\1\2'***'", _GIVEN.sub(r"\1***", text))
+
+
+def without_secrets(value: Any) -> Any:
+    """Return a table or list with `without_secret` of every text in it."""
+    if isinstance(value, dict):
+        return {key: without_secrets(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(item) for item in value]
+    return without_secret(value) if isinstance(value, str) else value
