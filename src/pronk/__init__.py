@@ -26,6 +26,7 @@ _HOMES = {
     "pronk.estimators.storage": ("ModelFileError", "load"),
     "pronk.estimators.warm": ("warmup",),
     "pronk.keyed.learner": ("Keyed",),
+    "pronk.streams.pending": ("Pending",),
     "pronk.streams.prepared": ("Prepared",),
 }
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}

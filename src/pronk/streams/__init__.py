@@ -3,6 +3,7 @@
 from pronk.streams.errors import StreamError
 from pronk.streams.files import FileStream
 from pronk.streams.generators import drifting
+from pronk.streams.pending import Pending
 from pronk.streams.prepared import Prepared
 from pronk.streams.reading import Preparing, Reading
 from pronk.streams.scaling import MinMax, Robust, Standard, make_scaler
@@ -10,6 +11,7 @@ from pronk.streams.scaling import MinMax, Robust, Standard, make_scaler
 __all__ = [
     "FileStream",
     "MinMax",
+    "Pending",
     "Prepared",
     "Preparing",
     "Reading",
