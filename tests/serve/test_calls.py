@@ -8,6 +8,7 @@ from datetime import time as clock
 
 import numpy as np
 import pandas as pd
+import pytest
 from serving import SMALL, Site
 
 import pronk
@@ -54,13 +55,13 @@ def test_the_same_id_gives_the_stored_answer_and_learns_nothing(site: Site) -> N
 def test_a_label_comes_later_and_scores_the_earlier_prediction(site: Site) -> None:
     path = site.create("later")
     early = site.call("POST", f"{path}/infer", {"id": "x", "row": [1, 2]})
-    assert early.prediction == [0.0]
+    assert early.prediction == [None] and early.json["parameters"] == {"trained": False}
     assert site.call("GET", path).json["waiting"] == 1
     for _ in range(5):
         site.call("POST", f"{path}/learn", {"row": [1, 2], "label": 3})
     assert site.call("POST", f"{path}/infer", {"id": "x", "row": [1, 2]}).body == early.body
     done = site.call("POST", f"{path}/learn", {"id": "x", "label": 4})
-    assert done.prediction == [0.0]
+    assert done.prediction == [None]
     before = site.call("GET", path).json
     assert before["waiting"] == 0 and before["rows"] == 6
     assert site.call("POST", f"{path}/learn", {"id": "x", "label": 4}).body == done.body
@@ -192,3 +193,26 @@ def test_columns_of_all_kinds_are_prepared_as_in_a_run(site: Site) -> None:
     assert reply.status == 200 and reply.prediction == expected.tolist()
     wrong = site.call("POST", f"{path}/infer", {"rows": [rows[0], {**rows[0], "when": "soon"}]})
     assert wrong.status == 422 and "row 1, column 'when': not a time" in wrong.error
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_model_that_has_learned_nothing_says_so(site: Site, task: str) -> None:
+    path = site.create(f"untrained-{task}", algorithm="online-kernel", parameters={}, task=task)
+    early = site.call("POST", f"{path}/infer", {"id": "1", "rows": [[1, 2], [3, 4]]})
+    assert early.prediction == [None, None] and early.json["parameters"] == {"trained": False}
+    assert [output["name"] for output in early.json["outputs"]] == ["prediction"]
+    labels = {"id": "1", "labels": [2, 2]}
+    late = site.call("POST", f"{path}/learn", labels)
+    assert late.status == 200 and late.prediction == [None, None]
+    model = site.call("GET", path).json
+    wanted = {"mse": 4.0} if task == "regression" else {"error": 1.0}
+    assert model["rows"] == 2 and model["metrics"].items() >= wanted.items()
+    now = site.call("POST", f"{path}/infer", {"row": [1, 2]})
+    assert now.prediction != [None] and "parameters" not in now.json
+
+
+def test_the_first_row_that_is_learned_has_no_interval(site: Site) -> None:
+    path = site.create("first-interval", algorithm="online-kernel", parameters={})
+    reply = site.call("POST", f"{path}/learn", {"rows": [[1, 2], [3, 4]], "labels": [5, 6]})
+    outputs = {output["name"]: output["data"] for output in reply.json["outputs"]}
+    assert outputs["lower"][0] is None and outputs["upper"][0] is None

@@ -140,8 +140,9 @@ def test_a_damaged_snapshot_is_skipped_with_a_message(tmp_path: Path) -> None:
     newest.write_bytes(data)
     notes: list[Any] = []
     again = Service(tmp_path, None, lambda event, **fields: notes.append((event, fields)))
-    assert notes[0][0] == "snapshot skipped" and notes[0][1]["file"] == "m-2.pronk"
-    assert notes[1] == ("recovered", {"model": "m", "snapshot": 1, "version": 2})
+    assert notes[0] == ("recovering", {"models": 1})
+    assert notes[1][0] == "snapshot skipped" and notes[1][1]["file"] == "m-2.pronk"
+    assert notes[2] == ("recovered", {"model": "m", "snapshot": 1, "version": 2})
     assert bits(again) == expected
     again.close()
 

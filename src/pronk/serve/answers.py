@@ -17,6 +17,7 @@ class Answer(msgspec.Struct, array_like=True, omit_defaults=True):
     probability: list[list[float]] | None = None
     classes: list[Any] | None = None
     error: str | None = None
+    untrained: bool = False  # nothing was learned yet
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -53,6 +54,7 @@ class Response(msgspec.Struct):
     model_version: str
     outputs: list[Tensor]
     id: str | msgspec.UnsetType = msgspec.UNSET
+    parameters: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 def response(model: str, id: str | None, answer: Answer, coverage: float) -> Response:
@@ -68,7 +70,10 @@ def response(model: str, id: str | None, answer: Answer, coverage: float) -> Res
         if values is not None:
             outputs.append(Tensor(name, "FP64", [count], values, {"coverage": coverage}))
     given = msgspec.UNSET if id is None else id
-    return Response(model, str(answer.version), outputs, given)
+    found = Response(model, str(answer.version), outputs, given)
+    if answer.untrained:
+        found.parameters = {"trained": False}
+    return found
 
 
 def _datatype(values: list[Any]) -> str:

@@ -23,7 +23,7 @@ from pronk.serve import recovery
 from pronk.serve.answers import Answer
 from pronk.serve.errors import Refused
 from pronk.serve.journal import Entry, Journal, ModelRow
-from pronk.serve.online import Array, Online
+from pronk.serve.online import Array, Online, finite_or_none
 from pronk.serve.scores import LiveScores
 
 #: Models in memory, of each keyed model.
@@ -42,6 +42,7 @@ class KeyedOnline(Online):
         super().__init__(row)
         self.place = place
         self.learner = Keyed(self.learner, by=self.spec.key, folder=place, held=HELD)
+        self.learner.between_keys = self.lock.let_pass
         self.marks = self.learner.store.marks()
 
     @property
@@ -56,7 +57,13 @@ class KeyedOnline(Online):
     def predict(self, packed: bytes) -> Answer:
         X, keys = self.columns.matrix(packed), self.columns.keys(packed)
         with self.lock:
-            return Answer(self.version, self.learner.predict(X, keys=keys).tolist())
+            missing = {key for key in set(keys) if key not in self.learner}
+            found = finite_or_none(np.asarray(self.learner.predict(X, keys=keys)))
+            version = self.version
+        prediction = [
+            None if key in missing else value for key, value in zip(keys, found, strict=True)
+        ]
+        return Answer(version, prediction, untrained=missing.issuperset(keys))
 
     def _pass(
         self, entries: Sequence[Entry], X: Array, y: NDArray[Any]
@@ -87,7 +94,7 @@ class KeyedOnline(Online):
             left = [key for key, wanted in zip(keys, todo, strict=True) if wanted]
             with self.lock:
                 self.learner.predict_then_learn(X[todo], y[todo], keys=left)
-        given = [value for answer in stored for value in answer.prediction]
+        given = self._scored([value for answer in stored for value in answer.prediction])
         P = np.array(given, dtype=np.float64 if self.spec.task == "regression" else object)
         self.scores.add(y, P, None, None)
         self.rows_since_snapshot += len(y)

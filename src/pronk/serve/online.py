@@ -34,6 +34,27 @@ MOST_LABELS = 1000
 REFUSALS = (ValueError, TypeError, ArithmeticError)
 
 
+class FairLock:
+    """A lock that goes to who has waited for it: one thread that takes it again and again, as a
+    writer does between the pieces of a block, lets the others pass."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._turn = threading.Lock()  # held by the next one
+
+    def __enter__(self) -> None:
+        with self._turn:
+            self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def let_pass(self) -> None:
+        """Let those that wait have the lock first; it is held before and after."""
+        self.__exit__()
+        self.__enter__()
+
+
 class Known(NamedTuple):
     """What a snapshot records of the folder: the journal's last number, the models' versions."""
 
@@ -59,7 +80,7 @@ class Online:
         self.unwritten: dict[int, list[Answer]] = {}
         self.known: Known | None = None  # what its snapshot recorded, of one that was restored
         self.verified: set[tuple[Any, ...]] = set()  # snapshots that were read back
-        self.lock = threading.Lock()
+        self.lock = FairLock()
 
     @property
     def fitted(self) -> bool:
@@ -97,15 +118,14 @@ class Online:
     # -- predicting ------------------------------------------------------------------------------
 
     def predict(self, packed: bytes) -> Answer:
-        """The answer to rows now; changes nothing. Before the first label: 0, or no class."""
+        """The answer to rows now; changes nothing. Before the first label there is none: null."""
         X = self.columns.matrix(packed)
         with self.lock:
             version = self.version
             if not self.fitted:
-                nothing = 0.0 if self.spec.task == "regression" else None
-                return Answer(version, [nothing] * len(X))
+                return Answer(version, [None] * len(X), untrained=True)
             P = self.learner.predict(X)
-            answer = Answer(version, P.tolist())
+            answer = Answer(version, finite_or_none(P))
             if hasattr(self.learner, "predict_interval"):
                 ends = self.learner.predict_interval(X, self.spec.coverage)
                 answer.lower, answer.upper = _ends(ends)
@@ -193,8 +213,9 @@ class Online:
     def _answers(
         self, entries: Sequence[Entry], y: NDArray[Any], P: NDArray[Any], ends: Array | None
     ) -> list[Answer]:
-        """One answer an entry; a prediction that was given before its label stands as it was."""
+        """One answer per entry; a prediction that was given before its label stands as it was."""
         given = P.astype(object) if P.dtype.kind != "f" else P.copy()
+        predictions = finite_or_none(P)
         lower = upper = None
         if ends is not None:
             lower, upper = ends[:, 0].copy(), ends[:, 1].copy()
@@ -205,18 +226,24 @@ class Online:
             if entry.kind == LABEL and entry.answer is not None:
                 earlier = answers.unpack(entry.answer)
                 earlier.version = entry.sequence
-                given[rows] = earlier.prediction
+                given[rows] = self._scored(earlier.prediction)
                 if lower is not None and upper is not None:
                     lower[rows] = np.nan if earlier.lower is None else earlier.lower
                     upper[rows] = np.nan if earlier.upper is None else earlier.upper
                 found.append(earlier)
                 continue
-            answer = Answer(entry.sequence, P[rows].tolist())
+            answer = Answer(entry.sequence, predictions[rows])
             if lower is not None and upper is not None:
                 answer.lower, answer.upper = _ends(np.stack([lower[rows], upper[rows]], axis=1))
             found.append(answer)
         self.scores.add(y, given, lower, upper)
         return found
+
+    def _scored(self, predictions: list[Any]) -> list[Any]:
+        """Predictions as they are scored: where a regressor had none it counts as 0."""
+        if self.spec.task != "regression":
+            return predictions
+        return [0.0 if value is None else value for value in predictions]
 
     # -- keeping ---------------------------------------------------------------------------------
 
@@ -264,6 +291,14 @@ class Online:
         classifies = hasattr(getattr(learner, "learner_", learner), "classes_")
         task = classifies == (self.spec.task == "classification")
         return bool(same and task and learner.n_features_in_ == width)
+
+
+def finite_or_none(predictions: NDArray[Any]) -> list[Any]:
+    """Predictions as a list; None where there is none."""
+    found: list[Any] = predictions.tolist()
+    if predictions.dtype.kind == "f" and not np.isfinite(predictions).all():
+        found = [value if np.isfinite(value) else None for value in found]
+    return found
 
 
 def _known(tree: dict[str, Any]) -> Known:
