@@ -85,15 +85,40 @@ def test_different_categories_are_at_distance_one(encoding):
     assert not E[3].any()
 
 
-def test_slots_are_given_in_order_and_the_last_is_shared():
-    categories = Categories(3, "onehot")
-    places = categories.learn_transform(np.array([7.0, 9.0, 7.0, 8.0, 1.0])).argmax(axis=1)
-    assert places.tolist() == [0, 1, 0, 2, 2]
+def test_slots_are_given_in_order_and_none_is_shared():
+    categories = Categories(3)
+    rows = categories.learn_transform(np.array([7.0, 9.0, 7.0, 8.0, 1.0]))
+    assert rows[:4].argmax(axis=1).tolist() == [0, 1, 0, 2]
     assert list(categories.known) == [7.0, 9.0, 8.0, 1.0]
+    assert np.unique(np.abs(rows[4])).tolist() == pytest.approx([np.sqrt(1 / 6)])
     with pytest.raises(ValueError, match="slots"):
         Categories(1)
     with pytest.raises(ValueError, match="encoding must be one of onehot, hash"):
         Categories(4, "ordinal")
+
+
+def test_categories_beyond_the_slots_are_told_apart():
+    codes = np.random.default_rng(0).permutation(2.0**40 + np.arange(1000))
+    E = Categories(32).learn_transform(codes)
+    G = E @ E.T
+    np.testing.assert_allclose(np.diag(G), 0.5, rtol=1e-12, atol=0)
+    # Inner products of random signs: mean 0, deviation 0.5 / sqrt(32); the most of 500,000 pairs
+    # is below 6 deviations with probability 0.999.
+    beyond = G[32:, 32:][np.triu_indices(968, 1)]
+    assert abs(beyond.mean()) < 0.01 and abs(beyond).max() < 6 * 0.5 / np.sqrt(32)
+    assert beyond.std() == pytest.approx(0.5 / np.sqrt(32), rel=0.02)
+    late = Categories(32).transform(np.array([5.0, 6.0]))
+    assert late.argmax(axis=1).tolist() == [0, 0]  # each as if it came next
+
+
+def test_many_categories_are_learned():
+    """With one slot for all categories beyond 31, R2 would be 0.5."""
+    rng = np.random.default_rng(0)
+    c, x = rng.integers(0, 100, 2500), rng.uniform(-1, 1, 2500)
+    y = rng.normal(0, 1, 100)[c] + np.sin(3 * x)
+    model = pronk.Prepared(pronk.OnlineKernelRegressor(random_state=0), categorical=[0])
+    predictions = model.predict_then_learn(np.column_stack([c * 1e6, x]), y)[1500:]
+    assert 1 - np.mean((predictions - y[1500:]) ** 2) / np.var(y[1500:]) > 0.9
 
 
 # -- quartiles -------------------------------------------------------------------------------------

@@ -252,6 +252,6 @@ def test_what_each_column_became():
     assert model.columns_ == [
         {"name": "n", "kind": "number"},
         {"name": "b", "kind": "boolean"},
-        {"name": "w", "kind": "category", "categories": 4, "slots": 3, "sharing": 2},
+        {"name": "w", "kind": "category", "categories": 4, "slots": 3, "beyond": 1},
         {"name": "day", "kind": "date", "dates": "dayfirst"},
     ]

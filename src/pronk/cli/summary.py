@@ -173,7 +173,7 @@ def columns_of(run: Run) -> list[dict[str, Any]]:
 def note_columns(run: Run, console: Console) -> None:
     """Print a note for each column of which something was lost."""
     for name, what in notes(columns_of(run)):
-        advice = "; --slots gives more of them a slot" if "slots" in what else ""
+        advice = "; more --slots give each its own" if "slots" in what else ""
         screen.note(f"column {name!r} {what}{advice}", console)
 
 

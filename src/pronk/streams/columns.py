@@ -1,8 +1,8 @@
 """What each column became, as data for files and in a line for people.
 
-A column is a table of its name and kind; a category has how many categories came, its slots and how
-many categories share the last one; a date has how dates with the year last are read; ``unread``
-tells of text that is no date and was taken as missing.
+A column is a table of its name and kind. A category has how many categories came, its slots, and
+how many categories came after all slots were given; a date has how dates with the year last are
+read; ``unread`` tells of text that is no date and was taken as missing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def column(name: str, kind: str, order: str, encoder: Categories | None = None) 
         categories = len(encoder.known)
         found |= {"categories": categories, "slots": encoder.slots}
         if encoder.encoding != "hash" and categories > encoder.slots:
-            found["sharing"] = categories - encoder.slots + 1
+            found["beyond"] = categories - encoder.slots
     elif kind in (TIME, DATE):
         found["dates"] = order
     return found
@@ -47,9 +47,9 @@ def in_words(found: dict[str, Any]) -> str:
     if found["kind"] == CATEGORY:
         if "categories" not in found:
             return "category"
-        sharing = f", {found['sharing']:,} of them in one slot" if "sharing" in found else ""
+        beyond = f", {found['beyond']:,} of them beyond the slots" if "beyond" in found else ""
         words = "1 category" if found["categories"] == 1 else f"{found['categories']:,} categories"
-        return f"{words}{sharing}"
+        return f"{words}{beyond}"
     unread = f", {found['unread']['rows']:,} not read" if "unread" in found else ""
     return f"{_WORDS[found['kind']]}{_ORDERS[found.get('dates', ISO)]}{unread}"
 
@@ -71,12 +71,12 @@ def notes(columns: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     """What a user should know of some columns: the column, and what happened to it."""
     said = []
     for found in columns:
-        if "sharing" in found:
+        if "beyond" in found:
             said.append(
                 (
                     found["name"],
-                    f"has {found['categories']:,} categories and {found['slots']} slots, so that "
-                    f"{found['sharing']:,} share one",
+                    f"has {found['categories']:,} categories and {found['slots']} slots; the "
+                    f"{found['beyond']:,} that came last are told apart less well",
                 )
             )
         if "unread" in found:

@@ -66,8 +66,8 @@ class Prepared(AroundLearner):
         How a category gets its slot: in the order in which categories come, or by a hash, where
         different categories may share one.
     slots : int, default 32
-        Columns that a categorical column becomes; where it has more categories, those that come
-        late share the last one.
+        Columns that a categorical column becomes. Where it has more categories, those that come
+        late are told apart by random signs over all slots, less well than by a slot each.
     dates : "auto", "dayfirst", "monthfirst" or "iso"
         How dates in text that have the year last are read, as 01/02/2015: "auto" decides by the
         first value of a column, "iso" takes them for text; see `pronk.streams.dates`.

@@ -9,10 +9,12 @@
                  and the days since the first row, a number like others. A date has no hour, and a
                  clock time nothing else. A missing time is at the centres of the circles.
 
-"onehot" gives slots in the order in which categories come; when all slots but one are given, the
-rest share the last one. "hash" takes the slot from the category's number (see
-`pronk.streams.values`), so that different categories may share a slot. Both keep the categories
-that came, at most `MOST_CATEGORIES` of them.
+"onehot" gives slots in the order in which categories come. When all are given, a further category
+is a vector of random signs over all slots, of the same length, drawn from the category's number
+(see `pronk.streams.values`): two such vectors have an inner product of 0 +- 1/sqrt(slots) of their
+squared length, so that categories beyond the slots are nearly at distance 1 too and none are one.
+"hash" takes the slot from the category's number, so that different categories may share a slot.
+Both keep the categories that came, at most `MOST_CATEGORIES` of them.
 
 As everywhere, a row joins the statistics first and is then treated by them, and cutting the stream
 differently changes nothing.
@@ -78,8 +80,8 @@ class Categories:
 
     >>> import numpy as np
     >>> from pronk.streams.preparing import Categories
-    >>> print(Categories(3).learn_transform(np.array([8.0, 5.0, 8.0, 7.0, 6.0])).argmax(1))
-    [0 1 0 2 2]
+    >>> print(Categories(3).learn_transform(np.array([8.0, 5.0, 8.0, 7.0])).argmax(1))
+    [0 1 0 2]
     """
 
     def __init__(self, slots: int, encoding: str = "onehot") -> None:
@@ -112,10 +114,14 @@ class Categories:
         filled = np.zeros((len(codes), self.slots))
         rows = np.flatnonzero(~np.isnan(codes))
         if self.encoding == "hash":
-            slots = np.mod(codes[rows], self.slots).astype(np.int64)
+            places = np.mod(codes[rows], self.slots).astype(np.int64)
         else:
-            slots = np.minimum(self._places(codes[rows]), self.slots - 1)
-        filled[rows, slots] = _HEIGHT
+            places = self._places(codes[rows])
+        own = places < self.slots
+        filled[rows[own], places[own]] = _HEIGHT
+        if not own.all():
+            late = rows[~own]
+            filled[late] = _signs(codes[late], self.slots) * (_HEIGHT / np.sqrt(self.slots))
         return filled
 
     def _places(self, codes: Array) -> NDArray[np.int64]:
@@ -124,6 +130,16 @@ class Categories:
             return np.zeros(len(codes), np.int64)
         at = np.minimum(np.searchsorted(self._sorted, codes), len(self.known) - 1)
         return np.where(self._sorted[at] == codes, self._order[at], len(self.known))
+
+
+def _signs(codes: Array, count: int) -> Array:
+    """Random signs of each category, (rows, count), by the mixing function of SplitMix64."""
+    step = np.arange(1, -(-count // 64) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    words = np.ascontiguousarray(codes + 0.0, dtype="<f8").view("<u8")[:, None] + step
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    words = (words ^ (words >> np.uint64(31))).astype("<u8")
+    return 1.0 - 2.0 * np.unpackbits(words.view(np.uint8), axis=1)[:, :count]
 
 
 class Times:
