@@ -4,9 +4,12 @@ import json
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import pronk
 from helpers import pronk_run
+from pronk.evaluate import progressive
+from pronk.streams import FileStream
 
 ROWS = 1200
 
@@ -129,3 +132,44 @@ def test_bad_labels_beyond_the_first_piece_are_bad_rows(tmp_path, capsys):
     found = result(capsys, "run", tmp_path / "d.csv", "-t", "y", *options)
     assert found["bad_rows"] == 2 and found["rows"] == 59_998
     assert found["confusion"]["labels"] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("row", [0, 50])
+def test_a_string_in_a_number_column_of_ndjson_is_a_bad_row(tmp_path, capsys, row):
+    lines = [json.dumps({"a": i, "y": 2.0 * i}) for i in range(200)]
+    lines[row] = json.dumps({"a": "soon", "y": 1.0})
+    (tmp_path / "d.ndjson").write_text("\n".join(lines))
+    options = ["-a", "fogd", "--skip-bad", tmp_path / "bad.csv"]
+    found = result(capsys, "run", tmp_path / "d.ndjson", "-t", "y", *options)
+    assert found["rows"] == 199 and found["bad_rows"] == 1
+    assert f"{row}," in (tmp_path / "bad.csv").read_text() and found["task"] == "regression"
+    code, _, err = pronk_run(capsys, "run", tmp_path / "d.ndjson", "-t", "y", "-a", "fogd")
+    assert code == 2 and f"row {row} " in err
+
+
+def test_dates_beside_keys(tmp_path, capsys):
+    frame = messy("%d.%m.%Y %H:%M", 400)
+    frame.to_csv(tmp_path / "d.csv", index=False)
+    options = ["-t", "y", "--by", "city", "--drop", "id", "-a", "fogd"]
+    found = result(capsys, "run", tmp_path / "d.csv", *options, "--save", tmp_path / "models")
+    assert found["became"][0] == {"name": "t", "kind": "time", "dates": "dayfirst"}
+    other = frame.drop(columns=["y"])[:5]
+    keyed = pronk.load(tmp_path / "models")
+    assert keyed.orders_ == ["dayfirst", "iso"]
+    moments = pd.to_datetime(other["t"], format="%d.%m.%Y %H:%M")
+    np.testing.assert_array_equal(keyed.predict(other), keyed.predict(other.assign(t=moments)))
+
+
+def test_python_and_the_command_line_give_the_same_figures(tmp_path, capsys):
+    """What howto/csv.md says."""
+    rng = np.random.default_rng(7)
+    X = rng.uniform([0, 10, -5], [100, 20, 5], size=(1500, 3))
+    y = np.sin(X[:, 0] / 15) + 0.1 * X[:, 2]
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+    frame.to_csv(tmp_path / "job.csv", index=False)
+    found = result(capsys, "run", tmp_path / "job.csv", "--target", "y", "--algorithm", "con-kons")
+    learner = pronk.Prepared(pronk.make("con-kons", random_state=0))
+    stream = FileStream(tmp_path / "job.csv", target="y")
+    *_, last = progressive(learner, stream, metrics=["mse", "mae"])
+    assert last.metrics["mse"] == pytest.approx(found["metrics"]["mse"], rel=1e-9)
+    assert last.metrics["mae"] == pytest.approx(found["metrics"]["mae"], rel=1e-9)

@@ -175,6 +175,10 @@ class KeyedRun:
         return self.keyed.kinds_
 
     @property
+    def orders_(self) -> list[str]:
+        return self.keyed.orders_
+
+    @property
     def missing(self) -> str:
         return self.keyed.missing
 

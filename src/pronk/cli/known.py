@@ -136,7 +136,7 @@ def open_for(model: Any, path: Path, reading: Reading, rows: int | None = None) 
                 f"{reading.file!r}: column {name!r} is a {kind}, but the model has learned it as "
                 f"a {known}"
             )
-    if isinstance(model, Prepared):
+    if isinstance(model, Prepared | KeyedRun):
         stream.orders = model.orders_
     return stream
 

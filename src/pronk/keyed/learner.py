@@ -29,12 +29,10 @@ from pronk.keyed.store import LAYOUT, ModelStore, StoreError
 from pronk.parts.interrupting import held_back
 from pronk.parts.randomness import make_seed
 from pronk.parts.state import require
-from pronk.streams.frames import layout_of
+from pronk.streams.dates import ORDERS
+from pronk.streams.frames import Layout, layout_of
 from pronk.streams.prepared import Prepared
 from pronk.streams.values import KINDS, NUMBER
-
-#: Names, if there are any, and kinds of the columns beside the keys.
-Columns = tuple[tuple[str, ...] | None, tuple[str, ...]]
 
 
 def learner_of(model: Any) -> Any:
@@ -107,8 +105,8 @@ class Keyed:
         self._metrics: list[Metric] = get_metrics(default if metrics is None else metrics)
         self._seed = make_seed(getattr(inner, "random_state", None))
         self._store: ModelStore | None = None
-        layout = getattr(learner, "_layout", None)  # of a `Prepared` whose columns are known
-        self._columns: Columns | None = None if layout is None else (layout.names, layout.kinds)
+        #: The columns beside the keys; of a `Prepared` they may be known already.
+        self._columns: Layout | None = getattr(learner, "_layout", None)
         self._front: Prepared | None = None
 
     # -- learning --------------------------------------------------------------------------------
@@ -175,7 +173,7 @@ class Keyed:
         if isinstance(model, Prepared):
             columns = self._known_columns()
             assert columns is not None
-            model.with_columns(*columns)
+            _with(columns, model)
         return model
 
     def partial_fit(self, X: Any, y: Any, keys: Any = None) -> Self:
@@ -214,28 +212,29 @@ class Keyed:
 
     def _plain_rows(self, X: Any) -> NDArray[np.float64]:
         columns = self._known_columns()
-        rows = checked_rows(X, None if columns is None else len(columns[1]))
+        rows = checked_rows(X, None if columns is None else len(columns.kinds))
         if columns is None:
-            self._columns = None, (NUMBER,) * rows.shape[1]
+            self._columns = Layout(None, (NUMBER,) * rows.shape[1])
         return rows
 
     def _prepared_rows(self, X: Any) -> NDArray[np.float64]:
         """Rows of numbers as each key's `Prepared` takes them: categories are their codes."""
         columns = self._known_columns()
         if columns is None:
-            layout = layout_of(X, self.learner.categorical)
-            columns = self._columns = layout.names, layout.kinds
+            columns = layout_of(X, self.learner.categorical, self.learner.dates)
+            self._columns = columns
         if self._front is None:
-            self._front = clone(self.learner).with_columns(*columns)
+            self._front = _with(columns, clone(self.learner))
         return self._front._rows(X)
 
-    def _known_columns(self) -> Columns | None:
-        """Names and kinds of the columns beside the keys, once they are known."""
+    def _known_columns(self) -> Layout | None:
+        """The columns beside the keys, once they are known."""
         if self._columns is None and (self._store is not None or _is_store(self.folder)):
             held = self.store.about["columns"]
             if held is not None:
-                names, kinds = held
-                self._columns = None if names is None else tuple(names), tuple(kinds)
+                names, kinds, orders = held
+                named = None if names is None else tuple(names)
+                self._columns = Layout(named, tuple(kinds), tuple(orders))
         return self._columns
 
     def _describe_columns(self) -> None:
@@ -246,8 +245,9 @@ class Keyed:
     def _described_columns(self) -> Any:
         if self._columns is None:
             return None
-        names, kinds = self._columns
-        return [None if names is None else list(names), list(kinds)]
+        known = self._columns
+        names = None if known.names is None else list(known.names)
+        return [names, list(known.kinds), list(known.orders)]
 
     # -- the columns, as a single model has them --------------------------------------------------
 
@@ -257,7 +257,13 @@ class Keyed:
         columns = self._known_columns()
         if columns is None:
             raise AttributeError("nothing was learned yet: the columns are not known")
-        return list(columns[1])
+        return list(columns.kinds)
+
+    @property
+    def orders_(self) -> list[str]:
+        """How dates with the year last are read in each column beside the keys."""
+        columns = self._known_columns()
+        return [] if columns is None else list(columns.orders)
 
     @property
     def n_features_in_(self) -> int:
@@ -268,9 +274,9 @@ class Keyed:
     def feature_names_in_(self) -> NDArray[Any]:
         """Names of the columns beside the keys, where they have names."""
         columns = self._known_columns()
-        if columns is None or columns[0] is None:
+        if columns is None or columns.names is None:
             raise AttributeError("the columns have no names")
-        return np.array(columns[0], dtype=object)
+        return np.array(columns.names, dtype=object)
 
     @property
     def missing(self) -> str:
@@ -405,7 +411,7 @@ class Keyed:
         keyed._store, keyed._seed, keyed.shards = store, seed, store.shards
         store.check = keyed._check_model
         if isinstance(template, Prepared):  # what it says of the preparation must work
-            clone(template).with_columns(*(keyed._known_columns() or (None, (NUMBER,))))
+            _with(keyed._known_columns() or Layout(None, (NUMBER,)), clone(template))
         return keyed
 
     def _check_model(self, model: Any) -> None:
@@ -414,9 +420,11 @@ class Keyed:
         require((type(model), type(learner_of(model))) == kind, "it is of another class")
         columns = self._known_columns()
         if columns is not None:
-            require(model.n_features_in_ == len(columns[1]), "it has other columns")
-            kinds = getattr(model, "kinds_", list(columns[1]))
-            require(kinds == list(columns[1]), "it has columns of other kinds")
+            require(model.n_features_in_ == len(columns.kinds), "it has other columns")
+            kinds = getattr(model, "kinds_", list(columns.kinds))
+            require(kinds == list(columns.kinds), "it has columns of other kinds")
+            orders = getattr(model, "orders_", list(columns.orders))
+            require(orders == list(columns.orders), "it reads dates in another order")
 
     def close(self) -> None:
         """Flush and leave the files."""
@@ -435,8 +443,12 @@ class Keyed:
 
 
 def _listed(columns: Any) -> str:
-    names, kinds = columns
+    names, kinds, _ = columns
     return ", ".join(names if names is not None else kinds)
+
+
+def _with(columns: Layout, model: Prepared) -> Prepared:
+    return model.with_columns(columns.names, columns.kinds, columns.orders)
 
 
 def _is_store(folder: Any) -> bool:
@@ -457,9 +469,11 @@ def _checked(about: dict[str, Any], path: Any) -> dict[str, Any]:
         require(type(seed) is int and 0 <= seed < 2**63, "seed is not a whole number")
         require(type(about["metrics"]) is list, "metrics are not a list")
         if about["columns"] is not None:
-            names, kinds = about["columns"]
+            names, kinds, orders = about["columns"]
             require(type(kinds) is list and len(kinds) > 0, "columns are missing")
             require(set(map(str, kinds)) <= set(KINDS), "columns are of unknown kinds")
+            ordered = type(orders) is list and len(orders) == len(kinds)
+            require(ordered and set(map(str, orders)) <= set(ORDERS), "orders are unknown")
             named = names is None or (type(names) is list and len(names) == len(kinds))
             require(named and all(type(name) is str for name in names or ()), "names do not fit")
     except (TypeError, ValueError) as error:

@@ -139,7 +139,8 @@ def _signs(codes: Array, count: int) -> Array:
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     words = (words ^ (words >> np.uint64(31))).astype("<u8")
-    return 1.0 - 2.0 * np.unpackbits(words.view(np.uint8), axis=1)[:, :count]
+    bits = np.unpackbits(words.view(np.uint8), axis=1)[:, :count].astype(np.float64)
+    return 1.0 - 2.0 * bits
 
 
 class Times:

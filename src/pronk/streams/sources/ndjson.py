@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.json as arrow_json
@@ -25,18 +28,12 @@ class NDJSONSource(TextSource):
         raise StreamError(f"{self.file} is empty")
 
     def _schema_of(self, piece: bytes) -> pa.Schema:
-        """Of the rows of a piece; of those before the first bad one, if one is bad."""
+        """Of the rows of a piece; if they do not agree, of those that are as most others are."""
         try:
             return self._read(piece, None).schema
         except StreamError:
-            good = b""
-            for line in piece.splitlines(keepends=True):
-                try:
-                    self._read(line, None) if line.strip() else None
-                except StreamError:
-                    break
-                good += line
-            if not good.strip():
+            good = b"\n".join(_agreeing(piece.splitlines()))
+            if not good:
                 raise
             return self._read(good, None).schema
 
@@ -90,3 +87,27 @@ class NDJSONSource(TextSource):
                 row = self._rows + int(found[1])
                 text = text.replace(found[0], f" at row {row} (counting from 0)")
             raise StreamError(f"{self.file} cannot be read: {text}") from None
+
+
+def _agreeing(lines: list[bytes]) -> list[bytes]:
+    """The lines that are objects whose values are of the usual kinds, column by column."""
+    rows: list[tuple[bytes, dict[str, str]]] = []
+    counts: dict[str, Counter[str]] = {}
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            kinds = {name: _kind(value) for name, value in row.items() if value is not None}
+            rows.append((line, kinds))
+            for name, kind in kinds.items():
+                counts.setdefault(name, Counter())[kind] += 1
+    usual = {name: found.most_common(1)[0][0] for name, found in counts.items()}
+    return [line for line, kinds in rows if kinds.items() <= usual.items()]
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number"
+    return type(value).__name__
