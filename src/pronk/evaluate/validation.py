@@ -84,7 +84,7 @@ def progressive(
     >>> learner = pronk.make("pkawv-taylor", degree=4)
     >>> for record in progressive(learner, drifting(20_000), every=10_000):
     ...     print(f"{record.rows} rows, mean squared error {record.metrics['mse']:.2f}")
-    10000 rows, mean squared error 0.04
+    10000 rows, mean squared error 0.05
     20000 rows, mean squared error 0.06
     """
     parallel = n_jobs is not None or client is not None

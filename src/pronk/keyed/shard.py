@@ -51,7 +51,7 @@ class Shard:
 
     def read(self, key: str) -> tuple[bytes, Any] | None:
         """The bytes and the notes of a model."""
-        found = self._do("SELECT model, notes FROM models WHERE key = ?", (key,)).fetchone()
+        found = self._one("SELECT model, notes FROM models WHERE key = ?", (key,))
         return None if found is None else (self._bytes(key, found[0]), self._json(key, found[1]))
 
     def _bytes(self, key: str, packed: Any) -> bytes:
@@ -102,21 +102,23 @@ class Shard:
         self._do("DELETE FROM kept WHERE key = ?", (key,))
 
     def has(self, key: str) -> bool:
-        return self._do("SELECT 1 FROM models WHERE key = ?", (key,)).fetchone() is not None
+        return self._one("SELECT 1 FROM models WHERE key = ?", (key,)) is not None
 
     def count(self) -> int:
-        return int(self._do("SELECT count(*) FROM models").fetchone()[0])
+        return int(self._all("SELECT count(*) FROM models")[0][0])
 
     def notes(self) -> Iterator[tuple[str, Any]]:
         """All keys with their notes, without their models."""
-        for key, notes in self._do("SELECT key, notes FROM models ORDER BY key").fetchall():
+        for key, notes in self._all("SELECT key, notes FROM models ORDER BY key"):
             yield key, self._json(key, notes)
 
     @property
     def mark(self) -> int:
         """The mark of the last commit that had one; 0 before."""
-        found = self._do("SELECT value FROM marks WHERE name = 'mark'").fetchone()
-        return 0 if found is None else int(found[0])
+        found = self._one("SELECT value FROM marks WHERE name = 'mark'")
+        if found is not None and type(found[0]) is not int:
+            raise StoreError(f"{self.path}: its mark is damaged")
+        return 0 if found is None else found[0]
 
     def commit(self, mark: int | None = None) -> None:
         """Let everything written reach the disk, all of it or nothing."""
@@ -133,7 +135,7 @@ class Shard:
 
     def answer(self, mark: int) -> str | None:
         """What was kept with a mark."""
-        found = self._do("SELECT text FROM answers WHERE mark = ?", (mark,)).fetchone()
+        found = self._one("SELECT text FROM answers WHERE mark = ?", (mark,))
         return None if found is None else str(found[0])
 
     def forget_answers(self) -> None:
@@ -158,6 +160,18 @@ class Shard:
     def _begin(self) -> None:
         if not self._file.in_transaction:
             self._do("BEGIN IMMEDIATE")
+
+    def _one(self, statement: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...] | None:
+        found = self._all(statement, values)
+        return found[0] if found else None
+
+    def _all(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """The rows of a statement; a damaged file may show only when they are fetched."""
+        cursor = self._do(statement, values)
+        try:
+            return cursor.fetchall()
+        except sqlite3.Error as error:
+            raise self._failed(error) from None
 
     def _do(self, statement: str, values: tuple[Any, ...] = ()) -> sqlite3.Cursor:
         try:
