@@ -52,9 +52,10 @@ def bare(port: int) -> None:
 
 
 def service(port: int, folder: str, group: int) -> None:
-    from pronk.serve import run, worker
+    from pronk.serve import run
+    from pronk.serve import service as serving
 
-    worker.GROUP = group
+    serving.GROUP = group  # type: ignore[attr-defined]
     run.run(run.ServeOptions(Path(folder), port=port))
 
 
@@ -62,12 +63,14 @@ class Server:
     """A server in a process of its own."""
 
     def __init__(self, port: int, group: int, folder: str) -> None:
+        from pronk.serve import Client
         from pronk.serve.tokens import Tokens
 
         self.port = port
         self.token = Tokens(Path(folder)).add(("admin",))
         self.process = in_a_process(service, port, folder, group)
         _wait(port)
+        Client(f"http://127.0.0.1:{port}", self.token).models()  # until it is recovered
         self.ask("PUT", "/v2/models/m", SPEC)
 
     def ask(self, method: str, path: str, body: Any = None) -> None:

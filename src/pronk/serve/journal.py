@@ -174,7 +174,10 @@ class Journal:
 
     def _open_last(self, path: Path) -> int:
         try:
-            self._last = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+            flags = (
+                os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+            )
+            self._last = os.open(path, flags, 0o600)
             text = os.read(self._last, 64).decode("ascii", "replace").strip()
         except OSError as error:
             self.connection.close()

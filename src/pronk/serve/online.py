@@ -107,8 +107,11 @@ class Online:
 
     @property
     def most_labels(self) -> int:
-        """Labels that a classifier may have."""
-        return int(getattr(self.inner, "max_classes", None) or MOST_LABELS)
+        """Labels that a classifier may have; a keyed one over all its keys."""
+        learner = self.learner
+        while hasattr(learner, "learner"):  # behind its preparation, or the template of the keys
+            learner = learner.learner
+        return int(getattr(learner, "max_classes", None) or MOST_LABELS)
 
     @property
     def points(self) -> int:

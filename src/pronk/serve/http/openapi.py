@@ -87,7 +87,8 @@ def _call(
             found["responses"]["200"]["content"]["application/x-ndjson"] = {
                 "schema": {"type": "string"}
             }
-        found["requestBody"] = {"required": True, "content": content}
+        # A rollback without one goes to the last kept snapshot.
+        found["requestBody"] = {"required": id != "rollback", "content": content}
     return found
 
 
