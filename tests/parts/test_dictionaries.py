@@ -15,7 +15,7 @@ from naive.kors import ald, kors
 from naive.randomness import stream as numbered
 from pronk.parts.dictionaries import Dictionary
 from pronk.parts.kernels import Gaussian
-from pronk.parts.randomness import FirstSeed, Uniforms, generator, make_seed
+from pronk.parts.randomness import Uniforms, generator, make_seed
 from pronk.parts.rules import ALD, KORS, RULES, FirstRows, Rule, UniformRows
 from pronk.regret import bound_for, regret_against_best
 
@@ -155,10 +155,6 @@ def test_bounds_are_quoted_for_the_published_rule_only(rule):
             else:
                 with pytest.raises(ValueError, match="theorems"):
                     bound_for(learner, X, y, best)
-
-
-def test_a_seed_of_format_1_keeps_its_rule():
-    assert np.array_equal(generator(FirstSeed(5), 3).random(4), default_rng([5, 3]).random(4))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345])

@@ -33,7 +33,7 @@ def test_a_factor_grown_in_pieces_is_the_factor_of_the_whole(pieces):
         grown.append(solved, M[i : i + m, i : i + m])
     L = np.linalg.cholesky(M)
     B = np.random.default_rng(1).normal(size=(n, 4))
-    np.testing.assert_allclose(grown.to_state()["factor"], L, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(grown.used, L, rtol=1e-11, atol=1e-11)
     np.testing.assert_allclose(grown.solve(B), np.linalg.solve(L, B), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(
         grown.solve(B[:, 0]), np.linalg.solve(L, B[:, 0]), rtol=1e-10, atol=1e-12
@@ -58,7 +58,7 @@ def test_the_floor_keeps_a_singular_matrix_factorable():
         i = grown.size
         solved = grown.solve(K[:i, i : i + m])
         grown.append(solved, K[i : i + m, i : i + m] + 1e-18 * np.eye(m))
-    pivots = np.diag(grown.to_state()["factor"])
+    pivots = np.diag(grown.used)
     assert np.isfinite(pivots).all()
     assert (pivots[1:] ** 2 >= 1e-18 * (1 - 1e-12)).all()
 

@@ -17,17 +17,14 @@ from safetensors import numpy as safetensors_numpy
 
 from pronk._version import __version__
 from pronk.parts.kernels import KERNELS, Kernel
-from pronk.parts.randomness import FirstSeed
 from pronk.parts.rules import RULES, Rule
 
-#: Version of the file format. Older versions keep loading; newer ones are refused. Format 1 has
-#: seeds of the first rule (`FirstSeed`) that do not say so.
-FORMAT = 2
+#: Version of the file format; files of other versions are refused.
+FORMAT = 3
 
 _ARRAY = "__array__"
 _KERNEL = "__kernel__"
 _RULE = "__rule__"
-_FIRST_SEED = "__first_seed__"
 #: What a user's kernel function is in a file.
 USER_KERNEL = {_KERNEL: "user"}
 
@@ -100,14 +97,13 @@ def decoded(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, ND
     for name, kind in _HEADER.items():
         if type(kinds.get(name)) is not kind:
             raise ModelFileError(f"{path} has a header without {name}, or of a wrong kind")
-    if header["format"] > FORMAT:
+    if header["format"] != FORMAT:
+        remedy = "upgrade pronk" if header["format"] > FORMAT else "learn it anew"
         raise ModelFileError(
             f"{path} has format {header['format']}, written by pronk {header['pronk']}; this is "
-            f"pronk {__version__}, which reads formats up to {FORMAT}: upgrade pronk"
+            f"pronk {__version__}, which reads format {FORMAT}: {remedy}"
         )
     try:
-        if header["format"] == 1:
-            header["state"] = _mark_seeds(header["state"])
         header["params"] = unpack(header["params"], arrays)
         header["state"] = unpack(header["state"], arrays)
     except Exception:  # a kernel's constructor may raise anything for what stands in the file
@@ -146,8 +142,6 @@ def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
                 "hold; pickle the learner instead"
             )
         return {_RULE: value.name, "params": dict(vars(value))}
-    if isinstance(value, FirstSeed):
-        return {_FIRST_SEED: int(value)}
     if isinstance(value, np.random.Generator | np.random.RandomState):
         return None  # the seed drawn from it is part of the state
     if isinstance(value, np.generic):
@@ -155,18 +149,6 @@ def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     if callable(value):
         return {_KERNEL: "user"}
     return value
-
-
-def _mark_seeds(value: Any) -> Any:
-    """A packed state of format 1 whose seeds say that they follow the rule of their time."""
-    if isinstance(value, list):
-        return [_mark_seeds(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: {_FIRST_SEED: item} if key == "seed" else _mark_seeds(item)
-        for key, item in value.items()
-    }
 
 
 def unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
@@ -177,8 +159,6 @@ def unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         return value
     if _ARRAY in value:
         return arrays[value[_ARRAY]]
-    if _FIRST_SEED in value:
-        return FirstSeed(value[_FIRST_SEED])
     if value.get(_RULE) in RULES:
         return RULES[value[_RULE]](**value["params"])
     if value.get(_KERNEL) in KERNELS:

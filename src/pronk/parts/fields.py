@@ -6,6 +6,7 @@ names the field.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,32 @@ class Numbers(Field):
     def mark(self, owner: Any) -> Any:
         array = getattr(owner, self.attribute)
         return array if self.kept or array is None else array.copy(order="K")
+
+
+class LowerTriangle(Numbers):
+    """A square matrix of which the lower triangle counts; saved as its rows, one after the other.
+
+    A leading block is a first part of that. Above the diagonal a restored matrix is 0.
+    """
+
+    def __init__(self, name: str, size: str, attribute: str | None = None, **options: Any) -> None:
+        super().__init__(name, (size, size), attribute, **options)
+
+    def give(self, owner: Any) -> Any:
+        array = getattr(owner, self.attribute)
+        return array[np.tri(len(array), dtype=np.bool_)]
+
+    def checked(self, value: Any, sizes: Sizes) -> NDArray[Any]:
+        name, count = self.name, value.size if isinstance(value, np.ndarray) else 0
+        n = (math.isqrt(8 * count + 1) - 1) // 2
+        require(isinstance(value, np.ndarray) and value.ndim == 1, f"{name} is not a triangle")
+        require(value.dtype == np.float64, f"{name} has numbers of kind {value.dtype}")
+        require(n * (n + 1) // 2 == count, f"{name} has {count} numbers, which make no triangle")
+        sizes.agree(self.shape[0], n, name)
+        array = np.zeros((n, n), order=self.order)
+        array[np.tri(n, dtype=np.bool_)] = value
+        self._check_values(array, sizes)
+        return array
 
 
 def _has_factor(array: NDArray[Any]) -> bool:

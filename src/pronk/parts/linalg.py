@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
 from pronk.parts import blas
-from pronk.parts.state import Numbers, Real, Sizes, Stateful, require
+from pronk.parts.state import LowerTriangle, Real, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -321,7 +321,7 @@ class GrowingCholesky(Stateful):
         return 2.0 * float(np.log(np.diag(self._factor)[: self.size]).sum())
 
     STATE = (
-        Numbers("factor", ("size", "size"), "used", structure="lower"),
+        LowerTriangle("factor", "size", "used", structure="lower"),
         Real("floor", "floor", low=0.0, fixed=True),
     )
 

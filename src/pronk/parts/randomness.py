@@ -16,18 +16,8 @@ KORS_COINS, FREQUENCIES, REMOVALS = 0, 2, 3
 KEY = 7067
 
 
-class FirstSeed(int):
-    """A seed whose streams follow the rule of model files of format 1, `default_rng([seed, k])`.
-
-    Its stream 0 is `default_rng(seed)`, from which users draw their data; learners of that time
-    go on with it, so that a saved model and its continuation stay the same.
-    """
-
-
 def generator(seed: int, stream: int) -> np.random.Generator:
     """Stream number ``stream`` of a seed."""
-    if isinstance(seed, FirstSeed):
-        return np.random.default_rng([int(seed), stream])
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(KEY, stream)))
 
 

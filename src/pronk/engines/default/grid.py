@@ -159,7 +159,8 @@ class Group(Stateful):
         """Leave the coordinates beyond the limit, which no learner reads, out."""
         if self.nystrom.size > self.limit:
             state = self.nystrom.to_state()
-            state["factor"]["factor"] = state["factor"]["factor"][: self.limit, : self.limit]
+            left = self.limit * (self.limit + 1) // 2  # rows of a triangle
+            state["factor"]["factor"] = state["factor"]["factor"][:left]
             state["used"] = state["used"][: self.limit]
             state["points"] = int(state["used"][-1]) + 1
             self.nystrom.restore(state)

@@ -380,7 +380,6 @@ class OnlineKernel(Stateful):
 
     def _take(self, state: Any) -> Sizes:
         require(isinstance(state, dict), "the state is not a table")
-        require("sums" not in state, "the default learner had another form then; learn it anew")
         made = {name: state[name] for name in ("settings", "units") if name in state}
         held = "experts" in state
         require(len(made) == 2 * held, "settings and units are not there as experts are")

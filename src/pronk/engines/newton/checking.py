@@ -11,16 +11,6 @@ from pronk.parts.state import require
 Array = NDArray[np.float64]
 
 
-def require_factor(A: Array, L: Array) -> None:
-    """Refuse an L that is not the factor of A; of A the lower triangle counts."""
-    v = np.cos(np.arange(len(A)))
-    lower = np.tril(A)
-    product = lower @ v + np.tril(lower, -1).T @ v
-    scale = np.abs(np.diagonal(lower)).max() * len(A)
-    # A factor that needed help differs by up to 2e-5 of the scale.
-    require(np.abs(L @ (L.T @ v) - product).max() <= 1e-4 * scale, "L is not the factor of A")
-
-
 def require_solved(name: str, L: Array, solved: Array, given: Array) -> None:
     """Refuse what is not L^-1 of what was given."""
     most = (np.abs(L) @ np.abs(solved)).max(initial=0.0)

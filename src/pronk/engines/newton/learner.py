@@ -25,7 +25,7 @@ from scipy.linalg.blas import dtrsm
 
 from pronk.engines.newton import onerow, recurrence
 from pronk.engines.newton.certificate import Certificate, account, new_ledger, squared_certificate
-from pronk.engines.newton.checking import require_factor, require_open_rows, require_solved
+from pronk.engines.newton.checking import require_open_rows, require_solved
 from pronk.engines.newton.curvature import LONGEST_BLOCK, SMALL, Curvature
 from pronk.engines.newton.triangle import squared_block, through_open
 from pronk.parts.linalg import (
@@ -38,12 +38,45 @@ from pronk.parts.linalg import (
     solve_rows,
 )
 from pronk.parts.panels import PanelledTriangle
-from pronk.parts.state import Count, Numbers, Sizes, Stateful, require
+from pronk.parts.state import (
+    Count,
+    LowerTriangle,
+    Numbers,
+    Sizes,
+    StateError,
+    Stateful,
+    require,
+)
 
 Array = NDArray[np.float64]
 
 #: Calls up to this many rows take the compiled row loop; longer ones go through BLAS.
 SHORT_CALL = 4
+
+
+class OpenRows(Numbers):
+    """Rows of the open block; the room behind them is not saved. A mark holds the arrays."""
+
+    def __init__(self, name: str, shape: tuple[str | int, ...], **options: Any) -> None:
+        super().__init__(name, shape, kept=True, **options)
+
+    def give(self, owner: Any) -> Any:
+        return getattr(owner, self.attribute)[: owner.open_rows].copy()
+
+
+class OpenTriangle(LowerTriangle):
+    """T' of the open rows, strictly above the diagonal: saved as T is, with a diagonal of 0."""
+
+    def __init__(self, name: str, size: str) -> None:
+        super().__init__(name, size, kept=True)
+
+    def give(self, owner: Any) -> Any:
+        t = owner.open_rows
+        lower = np.tril(getattr(owner, self.attribute)[:t, :t].T, -1)
+        return lower[np.tri(t, dtype=np.bool_)]
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        return np.ascontiguousarray(self.checked(value, sizes).T)
 
 
 class Newton(Stateful):
@@ -74,13 +107,18 @@ class Newton(Stateful):
         self._A = np.asfortranarray(self.alpha * np.eye(size))
         self._b = np.zeros((size, self.outputs))
         self._L = np.asfortranarray(np.sqrt(self.alpha) * np.eye(size))
+        self._factored = 0  # coordinates that A had when L was made; those since are alone in A
         self._beta = np.zeros((size, self.outputs))  # L^-1 b
         self._open_block()
 
     def _open_block(self) -> None:
         self._open = 0  # rows in the open block
         self._weights: Array | None = None
-        rows = self.rule.block_rows(self.size)
+        rows = self._length = self.rule.block_rows(self.size)
+        self._make_block(rows)
+
+    def _make_block(self, rows: int) -> None:
+        """Room for the rows of an open block."""
         if self._Phi.shape == (rows, self.size) and not self._marked:
             return  # what a closed block left is overwritten before it is read
         self._Phi = np.zeros((rows, self.size))
@@ -225,8 +263,16 @@ class Newton(Stateful):
         reuse = self._L.shape == self._A.shape and not self._marked
         out = self._L if reuse else None
         self._L = cholesky(self._A, "A", out)
+        self._factored = self.size
+        self._solve_beta()
+
+    def _solve_beta(self) -> None:
+        """beta = L^-1 b, by the very operations that a file's reader repeats."""
+        n = self._factored
+        L = self._L if n == self.size else np.asfortranarray(self._L[:n, :n])
         # C order throughout: a compiled loop is another one, with other sums, for another layout.
-        self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
+        self._beta = np.zeros((self.size, self.outputs))
+        self._beta[:n] = solve_lower(L, self._b[:n])
 
     # -- the pass in partitions: see `split` --------------------------------------------------
 
@@ -268,7 +314,7 @@ class Newton(Stateful):
     def continue_from(self, A: Array, b: Array) -> None:
         """Go on from these sums with an empty block; the ledger stays."""
         self._A, self._b = np.asfortranarray(A), np.array(b)
-        self.size = len(A)
+        self.size, self.outputs = self._b.shape
         self._factor()
         self._open_block()
 
@@ -378,7 +424,8 @@ class Newton(Stateful):
     def remap(self, matrix: Array) -> None:
         """New outputs as linear combinations of the old: valid where learning is linear in y."""
         self.outputs = matrix.shape[1]
-        self._b, self._beta = recombined(self._b, matrix), recombined(self._beta, matrix)
+        self._b = recombined(self._b, matrix)
+        self._solve_beta()
         self._step, self._target = recombined(self._step, matrix), recombined(self._target, matrix)
         self._ledger = recombined(self._ledger, matrix, absolute=True)
         self._weights = self._row = None
@@ -392,46 +439,52 @@ class Newton(Stateful):
     # What only a full block changes is not copied for a mark. Rows of the open block are only
     # added to, and `_marked` says that the block's end must not write over what a mark holds.
     STATE = (
-        Numbers("A", ("size", "size"), order="F", structure="definite", kept=True),
+        LowerTriangle("A", "size", order="F", kept=True),
         Numbers("b", ("size", "outputs"), kept=True),
-        Numbers("L", ("size", "size"), order="F", structure="lower", kept=True),
-        Numbers("beta", ("size", "outputs"), kept=True),
-        Numbers("Phi", ("block", "size"), kept=True),
-        Numbers("Z", ("block", "size"), kept=True),
-        Numbers("upper", ("block", "block"), kept=True),
-        Numbers("kappa", ("block",), low=0.0, kept=True),
-        Numbers("step", ("block", "outputs"), low=-1e160, high=1e160, kept=True),
-        Numbers("curvature", ("block",), low=0.0, kept=True),
-        Numbers("target", ("block", "outputs"), low=-1e160, high=1e160, kept=True),
+        Count("factored"),
+        OpenRows("Phi", ("open", "size")),
+        OpenRows("Z", ("open", "size")),
+        OpenTriangle("upper", "open"),
+        OpenRows("kappa", ("open",), low=0.0),
+        OpenRows("step", ("open", "outputs"), low=-1e160, high=1e160),
+        OpenRows("curvature", ("open",), low=0.0),
+        OpenRows("target", ("open", "outputs"), low=-1e160, high=1e160),
         Numbers("running", (3,), low=0.0),
         Numbers("ledger", (5, "outputs"), low=0.0),
-        Count("open", high="block"),
+        Count("open", size="open"),
+        Count("length", low=1, high=LONGEST_BLOCK),
     )
-    DERIVED = ("size", "outputs", "_weights")
+    DERIVED = ("size", "outputs", "_weights", "_L", "_beta")
 
     def _sizes(self) -> dict[str, int]:
         return {"outputs": self.outputs}
 
     def _restored(self, sizes: Sizes) -> None:
-        require(sizes["block"] <= LONGEST_BLOCK, "kappa is longer than any block")
-        self.size = sizes["size"]
-        self._weights = None
-        self._curvature[self._open :] = 1.0  # c = 1 is set with the block, not by its rows
+        """Compute the factor again, to the same bits, and put the open rows in a block."""
+        self.size, n = sizes["size"], self._factored
+        require(n <= self.size, "factored is larger than A")
+        own = np.diagonal(self._A)
+        require((own > 0.0).all(), "A is not positive definite")
+        alone = not np.tril(self._A, -1)[n:].any() and not self._b[n:].any()
+        require(alone, "factored is smaller than A")
+        try:
+            leading = cholesky(np.asfortranarray(self._A[:n, :n]), "A")
+        except FloatingPointError:
+            raise StateError("A is not positive definite") from None
+        self._L = np.zeros(self._A.shape, order="F")
+        self._L[:n, :n] = leading
+        self._L[range(n, self.size), range(n, self.size)] = np.sqrt(own[n:])
+        self._solve_beta()
+        names = ("_Phi", "_Z", "_upper", "_kappa", "_step", "_curvature", "_target")
+        held, t = [getattr(self, name) for name in names], self._open
+        require(t < self._length, "open rows are more than a block has")
+        self._Phi, self._weights = np.empty((0, 0)), None
+        self._make_block(self._length)
+        for name, rows in zip(names, held, strict=True):
+            getattr(self, name)[tuple(slice(length) for length in rows.shape)] = rows
         if self.size:
-            require_factor(self._A, self._L)
-            require_solved("beta", self._L, self._beta, self._b)
-            t = self._open
             require_solved("Z", self._L, self._Z[:t].T, self._Phi[:t].T)
             require_open_rows(self._block, self._Z, t)
-
-    def to_state(self) -> dict[str, Any]:
-        """Beyond its rows the open block is saved as zeros, not as what the last one left there."""
-        state = super().to_state()
-        for name in ("Phi", "Z", "upper", "kappa", "step", "curvature", "target"):
-            state[name][self._open :] = 0.0
-        state["upper"][:, self._open :] = 0.0
-        np.fill_diagonal(state["upper"], 0.0)  # ones that only some walks write, and none reads
-        return state
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_row": None, "_panels": None}  # copies make their own
