@@ -196,6 +196,49 @@ def test_saving_and_going_on_is_never_having_stopped(stop, tmp_path):
         assert np.array_equal(own, theirs)
 
 
+@pytest.mark.parametrize("stop", [150, 700, 1290, 2500])
+def test_a_file_holds_how_the_open_rows_came(stop, tmp_path):
+    """One row and many rows a call round differently: a loaded model goes on to the same bits."""
+    X, y = regression()
+    learner = OnlineKernelRegressor(budget=70, random_state=0).partial_fit(X[:64], y[:64])
+    rng, start = np.random.default_rng(stop), 64
+    while start < stop:
+        rows = slice(start, min(stop, start + int(rng.choice([1, 1, 1, 3, 17, 90]))))
+        learner.predict(X[:2])
+        learner.partial_fit(X[rows], y[rows])
+        start = rows.stop
+    learner.save(tmp_path / "model.pronk")
+    other = pronk.load(tmp_path / "model.pronk")
+    other.save(tmp_path / "again.pronk")
+    assert (tmp_path / "model.pronk").read_bytes() == (tmp_path / "again.pronk").read_bytes()
+    for rows in (slice(stop, stop + 1), slice(stop + 1, stop + 400)):
+        ours = learner.predict_interval_then_learn(X[rows], y[rows])
+        assert np.array_equal(other.predict_interval_then_learn(X[rows], y[rows]), ours)
+    assert np.array_equal(other.predict(X, True), learner.predict(X, True))
+
+
+@pytest.mark.parametrize("new", [300, 511, 512, 600])
+def test_a_file_of_an_epoch_in_which_a_class_came(new, tmp_path):
+    X, y = three_classes(900)
+    y[:new] = np.where(y[:new] == "cat", "bee", y[:new])
+    learner = OnlineKernelClassifier(budget=40, random_state=0)
+    for i in range(0, 620, 31):
+        learner.partial_fit(X[i : i + 31], y[i : i + 31])
+    learner.save(tmp_path / "model.pronk")
+    other = pronk.load(tmp_path / "model.pronk")
+    for rows in (slice(620, 621), slice(621, 900)):
+        ours = learner.predict_then_learn(X[rows], y[rows], output="probability")
+        theirs = other.predict_then_learn(X[rows], y[rows], output="probability")
+        assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1500, 4e6), (2000, 5e6), (4090, 6e6)])
+def test_files_are_small(rows, most, tmp_path):
+    X, y = regression(rows, columns=4)
+    OnlineKernelRegressor(random_state=0).fit(X, y).save(tmp_path / "model.pronk")
+    assert (tmp_path / "model.pronk").stat().st_size < most
+
+
 def test_units_of_columns_and_targets_change_nothing():
     X, y = regression()
     plain = OnlineKernelRegressor(budget=60, random_state=0).predict_then_learn(X, y)

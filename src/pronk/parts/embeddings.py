@@ -244,13 +244,12 @@ class Nystrom(Stateful):
         """Offer rows as points, in order; the numbers of those that are points then.
 
         Their kernel values with the present points are K (n, points), with each other ``corner``.
-        With ``uniforms`` a row enters if u (rho + gamma) < rho, rho its squared distance to the
-        span at its turn; without, each does. At most ``room`` enter; rows after the one that brings
-        the span to ``limit`` coordinates are not points.
+        With ``uniforms`` a row would enter if u (rho + gamma) < rho, rho its squared distance to
+        the span at its turn, and nothing changes yet; without, each enters. At most ``room`` enter;
+        rows after the one that brings the span to ``limit`` coordinates are not points.
         """
         n = len(K)
         Phi = self.transform(K)
-        self._panels = None
         entered, kept = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64)
         columns = np.zeros((n, n))
         coins = np.zeros(0) if uniforms is None else np.ascontiguousarray(uniforms)
@@ -258,6 +257,9 @@ class Nystrom(Stateful):
             corner - Phi @ Phi.T, np.diagonal(corner).copy(), coins, gamma, room,
             limit - self.size, entered, kept, columns,
         )  # fmt: skip
+        if uniforms is not None:
+            return np.flatnonzero(entered)
+        self._panels = None
         rows = kept[:count]
         self._factor.append_rows(Phi[rows], columns[rows, :count])
         order = np.cumsum(entered) - 1

@@ -33,7 +33,7 @@ class InEpochs(Squared):
 
     def block_rows(self, r: int) -> int:
         if r <= SMALL:
-            return super().block_rows(r)
+            return EPOCH // 8
         return EPOCH // 2 if r <= TWO_BLOCKS else EPOCH
 
 

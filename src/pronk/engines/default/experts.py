@@ -8,6 +8,7 @@ a row, where it is read, is held behind its columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from pronk.engines.default.marks import CalmRow
 from pronk.engines.default.mixture import WINDOWS as STACK_WINDOWS
 from pronk.engines.default.mixture import Mixture
 from pronk.engines.default.onerow import OneRow
+from pronk.engines.default.openrows import OpenRows, without_open_rows
 from pronk.engines.default.past import Past
 from pronk.engines.default.roster import best_settings, table_rows, with_weights
 from pronk.engines.default.spread import Spread
@@ -64,7 +66,9 @@ class Experts(Stateful):
             len(settings) + self.guesses.count, limits, signed, windows, tuple(echoes)
         )
         self.candidates = Candidates(columns + past.columns, budget, seed)
+        self._batches: list[int] = []  # the first points of those that entered together
         self._rows = 0
+        self._log: OpenRows | None = self._new_log()
         self._memory = Workspace()
         self.forget()
 
@@ -115,8 +119,10 @@ class Experts(Stateful):
             rows = slice(start, stop)
             self._learn_rows(Z[rows], Y[rows], given[rows], fixed, out[rows], spread[rows])
             self._rows += stop - start
-            if self._rows % EPOCH == 0 and not fixed:
-                self._end_epoch()
+            if self._rows % EPOCH == 0:
+                self.begin_epoch()
+                if not fixed:
+                    self._end_epoch()
             start = stop
         return out, spread
 
@@ -129,8 +135,9 @@ class Experts(Stateful):
             Z = np.hstack((Z, self.past.learn(Y)))
         uniforms = self.candidates.uniforms.take(len(Z))
         open_to_points = not fixed and self._open_to_points
+        self.note_rows(Z, Y)
         place = {number: i for i, number in enumerate(self._awake)}
-        for group, Phi in self._features(Z):
+        for group, Phi in self.features(Z):
             for number, learner in group.learners.items():
                 P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y)
             if open_to_points and group is self.reference:
@@ -144,7 +151,7 @@ class Experts(Stateful):
         """The groups of the experts and, last, that of the spread."""
         return self._groups if self.spread is None else [*self._groups, self.spread.group]
 
-    def _features(self, Z: Array) -> Any:
+    def features(self, Z: Array) -> Any:
         """Each group with the features of the rows; distances are computed once a view."""
         seen = None
         for group in self.all_groups():
@@ -200,7 +207,10 @@ class Experts(Stateful):
             ]
             candidates = self.candidates
             others += [(self, "_rows"), (candidates.uniforms, "count"), (self.past, "_held")]
-            self._calm = CalmRow((*parts, *learners), others, (candidates.waiting,))
+            rows = [candidates.waiting]
+            if self._log is not None:
+                rows += [self._log.Z, self._log.Y, self._log.calls]
+            self._calm = CalmRow((*parts, *learners), others, rows)
         return self._calm
 
     def put_back_derived(self) -> None:
@@ -214,11 +224,14 @@ class Experts(Stateful):
         uniform = self.candidates.uniforms.take(1)
         if self._open_to_points and asks(one.rho, uniform)[0]:
             self.candidates.wait(one.z[None, :], uniform)
+        if self._log is not None:
+            self._log.add(one.z[None, :], y[None, :], one=True)
         self.guesses.learn(one.z[None, : self.columns], y[None, :])
         self.past.learn(y[None, :])
         one.take(y, given)
         self._rows += 1
         if self._rows % EPOCH == 0:
+            self.begin_epoch()
             self._end_epoch()
 
     # -- points -----------------------------------------------------------------------------
@@ -252,21 +265,54 @@ class Experts(Stateful):
                 break
             rows, coins = Z[start : start + EPOCH], uniforms[start : start + EPOCH]
             entered = reference.offer(rows, held.values, left, coins, GAMMA)
-            held.append(rows[entered])
-        for group in self.all_groups():
-            if group is not reference:
-                self._extend(group, known)
+            if len(entered):
+                self._batches = [*self._batches, held.size]
+                held.append(rows[entered])
+                for group in self.all_groups():
+                    self._extend(group, held.values, self._batches[-1])
         return held.size > known
 
-    def _extend(self, group: Group, known: int) -> None:
-        """A group's span takes in the points beyond the known ones, as far as its limit goes."""
-        points = self.candidates.points.values
-        while known < len(points) and group.nystrom.size < group.limit:
-            if group.nystrom.points < known:
-                return  # it was full before
-            new = points[known : known + group.limit - group.nystrom.size]
-            group.offer(new, points[:known], len(new))
-            known += len(new)
+    def _extend(self, group: Group, points: Array, known: int) -> None:
+        """A group's span takes in the points beyond the known ones, as far as its limit goes.
+
+        All are offered together whatever the limit: their coordinates are the same to the bit for
+        a group that had more room once, and for a model that is loaded.
+        """
+        if group.nystrom.size < group.limit and group.nystrom.points == known:
+            group.offer(points[known:], points[:known], len(points) - known)
+
+    # -- the open epoch: see `openrows` -------------------------------------------------------
+
+    def _new_log(self) -> OpenRows:
+        return OpenRows(self.columns + self.past.columns, self.outputs)
+
+    def begin_epoch(self) -> None:
+        """No row is open."""
+        self._log, self._calm = self._new_log(), None
+
+    def note_rows(self, Z: Array, Y: Array) -> None:
+        """Rows, with their past, that came in one call, and their targets."""
+        if self._log is not None:
+            self._log.add(Z, Y)
+
+    def _let_rows_come_again(self) -> None:
+        """The open rows past all experts, which stand at the start of their open blocks."""
+        assert self._log is not None
+        learners = [learner for group in self._groups for learner in group.learners.values()]
+        ledgers = [learner.ledger.copy() for learner in learners]
+        closed = {id(m): self._log.rows - self._log.rows % m.block_length for m in learners}
+        one = OneRow(self)
+        for start, stop, single in self._log.pieces():
+            Z, Y = self._log.Z.values[start:stop], self._log.Y.values[start:stop]
+            if single:
+                one.again(Z[0], Y[0], [m for m in learners if closed[id(m)] <= start])
+                continue
+            for group, Phi in self.features(Z):
+                for learner in group.learners.values():
+                    rows = slice(max(0, closed[id(learner)] - start), stop - start)
+                    learner.learn(Phi[rows, : learner.size], Y[rows])
+        for learner, ledger in zip(learners, ledgers, strict=True):
+            learner.ledger[:] = ledger
 
     def _end_epoch(self) -> None:
         if self.candidates.waiting.size:
@@ -310,7 +356,7 @@ class Experts(Stateful):
         """Predictions, and the spread of y around each (1 for labels)."""
         P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
         P[:, len(self._awake) :] = self.guesses.predict(Z)
-        for group, Phi in self._features(self._with_last(Z)):
+        for group, Phi in self.features(self._with_last(Z)):
             for number, learner in group.learners.items():
                 P[:, self._awake.index(number)] = learner.predict(
                     np.ascontiguousarray(Phi[:, : learner.size])
@@ -327,7 +373,7 @@ class Experts(Stateful):
     def variance(self, Z: Array) -> Array:
         """The leverage of rows for the expert with the largest weight, guesses apart."""
         leader = self._awake[int(np.argmax(self.mixture.weights[: len(self._awake)]))]
-        for group, Phi in self._features(self._with_last(Z)):
+        for group, Phi in self.features(self._with_last(Z)):
             if leader in group.learners:
                 learner = group.learners[leader]
                 return learner.variance(np.ascontiguousarray(Phi[:, : learner.size]))
@@ -349,6 +395,8 @@ class Experts(Stateful):
         self.mixture.remap(matrix)
         self.guesses.remap(matrix)
         self.past.remap(matrix)
+        # What came before in this epoch was computed with other outputs.
+        self._log = None if self._rows % EPOCH else self._new_log()
 
     # -- state ------------------------------------------------------------------------------
 
@@ -361,9 +409,19 @@ class Experts(Stateful):
         Groups("groups"),
         Part("mixture", "mixture", sizes={"experts": "experts"}),
         Count("rows"),
-        Part("spread", "spread", sizes={"points": "spread points"}),
+        Part("spread", "spread"),
+        Places("batches", high="points"),
+        Part("log", sizes={"wide": "wide", "outputs": "outputs"}, make="_new_log"),
     )
     DERIVED = ("outputs", "reference")
+
+    def to_state(self) -> dict[str, Any]:
+        """Open blocks follow from the open rows, where those are known."""
+        state = super().to_state()
+        for group in state["groups"] if self._log is not None else ():
+            for number, learner in group["learners"].items():
+                group["learners"][number] = without_open_rows(learner)
+        return state
 
     def _sizes(self) -> dict[str, int]:
         return {"settings": len(self.settings), "outputs": self.outputs}
@@ -388,15 +446,27 @@ class Experts(Stateful):
         stable = any(self.settings[i].window is None for i in numbers)
         require(stable, "awake has no expert that does not forget")
         self._set_limits()
-        if self.spread is not None:
-            # Points that depend on others are offered and add no coordinate.
-            group = self.spread.group
-            good = sizes["spread points"] <= sizes["points"] and group.nystrom.size <= group.limit
-            require(good, "spread has more points than there are")
+        self._restore_spans()
+        if self._log is not None:
+            require(self._log.rows == self._rows % EPOCH, "log has other rows than rows says")
+            for group in self._groups:
+                opened = any(learner.open_rows for learner in group.learners.values())
+                require(not opened, "groups have open rows beside those of the log")
+            self._let_rows_come_again()
+
+    def _restore_spans(self) -> None:
+        """The points enter the spans again, together with those that they entered with."""
+        points = self.candidates.points.values
+        edges = [*self._batches, len(points)]
+        require(edges[0] == 0, "batches do not begin with the first point")
+        require(max(np.diff(edges), default=0) <= EPOCH, "batches are longer than an epoch")
+        for known, stop in pairwise(edges):
+            for group in self.all_groups():
+                self._extend(group, points[:stop], known)
+                most = group.largest if group.learners else group.limit
+                # Before more memory is taken than the file's own matrices do.
+                require(group.nystrom.size <= most, "groups have learners on too few points")
         for group in self._groups:
-            largest = max(learner.size for learner in group.learners.values())
-            require(largest <= group.nystrom.size, "groups have learners on too many points")
-            if not group.kernel.foreign:
-                group.nystrom.require_of(
-                    group.kernel, group.view.rows(self.candidates.points.values)
-                )
+            require(group.largest <= group.nystrom.size, "groups have learners on too many points")
+        if self.spread is not None:
+            self.spread.require_size()

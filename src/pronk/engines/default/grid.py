@@ -17,7 +17,7 @@ from pronk.engines.default.discounted import DiscountedNewton
 from pronk.engines.default.views import PAST, PLAIN, RELEVANCE, View, offered
 from pronk.parts.embeddings import Nystrom
 from pronk.parts.kernels import Kernel
-from pronk.parts.state import Count, Field, Part, Parts, Real, Sizes, Stateful, require, take_part
+from pronk.parts.state import Count, Field, Parts, Real, Sizes, Stateful, require, take_part
 
 Array = NDArray[np.float64]
 
@@ -123,10 +123,18 @@ class Group(Stateful):
     STATE = (
         Count("view", "number", fixed=True),
         Real("factor", "factor", fixed=True),
-        Part("nystrom", "nystrom", sizes={"points": "points"}),
         Learners("learners", "learners"),
     )
     DERIVED = ("limit",)
+
+    # A file has no span: it follows from the points (`Experts.extend_spans`).
+
+    def mark(self) -> Any:
+        return self.nystrom.mark(), super().mark()
+
+    def undo(self, mark: Any) -> None:
+        self.nystrom.undo(mark[0])
+        super().undo(mark[1])
 
     def features(self, values: Array) -> Array:
         """Features from kernel values with all points; valid until the next call."""
@@ -155,6 +163,11 @@ class Group(Stateful):
             room = self.nystrom.size if learner.discount == 1.0 else FORGETFUL_POINTS
             learner.grow_by(min(self.nystrom.size, room) - learner.size)
 
+    @property
+    def largest(self) -> int:
+        """Coordinates of the largest learner."""
+        return max(learner.size for learner in self.learners.values())
+
     def shrink(self) -> None:
         """Leave the coordinates beyond the limit, which no learner reads, out."""
         if self.nystrom.size > self.limit:
@@ -179,7 +192,6 @@ class Groups(Parts):
             require(found, f"{self.name}/{i} has a view and factor that no setting has")
             group = found[0]
             fresh.remove(group)
-            points = take_part(group, saved, f"{self.name}/{i}")["points"]
-            require(points <= sizes["points"], f"{self.name}/{i} has more points than there are")
+            take_part(group, saved, f"{self.name}/{i}")
             taken.append(group)
         return taken

@@ -8,6 +8,7 @@ number or their outputs change.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -93,20 +94,36 @@ class OneRow:
         self.z[: len(z)] = z
         if self._past:
             self.z[len(z) :] = experts.past.predict(1)[0]
-        row = self.z[None, :]
         self._guessed[:] = experts.guesses.predict(z[None, :])[0]
+        for station in self._stations():
+            for learner, phi, out in station.learners:
+                learner.look(phi, out)
+        experts.mixture.look(self.P, self._row)
+        if experts.spread is not None:
+            self.spread = experts.spread.look(self.final)
+        self._key = key
+
+    def _stations(self) -> Iterator[Station]:
+        """Each group with the features of the row."""
+        row = self.z[None, :]
         for view, points, distances, stations in self._views:
             seen = view.rows(row)
             if view.has_bandwidth:
                 view.kernel.distances(seen, points, distances)
             for station in stations:
                 self._features(station, seen, points, distances)
-                for learner, phi, out in station.learners:
+                yield station
+
+    def again(self, z: Array, y: Array, learners: list[DiscountedNewton]) -> None:
+        """A row with its past that was learned before goes to these learners only (`openrows`)."""
+        self._key = 0, b""
+        self.z[:] = z
+        wanted = {id(learner) for learner in learners}
+        for station in self._stations():
+            for learner, phi, out in station.learners:
+                if id(learner) in wanted:
                     learner.look(phi, out)
-        experts.mixture.look(self.P, self._row)
-        if experts.spread is not None:
-            self.spread = experts.spread.look(self.final)
-        self._key = key
+                    learner.take(y, out)
 
     @staticmethod
     def _features(station: Station, seen: Array, points: Array, distances: Array) -> None:

@@ -354,12 +354,30 @@ class _Pass:
             assert way.sums is not None and way.ledgers is not None
             if way.ledgers:
                 split.adopt(way.learner, way.sums, way.ledgers)
-        self._replay(spans, [(way.border, self.n) for way in self.ways])
+        epoch = self.n - (self.experts.rows + self.n) % EPOCH  # the last that begins in the call
+        self._replay(spans, [(way.border, max(way.border, epoch)) for way in self.ways])
+        for group in self.groups:
+            group.grow()
+        self.experts.begin_epoch()
+        if epoch < self.n:
+            self._open_epoch(epoch)
         if self.experts.spread is not None:
             wanted: list[Range] = [None] * len(self.groups)
             wanted[-1] = (self.given, self.n)
             rows = self.Z[self.given :]
             self.read.append(spans.features(rows, self.given, wanted)[-1])
+
+    def _open_epoch(self, epoch: int) -> None:
+        """The rows of the last epoch, if it stays open, as one call: a file has it (`openrows`)."""
+        Z, Y = self.Z[epoch:], self.Y[epoch:]
+        self.experts.note_rows(Z, Y)
+        ways = {id(way.learner): way for way in self.ways}
+        for group, Phi in self.experts.features(Z):
+            for learner in group.learners.values():
+                way = ways[id(learner)]
+                first = max(0, way.border - epoch)
+                predicted = learner.learn(Phi[first:, : learner.size], Y[first:])
+                self.P[epoch + first :, way.place] = predicted
 
     def _replay(self, spans: Spans, reaches: list[tuple[int, int]]) -> None:
         """Each expert learns some rows itself."""

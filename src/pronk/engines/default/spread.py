@@ -17,6 +17,8 @@ some twenty rows; the shape forgets with a window of 2000. `intervals` turns
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ from numpy.typing import NDArray
 from pronk.engines.default.discounted import DiscountedNewton, InEpochs
 from pronk.engines.default.grid import Group
 from pronk.engines.default.views import View
-from pronk.parts.state import Numbers, Part, Sizes, Stateful, require
+from pronk.parts.state import Numbers, Part, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -92,7 +94,6 @@ class Spread(Stateful):
     def __init__(self, view: View, outputs: int, budget: int) -> None:
         self.group = Group(view, FACTOR)
         self.group.limit = min(budget, POINTS)
-        self._nystrom = self.group.nystrom
         self._read = outputs if outputs <= READ_OUTPUTS else 0
         self._shape = DiscountedNewton(InEpochs(True), ALPHA, 1 + 2 * self._read, outputs, WINDOW)
         self._running = np.zeros((4, outputs))
@@ -144,7 +145,6 @@ class Spread(Stateful):
         return np.hstack((np.ones((len(P), 1)), read, np.minimum(read * read, 9.0), Phi))
 
     STATE = (
-        Part("nystrom", sizes={"points": "points"}),
         Part("shape"),
         Numbers("running", (4, "outputs")),
     )
@@ -152,9 +152,19 @@ class Spread(Stateful):
     def _sizes(self) -> dict[str, int]:
         return {"outputs": self._running.shape[1]}
 
-    def _restored(self, sizes: Sizes) -> None:
-        size = 1 + 2 * self._read + self._nystrom.size
-        require(self._shape.size == size, "shape has another size than the points give")
+    def require_size(self) -> None:
+        """Refuse a shape that came from a file and is not of the span's coordinates."""
+        size = 1 + 2 * self._read + self.group.nystrom.size
+        require(self._shape.size == size, "spread/shape has another size than the points give")
+
+    # A file has no span: it follows from the points (`Experts.extend_spans`).
+
+    def mark(self) -> Any:
+        return self.group.nystrom.mark(), super().mark()
+
+    def undo(self, mark: Any) -> None:
+        self.group.nystrom.undo(mark[0])
+        super().undo(mark[1])
 
 
 def _spread(level: Array, shape: Array) -> Array:

@@ -271,8 +271,9 @@ class Newton(Stateful):
         n = self._factored
         L = self._L if n == self.size else np.asfortranarray(self._L[:n, :n])
         # C order throughout: a compiled loop is another one, with other sums, for another layout.
-        self._beta = np.zeros((self.size, self.outputs))
+        self._beta = np.empty((self.size, self.outputs))
         self._beta[:n] = solve_lower(L, self._b[:n])
+        self._beta[n:] = self._b[n:] / np.diagonal(self._L)[n:, None]
 
     # -- the pass in partitions: see `split` --------------------------------------------------
 
@@ -295,6 +296,11 @@ class Newton(Stateful):
     def open_room(self) -> int:
         """how many more it takes."""
         return len(self._kappa) - self._open
+
+    @property
+    def block_length(self) -> int:
+        """Rows of the open block when it is full."""
+        return self._length
 
     @property
     def sums(self) -> tuple[Array, Array]:
@@ -465,8 +471,7 @@ class Newton(Stateful):
         require(n <= self.size, "factored is larger than A")
         own = np.diagonal(self._A)
         require((own > 0.0).all(), "A is not positive definite")
-        alone = not np.tril(self._A, -1)[n:].any() and not self._b[n:].any()
-        require(alone, "factored is smaller than A")
+        require(not np.tril(self._A, -1)[n:].any(), "factored is smaller than A")
         try:
             leading = cholesky(np.asfortranarray(self._A[:n, :n]), "A")
         except FloatingPointError:
