@@ -151,6 +151,10 @@ def test_rows_offered_together_enter_as_one_by_one(room, limit, draws):
             kernel(new, X[entered]), kernel(new, new), room - len(entered), limit,
             uniforms[rows] if draws else None, gamma,
         )  # fmt: skip
+        if draws:  # nothing has changed yet; those that would enter are offered
+            chosen_rows = new[found]
+            K, corner = kernel(chosen_rows, X[entered]), kernel(chosen_rows, chosen_rows)
+            assert len(together.offer(K, corner, len(found), limit)) == len(found)
         entered += [rows.start + int(i) for i in found]
     assert entered == chosen
     assert together.points == single.points == len(chosen)
