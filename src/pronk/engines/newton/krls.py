@@ -41,7 +41,7 @@ class LeastSquares(Newton):
         """One more coordinate, and the row that is 1 in it and 0 elsewhere."""
         self.grow(weight)
         self._b[-1] = weight * targets
-        self._beta[-1] = self._b[-1] / self._L[-1, -1]
+        self._beta[-1] = np.sqrt(weight) * targets
 
 
 class KRLS(Stateful):

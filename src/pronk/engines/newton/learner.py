@@ -264,16 +264,8 @@ class Newton(Stateful):
         out = self._L if reuse else None
         self._L = cholesky(self._A, "A", out)
         self._factored = self.size
-        self._solve_beta()
-
-    def _solve_beta(self) -> None:
-        """beta = L^-1 b, by the very operations that a file's reader repeats."""
-        n = self._factored
-        L = self._L if n == self.size else np.asfortranarray(self._L[:n, :n])
         # C order throughout: a compiled loop is another one, with other sums, for another layout.
-        self._beta = np.empty((self.size, self.outputs))
-        self._beta[:n] = solve_lower(L, self._b[:n])
-        self._beta[n:] = self._b[n:] / np.diagonal(self._L)[n:, None]
+        self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
 
     # -- the pass in partitions: see `split` --------------------------------------------------
 
@@ -320,7 +312,7 @@ class Newton(Stateful):
     def continue_from(self, A: Array, b: Array) -> None:
         """Go on from these sums with an empty block; the ledger stays."""
         self._A, self._b = np.asfortranarray(A), np.array(b)
-        self.size, self.outputs = self._b.shape
+        self.size = len(A)
         self._factor()
         self._open_block()
 
@@ -428,10 +420,9 @@ class Newton(Stateful):
         self._open_block()
 
     def remap(self, matrix: Array) -> None:
-        """New outputs as linear combinations of the old: valid where learning is linear in y."""
+        """New outputs, each a multiple of an old one: valid where learning is linear in y."""
         self.outputs = matrix.shape[1]
-        self._b = recombined(self._b, matrix)
-        self._solve_beta()
+        self._b, self._beta = recombined(self._b, matrix), recombined(self._beta, matrix)
         self._step, self._target = recombined(self._step, matrix), recombined(self._target, matrix)
         self._ledger = recombined(self._ledger, matrix, absolute=True)
         self._weights = self._row = None
@@ -447,6 +438,7 @@ class Newton(Stateful):
     STATE = (
         LowerTriangle("A", "size", order="F", kept=True),
         Numbers("b", ("size", "outputs"), kept=True),
+        Numbers("beta", ("size", "outputs"), kept=True),
         Count("factored"),
         OpenRows("Phi", ("open", "size")),
         OpenRows("Z", ("open", "size")),
@@ -460,7 +452,7 @@ class Newton(Stateful):
         Count("open", size="open"),
         Count("length", low=1, high=LONGEST_BLOCK),
     )
-    DERIVED = ("size", "outputs", "_weights", "_L", "_beta")
+    DERIVED = ("size", "outputs", "_weights", "_L")
 
     def _sizes(self) -> dict[str, int]:
         return {"outputs": self.outputs}
@@ -479,7 +471,6 @@ class Newton(Stateful):
         self._L = np.zeros(self._A.shape, order="F")
         self._L[:n, :n] = leading
         self._L[range(n, self.size), range(n, self.size)] = np.sqrt(own[n:])
-        self._solve_beta()
         names = ("_Phi", "_Z", "_upper", "_kappa", "_step", "_curvature", "_target")
         held, t = [getattr(self, name) for name in names], self._open
         require(t < self._length, "open rows are more than a block has")
@@ -488,6 +479,7 @@ class Newton(Stateful):
         for name, rows in zip(names, held, strict=True):
             getattr(self, name)[tuple(slice(length) for length in rows.shape)] = rows
         if self.size:
+            require_solved("beta", self._L, self._beta, self._b)
             require_solved("Z", self._L, self._Z[:t].T, self._Phi[:t].T)
             require_open_rows(self._block, self._Z, t)
 
