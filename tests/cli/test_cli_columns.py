@@ -97,12 +97,15 @@ def test_summary_and_page_say_what_each_column_became(tmp_path, capsys):
     assert "'city' has 40 categories and 32 slots" in err and "--slots" in err
     # A model keeps the order of its dates for other files, also where they do not show it.
     other = messy("%d.%m.%Y %H:%M", 48).drop(columns=["y"])
+    other.loc[3, "t"] = "late"
     other.to_csv(tmp_path / "o.csv", index=False)
     out_file = tmp_path / "p.csv"
     words = ["predict", tmp_path / "m", tmp_path / "o.csv", "--output", out_file]
     code, _, err = pronk_run(capsys, *words)
     assert code == 0, err
-    expected = pronk.load(tmp_path / "m").predict(other)
+    assert "'t' does not read as a date or time in 1 rows" in " ".join(err.split())
+    with pytest.warns(UserWarning, match="'late' at row 3"):
+        expected = pronk.load(tmp_path / "m").predict(other)
     got = pd.read_csv(out_file)["prediction"]
     np.testing.assert_allclose(got, expected, rtol=1e-6)
 

@@ -28,6 +28,7 @@ from pronk.evaluate.adapters import Blocks, has_probabilities
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
 from pronk.parts.missing import without_label
 from pronk.streams import FileStream, Reading, StreamError
+from pronk.streams.columns import notes
 from pronk.streams.errors import without_secret
 
 
@@ -92,6 +93,8 @@ def predict_file(
     if isinstance(model, KeyedRun) and model.without_model:
         text = f"{model.without_model:,} rows have a key that has no model, and are predicted "
         screen.note(text + ("no label" if labels else "0"), screen.messages())
+    for text in notes(stream.columns_became()):
+        screen.note(text, screen.messages())
     if output is None:
         return
     metrics = {a.metric.name: a.mean() for a in averages if a.rows}

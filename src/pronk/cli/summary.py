@@ -165,16 +165,15 @@ def columns_of(run: Run) -> list[dict[str, Any]]:
     found = run.stream.columns_became()
     if not isinstance(run.model, KeyedRun):
         for place, one in enumerate(run.model.columns_):
-            found[place] = {**one, "name": found[place]["name"]}
-    unread = run.stream.unread
-    return [{**one, "unread": unread[n]} if (n := one["name"]) in unread else one for one in found]
+            found[place] = {**one, **found[place]}
+    return found
 
 
 def note_columns(run: Run, console: Console) -> None:
     """Print a note for each column of which something was lost."""
-    for name, what in notes(columns_of(run)):
-        advice = "; more --slots give each its own" if "slots" in what else ""
-        screen.note(f"column {name!r} {what}{advice}", console)
+    for text in notes(columns_of(run)):
+        advice = "; more --slots give each its own" if "slots" in text else ""
+        screen.note(f"{text}{advice}", console)
 
 
 def write_page(run: Run, last: Record, path: Path) -> None:

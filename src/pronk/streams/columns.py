@@ -67,25 +67,20 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def notes(columns: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
-    """What a user should know of some columns: the column, and what happened to it."""
+def notes(columns: Sequence[dict[str, Any]]) -> list[str]:
+    """What a user should know of some columns."""
     said = []
     for found in columns:
+        column = f"column {found['name']!r}"
         if "beyond" in found:
             said.append(
-                (
-                    found["name"],
-                    f"has {found['categories']:,} categories and {found['slots']} slots; the "
-                    f"{found['beyond']:,} that came last are told apart less well",
-                )
+                f"{column} has {found['categories']:,} categories and {found['slots']} slots; the "
+                f"{found['beyond']:,} that came last are told apart less well"
             )
         if "unread" in found:
             rows, row, value = (found["unread"][key] for key in ("rows", "first", "value"))
             said.append(
-                (
-                    found["name"],
-                    f"does not read as a date or time in {rows:,} rows, taken as missing: first "
-                    f"{value[:40]!r} at row {row} (counting from 0)",
-                )
+                f"{column} does not read as a date or time in {rows:,} rows, taken as missing: "
+                f"first {value[:40]!r} at row {row} (counting from 0)"
             )
     return said

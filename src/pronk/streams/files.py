@@ -268,6 +268,8 @@ class FileStream:
         used = [column(*each) for each in zip(self.columns, self.kinds, self.orders, strict=True)]
         others = {*self.columns, *self.targets, self.weight}
         left = [name for name in self._schema.names if name not in others]
+        for one in used:
+            one |= {"unread": self.unread[one["name"]]} if one["name"] in self.unread else {}
         return [*used, *({"name": name, "kind": DROPPED} for name in left)]
 
     def _bad_row(

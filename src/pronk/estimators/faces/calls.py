@@ -7,9 +7,6 @@ from typing import Any
 
 from pronk.parts.threads import limited
 
-#: Held while a learner gets its lock.
-_MAKING_LOCKS = threading.Lock()
-
 
 def own_lock(learner: Any) -> Any:
     """The lock of a learner: calls from several threads wait for each other.
@@ -18,8 +15,8 @@ def own_lock(learner: Any) -> Any:
     """
     lock = learner.__dict__.get("_lock")
     if lock is None:
-        with _MAKING_LOCKS:
-            lock = learner.__dict__.setdefault("_lock", threading.RLock())
+        # Atomic. A lock around it would stay held where a signal comes just before its block.
+        lock = learner.__dict__.setdefault("_lock", threading.RLock())
     return lock
 
 
