@@ -2,6 +2,7 @@
 
 import copy
 import datetime
+import threading
 
 import numpy as np
 import pandas as pd
@@ -365,6 +366,48 @@ def test_one_row_that_is_odd_is_named_as_in_a_longer_frame(frame, y):
         fitted.predict_one({"nothing": 1})
     with pytest.raises(ValueError, match="no names: give a vector"):
         model().fit(frame[["a", "b"]].to_numpy(), y).predict_one({"a": 1.0})
+
+
+def test_a_loop_makes_no_arrow_table(frame, y, monkeypatch):
+    """It would cost several times what the learner does."""
+    polars = pytest.importorskip("polars")
+    fitted, ones = model().fit(frame, y), (frame[5:6], polars.from_pandas(frame)[5:6])
+
+    def table(X):
+        assert isinstance(X, np.ndarray), "a table would be made"
+
+    monkeypatch.setattr("pronk.streams.frames.as_table", table)
+    monkeypatch.setattr("pyarrow.table", table)
+    for one in ones:
+        fitted.predict(one)
+        fitted.partial_fit(one, y[5:6])
+    fitted.predict_one(frame.to_dict("records")[6])
+
+
+def test_threads_wait_for_each_other(frame, y):
+    fitted = model()
+
+    def work(part):
+        for i in range(part, ROWS, 4):
+            if i:
+                fitted.predict_one(rows[i])
+            fitted.learn_one(rows[i], y[i])
+
+    rows = frame.to_dict("records")
+    threads = [threading.Thread(target=work, args=(part,)) for part in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert fitted.n_seen_ == ROWS
+    a = fitted._preparation.scaler
+    assert a.least[0] == frame["a"].min() and a.largest[0] == frame["a"].max()
+
+
+def test_a_stream_of_batches_is_read_once(frame, y):
+    table = pa.Table.from_pandas(frame)
+    streamed = model().partial_fit(table.to_reader(max_chunksize=50), y)
+    assert state_of(streamed) == state_of(model().partial_fit(table, y))
 
 
 @pytest.mark.parametrize("case", LEARNERS)

@@ -183,6 +183,13 @@ def _check_kind(field: Any, named: bool) -> None:
         )
 
 
+def whole(X: Any) -> Any:
+    """X, or the rows of a stream of Arrow batches, which can be read once only."""
+    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "shape"):
+        return pa.table(X)
+    return X
+
+
 def as_table(X: Any) -> pa.Table | None:
     """A frame or table, or an array that holds more than numbers, as Arrow has it; else None."""
     if isinstance(X, pa.Table):

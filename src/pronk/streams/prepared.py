@@ -22,7 +22,7 @@ from pronk.parts.state import require
 from pronk.streams.columns import column
 from pronk.streams.dates import DATES, ORDERS
 from pronk.streams.files import FileStream
-from pronk.streams.frames import Layout, layout_of
+from pronk.streams.frames import Layout, layout_of, whole
 from pronk.streams.passing import AroundLearner, LearnerCall, count_rows, has, missing_labels
 from pronk.streams.preparing import Preparation, prepare
 from pronk.streams.reading import MISSING, Preparing
@@ -221,6 +221,7 @@ class Prepared(AroundLearner):
         Whether the learner was rolled back is told by its count of rows: what is held here then
         follows it.
         """
+        X = whole(X)
         with own_lock(self):
             before, seen = dict(self.__dict__), self._learned
             try:
