@@ -202,6 +202,18 @@ def test_labels_beyond_the_limit_of_classes_do_not_reach_the_journal(tmp_path: P
     service.close()
 
 
+@pytest.mark.parametrize("more", [{}, {"key": "k"}, {"scale": "none"}])
+def test_the_limit_of_classes_is_a_parameter(site: Site, more: dict[str, Any]) -> None:
+    spec = {"task": "classification", "algorithm": "fogd", "parameters": {"max_classes": 3}}
+    path = site.create(f"few-classes-{len(more)}{more.get('key')}", **spec, **more)
+    rows = [[*("k" * len(more.get("key", ""))), 1.0, float(i)] for i in range(4)]
+    reply = site.call("POST", f"{path}/learn", {"rows": rows, "labels": ["a", "b", "c", "d"]})
+    assert reply.status == 422 and reply.error.startswith("row 3, label"), reply.body
+    assert site.call("GET", path).json["rows"] == 0
+    reply = site.call("POST", f"{path}/learn", {"rows": rows, "labels": ["a", "b", "c", "a"]})
+    assert reply.status == 200, reply.body
+
+
 def test_one_request_of_too_many_classes_is_refused_at_once(site: Site) -> None:
     path = site.create("too-many-classes", task="classification")
     rows = [[1.0, float(i)] for i in range(1500)]

@@ -28,8 +28,6 @@ Array = NDArray[np.float64]
 
 #: Rows learned at a stretch: predictions wait no longer than for these.
 PIECE = 1000
-#: Labels of a classifier whose learner sets no limit of its own.
-MOST_LABELS = 1000
 #: What a learner raises about rows it does not take; it is then as it was.
 REFUSALS = (ValueError, TypeError, ArithmeticError)
 
@@ -111,7 +109,7 @@ class Online:
         learner = self.learner
         while hasattr(learner, "learner"):  # behind its preparation, or the template of the keys
             learner = learner.learner
-        return int(getattr(learner, "max_classes", None) or MOST_LABELS)
+        return int(learner.max_classes)
 
     @property
     def points(self) -> int:

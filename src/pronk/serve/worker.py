@@ -297,7 +297,7 @@ class NewLabels:
         self.classifies = model.spec.task == "classification"
         self.kind = model.label_kind
         self.known = model.labels if self.classifies else ()
-        self.most = model.most_labels
+        self.most = model.most_labels if self.classifies else 0
         self.added: set[Any] = set()
 
     def check(self, packed: bytes) -> None:
