@@ -121,6 +121,6 @@ dist: $(STAMP) ## wheel and sdist in dist/, each tried in an empty environment
 	done
 
 clean: ## remove caches and built files (not .venv)
-	rm -rf build $(DIST) docs/_build docs/generated .mypy_cache .pytest_cache .ruff_cache .hypothesis \
+	rm -rf build $(DIST) docs/_build docs/generated docs/results/*.md .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 	    .import_linter_cache .numba_cache .coverage htmlcov
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +

@@ -1,7 +1,7 @@
 """What a call of the default learner costs, with 500 points on one thread, and river's forests.
 
     python benchmarks/bench_calls.py                 print the table
-    python benchmarks/bench_calls.py --write         and keep it as docs/results/calls.md
+    python benchmarks/bench_calls.py --write         and keep it as docs/results/calls.json
 
 All calls are measured in turns of a few rows, and in rounds, so that whatever else the machine does
 meets all of them. A figure is the least processor time of a turn; blocks and the first rows, which
@@ -13,16 +13,15 @@ from __future__ import annotations
 import argparse
 import copy
 import time
-from pathlib import Path
 
 from measure import dgemm_rate  # first: it bounds the threads
 
 import numpy as np  # isort: skip
 from river import forest  # isort: skip
 import pronk  # isort: skip
+from field import results  # isort: skip
 from pronk.compat.river import wrap  # isort: skip
 
-PAGE = Path(__file__).parent.parent / "docs" / "results" / "calls.md"
 #: Rows before the first figure of late rows: experts sleep for the last time at row 16,384.
 LATE = 16_640
 #: Rows that the forests learn first, rows of a turn, turns of a work before the next, and rounds.
@@ -115,31 +114,24 @@ def measure(labels):
 
 
 def table(numbers, labels):
-    lines = [
-        "| call | goal | numbers | / AMF | / ARF | labels | / AMF | / ARF |",
-        "|:--|--:|--:|--:|--:|--:|--:|--:|",
-    ]
+    """Rows of cells: call, goal, and for each task the time and its ratios to the forests."""
+    rows = []
     for name in [*GOALS, "AMF", "ARF"]:
         shown = f"river's {name}, predict_one + learn_one" if name not in GOALS else name
         cells = [shown, str(GOALS.get(name, ""))]
         for figures in (numbers, labels):
             cells.append(f"{figures[name]:.0f}")
             cells += [f"{figures[name] / figures[other]:.2f}" for other in ("AMF", "ARF")]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        rows.append(cells)
+    return rows
 
 
-PAGE_TEXT = """# What a call costs
-
+COLUMNS = ["call", "goal", "numbers", "/ AMF", "/ ARF", "labels", "/ AMF", "/ ARF"]
+INTRO = """\
 The default learner with 500 points on 10 columns, one thread: microseconds of CPU time per row, and
 the ratio to river's forests (10 trees, default parameters) on the same rows in the same run.
 Figures are the minimum of many short turns, in which all calls alternate. Written by
-`python benchmarks/bench_calls.py --write`; a matrix product then made {rate:.0f} Gflop/s.
-
-{table}
-
-{notes}
-"""
+`python benchmarks/bench_calls.py --write`; a matrix product then made {rate:.0f} Gflop/s."""
 
 NOTES = """What limits them:
 
@@ -164,10 +156,13 @@ def main():
     parser.add_argument("--write", action="store_true", help="keep the table as a page")
     options = parser.parse_args()
     rate = dgemm_rate() / 1e9
-    made = table(measure(labels=False), measure(labels=True))
-    print(made)
+    rows = table(measure(labels=False), measure(labels=True))
+    for cells in [COLUMNS, *rows]:
+        print(f"{cells[0]:<40}" + "".join(f"{cell:>9}" for cell in cells[1:]))
     if options.write:
-        PAGE.write_text(PAGE_TEXT.format(rate=rate, table=made, notes=NOTES))
+        parts = ["# What a call costs", INTRO.format(rate=rate)]
+        parts += [*results.table(COLUMNS, rows, left=1), *NOTES.split("\n\n")]
+        results.keep_page("calls", parts)
 
 
 if __name__ == "__main__":

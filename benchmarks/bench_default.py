@@ -8,7 +8,7 @@
 
 PRONK_DATA is the folder of the data sets; those that are not there are left out.
 
-Runs are kept in docs/results/default.json; one that is there is not made again (--again does), but
+Runs are kept in benchmarks/field/runs.json; one that is there is not made again (--again does), but
 for those of the default learner that an earlier learner made. `field.sets` lists the data and says
 which of them settings are chosen on, `field.peers` the others, `field.page` writes the page.
 """

@@ -1,6 +1,6 @@
 """`pronk run -a NAME` for every algorithm with default parameters, against a baseline.
 
-    PRONK_DATA=DIR python benchmarks/bench_names.py [--rows N] [--out docs/results/names.md]
+    PRONK_DATA=DIR python benchmarks/bench_names.py [--rows N] [--write]
 
 Each cell is the loss divided by that of a baseline (the running mean, or the most frequent label):
 below 1 the learner is better. The command line chooses bandwidth and budget.
@@ -15,6 +15,9 @@ import json
 import os
 import sys
 from pathlib import Path
+
+from field import results
+from field.results import Part
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
@@ -46,25 +49,21 @@ def ratio(file: Path, name: str, rows: int) -> float | None:
     return found["metrics"][metric] / found["baseline"][metric]
 
 
-def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) -> str:
-    """The table as Markdown."""
+def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) -> list[Part]:
+    """The table with its explanation."""
     chosen = "" if tuple(sets) == SETS else f" --sets {','.join(sets)}"
-    lines = [
-        "# Every algorithm with default parameters",
-        "",
+    intro = (
         f"`pronk run FILE -t y -a NAME --limit {rows}` without parameters: the loss (mean squared "
         "error, or error rate) divided by that of a baseline (the running mean, or the most "
         "frequent label). **Bold**: worse than the baseline where the default learner is better; "
         "(brackets): where it is not better either. The bandwidth is the median distance of the "
         "first rows, a growing dictionary holds 500 points (30 for learners that restart at every "
         "point), and targets are centred and scaled by the first rows. Made by "
-        f"`python benchmarks/bench_names.py --rows {rows}{chosen}`.",
-        "",
-        "| name | " + " | ".join(sets) + " |",
-        "|:--|" + "--:|" * len(sets),
-    ]
+        f"`python benchmarks/bench_names.py --rows {rows}{chosen}`."
+    )
+    lines = []
     for name, row in table.items():
-        cells = []
+        cells = [name]
         for one in sets:
             value = row.get(one)
             if value is None:
@@ -75,8 +74,16 @@ def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) 
                 shown = f"{value:.2f}" if value < 100 else f"{value:.0e}"
                 ours = table.get("online-kernel", {}).get(one)
                 cells.append(f"({shown})" if ours is None or ours >= 1 else f"**{shown}**")
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        lines.append(cells)
+    worse = any("**" in cell for cells in lines for cell in cells)
+    note = "" if worse else "Every learner beats the baseline wherever the default learner does. "
+    if "codrna" in sets:
+        note += (
+            "The first 1,000 rows of cod-rna all have one label, so nothing can be better there; "
+            "learners that restart predict no label after each restart."
+        )
+    head = ["# Every algorithm with default parameters", intro, *([note.strip()] if note else [])]
+    return [*head, *results.table(["name", *sets], lines, left=1)]
 
 
 def main() -> None:
@@ -84,7 +91,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--names", default="")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--write", action="store_true", help="keep it as docs/results/names.json")
     options = parser.parse_args()
     if "PRONK_DATA" not in os.environ:
         sys.exit("bench_names: PRONK_DATA is not set, nothing to measure")
@@ -100,8 +107,8 @@ def main() -> None:
             table[name][one] = ratio(folder / f"{one}.parquet", name, options.rows)
         shown = " ".join(f"{v:.2f}" if v is not None else "-" for v in table[name].values())
         print(f"{name:<16} {shown}", flush=True)
-    if options.out:
-        options.out.write_text(page(table, sets, options.rows), encoding="utf-8")
+    if options.write:
+        results.keep_page("names", page(table, sets, options.rows))
 
 
 if __name__ == "__main__":

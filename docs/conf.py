@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "src")]
+sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "src"), str(HERE.parent)]
 
 from pronk import __version__  # noqa: E402
 
@@ -26,7 +26,7 @@ extensions = [
 ]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build", "generated/fragments", "extensions", "results/README.md"]
+exclude_patterns = ["_build", "generated/fragments", "extensions"]
 
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"

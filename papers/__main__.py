@@ -42,7 +42,7 @@ def table(
         Path, typer.Option(metavar="DIR", help="Directory for records, page and figures.")
     ] = Path("pronk-results"),
     write_docs: Annotated[
-        bool, typer.Option("--write-docs", help="Also write the page to docs/results.")
+        bool, typer.Option("--write-docs", help="Also store page and figures in docs/results.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Repeat finished runs.")] = False,
     threads: Threads = None,
@@ -71,14 +71,14 @@ def _make(
     workers: int,
     places: list[Path],
     fresh: bool,
-    as_json: bool,
+    json: bool,
     client: Any,
 ) -> None:
     """Run what is not recorded yet, print the page and write it to every place."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from papers.experiment import command, run_experiment
-    from papers.page import markdown, write
+    from papers.page import as_json, draw_figures, markdown, parts
     from pronk.cli.outputs import open_store, results
 
     chosen, messages = load_experiment(name), screen.messages()
@@ -101,11 +101,16 @@ def _make(
             client=client,
         )
     page, repeat = chosen.page(options, records), command(chosen, options)
-    text = markdown(page, repeat, records)
-    if not as_json:
+    data = parts(page, repeat, records)
+    if not json:
         _show(page)
-    paths = [write(page, text, name, place) for place in places]
-    if as_json:
+    paths = [places[0] / f"{name}.md", *(place / f"{name}.json" for place in places[1:])]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draw_figures(page, path.parent)
+        text = markdown(data) if path.suffix == ".md" else as_json(data)
+        path.write_text(text, encoding="utf-8")
+    if json:
         tables = [
             {"title": section.title, "header": section.header, "rows": section.rows}
             for section in page.sections

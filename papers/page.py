@@ -1,7 +1,11 @@
-"""Turn the records of runs into a page: tables beside the printed values, figures, Markdown."""
+"""Turn the records of runs into a page: tables beside the printed values, figures, Markdown.
+
+Pages are stored as JSON in docs/results; the documentation renders them (`markdown`).
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -134,48 +138,58 @@ def table_row(
     return (*cells, paper, "" if points is None else str(points), seconds_text(seconds))
 
 
-# -- Markdown -----------------------------------------------------------------------------------
+# -- pages as data ------------------------------------------------------------------------------
+
+#: A page as JSON: a text in Markdown, the head of a table, or a row of the table above it.
+Part = str | dict[str, Any] | Sequence[str]
 
 
-def markdown(page: Page, command: str, records: list[Outcome]) -> str:
-    """Format a page as GitHub-flavoured Markdown; figures are in files beside it."""
+def parts(page: Page, command: str, records: list[Outcome]) -> list[Part]:
+    """Return a page as data, with the command and the versions that made it."""
     made = records[0]["made"] if records else {}
     versions = ", ".join(f"{name} {text}" for name, text in made.items() if name != "machine")
-    lines = [f"# {page.title}", "", *_paragraphs(page.intro)]
+    found: list[Part] = [f"# {page.title}", *page.intro]
     if made:
-        lines += [f"Made by `{command}` on {made['machine']}; {versions}.", ""]
+        found.append(f"Made by `{command}` on {made['machine']}; {versions}.")
     for figure in page.figures:
-        lines += [f"![{figure.caption}]({figure.name}.svg)", "", figure.caption, ""]
+        found += [f"![{figure.caption}]({figure.name}.svg)", figure.caption]
     for section in page.sections:
-        lines += [f"## {section.title}", ""]
-        if section.text:
-            lines += [section.text, ""]
-        lines += [*_table(section), ""]
+        found += [f"## {section.title}"] + ([section.text] if section.text else [])
+        found += [{"columns": section.header, "left": section.left}, *section.rows]
     if page.notes:
-        lines += ["## Differences and readings", ""]
-        lines += [f"- {note}" for note in page.notes]
-    return "\n".join(lines).rstrip() + "\n"
+        notes = "\n".join(f"- {note}" for note in page.notes)
+        found += ["## Differences and readings", notes]
+    return found
 
 
-def _paragraphs(texts: list[str]) -> list[str]:
-    return [line for text in texts for line in (text, "")]
+def markdown(page: Sequence[Part]) -> str:
+    """Format a page as Markdown; ``left`` columns of a table are text, the others numbers."""
+    lines: list[str] = []
+    for part in page:
+        if isinstance(part, str):
+            lines += ["", part]
+        elif isinstance(part, dict):
+            rules = [":--" if i < part["left"] else "--:" for i in range(len(part["columns"]))]
+            lines += ["", _row(part["columns"]), _row(rules)]
+        else:
+            lines.append(_row(part))
+    return "\n".join(lines).strip() + "\n"
 
 
-def _table(section: Section) -> list[str]:
-    rules = [":--" if i < section.left else "--:" for i in range(len(section.header))]
-    rows = [section.header, tuple(rules), *section.rows]
-    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def write(page: Page, text: str, name: str, directory: Path) -> Path:
-    """Write a page and its figures (SVG and PNG) to a directory; return the path of the page."""
-    directory.mkdir(parents=True, exist_ok=True)
+def as_json(page: Sequence[Part]) -> str:
+    """Format a page as a JSON list with one part per line."""
+    return "[\n" + ",\n".join(json.dumps(part, ensure_ascii=False) for part in page) + "\n]\n"
+
+
+def draw_figures(page: Page, directory: Path) -> None:
+    """Draw the figures of a page (SVG and PNG) in a directory."""
     for figure in page.figures:
         for ending in ("svg", "png"):
             figure.draw(directory / f"{figure.name}.{ending}")
-    path = directory / f"{name}.md"
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 # -- figures ------------------------------------------------------------------------------------

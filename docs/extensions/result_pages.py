@@ -1,19 +1,24 @@
-"""The list of the pages that commands make: those that are there."""
+"""Pages of results: docs/results/NAME.json, which a command wrote, becomes NAME.md beside it."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pages
 
-DOCS = Path(__file__).parent.parent
+from papers.page import markdown
+
+RESULTS = Path(__file__).parent.parent / "results"
 
 
 def generate(app):
-    found = [DOCS / "reliability.md", *sorted((DOCS / "results").glob("[a-z]*.md"))]
-    names = [str(path.relative_to(DOCS).with_suffix("")) for path in found if path.exists()]
-    text = "```{toctree}\n:maxdepth: 1\n\n" + "\n".join(names) + "\n```" if names else ""
-    pages.write("fragments/results.md", text)
+    for path in RESULTS.glob("*.md"):
+        if not path.with_suffix(".json").exists():
+            path.unlink()
+    for path in RESULTS.glob("*.json"):
+        text = markdown(json.loads(path.read_text(encoding="utf-8")))
+        pages.write(f"../results/{path.stem}.md", text)
 
 
 def setup(app):

@@ -23,7 +23,7 @@ from papers import (
 from papers.__main__ import main
 from papers.datasets import DataView, load
 from papers.experiment import Job, Options, Store, command, run, run_experiment, view
-from papers.page import markdown, summarise
+from papers.page import markdown, parts, summarise
 
 
 def casp(algorithm="con-kons", seed=3, work="work:online", **settings):
@@ -175,7 +175,7 @@ def test_every_table(sets, tmp_path, name, chosen):
     options = Options(quick=True, runs=1, data=chosen)
     records = run_experiment(load_experiment(name), options, Store(tmp_path / "records.jsonl"))
     page = load_experiment(name).page(options, records)
-    text = markdown(page, command(load_experiment(name), options), records)
+    text = markdown(parts(page, command(load_experiment(name), options), records))
     assert text.startswith(f"# {page.title}\n") and f"`python -m papers {name} --quick" in text
     assert page.notes and "nan" not in text.lower().replace("nanogram", "")
     for section in page.sections:
@@ -197,7 +197,7 @@ def test_all_experiments_name_known_data():
 def test_printed_figures_are_shown_beside_ours(sets, tmp_path):
     options = Options(quick=True, runs=2, data=("casp",))
     records = run_experiment(load_experiment("pros-n-kons-1"), options, Store(tmp_path / "r.jsonl"))
-    text = markdown(load_experiment("pros-n-kons-1").page(options, records), "", records)
+    text = markdown(parts(load_experiment("pros-n-kons-1").page(options, records), "", records))
     for value, spread, *_ in pros_n_kons_1.PRINTED["casp"].values():
         assert f"{value:.5f} ± {spread:.5f}" in text
     found = [r for r in records if r["label"].startswith("CON-KONS|exp(-r²/128)")]
@@ -206,8 +206,9 @@ def test_printed_figures_are_shown_beside_ours(sets, tmp_path):
 
 
 @pytest.mark.parametrize("name", TITLES)
-def test_a_committed_page_has_the_notes_of_its_module(name):
-    page = (Path(__file__).parents[2] / "docs" / "results" / f"{name}.md").read_text("utf-8")
+def test_a_stored_page_has_the_notes_of_its_module(name):
+    path = Path(__file__).parents[2] / "docs" / "results" / f"{name}.json"
+    page = markdown(json.loads(path.read_text("utf-8")))
     module = import_module(load_experiment(name).page.__module__)
     assert page.endswith("\n".join(["", *(f"- {note}" for note in module.NOTES), ""]))
     assert f"`python -m papers {name}" in page
@@ -240,7 +241,8 @@ def test_the_command_writes_page_and_records(sets, tmp_path, capsys, monkeypatch
     said = capsys.readouterr()
     assert "CON-KONS" in said.out and "0.06832" in said.out and "written: " in said.err
     page = (tmp_path / "o" / "pros-n-kons-1.md").read_text()
-    assert page == (tmp_path / "docs" / "results" / "pros-n-kons-1.md").read_text()
+    stored = (tmp_path / "docs" / "results" / "pros-n-kons-1.json").read_text()
+    assert page == markdown(json.loads(stored)) and len(stored.splitlines()) > 10
     assert "`python -m papers pros-n-kons-1 --quick --runs 1 --data casp`" in page
     lines = len((tmp_path / "o" / "pros-n-kons-1.jsonl").read_text().splitlines())
     assert call(*arguments, "--out", "o") == 0
