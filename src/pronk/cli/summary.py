@@ -21,7 +21,7 @@ from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.metrics import WORDS, in_which_worse
 from pronk.evaluate.portrait import Portrait
 from pronk.streams.columns import in_a_line, notes
-from pronk.streams.errors import without_secret
+from pronk.streams.errors import option, without_secret
 
 #: Characters of the course, and drift alarms that are named.
 WIDTH, NAMED = 32, 5
@@ -171,9 +171,14 @@ def columns_of(run: Run) -> list[dict[str, Any]]:
 
 def note_columns(run: Run, console: Console) -> None:
     """Print a note for each column of which something was lost."""
-    for text in notes(columns_of(run)):
-        advice = "; more --slots give each its own" if "slots" in text else ""
-        screen.note(f"{text}{advice}", console)
+    rows = run.evaluation.rows + run.evaluation.unlabelled
+    for one in columns_of(run):
+        advice = "; more --slots give each its own"
+        if 2 * one.get("categories", 0) > rows:  # more slots would help little
+            give = option("drop", one["name"])
+            advice = f"; if it names the row, or is free text, leave it out with {give}"
+        for text in notes([one]):
+            screen.note(f"{text}{advice if 'slots' in text else ''}", console)
 
 
 def write_page(run: Run, last: Record, path: Path) -> None:

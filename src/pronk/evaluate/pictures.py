@@ -217,7 +217,8 @@ def _confusion(portrait: Portrait) -> list[Picture]:
 def _residuals(portrait: Portrait) -> list[Picture]:
     rows, y, p = portrait.sample.held.T[:3]
     ends = np.array([min(y.min(), p.min()), max(y.max(), p.max())])
-    every = f"Every {portrait.sample.stride:,}th row" if portrait.sample.stride > 1 else "Every row"
+    stride = portrait.sample.stride
+    every = f"One row in {stride:,}" if stride > 1 else "Every row"
     return [
         Picture(
             "residuals", "Residuals", f"y minus its prediction. {every}.", "rows", "residual",

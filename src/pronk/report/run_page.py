@@ -78,22 +78,29 @@ def _answer(report: RunReport) -> str:
     portrait = report.portrait
     name = portrait.metric.name
     own = f"{WORDS[name]} {number(report.record.metrics[name])}"
-    theirs = [f"the {title} {number(one[name])}" for title, one in portrait.baselines.items()]
+    theirs = [f"{title} {number(one[name])}" for title, one in portrait.baselines.items()]
     worse = f" It is {report.worse}." if report.worse else ""
     alarms = count(len(portrait.alarms), "drift alarm") if portrait.alarms else "no drift alarm"
-    text = f"{own}; {' and '.join(theirs)}; {alarms}.{worse}"
+    text = f"{own} ({', '.join(theirs)}); {alarms}.{worse}"
     return text[0].upper() + text[1:]
 
 
 def _metrics(report: RunReport) -> Table:
     record, baselines = report.record, report.portrait.baselines
-    header = ["metric", "all rows", f"last {min(report.window, record.rows):,} rows", *baselines]
+    recent = record.rows > report.window  # else it would be all rows again
+    last = [f"last {report.window:,} rows"] if recent else []
+    header = ["metric", "all rows", *last, *baselines]
     rows = [
-        TableRow(WORDS[name], [Cell(number(v), True), Cell(number(record.windowed[name])),
-                          *(Cell(number(one[name]) if name in one else "")
-                            for one in baselines.values())])
+        TableRow(
+            WORDS[name],
+            [
+                Cell(number(v), True),
+                *([Cell(number(record.windowed[name]))] if recent else []),
+                *(Cell(number(one[name]) if name in one else "") for one in baselines.values()),
+            ],
+        )
         for name, v in record.metrics.items()
-    ]  # fmt: skip
+    ]
     first, second = baselines
     note = (
         "Each row is predicted before its label is learned. Two baselines know the labels of the "

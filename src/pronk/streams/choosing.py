@@ -153,11 +153,18 @@ class Chooser:
         return found
 
     def check_usable(
-        self, columns: Sequence[str], categorical: Sequence[str], start: pa.RecordBatch, odd: Odd
+        self,
+        columns: Sequence[str],
+        categorical: Sequence[str],
+        start: pa.RecordBatch,
+        odd: Odd,
+        *,
+        gaps: bool,
     ) -> None:
-        """Refuse columns that are neither numbers nor times nor named as categories.
+        """Refuse columns that are neither numbers nor times nor named as categories, all at once.
 
-        ``odd`` finds the first value of a column that is no number, wherever it stands.
+        ``odd`` finds the first value of a column that is no number, wherever it stands. Unless
+        ``gaps`` are allowed, columns with missing values are named beside the others.
         """
         kinds = {name: self._schema.field(name).type for name in columns}
         for name in categorical:
@@ -171,23 +178,45 @@ class Chooser:
         bad = [name for name in plain if not (is_number(kinds[name]) or is_time(kinds[name]))]
         if not bad:
             return
-        names = ", ".join(repr(name) for name in bad)
-        drops = " ".join(argument("drop", name) for name in bad)
-        words = [name for name in bad if not pa.types.is_nested(kinds[name])]
-        if len(bad) == 1 and words:
-            one, every = argument("categorical", bad[0]), argument("categorical", AUTOMATIC)
+        told: dict[str, list[str]] = {}  # what is wrong, and the options that put it right
+        text = []
+        for name in bad:
+            found = self._explained(name, start, odd)
+            if found is None:
+                text.append(name)
+            else:
+                told[found[0]] = found[1]
+        if text:
+            plain_text = any(not pa.types.is_nested(kinds[name]) for name in text)
+            give = [argument("categorical", AUTOMATIC)] if plain_text else []
+            told[self._not_numeric(text, kinds, start)] = give
+        missing = [name for name in plain if start.column(name).null_count]
+        if missing and not gaps:
+            fills = argument("missing", "mean")
+            told[f"{_these(missing)} missing values; {fills} fills them in"] = [fills]
+        together = " ".join(dict.fromkeys(word for each in told.values() for word in each))
+        end = f"; all together: {together}" if len(told) > 1 and together else ""
+        raise StreamError(f"{self._name}: {'; '.join(told)}{end}")
+
+    def _not_numeric(
+        self, names: Sequence[str], kinds: dict[str, pa.DataType], start: pa.RecordBatch
+    ) -> str:
+        """Columns that are no numbers, and what can be done with them."""
+        drops = " ".join(argument("drop", name) for name in names)
+        words = [name for name in names if not pa.types.is_nested(kinds[name])]
+        every = argument("categorical", AUTOMATIC)
+        if len(names) > 1:
+            quoted = ", ".join(repr(name) for name in names)
+            more = f", or take text as categories with {every}" if words else ""
+            return f"columns {quoted} are not numeric; leave them out with {drops}{more}"
+        (name,) = names
+        if words:
+            one = argument("categorical", name)
             drops += f", or take it as categories with {one} ({every}: all columns of text)"
-        elif words:
-            drops += f", or take text as categories with {argument('categorical', AUTOMATIC)}"
-        what = in_words(kinds[bad[0]])
-        self._explain_numbers(bad[0], start, odd)
-        values = [v for v in start.column(bad[0]).to_pylist() if not reads_as_number(v)]
+        values = [v for v in start.column(name).to_pylist() if not reads_as_number(v)]
         such = f", such as {str(values[0])[:40]!r}" if values else ""
-        if len(bad) == 1:
-            text = f"column {names} is not numeric ({what}{such}); leave it out with {drops}"
-        else:
-            text = f"columns {names} are not numeric; leave them out with {drops}"
-        raise StreamError(f"{self._name}: {text}")
+        what = in_words(kinds[name])
+        return f"column {name!r} is not numeric ({what}{such}); leave it out with {drops}"
 
     def check_weight(self, name: str, start: pa.RecordBatch) -> None:
         """Refuse weights that are no numbers, and show the first."""
@@ -201,33 +230,40 @@ class Chooser:
             "must hold numbers"
         )
 
-    def _explain_numbers(self, name: str, start: pa.RecordBatch, find: Odd) -> None:
-        """Text that is numbers in another spelling, or numbers with a word for missing."""
+    def _explained(
+        self, name: str, start: pa.RecordBatch, find: Odd
+    ) -> tuple[str, list[str]] | None:
+        """Text that is numbers in another spelling, or numbers with a word for missing.
+
+        What is wrong, and the options that put it right, if there are some.
+        """
         if not (self._untyped and is_text(self._schema.field(name).type)):
-            return
+            return None
         words = [word for word in start.column(name).to_pylist() if word is not None]
         odd = [word for word in words if not reads_as_number(word)]
-        column = f"{self._name}: column {name!r}"
+        column = f"column {name!r}"
         if not odd:
             row, value = find(name)
-            raise StreamError(
+            return (
                 f"{column} has {value[:40]!r} at row {row} (counting from 0), and the rows before "
                 f"are numbers; correct it, leave the column out with {argument('drop', name)}, or "
-                f"take it as categories with {argument('categorical', name)}"
+                f"take it as categories with {argument('categorical', name)}",
+                [],
             )
         if all(map(_THOUSANDS.fullmatch, odd)):
-            raise StreamError(
-                f"{column} has thousands separators, such as {odd[0]!r}; write its numbers without"
-            )
+            such = f"such as {odd[0]!r}; write its numbers without"
+            return f"{column} has thousands separators, {such}", []
         if all(map(_COMMA.fullmatch, odd)):
             give = argument("decimal", ",")
-            raise StreamError(f"{column} has decimal commas, such as {odd[0]!r}; give {give}")
+            return f"{column} has decimal commas, such as {odd[0]!r}; give {give}", [give]
         if len(set(odd)) == 1 and 2 * len(odd) < len(words):
             give = argument("na", odd[0])
-            raise StreamError(
+            return (
                 f"{column} is numbers but for {odd[0][:40]!r}; if that means missing, give {give}, "
-                f"or leave the column out with {argument('drop', name)}"
+                f"or leave the column out with {argument('drop', name)}",
+                [give, argument("missing", "mean")],
             )
+        return None
 
     def notes(self, columns: dict[str, str], start: pa.RecordBatch) -> list[str]:
         """What is odd but no error: columns, given with their kinds, that name each row."""
@@ -309,6 +345,12 @@ def _ambiguous(name: str, order: str) -> str:
         f"dates of column {name!r} are read with the {said} first, which the first rows do not "
         f"show; if that is wrong, give {argument('dates', other)}"
     )
+
+
+def _these(names: Sequence[str]) -> str:
+    """Columns at the start of a sentence."""
+    quoted = ", ".join(map(repr, names))
+    return f"column {quoted} has" if len(names) == 1 else f"columns {quoted} have"
 
 
 def _is_word(value: object) -> bool:

@@ -138,7 +138,7 @@ class FileStream:
             self.categorical = [name for name, kind in held.items() if kind == CATEGORY]
         chooser.check_usable(
             [name for name, kind in held.items() if kind not in (TIME, DATE, CLOCK)],
-            self.categorical, self._head, self._odd_value,
+            self.categorical, self._head, self._odd_value, gaps=self.missing == "mean",
         )  # fmt: skip
         if self.weight is not None:
             chooser.check_weight(self.weight, self._head)

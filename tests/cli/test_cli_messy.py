@@ -1,0 +1,58 @@
+"""Six messy files: every complaint about a file at once, and a page for each."""
+
+import json
+import re
+import shlex
+
+import pytest
+
+from helpers import pronk_run
+from messy import FILES, ROWS
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_one_message_tells_all_that_a_file_needs(capsys, tmp_path, name):
+    """The first command names no options; what its error says is enough for the second."""
+    write, target, needed = FILES[name]
+    file, page = write(tmp_path / f"{name}.csv"), tmp_path / "page.html"
+    call = ["run", file, "-t", target, "-a", "fogd", "--report", page, "--json", "--limit", 300]
+    code, _, err = pronk_run(capsys, *call, *needed[: 2 * (name == "energy")])
+    given = []
+    if code:
+        assert code == 2 and err.count("\n") == 1, err
+        said = re.search(r"all together: (.*)$", err) or re.search(
+            r"with (--categorical auto)", err
+        )
+        given = shlex.split(said[1])
+    elif name == "energy":
+        given = list(needed)
+    code, out, err = pronk_run(capsys, *call, *given)
+    assert code == 0, err
+    assert json.loads(out)["rows"] > 200 and page.exists()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_page_says_what_each_column_became(capsys, tmp_path, name):
+    write, target, needed = FILES[name]
+    file, page = write(tmp_path / f"{name}.csv"), tmp_path / "page.html"
+    choices = ["--categorical", "auto", "--missing", "mean", "--report", page, *needed]
+    code, out, err = pronk_run(capsys, "run", file, "-t", target, "-a", "fogd", *choices)
+    assert code == 0, err
+    text = page.read_text()
+    with file.open() as lines:
+        columns = next(lines).strip().replace(";", ",").split(",")
+    for column in columns:
+        if column != target:
+            assert re.search(rf"<dd>[^<]*\b{column}\b", text), column
+            assert column in out
+    assert f"{ROWS:,} rows" in text or "without a label" in text
+    assert "NaN" not in text.partition("<script")[0]
+
+
+def test_a_column_of_names_is_to_be_left_out(capsys, tmp_path):
+    file = FILES["tickets"][0](tmp_path / "t.csv")
+    choices = ["--categorical", "auto", "--missing", "mean", "-a", "fogd"]
+    _, _, err = pronk_run(capsys, "run", file, "-t", "hours", *choices)
+    lines = {line.split("'")[1]: line for line in err.splitlines() if "categories and" in line}
+    assert lines["message"].endswith("leave it out with --drop message")
+    assert lines["product"].endswith("more --slots give each its own")
