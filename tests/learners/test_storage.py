@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import pronk
+from laws.cases import CASES
 from pronk import Gaussian, PKAWVClassifier, PKAWVRegressor
 from pronk.estimators import encoding, storage
 
@@ -164,3 +166,79 @@ def test_a_folder_that_is_not_there_is_named_and_not_made(tmp_path):
     learner.save(tmp_path / "model.pronk")  # of a RandomState the seed that was drawn
     again = pronk.load(tmp_path / "model.pronk")
     assert np.array_equal(again.predict(X), learner.predict(X))
+
+
+#: Targets from the largest to the smallest, and how they lie.
+SIZES = [1e150, 1e141, 1e140, 1e75, 1e-75, 1e-150, 1e-200, 5e-324, 0.0]
+SHAPES = {
+    "both signs": lambda y: np.sign(y),
+    "constant": lambda y: np.ones(len(y)),
+    "one outlier": lambda y: np.where(np.arange(len(y)) == len(y) // 2, 1.0, 1e-140 * y),
+    "weights": lambda y: np.sign(y),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.task == "regression"], ids=lambda case: case.id
+)
+def test_targets_that_are_accepted_can_be_kept(case, size):
+    """Every learner: a call is refused and changes nothing, or its model loads as it was."""
+    X, y = case.stream(80)
+    for shape, values in SHAPES.items():
+        learner, more = case.make(), {}
+        if shape == "weights":
+            if not learner._takes_weights():
+                continue
+            more = {"sample_weight": np.where(np.arange(80) % 7 == 0, 1e10, 1.0)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                learner.partial_fit(X, size * values(y), **more)
+            except ValueError as error:
+                refusal = str(error)
+            else:
+                refusal = None
+            if refusal is not None:
+                assert "rescale" in refusal or "overshoot" in refusal
+                assert not hasattr(learner, "n_seen_")
+                continue
+            assert size <= 1e140
+            loaded = storage.from_bytes(storage.to_bytes(learner), "file")
+        assert np.isfinite(learner.predict(X)).all()
+        assert np.array_equal(loaded.predict(X), learner.predict(X))
+
+
+LABELS = {
+    "large whole numbers": [2**62, 2**62 + 1, -(2**63)],
+    "unsigned": np.array([2**64 - 1, 2**64 - 2, 0], dtype=np.uint64),
+    "floats": [2.0**53, -(2.0**53), 0.0],
+    "half precision": np.array([1, 2, 3], dtype=np.float16),
+    "long doubles": np.array([1, 2, 3], dtype=np.longdouble),
+    "big-endian": np.array([1, 2, 300], dtype=">i4"),
+    "booleans": [True, False, True],
+    "one label": [1, 1, 1],
+    "text": ["", "a\0b", "\ud800"],
+    "long text": ["x" * 5000, "x" * 5000 + "y", "\u00e9" * 300],
+}
+
+
+@pytest.mark.parametrize("kind", LABELS)
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case.task == "classification" and case.classes == 2],
+    ids=lambda case: case.id,
+)
+def test_labels_that_are_accepted_can_be_kept(case, kind):
+    X, _ = case.stream(30)
+    y = np.resize(np.asarray(LABELS[kind]), 30)
+    learner = case.make().partial_fit(X, y)
+    assert learner.classes_.tolist() == sorted(set(y.tolist()))
+    loaded = storage.from_bytes(storage.to_bytes(learner), "file")
+    assert loaded.classes_.tolist() == learner.classes_.tolist()
+    assert loaded.classes_.dtype.kind == learner.classes_.dtype.kind
+    assert np.array_equal(loaded.predict(X), learner.predict(X))
+    np.testing.assert_array_equal(
+        loaded.predict_then_learn(X, y, output="decision"),
+        learner.predict_then_learn(X, y, output="decision"),
+    )

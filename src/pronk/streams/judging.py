@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pronk.estimators.faces.inputs import LARGEST_INPUT
+from pronk.estimators.faces.inputs import LARGEST_INPUT, LARGEST_TARGET, LARGEST_WEIGHT
 from pronk.parts.missing import without_label
 from pronk.streams.errors import argument
 from pronk.streams.sources.base import BAD
@@ -54,7 +54,7 @@ class Judge:
         problems += self._features(X, batch)[:last]
         problems += self._targets(y)[:last]
         if weights is not None:
-            wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_INPUT)))[:last]
+            wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_WEIGHT)))[:last]
             problems += [
                 (row, f"the weight {self.weight!r} {_wrong_weight(weights[row])}")
                 for row in wrong.tolist()
@@ -87,7 +87,7 @@ class Judge:
         return _wrong(X[row, place])
 
     def _targets(self, y: NDArray[Any]) -> list[tuple[int, str]]:
-        if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST_INPUT)).any():
+        if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST_TARGET)).any():
             table, found = y.reshape(len(y), -1), np.argwhere(bad.reshape(len(y), -1))
             return [
                 (row, f"the target {self.targets[place]!r} {_wrong(table[row, place])}")
@@ -108,11 +108,11 @@ class Judge:
 
 
 def _wrong_weight(value: float) -> str:
-    return f"is negative ({value:.3g})" if -LARGEST_INPUT <= value < 0 else _wrong(value)
+    return f"is negative ({value:.3g})" if -np.inf < value < 0 else _wrong(value)
 
 
 def _wrong(value: float) -> str:
     """What is wrong with a number, and what to do."""
     if np.isnan(value):
         return "is missing or NaN"
-    return "is infinite" if np.isinf(value) else f"is {value:.3g}, too large to square: rescale it"
+    return "is infinite" if np.isinf(value) else f"is {value:.3g}, too large: rescale it"

@@ -18,6 +18,9 @@ Array = NDArray[np.float64]
 
 #: Larger values overflow when they are squared.
 LARGEST_INPUT = 1e150
+#: Sums of weights times squared targets over 1e10 rows stay below what a file holds (1e300).
+LARGEST_TARGET = 1e140
+LARGEST_WEIGHT = 1e10
 #: What to do about a row without a label.
 NO_LABEL = (
     "leave the row out, or use pronk.Prepared, which predicts such rows and learns the others"
@@ -82,16 +85,18 @@ def refuse_lazy(X: Any) -> None:
         raise ValueError("X is a LazyFrame, which has no rows yet; give X.collect()")
 
 
-def check_finite(values: Array, name: str, whole: Any = None) -> None:
+def check_finite(
+    values: Array, name: str, whole: Any = None, *, largest: float = LARGEST_INPUT
+) -> None:
     """Raise a ValueError that names the first row with NaN, infinity or an overflowing value."""
-    if not values.size or (values.max() <= LARGEST_INPUT and values.min() >= -LARGEST_INPUT):
+    if not values.size or (values.max() <= largest and values.min() >= -largest):
         return  # NaN compares as False
     if whole is not None:  # the stored values of a sparse matrix
-        entry = int(np.flatnonzero(~(np.abs(values) <= LARGEST_INPUT))[0])
+        entry = int(np.flatnonzero(~(np.abs(values) <= largest))[0])
         row = int(np.searchsorted(whole.indptr, entry, side="right")) - 1
         where, value = f"row {row}, column {whole.indices[entry]}", values[entry]
     else:
-        place = tuple(int(i) for i in np.argwhere(~(np.abs(values) <= LARGEST_INPUT))[0])
+        place = tuple(int(i) for i in np.argwhere(~(np.abs(values) <= largest))[0])
         value = values[place]
         where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
     what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:.3g}"
@@ -113,7 +118,7 @@ def check_weights(weights: Any, n: int) -> Array | None:
         raise ValueError(f"sample_weight must have one dimension, got shape {values.shape}")
     if len(values) != n:
         raise ValueError(f"sample_weight has {len(values)} entries, X has {n} rows")
-    check_finite(values, "sample_weight")
+    check_finite(values, "sample_weight", largest=LARGEST_WEIGHT)
     if values.size and values.min() < 0.0:
         row = int(np.argmin(values))
         raise ValueError(
@@ -126,7 +131,7 @@ def check_weights(weights: Any, n: int) -> Array | None:
 def check_targets(y: Any, n: int) -> Array:
     """y of a regression as (n,) or (n, outputs), finite."""
     if type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == n:
-        check_finite(y, "y")
+        check_finite(y, "y", largest=LARGEST_TARGET)
         return np.ascontiguousarray(y)
     check_given(y)
     try:
@@ -139,7 +144,7 @@ def check_targets(y: Any, n: int) -> Array:
     if values.ndim not in (1, 2):
         raise ValueError(f"y must have one or two dimensions, got shape {values.shape}")
     check_length(values, n)
-    check_finite(values, "y")
+    check_finite(values, "y", largest=LARGEST_TARGET)
     return values
 
 

@@ -324,6 +324,7 @@ def _saved_classes(value: Any) -> NDArray[Any]:
         require(all(type(name) is str for name in value), "labels/classes are not all text")
     else:
         good = isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf"
+        good = good and (value.dtype.kind != "f" or value.dtype == np.float64)
         require(good, "labels/classes are neither numbers nor text")
     classes = np.array(value)
     ordered = bool((classes[1:] > classes[:-1]).all())  # also false where one is NaN
@@ -392,11 +393,12 @@ def check_labels(y: Any, n: int | None = None, name: str = "y") -> NDArray[Any]:
     if values.dtype.kind not in "biufU":
         raise ValueError(f"{name} must hold numbers, booleans or text, got {values.dtype}")
     if values.dtype.kind == "f":
+        if values.dtype.itemsize < 8:
+            values = values.astype(np.float64)
         _check_exact(values, name)
         if (values != np.floor(values)).any():
             check_classification_targets(values)  # continuous: scikit-learn's message
-        if values.dtype.itemsize > 8:
-            values = values.astype(np.float64)
+        values = np.asarray(values, dtype=np.float64)
     return values
 
 
