@@ -43,9 +43,11 @@ def originals() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
     """Header and arrays of a file of every learner, and of some behind a scaler."""
     found = []
     for case in CASES:
-        # Enough rows for points, full budgets, open blocks, and two stages of the default learner.
-        learner = case.make().partial_fit(*_rows(case, 90))
-        found.append((case.id, *_parts(learner)))
+        # Enough rows for points, full budgets, open blocks, and two stages of the default learner;
+        # and few, before its first stage.
+        for rows in (90, 6):
+            learner = case.make().partial_fit(*_rows(case, rows))
+            found.append((f"{case.id}-{rows}", *_parts(learner)))
     for scaler in ("minmax", "standard", "robust"):
         plain = pronk.FOGDRegressor(n_features=10, random_state=0)
         learner = Prepared(plain, scale=scaler, missing="mean", scale_target="none")
@@ -113,6 +115,7 @@ def _change_array(arrays: dict[str, Any], field: str, rng: np.random.Generator) 
             array = array.astype(kinds[int(rng.integers(len(kinds)))])
     elif what in ("value", "values") and flat.size:
         values = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e18, -1, 0, 1e-320, 2**40, 0.5, 1e8]
+        values += [1e75, 1e140, -1e150, 1e160]
         count = 1 if what == "value" else flat.size
         value = values[int(rng.integers(len(values)))]
         with np.errstate(all="ignore"):
@@ -176,9 +179,15 @@ def attempt(data: bytes, parameter: bool = False, scaler: bool = False) -> str:
     try:
         for rows in (slice(0, 1), slice(1, 8), slice(8, 60)):
             values = learner.predict(X[rows])
-            learner.partial_fit(X[rows], np.resize(_targets(learner), len(X[rows])))
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 return "NaN"
+            try:
+                again = storage.from_bytes(storage.to_bytes(learner), "file").predict(X[rows])
+            except Exception as error:
+                return f"again: {type(error).__name__}: {error}"
+            if not np.array_equal(again, values):
+                return "again: other predictions"
+            learner.partial_fit(X[rows], np.resize(_targets(learner), len(X[rows])))
     except ValueError as error:
         # A step size or bandwidth that a user may set as well, and what then happens; or a scaler
         # that has seen numbers of quite another size, beside which these rows are too large.
