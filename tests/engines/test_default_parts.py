@@ -347,6 +347,13 @@ def test_slopes_outside_go_to_the_nearest_inside():
     assert len(places) == 4
 
 
+def test_capped_slopes_keep_the_order_of_the_margins():
+    for start in ([80.0, -0.99 * STEEPEST * 80.0], [1e6, -1e6], [1e3, 1e3]):
+        slopes = np.array(start)
+        draw_inside(slopes, np.eye(2))
+        assert SMALLEST <= slopes[0] <= 50.0 and -STEEPEST * slopes[0] <= slopes[1] <= 50.0
+
+
 def test_labels_that_are_noise_in_part_do_not_make_it_surer():
     """One label in ten is wrong at random, beyond a hard edge: margins near +-1 mean 0.9."""
     rng = np.random.default_rng(6)

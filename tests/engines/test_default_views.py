@@ -25,8 +25,8 @@ def test_guesses_are_the_last_target_and_means():
         close(got[t, 1], mean)
         mean = 0.9 * mean + 0.1 * Y[t]
     close(guesses.predict(Y[:1])[0, 0], Y[-1])
-    guesses.remap(np.array([[1.0], [-1.0]]))
-    close(guesses.predict(Y[:1])[0, 0], [Y[-1, 0] - Y[-1, 1]])
+    guesses.remap(np.array([[0.0, 1.0], [-1.0, 0.0]]))
+    close(guesses.predict(Y[:1])[0, 0], [-Y[-1, 1], Y[-1, 0]])
 
 
 def test_slopes_are_those_of_the_kernel_ridge_fit():

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+from pronk.parts import blas
 from pronk.parts.linalg import (
     GrowingCholesky,
     GrowingRows,
     Workspace,
     add_products,
     cholesky,
+    recombined,
     solve_lower,
     solve_one,
     solve_rows,
@@ -164,3 +166,37 @@ def test_inverted_panels_tell_how_far_from_orthogonal_the_worst_is(bad):
     sizes = [np.abs(p).max() * np.abs(i).max() for p, i in zip(panels, inverses, strict=True)]
     assert np.argmax(sizes) == bad
     np.testing.assert_allclose(worst, max(sizes), rtol=1e-12, atol=0)
+
+
+def test_a_retry_reads_the_same_triangle():
+    """The upper one of a C-ordered matrix that is not definite in rounding, else the lower one."""
+    v = np.array([1.0, 2.0, 3.0])
+    A = np.outer(v, v)
+    for order, other in (("C", np.tril_indices(3, -1)), ("F", np.triu_indices(3, 1))):
+        spoiled = np.array(A, order=order)
+        spoiled[other] = 1e6
+        with pytest.warns(RuntimeWarning, match="positive definite"):
+            L = cholesky(spoiled)
+        np.testing.assert_allclose(L @ L.T, A, rtol=0, atol=1e-9)
+
+
+def test_arrays_that_do_not_fit_reach_no_blas():
+    L, rows = np.asfortranarray(np.eye(3)), np.ones((4, 3))
+    with pytest.raises(ValueError, match="do not fit"):
+        blas.solve_triangle(L, np.ones((4, 2), order="F"))
+    with pytest.raises(ValueError, match="another order"):
+        blas.solve_triangle(L, np.ones((3, 2)))
+    with pytest.raises(ValueError, match="do not fit"):
+        blas.add_gram(np.asfortranarray(np.eye(2)), rows)
+    with pytest.raises(ValueError, match="float32"):
+        blas.factor(np.asfortranarray(np.eye(3, dtype=np.float32)))
+
+
+def test_outputs_are_mapped_one_to_one():
+    values = np.arange(12.0).reshape(4, 3)
+    M = np.array([[0.0, -1.0, 0.0, 1.0], [2.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(recombined(values, M), values @ M)
+    np.testing.assert_array_equal(recombined(values, M, absolute=True), values @ np.abs(M))
+    np.testing.assert_array_equal(recombined(values.T, M, axis=-2), M.T @ values.T)
+    with pytest.raises(ValueError, match="one old one"):
+        recombined(values, np.ones((3, 1)))

@@ -39,6 +39,13 @@ def _size(n: int) -> Any:
     return byref(c_int(n))
 
 
+def _check(fits: bool, *arrays: Array) -> None:
+    """Refuse arrays of another shape, order or kind: the functions get their addresses alone."""
+    if not fits or any(array.dtype != np.float64 for array in arrays):
+        told = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
+        raise ValueError(f"BLAS got arrays that do not fit together, or in another order: {told}")
+
+
 def _leading(A: Array) -> tuple[Array, int]:
     """A Fortran-ordered matrix and the distance of its columns; another order is copied."""
     if A.strides[0] != A.itemsize or A.strides[1] < A.itemsize * len(A):
@@ -48,6 +55,7 @@ def _leading(A: Array) -> tuple[Array, int]:
 
 def solve_triangle(L: Array, B: Array, *, transposed: bool = False) -> None:
     """B becomes L^-1 B, or L^-T B, for a lower triangle L; B is in Fortran order."""
+    _check(L.shape == (len(B), len(B)) and B.flags.f_contiguous, L, B)
     L, leading = _leading(L)
     _function("dtrsm")(
         b"L", b"L", b"T" if transposed else b"N", b"N", _size(len(B)), _size(B.shape[1]),
@@ -58,6 +66,7 @@ def solve_triangle(L: Array, B: Array, *, transposed: bool = False) -> None:
 def add_gram(A: Array, rows: Array) -> None:
     """A becomes A + rows' rows on its lower triangle; A in Fortran order, rows in C order."""
     n, r = rows.shape
+    _check(A.shape == (r, r) and A.flags.f_contiguous and rows.flags.c_contiguous, A, rows)
     _function("dsyrk")(
         b"L", b"N", _size(r), _size(n), byref(_ONE), rows.ctypes.data, _size(r), byref(_ONE),
         A.ctypes.data, _size(r),
@@ -69,6 +78,7 @@ def factor(A: Array) -> int:
 
     Returns LAPACK's info: 0, or the order of the minor that is not positive definite.
     """
+    _check(A.shape == (len(A), len(A)) and A.flags.f_contiguous, A)
     info = c_int(0)
     _function("dpotrf")(b"L", _size(len(A)), A.ctypes.data, _size(len(A)), byref(info))
     _clear_upper(A.T)

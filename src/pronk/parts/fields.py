@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: No number of a state is larger: sums of products of the largest inputs stay below.
 LARGEST = 1e300
+#: No target is larger: sums of their squares, weighted, stay below LARGEST for 1e10 rows.
+LARGEST_TARGET = 1e140
 #: No count is larger: a double still holds it exactly.
 MOST = 2**53
 

@@ -43,9 +43,10 @@ def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
     if info == 0:
         return out
     scale = float(np.abs(np.diag(A)).max()) * np.finfo(np.float64).eps
+    read = A if A.flags.f_contiguous else A.T  # the same triangle as above
     for power in range(12):
         jitter = scale * 10.0**power
-        factor, info = dpotrf(A + jitter * np.eye(len(A)), lower=1, clean=1, overwrite_a=1)
+        factor, info = dpotrf(read + jitter * np.eye(len(A)), lower=1, clean=1, overwrite_a=1)
         if info == 0:
             warnings.warn(
                 f"{what} was not positive definite in rounding; {jitter:.1e} was added to its "
@@ -127,6 +128,8 @@ def signed_columns(matrix: Array) -> tuple[NDArray[np.intp], Array]:
     global _last_signed
     held, rows, values = _last_signed
     if held is not matrix:  # one matrix is applied to many arrays
+        if np.count_nonzero(matrix, axis=0).max(initial=0) > 1:
+            raise ValueError("a new output must be one old one, or minus it")
         rows = np.abs(matrix).argmax(axis=0)
         values = matrix[rows, np.arange(matrix.shape[1])]
         _last_signed = (matrix, rows, values)

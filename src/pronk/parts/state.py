@@ -25,6 +25,7 @@ from typing import Any, ClassVar
 
 from pronk.parts.fields import (
     LARGEST,
+    LARGEST_TARGET,
     MOST,
     Count,
     Field,
@@ -45,6 +46,7 @@ from pronk.parts.fields import (
 #: Who has a state takes all of it from here; the kinds of entries are in `fields`.
 __all__ = [
     "LARGEST",
+    "LARGEST_TARGET",
     "MOST",
     "Count",
     "Field",

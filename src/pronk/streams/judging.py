@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pronk.estimators.faces.inputs import LARGEST_INPUT, LARGEST_TARGET, LARGEST_WEIGHT
+from pronk.estimators.faces.inputs import LARGEST_INPUT, LARGEST_WEIGHT
 from pronk.parts.missing import without_label
+from pronk.parts.state import LARGEST_TARGET
 from pronk.streams.errors import argument
 from pronk.streams.sources.base import BAD
 

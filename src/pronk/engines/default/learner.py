@@ -41,7 +41,17 @@ from pronk.parts.fixed_scale import FixedScale
 from pronk.parts.kernels import Kernel
 from pronk.parts.linalg import GrowingRows
 from pronk.parts.randomness import KORS_COINS, Uniforms, generator
-from pronk.parts.state import LARGEST, Count, Numbers, Part, Rows, Sizes, Stateful, require
+from pronk.parts.state import (
+    LARGEST,
+    LARGEST_TARGET,
+    Count,
+    Numbers,
+    Part,
+    Rows,
+    Sizes,
+    Stateful,
+    require,
+)
 
 Array = NDArray[np.float64]
 #: What learns scaled rows and targets, as learned and as given, with the experts: predictions and
@@ -407,6 +417,14 @@ class OnlineKernel(Stateful):
         require(
             self.signed or sizes["followed"] == self.outputs, "intervals do not fit the outputs"
         )
+        Y = self._first_Y.values
+        if self.signed:
+            require((np.abs(Y) == 1.0).all(), "first_Y are not labels")
+            unit = (self._level == 0.0).all() and (self._size == 1.0).all()
+            require(unit, "level and size are not those of labels")
+        for values in (Y, self._level, self._size):
+            within = np.abs(values).max(initial=0.0) <= LARGEST_TARGET
+            require(within, "first_Y, level or size is larger than a target may be")
         kept = self._rows if self._rows < STAGES[-1] else 0
         require(sizes["first"] == kept, "first_X has another number of rows than rows says")
         held = self._rows >= STAGES[0]

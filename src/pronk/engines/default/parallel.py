@@ -301,7 +301,7 @@ class _Pass:
         """How many bundles fit: features, and the sums of each part."""
         rows = bundle.reach[1] - bundle.reach[0]
         sizes = [len(self._births(way)) for way in self.ways]
-        held = 8 * sum(r * r * (1 + len(c.parts)) for r, c in zip(sizes, bundle.cuts, strict=False))
+        held = 8 * sum(r * r * (1 + len(c.parts)) for r, c in zip(sizes, bundle.cuts, strict=True))
         held += 8 * rows * sum(len(births) for births in self.births)
         return max(self.plan.least, min(self.plan.most, self.plan.bytes // held))
 

@@ -39,8 +39,11 @@ STEEPEST = 0.9 * SUREST / (1.0 + SUREST)
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def draw_inside(slopes: Array, H: Array) -> None:
-    """Slopes (a, b) to the nearest with a >= SMALLEST and b >= -STEEPEST a, in the norm of H."""
-    a, b = slopes[0], slopes[1]
+    """Move the slopes (a, b) to the nearest with a >= SMALLEST and b >= -STEEPEST a, in H's norm.
+
+    Both are at most LARGEST, before and after: a cap of a alone could leave b below its bound.
+    """
+    a, b = min(slopes[0], LARGEST), min(slopes[1], LARGEST)
     if a < SMALLEST or b < -STEEPEST * a:
         # The nearest points of the two edges, and on each the half that is allowed.
         upper = max(b + H[0, 1] / H[1, 1] * (a - SMALLEST), -STEEPEST * SMALLEST)
@@ -55,7 +58,8 @@ def draw_inside(slopes: Array, H: Array) -> None:
             a, b = lower, -STEEPEST * lower
         else:
             a, b = SMALLEST, upper
-    slopes[0], slopes[1] = min(a, LARGEST), min(b, LARGEST)
+    slopes[0] = min(a, LARGEST)
+    slopes[1] = max(b, -STEEPEST * slopes[0])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -146,7 +150,7 @@ class Temperature(Stateful):
 
     STATE = (
         Numbers("seen", (2, "outputs"), low=0.0, high=1.0),
-        Numbers("slopes", (2,)),
+        Numbers("slopes", (2,), low=-LARGEST, high=LARGEST),
         Numbers("H", (2, 2), structure="definite"),
     )
 

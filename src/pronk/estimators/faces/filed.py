@@ -195,6 +195,7 @@ class Filed(Parameters):
                 with suppress(_TriedOut), self._all_or_nothing():
                     self.partial_fit(X, self._trial_targets(len(X)))
                     self._predict(X)
+                    clone(self)._restore(self._fitted_state())  # what goes out must come in again
                     raise _TriedOut
 
     def _trial_targets(self, rows: int) -> Any:

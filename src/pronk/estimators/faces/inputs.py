@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, validate_data
 
+from pronk.parts.state import LARGEST_TARGET
+
 Array = NDArray[np.float64]
 
 #: Larger values overflow when they are squared.
 LARGEST_INPUT = 1e150
-#: Sums of weights times squared targets over 1e10 rows stay below what a file holds (1e300).
-LARGEST_TARGET = 1e140
+#: A weight of this size times a squared target stays far below what a file holds (1e300).
 LARGEST_WEIGHT = 1e10
 #: What to do about a row without a label.
 NO_LABEL = (
