@@ -425,6 +425,11 @@ class OnlineKernel(Stateful):
         for values in (Y, self._level, self._size):
             within = np.abs(values).max(initial=0.0) <= LARGEST_TARGET
             require(within, "first_Y, level or size is larger than a target may be")
+        if len(Y) and not self.signed:  # mean and deviation of the first targets
+            span = (1.0 + 1e-9) * np.abs(Y).max(axis=0)
+            require((np.abs(self._level) <= span).all(), "level is not that of the first targets")
+            sized = (self._size <= span) | (self._size == 1.0)
+            require(sized.all(), "size is not that of the first targets")
         kept = self._rows if self._rows < STAGES[-1] else 0
         require(sizes["first"] == kept, "first_X has another number of rows than rows says")
         held = self._rows >= STAGES[0]
