@@ -107,6 +107,10 @@ def recent_size(squares: Array) -> float:
     return size
 
 
+#: Errors in spreads count as no more: sums of their squares stay finite after a constant target.
+LARGEST_ERROR = 1e100
+
+
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: Array) -> None:
     """The half-widths (coverages, outputs) that each row met go to ``used``, in spreads."""
@@ -114,7 +118,7 @@ def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: A
         state.counter[0] += 1.0
         rate = max(RATE, 1.0 / np.sqrt(state.counter[0]))
         for o in range(R.shape[1]):
-            r = R[t, o]
+            r = min(R[t, o], LARGEST_ERROR)
             bound = REACH * recent_size(state.squares[:, :, o])
             counted = min(r, bound) if bound > 0.0 else r
             for w in range(len(ERROR_WINDOWS)):
