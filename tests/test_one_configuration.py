@@ -106,3 +106,10 @@ def test_what_was_chosen_is_printed(data, capsys):
     command_line(folder, "regression", "con-kons")
     chosen = json.loads(capsys.readouterr().out)["chosen"]
     assert chosen["budget"] == registry.BUDGET and chosen["bandwidth"] > 0
+
+
+@pytest.mark.parametrize("name", ["con-kons", "pros-n-kons", "pkawv-nystrom", "dual-svrg-b"])
+def test_with_a_kernel_object_everything_else_is_the_papers_choice(name):
+    kernel = pronk.Gaussian(0.7)
+    made = registry.make(name, "regression", kernel=kernel)
+    assert settings(made) == settings(registry.make_as_in_paper(name, "regression", kernel=kernel))

@@ -12,7 +12,9 @@ streams, it is one of these defaults:
                 starts anew with every point; a learner that holds all rows has none
     steps       of a few learners whose papers derive them from a bound or search for them (`STEPS`)
 
-The learner of a key (`make_for_key`) has further ones (`PER_KEY`). `make_as_in_paper` has none.
+A kernel object, as ``kernel=Gaussian(0.5)``, configures the learner in the paper's terms: nothing
+else is chosen with it. The learner of a key (`make_for_key`) has further defaults (`PER_KEY`), and
+`make_as_in_paper` has none.
 """
 
 from __future__ import annotations
@@ -65,14 +67,17 @@ def make(name: str, task: str = "regression", **params: Any) -> Any:
     """Build a learner by its short name, as the command line and the service do.
 
     ``params`` are those of its class; a parameter of the kernel may be given by its own name, as
-    ``bandwidth``. The others are the paper's choices, with the defaults above.
+    ``bandwidth``. The others are the paper's choices, with the defaults above; with a kernel object
+    they are the paper's choices alone.
 
     >>> import pronk
     >>> pronk.make("pkrr-taylor", degree=3)
     PKAWVRegressor(anticipate=False, degree=3, features='taylor',
                    kernel=Gaussian(bandwidth='auto'))
-    >>> pronk.make("con-kons", bandwidth=2.0).get_params()["budget"]
+    >>> pronk.make("con-kons", bandwidth=2.0).budget
     500
+    >>> pronk.make("con-kons", kernel=pronk.Gaussian(2.0))
+    ProsNKONSRegressor(kernel=Gaussian(bandwidth=2.0), restart=False)
     """
     learner = make_as_in_paper(name, task, **params)
     return learner.set_params(**_defaults(learner, find(name), params))
@@ -120,10 +125,15 @@ def defaults_of(
 
 def _defaults(learner: Any, algorithm: Algorithm, given: dict[str, Any]) -> dict[str, Any]:
     """What neither the caller nor the paper has chosen, by parameters of the learner."""
+    if not isinstance(given.get("kernel", ""), str):
+        return {}
     fixed = {*given, *algorithm.params}
     chosen: dict[str, Any] = {}
-    by_name = isinstance(given.get("kernel", ""), str) and fixed.isdisjoint(_BANDWIDTHS)
-    if by_name and "kernel__bandwidth" in learner.get_params() and not _scales_itself(learner):
+    if (
+        fixed.isdisjoint(_BANDWIDTHS)
+        and "kernel__bandwidth" in learner.get_params()
+        and not _scales_itself(learner)
+    ):
         chosen["kernel__bandwidth"] = "auto"
     budget = _budget(learner)
     if budget is not None and "budget" not in fixed:
