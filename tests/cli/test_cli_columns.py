@@ -164,7 +164,7 @@ def test_dates_beside_keys(tmp_path, capsys):
 
 
 def test_python_and_the_command_line_give_the_same_figures(tmp_path, capsys):
-    """What howto/csv.md says."""
+    """What howto/files.md says."""
     rng = np.random.default_rng(7)
     X = rng.uniform([0, 10, -5], [100, 20, 5], size=(1500, 3))
     y = np.sin(X[:, 0] / 15) + 0.1 * X[:, 2]
