@@ -15,6 +15,7 @@ import pytest
 from serving import Site
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "serve.md"
+DEPLOY = PAGE.with_name("deploy.md")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -44,12 +45,13 @@ def test_the_commands_of_the_page_do_what_it_says(site: Site) -> None:
     assert models["houses"]["rows"] == 5 and models["houses"]["waiting"] == 0
 
 
-def test_every_option_of_the_page_is_one_of_the_command() -> None:
+@pytest.mark.parametrize("page", [PAGE, DEPLOY], ids=lambda page: page.stem)
+def test_every_option_of_the_page_is_one_of_the_command(page: Path) -> None:
     from typer.testing import CliRunner
 
     from pronk.cli.app import app
 
-    text = PAGE.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
     wide = {"COLUMNS": "200"}
     shown = CliRunner().invoke(app, ["serve", "--help"], env=wide).output
     shown += CliRunner().invoke(app, ["serve", "token", "--help"], env=wide).output
