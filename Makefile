@@ -7,10 +7,9 @@ EVERY  ?= 0
 
 # What `make coverage` runs as plain Python, which is a hundred times slower than compiled code: the
 # tests nearest to it, each for so many seconds of the processor at most.
-COVERED ?= $(addprefix tests/parts/test_,linalg.py kernels.py embeddings.py elementary.py losses.py \
-    dictionaries.py fixed_scale.py) tests/engines/test_default_parts.py tests/engines/test_newton.py \
-    tests/streams/test_stream_preparing.py $(addprefix tests/learners/test_,expansion.py dual.py \
-    gradient.py one_row.py certificate.py kons.py krls.py awv.py weights.py online_kernel.py)
+COVERED ?= tests/core tests/newton tests/first_order tests/aggregate/test_default_parts.py \
+    tests/aggregate/test_online_kernel.py tests/data/test_stream_preparing.py \
+    tests/estimators/test_one_row.py tests/estimators/test_weights.py
 PLAIN_SECONDS ?= 2
 
 BIN   := $(VENV)/bin

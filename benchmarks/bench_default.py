@@ -27,7 +27,7 @@ import pronk
 from field import measures, page, peers, sets
 from field.results import keep, load, stale
 from field.workers import done
-from pronk.streams.prepared import Prepared
+from pronk.data.prepared import Prepared
 
 #: Rows of the field's sets.
 ROWS = 5_000
@@ -64,7 +64,7 @@ def run_cold(name: str, which: str) -> dict[str, Any]:
 
 def share_of_work(rows: int = 40_000, block: int = 4096) -> dict[str, Any]:
     """Time of the whole grid at 150 points over that of one of its learners, the least of three."""
-    from pronk.parts.fixed_scale import FixedScale
+    from pronk.core.scales import FixedScale
 
     data = sets.read("casp")
     X, y = np.ascontiguousarray(FixedScale(data.X[:2048]).transform(data.X[:rows])), data.y[:rows]

@@ -96,7 +96,7 @@ def unbounded():
 
 def paths():
     """A Gaussian kernel inside the loop and in blocks: where `expansion.SMALL` comes from."""
-    from pronk.engines.expansion import learner as expansion
+    from pronk.first_order import expansion as expansion
 
     print("scores, us a row: inside the loop, in blocks")
     kept = expansion.SMALL, expansion.DIRECT_COLUMNS

@@ -91,7 +91,7 @@ def pros_n_kons() -> None:
     X = rng.uniform(size=(40_000, 8))
     y = np.sin(3 * X[:, 0]) * X[:, 1]
     exponentials = np.linspace(-5.0, 0.0, 4096)
-    from pronk.parts.elementary import exp_inplace
+    from pronk.core.elementary import exp_inplace
 
     exp_inplace(exponentials.copy())
     exp = seconds(lambda: exp_inplace(exponentials.copy()), 50) / 4096

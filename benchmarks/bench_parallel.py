@@ -21,14 +21,14 @@ from time import perf_counter, process_time
 import numpy as np
 
 from pronk import OnlineKernelRegressor, PKAWVRegressor
+from pronk import parallel as splitting
 from pronk.cluster import ClusterPass
 from pronk.cluster import pool as elsewhere
 from pronk.cluster.run import PIECE_ROWS
-from pronk.engines import splitting
-from pronk.engines.default import parallel
-from pronk.estimators import storage
-from pronk.evaluate.validation import Arrays
-from pronk.parts.threads import limited
+from pronk.core.runtime import limited
+from pronk.estimators import files
+from pronk.evaluate.progressive import Arrays
+from pronk.parallel import aggregate
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 SHOWN = (1, 2, 8, 64, 512)
@@ -96,7 +96,7 @@ def data(rows: int):
 
 def begun(kind: str, points: int, rows: int):
     """The bytes of a learner that has learned its first rows, and what comes after them."""
-    first = parallel.stands() + 100 if kind == "default" else 600
+    first = aggregate.stands() + 100 if kind == "default" else 600
     X, y = data(first + rows)
     if kind == "default":
         model = OnlineKernelRegressor(budget=points, random_state=0)
@@ -104,7 +104,7 @@ def begun(kind: str, points: int, rows: int):
         given = np.random.default_rng(1).normal(size=(points, 8))
         model = PKAWVRegressor(dictionary=given)
     model.fit(X[:first], y[:first])  # compiled, and an open block
-    return storage.to_bytes(model), X[first:], y[first:]
+    return files.to_bytes(model), X[first:], y[first:]
 
 
 def measured(start: bytes, X, y, turns: int) -> tuple[dict, dict]:
@@ -113,7 +113,7 @@ def measured(start: bytes, X, y, turns: int) -> tuple[dict, dict]:
     wall: dict = {}
     for _ in range(turns):
         for jobs in (None, 1, 2):
-            model = storage.from_bytes(start, "a model")
+            model = files.from_bytes(start, "a model")
             model.n_jobs = jobs
             began, clock = process_time(), perf_counter()
             model.predict_then_learn(X, y)
@@ -124,7 +124,7 @@ def measured(start: bytes, X, y, turns: int) -> tuple[dict, dict]:
 
 def shares(start: bytes, X, y, pool) -> tuple[list[float], list[float], float]:
     """CPU seconds of the tasks for sums and for rows, and of the main thread."""
-    engine = storage.from_bytes(start, "a model")._model
+    engine = files.from_bytes(start, "a model")._model
     began = process_time()
     with limited:
         splitting.learn(engine, X, y[:, None], pool)
@@ -187,7 +187,7 @@ def on_cluster(start: bytes, X, y, piece: int = 4096) -> tuple[list[float], list
     pool = Recorder()
     whole = len(y) // piece * piece
     stream = Arrays(X[:whole], y[:whole])
-    model = storage.from_bytes(start, "a model")
+    model = files.from_bytes(start, "a model")
     began = process_time()
     list(ClusterPass(model, stream, pool, rows=piece).run())
     total = process_time() - began
@@ -196,7 +196,7 @@ def on_cluster(start: bytes, X, y, piece: int = 4096) -> tuple[list[float], list
     main = total - sum(cost for _, cost in pool.tasks)
     began = process_time()
     for _ in range(3):
-        storage.from_bytes(start, "a model")
+        files.from_bytes(start, "a model")
     once = (process_time() - began) / 3  # a task reads a model once, however many rows it has
     longer = [
         [once + PIECE_ROWS / piece * max(c - once, 0.0) for c in held] for held in (sums, rows)

@@ -16,9 +16,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import pronk
+from pronk.data import drifting
 from pronk.evaluate import progressive
 from pronk.evaluate.pictures import COLOURS
-from pronk.streams import drifting
 
 
 class FourierSGD:

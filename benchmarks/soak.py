@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 import pronk
-from pronk.engines.newton.learner import Newton
-from pronk.parts.randomness import FREQUENCIES, generator
+from pronk.core.randomness import FREQUENCIES, generator
+from pronk.newton.engine import Newton
 
 FAILED: list[str] = []
 PARTS = (

@@ -27,14 +27,14 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from pronk import Keyed, OnlineKernelRegressor, PKAWVRegressor
-from pronk.cli.parallel import LATE
+from pronk.aggregate import experts
+from pronk.cli.scale_out import LATE
 from pronk.cluster import ClusterPass, ClusterPool, pool
-from pronk.engines.default import experts
-from pronk.estimators.faces.threads import sharing
+from pronk.data import FileStream
+from pronk.estimators.estimator import sharing
 from pronk.evaluate import progressive
-from pronk.evaluate.validation import Arrays
+from pronk.evaluate.progressive import Arrays
 from pronk.keyed import SpreadKeyed
-from pronk.streams import FileStream
 
 ROWS, PIECE = 30_000, 4096
 DEFAULT_ROWS = 10_000

@@ -172,7 +172,7 @@ def kills(count: int, seed: int, check: Check) -> None:
 
 def _audit(folder: Path, acknowledged: dict[str, list[float]]) -> tuple[int, int, int, bool]:
     """Learned once, answered the same, rows, and whether model and replay have equal bits."""
-    from pronk.estimators import storage
+    from pronk.estimators import files
     from pronk.serve import recovery
     from pronk.serve.journal import Journal
     from pronk.serve.online import Online
@@ -190,7 +190,7 @@ def _audit(folder: Path, acknowledged: dict[str, list[float]]) -> tuple[int, int
     bits = []
     for number, online in enumerate((replayed, stored)):
         path = folder / f"audit-{number}"
-        storage.save_checkpoint(online.tree(), path)
+        files.save_checkpoint(online.tree(), path)
         bits.append(path.read_bytes())
     journal.close()
     once = sum(counts[id] == 1 for id in acknowledged)

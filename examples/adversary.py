@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import pronk
+from pronk.data.generated import alternating
 from pronk.regret import cumulative_regret
-from pronk.streams.adversarial import alternating
 
 X, y = (np.concatenate(part) for part in zip(*alternating(100_000), strict=True))
 horizons = np.geomspace(100, len(y), 13).astype(int)

@@ -9,8 +9,8 @@ that are gone. The online Newton step (CON-KONS) keeps following the slopes of t
 import matplotlib.pyplot as plt
 
 import pronk
+from pronk.data import drifting
 from pronk.evaluate import RunningMean, progressive
-from pronk.streams import drifting
 
 ROWS = 40_000
 kernel = pronk.Gaussian(1.0)

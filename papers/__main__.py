@@ -50,7 +50,7 @@ def table(
 ) -> None:
     """Reproduce it. An interrupted command resumes where it stopped."""
     from papers.experiment import Options
-    from pronk.cli.parallel import cluster_or_none, losses_told
+    from pronk.cli.scale_out import cluster_or_none, losses_told
 
     docs = Path("docs") / "results"
     if write_docs and not docs.parent.is_dir():

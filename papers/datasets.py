@@ -24,8 +24,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.core.checks import did_you_mean
 from pronk.estimators.atomic import write_whole
-from pronk.parts.spelling import did_you_mean
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]

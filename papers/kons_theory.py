@@ -14,9 +14,9 @@ from papers.datasets import load
 from papers.experiment import Experiment, Job, Options, view
 from papers.page import Figure, Line, Page, Section, draw
 from papers.work import order
+from pronk.core.kernels import Gaussian
 from pronk.estimators.registry import make_as_in_paper
 from pronk.evaluate.study import Outcome
-from pronk.parts.kernels import Gaussian
 
 SETS = ("casp", "cadata")
 RUNS = 5
@@ -103,7 +103,7 @@ def regret(job: Job) -> dict[str, Any]:
 
 def chain(job: Job) -> dict[str, Any]:
     """Measure Lemma 3: d_onl <= log det(K/alpha + I) <= d_eff (1 + log(|K|/alpha + 1))."""
-    from pronk.parts.leverage import effective_dimension
+    from pronk.core.dictionary import effective_dimension
     from pronk.regret import dimension_chain
 
     X, _, kernel = _rows(job)
@@ -121,9 +121,7 @@ def kors(job: Job) -> dict[str, Any]:
     """Measure Theorem 2: extreme eigenvalues of A^-1/2 A_I A^-1/2, size of the dictionary."""
     from scipy.linalg import eigh
 
-    from pronk.parts.dictionaries import Dictionary
-    from pronk.parts.leverage import effective_dimension
-    from pronk.parts.rules import KORS
+    from pronk.core.dictionary import KORS, Dictionary, effective_dimension
     from pronk.regret import kors_beta, kors_size_bound
 
     X, _, kernel = _rows(job)
@@ -149,7 +147,7 @@ def kors(job: Job) -> dict[str, Any]:
 
 def adversary(job: Job) -> dict[str, Any]:
     """Measure Section 6: one point, labels +1, -1, ..; the regret against 0 after each row."""
-    from pronk.streams.adversarial import alternating
+    from pronk.data.generated import alternating
 
     params = dict(job.settings["params"])
     if job.settings["algorithm"] != "ogd":

@@ -9,9 +9,9 @@ import numpy as np
 
 from papers.experiment import Experiment, Job, Options
 from papers.page import Figure, Line, Page, Section, draw, of
+from pronk.core.kernels import Gaussian
 from pronk.estimators.registry import make_as_in_paper
 from pronk.evaluate.study import Outcome
-from pronk.parts.kernels import Gaussian
 
 ROWS, COLUMNS, RUNS = 80, 5, 5
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -39,7 +39,7 @@ def plan(options: Options, _: list[Outcome]) -> list[Job]:
 
 def game(job: Job) -> dict[str, Any]:
     """Return sup_f [R_t(f) - alpha |f|^2] after each row that the adversary chose."""
-    from pronk.streams.adversarial import greedy
+    from pronk.data.generated import greedy
 
     learner = make_as_in_paper(
         job.settings["algorithm"], kernel=Gaussian(1.0), random_state=job.seed,

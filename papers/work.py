@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from papers.datasets import find, load
 from papers.experiment import Job, as_view
-from pronk.engines.newton.embedded import CHUNK
+from pronk.core.dictionary import KORS, Dictionary
+from pronk.core.kernels import Gaussian
 from pronk.estimators.registry import make_as_in_paper
 from pronk.evaluate import progressive
-from pronk.parts.dictionaries import Dictionary
-from pronk.parts.kernels import Gaussian
-from pronk.parts.rules import KORS
+from pronk.newton.spaces import CHUNK
 
 Array = NDArray[np.float64]
 BLOCK = 4096

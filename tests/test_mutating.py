@@ -45,7 +45,7 @@ def f(x, y: float = 2.0):
     }
 
 
-@pytest.mark.parametrize("file", ["parts/losses.py", "engines/newton/recurrence.py"])
+@pytest.mark.parametrize("file", ["core/losses.py", "newton/recurrence.py"])
 def test_every_change_is_code(file):
     source = (PACKAGE / file).read_bytes()
     mutants = list(mutants_of(file, source, TESTS[file]))

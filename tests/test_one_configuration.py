@@ -10,7 +10,7 @@ import pytest
 import pronk
 from pronk.cli import main
 from pronk.estimators import registry
-from pronk.evaluate.plain_json import setting
+from pronk.evaluate.formatting import setting
 from pronk.serve import spec as specs
 
 NAMES = [(name, task) for name, one in pronk.algorithms().items() for task in one.tasks]

@@ -2,8 +2,8 @@
 
     python -m tools.mutants                     the named changes
     python -m tools.mutants --every 7           and every 7th change of each compiled module
-    python -m tools.mutants --file parts/losses.py --every 1
-    python -m tools.mutants --file engines/default/mixing.py --every 5 --plain
+    python -m tools.mutants --file core/losses.py --every 1
+    python -m tools.mutants --file aggregate/mixture.py --every 5 --plain
 
 Works on a copy of the tree, with its warm caches; only the tests of the changed module are run. A
 mutant that no test notices is a survivor; docs/reliability.md says which known ones are equivalent.
@@ -29,62 +29,49 @@ ROOT = Path(__file__).resolve().parents[1]
 
 #: The modules with compiled code and the bounds, and the tests nearest to them.
 TESTS: dict[str, tuple[str, ...]] = {
-    "parts/losses.py": ("tests/parts/test_losses.py",),
-    "parts/elementary.py": ("tests/parts/test_elementary.py",),
-    "parts/distances.py": ("tests/parts/test_kernels.py",),
-    "parts/kernels.py": ("tests/parts/test_kernels.py", "tests/parts/test_embeddings.py"),
-    "parts/embeddings.py": ("tests/parts/test_embeddings.py", "tests/parts/test_kernels.py"),
-    "parts/quantiles.py": ("tests/streams/test_stream_preparing.py",),
-    "parts/linalg.py": ("tests/parts/test_linalg.py",),
-    "parts/panels.py": ("tests/parts/test_linalg.py",),
-    "parts/fixed_scale.py": ("tests/parts/test_fixed_scale.py",),
-    "parts/blas.py": ("tests/parts/test_linalg.py", "tests/parts/test_threads.py"),
-    "parts/rules.py": ("tests/parts/test_dictionaries.py",),
-    "parts/dictionaries.py": ("tests/parts/test_dictionaries.py",),
-    "parts/leverage.py": ("tests/test_naive_twins.py", "tests/regret/test_regret_bounds.py"),
-    "engines/newton/recurrence.py": ("tests/engines/test_newton.py", "tests/learners/test_kons.py"),
-    "engines/newton/triangle.py": ("tests/engines/test_newton.py",),
-    "engines/newton/learner.py": (
-        "tests/engines/test_newton.py",
-        "tests/engines/test_split.py",
-        "tests/learners/test_certificate.py",
+    "core/losses.py": ("tests/core/test_losses.py",),
+    "core/elementary.py": ("tests/core/test_elementary.py",),
+    "core/kernels.py": ("tests/core/test_kernels.py", "tests/core/test_embeddings.py"),
+    "core/features.py": ("tests/core/test_embeddings.py", "tests/core/test_kernels.py"),
+    "core/scales.py": ("tests/data/test_stream_preparing.py", "tests/core/test_fixed_scale.py"),
+    "core/linalg.py": ("tests/core/test_linalg.py", "tests/core/test_threads.py"),
+    "core/dictionary.py": (
+        "tests/core/test_dictionaries.py",
+        "tests/test_naive_twins.py",
+        "tests/regret/test_regret_bounds.py",
     ),
-    "engines/newton/certificate.py": ("tests/learners/test_certificate.py",),
-    "engines/newton/bank.py": ("tests/learners/test_certificate.py", "tests/learners/test_kons.py"),
-    "engines/newton/span.py": ("tests/learners/test_awv.py", "tests/learners/test_certificate.py"),
-    "engines/newton/krls.py": ("tests/learners/test_krls.py",),
-    "engines/newton/onerow.py": ("tests/learners/test_one_row.py",),
-    "engines/gradient.py": ("tests/learners/test_gradient.py",),
-    "engines/dual/steps.py": ("tests/learners/test_dual.py",),
-    "engines/dual/sgd.py": ("tests/learners/test_dual.py",),
-    "engines/dual/joint.py": ("tests/learners/test_dual.py",),
-    "engines/expansion/rows.py": ("tests/learners/test_expansion.py",),
-    "engines/expansion/updates.py": ("tests/learners/test_expansion.py",),
-    "engines/expansion/support.py": ("tests/learners/test_expansion.py",),
-    "engines/expansion/forgetron.py": ("tests/learners/test_expansion.py",),
-    "engines/expansion/projectron.py": ("tests/learners/test_expansion.py",),
-    "engines/expansion/merging.py": ("tests/learners/test_expansion.py",),
-    "engines/default/mixing.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/mixture.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/combination.py": ("tests/engines/test_combination.py",),
-    "engines/default/intervals.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/temperature.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/spread.py": (
-        "tests/engines/test_default_parts.py",
-        "tests/learners/test_online_kernel.py",
+    "newton/recurrence.py": (
+        "tests/newton/test_newton.py",
+        "tests/newton/test_kons.py",
+        "tests/estimators/test_one_row.py",
     ),
-    "engines/default/stacks.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/guard.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/lines.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/signs.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/guesses.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/discounted.py": ("tests/engines/test_default_parts.py",),
-    "engines/default/onerow.py": ("tests/learners/test_one_row.py",),
-    "regret/bounds/awv.py": ("tests/regret/test_regret_bounds.py",),
-    "regret/bounds/kons.py": ("tests/regret/test_regret_bounds.py",),
-    "regret/bounds/kors.py": ("tests/regret/test_regret_bounds.py",),
-    "regret/bounds/pros_n_kons.py": ("tests/regret/test_regret_bounds.py",),
-    "regret/bounds/dimensions.py": ("tests/regret/test_regret_bounds.py",),
+    "newton/engine.py": (
+        "tests/newton/test_newton.py",
+        "tests/parallel/test_split.py",
+        "tests/newton/test_certificate.py",
+    ),
+    "newton/certificate.py": ("tests/newton/test_certificate.py",),
+    "newton/bank.py": ("tests/newton/test_certificate.py", "tests/newton/test_kons.py"),
+    "newton/exact.py": ("tests/newton/test_awv.py", "tests/newton/test_certificate.py"),
+    "newton/krls.py": ("tests/newton/test_krls.py",),
+    "first_order/gradient.py": ("tests/first_order/test_gradient.py",),
+    "first_order/dual_svrg.py": ("tests/first_order/test_dual.py",),
+    "first_order/dual_sgd.py": ("tests/first_order/test_dual.py",),
+    "first_order/expansion.py": ("tests/first_order/test_expansion.py",),
+    "first_order/support.py": ("tests/first_order/test_expansion.py",),
+    "first_order/budgets.py": ("tests/first_order/test_expansion.py",),
+    "aggregate/mixture.py": ("tests/aggregate/test_default_parts.py",),
+    "aggregate/certificate.py": ("tests/aggregate/test_combination.py",),
+    "aggregate/calibration.py": (
+        "tests/aggregate/test_default_parts.py",
+        "tests/aggregate/test_online_kernel.py",
+    ),
+    "aggregate/stacks.py": ("tests/aggregate/test_default_parts.py",),
+    "aggregate/learner.py": ("tests/aggregate/test_default_parts.py",),
+    "aggregate/baselines.py": ("tests/aggregate/test_default_parts.py",),
+    "newton/discounted.py": ("tests/aggregate/test_default_parts.py",),
+    "aggregate/experts.py": ("tests/estimators/test_one_row.py",),
+    "regret/bounds.py": ("tests/regret/test_regret_bounds.py",),
 }
 
 
@@ -93,7 +80,15 @@ PACKAGE = ROOT / "src" / "pronk"
 
 def compiled_modules() -> list[str]:
     """The files with compiled code that are not in the table; the laws are their tests."""
-    paths = sorted((*PACKAGE.glob("parts/*.py"), *PACKAGE.glob("engines/**/*.py")))
+    paths = sorted(
+        (
+            *PACKAGE.glob("core/*.py"),
+            *PACKAGE.glob("newton/*.py"),
+            *PACKAGE.glob("first_order/*.py"),
+            *PACKAGE.glob("aggregate/*.py"),
+            *PACKAGE.glob("parallel/*.py"),
+        )
+    )
     found = [str(path.relative_to(PACKAGE)) for path in paths if "@njit" in path.read_text()]
     return [file for file in found if file not in TESTS]
 

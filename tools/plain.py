@@ -1,6 +1,6 @@
 """With NUMBA_DISABLE_JIT=1: what plain Python needs to walk compiled functions line by line.
 
-The intrinsics of `pronk.parts.elementary` in plain Python: the fused multiply-add goes through a
+The intrinsics of `pronk.core.elementary` in plain Python: the fused multiply-add goes through a
 longer float, which is as good here, the tests of 2 ulp hold.
 
 And limits in seconds of the processor: plain Python is a hundred times slower, and a long stream
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pronk.parts import elementary
+from pronk.core import elementary
 
 SECONDS = float(os.environ.get("PRONK_TEST_SECONDS", "0"))
 

@@ -31,7 +31,7 @@ def done(jobs: list[Job], workers: int, cluster: str | None) -> Iterator[tuple[s
     if cluster is not None:
         from distributed import as_completed
 
-        from pronk.cli.parallel import open_cluster
+        from pronk.cli.scale_out import open_cluster
 
         pool = open_cluster(cluster)
     else:

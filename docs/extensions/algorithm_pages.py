@@ -23,7 +23,7 @@ from formulas import FORMULAS
 
 import pronk
 from pronk import regret
-from pronk.estimators.entries import entries
+from pronk.estimators.registry import entries
 
 #: The stream of the examples, and how a run on it is told, by task.
 STREAM = {

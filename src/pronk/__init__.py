@@ -16,25 +16,24 @@ from typing import Any as _Any
 from pronk._version import __version__ as __version__
 
 # Where each public name lives; the learners' classes are named by their own files
-# (`pronk.estimators.entries`). Nothing is imported until it is asked for, so that a bare
+# (`pronk.estimators.registry`). Nothing is imported until it is asked for, so that a bare
 # `import pronk` loads neither scikit-learn nor a compiler.
 _HOMES = {
-    "pronk.parts.kernels": ("Gaussian", "Laplacian", "Linear", "Matern", "Polynomial"),
-    "pronk.parts.rules": ("ALD", "KORS", "FirstRows", "Rule", "UniformRows"),
-    "pronk.parts.threads": ("set_threads",),
-    "pronk.estimators.registry": ("algorithms", "make"),
-    "pronk.estimators.storage": ("ModelFileError", "load"),
-    "pronk.estimators.warm": ("warmup",),
+    "pronk.core.kernels": ("Gaussian", "Laplacian", "Linear", "Matern", "Polynomial"),
+    "pronk.core.dictionary": ("ALD", "KORS", "FirstRows", "Rule", "UniformRows"),
+    "pronk.core.runtime": ("set_threads",),
+    "pronk.estimators.registry": ("algorithms", "make", "warmup"),
+    "pronk.estimators.files": ("ModelFileError", "load"),
     "pronk.keyed.learner": ("Keyed",),
-    "pronk.streams.pending": ("Pending",),
-    "pronk.streams.prepared": ("Prepared",),
+    "pronk.data.pending": ("Pending",),
+    "pronk.data.prepared": ("Prepared",),
 }
 _NAMES = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def _names() -> dict[str, str]:
     """The module of every public name."""
-    return {**_NAMES, **_import_module("pronk.estimators.entries").homes()}
+    return {**_NAMES, **_import_module("pronk.estimators.registry").homes()}
 
 
 def __getattr__(name: str) -> _Any:

@@ -82,7 +82,7 @@ def test_what_is_asked_for_learns(run, frame, tmp_path):
     alone = pronk.Prepared(pronk.make("con-kons", budget=20))
     alone.learner.random_state = model["east"].learner.random_state
     expected = alone.fit(own[["a", "b"]], own.y).predict(own[["a", "b"]])
-    np.testing.assert_allclose(model["east"].predict(own[["a", "b"]]), expected, rtol=1e-9)
+    np.testing.assert_allclose(model["east"].predict(own[["a", "b"]]), expected, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("more", [[], ["--workers", 2]])
@@ -108,7 +108,7 @@ def test_saved_models_go_on_predict_and_are_inspected(run, frame, tmp_path, more
     models = pronk.load(folder)
     expected = models.predict(frame.drop(columns="y")[7:])
     models.close()
-    np.testing.assert_allclose(made.prediction[7:], expected, rtol=1e-12)
+    np.testing.assert_allclose(made.prediction[7:], expected, rtol=1e-12, atol=0)
     assert np.mean((expected - frame.y[7:]) ** 2) < 1.0
 
 

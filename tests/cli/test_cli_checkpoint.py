@@ -16,8 +16,8 @@ import pytest
 import pronk
 from pronk.cli import main
 from pronk.cli.checkpoint import alone
-from pronk.estimators import storage
-from pronk.streams import files
+from pronk.data import stream
+from pronk.estimators import files as storage
 
 ROWS = 1000
 BLOCK = 64
@@ -30,20 +30,19 @@ import json, os, sys
 import numpy as np, sklearn.base, pyarrow.parquet
 import pronk.cli.run
 from pronk import make
-from pronk.cli import main, predictions, walk
-from pronk.estimators import storage
-from pronk.streams import files
-from pronk.streams.sources import text
+from pronk.cli import main, predictions, run_loop
+from pronk.data import source, stream
+from pronk.estimators import files
 
-files.BLOCK_ROWS = {block}
-text._TEXT_BYTES = 1000
+stream.BLOCK_ROWS = {block}
+source._TEXT_BYTES = 1000
 seen = 0
 
 def prepare(number, rows, moment):
     def act():
         os.kill(os.getpid(), number)
 
-    def counted(self, X, y, feed=walk.Run._block):
+    def counted(self, X, y, feed=run_loop.Run._block):
         feed(self, X, y)
         if self.position >= rows and moment == "block":
             act()
@@ -64,9 +63,9 @@ def prepare(number, rows, moment):
             act()
         replace(source, target)
 
-    walk.Run._block = counted
+    run_loop.Run._block = counted
     predictions.PredictionsFile.write = written
-    storage.os.replace = replaced
+    files.os.replace = replaced
 
 X = np.random.default_rng(0).uniform(size=(300, 3))
 for name in ("pros-n-kons", "con-kons"):
@@ -249,7 +248,7 @@ def call(capsys, arguments):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(files, "BLOCK_ROWS", BLOCK)
+    monkeypatch.setattr(stream, "BLOCK_ROWS", BLOCK)
 
 
 @pytest.mark.parametrize("what, rows", [("checkpoint", 384), ("predictions", 512)])

@@ -9,8 +9,8 @@ import pytest
 from scipy.spatial.distance import pdist
 
 import pronk
+from pronk.aggregate.automatic import FIRST
 from pronk.cli import main
-from pronk.engines.tuned import FIRST
 from pronk.estimators import registry
 
 

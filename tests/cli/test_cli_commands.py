@@ -95,7 +95,7 @@ def test_numbers_as_text():
 )
 def test_threads_for_the_time_of_a_command(given, inside, tmp_path, monkeypatch):
     from pronk.cli import run as run_module
-    from pronk.parts.threads import limited
+    from pronk.core.runtime import limited
 
     seen = []
     monkeypatch.setattr(run_module, "run_job", lambda *_, **__: seen.append(limited.wanted))

@@ -10,7 +10,7 @@ import pytest
 from sklearn import metrics as sk
 
 from helpers import pronk_run as call
-from pronk.streams import files
+from pronk.data import stream
 
 ROWS = 1200
 
@@ -57,7 +57,7 @@ def test_all_metrics_are_those_of_the_predictions(capsys, tmp_path, folder):
 
 @pytest.mark.parametrize("ending", [".csv", ".ndjson"])
 def test_metrics_are_written_as_the_run_goes(capsys, tmp_path, folder, monkeypatch, ending):
-    monkeypatch.setattr(files, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(stream, "BLOCK_ROWS", 256)
     file = tmp_path / f"m{ending}"
     arguments = ["run", folder / "data.csv", "-t", "y", "-a", "fogd", "--columns", "a,b", "--json"]
     options = ["--metrics", file, "--metrics-every", 300, "--predictions", tmp_path / "p.csv"]
@@ -77,15 +77,15 @@ def test_metrics_are_written_as_the_run_goes(capsys, tmp_path, folder, monkeypat
 
 
 def test_metrics_go_on_from_a_checkpoint(capsys, tmp_path, folder, monkeypatch):
-    monkeypatch.setattr(files, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(stream, "BLOCK_ROWS", 256)
     arguments = [
         "run", folder / "data.csv", "-t", "y", "-a", "fogd", "--columns", "a,b", "--metrics",
         tmp_path / "m.csv", "--metrics-every", 100, "--checkpoint", tmp_path / "c", "--every", 300,
     ]  # fmt: skip
 
-    from pronk.cli import walk
+    from pronk.cli import run_loop
 
-    feed = walk.Run._block
+    feed = run_loop.Run._block
 
     def stop(self, X, y):
         feed(self, X, y)
@@ -93,7 +93,7 @@ def test_metrics_go_on_from_a_checkpoint(capsys, tmp_path, folder, monkeypatch):
             raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(walk.Run, "_block", stop)
+        patch.setattr(run_loop.Run, "_block", stop)
         assert call(capsys, *arguments)[0] == 1
     code, _, err = call(capsys, *arguments)
     assert code == 0 and "goes on after 512 rows" in err

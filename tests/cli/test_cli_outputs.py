@@ -12,8 +12,9 @@ import pytest
 
 import pronk
 from helpers import pronk_run as call
-from pronk.cli.lines import csv_lines, harmless_text, json_lines
-from pronk.streams import FileStream, files
+from pronk.cli.outputs import csv_lines, harmless_text, json_lines
+from pronk.data import FileStream
+from pronk.data import stream as files
 
 ROWS = 300
 

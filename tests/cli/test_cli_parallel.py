@@ -85,10 +85,10 @@ def test_a_cluster_shares_a_pass(pronk_run, file, tmp_path, monkeypatch):
 def test_a_cluster_shares_the_pass_of_the_default_learner(pronk_run, file, tmp_path, monkeypatch):
     """Categories, intervals and columns to keep go along, and snapshots."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("pronk.engines.default.experts.AWAKE", {2304: 5, 2560: 3})
-    monkeypatch.setattr("pronk.engines.default.parallel.LEAST_ROWS", 400)
+    monkeypatch.setattr("pronk.aggregate.experts.AWAKE", {2304: 5, 2560: 3})
+    monkeypatch.setattr("pronk.parallel.aggregate.LEAST_ROWS", 400)
     monkeypatch.setattr("pronk.cluster.pool.BUNDLE", 500)
-    monkeypatch.setattr("pronk.cli.parallel.CALL", 1600)
+    monkeypatch.setattr("pronk.cli.scale_out.CALL", 1600)
     options = ["-t", "y", "-p", "budget=30", "--categorical", "who", "--keep", "who"]
     options += ["--interval", "0.9"]
     assert pronk_run("run", file, *options, "--predictions", tmp_path / "1.parquet").returncode == 0
@@ -137,7 +137,7 @@ def test_a_cluster_does_the_runs_of_a_comparison(pronk_run, file, tmp_path):
 )
 def test_what_cannot_be_is_said_in_one_line(pronk_run, file, more, message, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("pronk.cli.parallel.PATIENCE", 0.5)
+    monkeypatch.setattr("pronk.cli.scale_out.PATIENCE", 0.5)
     options = [word for word in OPTIONS if "--by" not in more or word not in ("--drop", "who")]
     done = pronk_run("run", file, *options, *more)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
@@ -167,8 +167,8 @@ def test_a_model_a_key(pronk_run, file, tmp_path):
 def test_workers_share_the_shards_of_keyed_models(pronk_run, file, tmp_path, monkeypatch):
     """Blocks, keys and shards mixed: predictions in the order of the input, no bit changed."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("pronk.cli.keyed.MOST", 1100)
-    monkeypatch.setattr("pronk.cli.keyed.LEAST", 1100)
+    monkeypatch.setattr("pronk.cli.scale_out.MOST", 1100)
+    monkeypatch.setattr("pronk.cli.scale_out.LEAST", 1100)
     words = ["run", file, "-t", "y", "--by", "who", "--limit", "3000", "--json"]
     made, told, held = [], [], []
     with distributed.LocalCluster(
@@ -190,7 +190,7 @@ def test_workers_share_the_shards_of_keyed_models(pronk_run, file, tmp_path, mon
                 assert done.returncode in (0, None), done.stderr
                 assert pronk.load(folder).n_seen_ == 6000
                 with monkeypatch.context() as patch:
-                    patch.setattr("pronk.cli.keyed.SpreadKeyed.predict_then_learn", fails)
+                    patch.setattr("pronk.cli.scale_out.SpreadKeyed.predict_then_learn", fails)
                     done = pronk_run(*words, "--save", folder, *more)
                 assert done.returncode == 2 and "a shard is damaged" in done.stderr
                 assert pronk.load(folder).n_seen_ == 6000

@@ -19,8 +19,8 @@ from typer.main import get_command
 import pronk
 from helpers import pronk_run as call
 from pronk.cli import app, main
-from pronk.estimators import storage
-from pronk.streams import FileStream
+from pronk.data import FileStream
+from pronk.estimators import files
 
 ROWS = 400
 
@@ -132,7 +132,7 @@ def test_inspect_tells_what_it_is(capsys, monkeypatch, model):
     code, out, err = call(capsys, "inspect", model)
     assert (code, err) == (0, "")
     for word in ("PKAWVRegressor", "300 rows of 3 columns: a, b, city", "minmax", "alpha=1.0",
-                 "certificate", "regret", "mean", f"format {storage.FORMAT}"):  # fmt: skip
+                 "certificate", "regret", "mean", f"format {files.FORMAT}"):  # fmt: skip
         assert word in out
     assert max(len(line) for line in out.splitlines()) <= 80
     found = json.loads(call(capsys, "inspect", model, "--json")[1])

@@ -11,11 +11,11 @@ import pytest
 
 import pronk
 from helpers import pronk_run
-from pronk.cli import appending, checkpoint
+from pronk.cli import checkpoint, outputs
 from pronk.cli.app import _algorithm_names
 from pronk.cli.errors import CommandError, end_with
-from pronk.cli.parallel import learner_for_cluster
-from pronk.streams import files
+from pronk.cli.scale_out import learner_for_cluster
+from pronk.data import stream
 
 ROWS = 300
 
@@ -37,7 +37,7 @@ def file(tmp_path_factory):
 def run(capsys, monkeypatch, tmp_path, file):
     """A run of a small learner; its exit code and its message, which is one line."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(files, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(stream, "BLOCK_ROWS", 64)
 
     def refused(*more, target="y", columns="a,b", learner=("-a", "fogd")):
         words = ["run", file, "-t", target, "--columns", columns, *learner, *more]
@@ -78,10 +78,10 @@ def full(*_):
 def test_a_full_disk_is_named_by_its_option(run, monkeypatch, tmp_path, option, method):
     """When the file is written, and when a snapshot lets it reach the disk."""
     if method == "_append":
-        monkeypatch.setattr(appending.AppendedFile, "_append", full)
+        monkeypatch.setattr(outputs.AppendedFile, "_append", full)
     else:
-        monkeypatch.setattr(appending.os, "fsync", full)
-        monkeypatch.setattr("pronk.estimators.storage.save_checkpoint", lambda *_: None)
+        monkeypatch.setattr(outputs.os, "fsync", full)
+        monkeypatch.setattr("pronk.estimators.files.save_checkpoint", lambda *_: None)
     more = ["--checkpoint", tmp_path / "c", "--every", 64, "--metrics-every", 50]
     columns = "a,gap" if option == "--skip-bad" else "a,b"
     code, err = run(option, tmp_path / "f.csv", *more, columns=columns)
@@ -116,9 +116,9 @@ def test_a_run_with_labels_goes_on_with_its_columns(run, monkeypatch, tmp_path):
     whole = (tmp_path / "p.csv").read_bytes()
     (tmp_path / "p.csv").unlink()
     (tmp_path / "c").unlink()
-    from pronk.cli import walk
+    from pronk.cli import run_loop
 
-    block = walk.Run._block
+    block = run_loop.Run._block
 
     def stop(self, X, y):
         if self.position >= 128:
@@ -126,7 +126,7 @@ def test_a_run_with_labels_goes_on_with_its_columns(run, monkeypatch, tmp_path):
         block(self, X, y)
 
     with monkeypatch.context() as patch:
-        patch.setattr(walk.Run, "_block", stop)
+        patch.setattr(run_loop.Run, "_block", stop)
         assert run(*more, target="kind", learner=learner)[0] == 1
     assert run(*more, target="kind", learner=learner)[0] == 0
     assert (tmp_path / "p.csv").read_bytes() == whole
@@ -165,14 +165,14 @@ def test_inspect_says_how_far_a_checkpoint_is(capsys, run, tmp_path):
 
 def test_how_an_input_is_another_one(tmp_path):
     """Rows may be appended to the last file; nothing else may change."""
-    changed, files = "which was changed since", [tmp_path / "d.csv"]
+    changed, stream = "which was changed since", [tmp_path / "d.csv"]
 
     def of(text):
-        files[0].write_text(text)
-        return checkpoint.fingerprint(files)
+        stream[0].write_text(text)
+        return checkpoint.fingerprint(stream)
 
     def how(before, now):
-        return checkpoint._changed(before, now, files)
+        return checkpoint._changed(before, now, stream)
 
     assert how(None, None) == ""
     long = "a,y\n" + "1,2\n" * 40_000  # longer than what is hashed at either end

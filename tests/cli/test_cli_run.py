@@ -13,9 +13,9 @@ import pytest
 
 import pronk
 from helpers import pronk_run
-from pronk.cli.choosing import build
-from pronk.estimators import storage
-from pronk.streams import MinMax, Prepared, Standard
+from pronk.cli.models import build
+from pronk.data import MinMax, Prepared, Standard
+from pronk.estimators import files
 
 ROWS = 600
 
@@ -143,7 +143,7 @@ def test_the_saved_model_goes_on(capsys, tmp_path, folder, data, flags):
         capsys, "run", folder / "data.csv", *options(), *flags, "--limit", 400, "--save", file
     )
     assert code == 0 and "model.pronk" in "".join(out.split())
-    model = storage.load(file)
+    model = files.load(file)
     assert model.n_seen_ == 400
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     twin = pronk.make("pkawv-taylor", bandwidth=1.0, random_state=0)
@@ -273,7 +273,7 @@ def test_a_failed_run_is_one_line_and_code_1(capsys, monkeypatch, folder):
     def broken(*_, **__):
         raise ZeroDivisionError("no luck")
 
-    monkeypatch.setattr("pronk.cli.walk.Run.walk", broken)
+    monkeypatch.setattr("pronk.cli.run_loop.Run.walk", broken)
     code, _, err = pronk_run(capsys, "run", folder / "data.csv", *options())
     assert (code, err) == (1, "pronk: failed: ZeroDivisionError: no luck\n")
 
@@ -282,14 +282,14 @@ def test_a_keyboard_interrupt_is_one_line_and_code_130(capsys, monkeypatch, fold
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pronk.cli.walk.Run.walk", interrupted)
+    monkeypatch.setattr("pronk.cli.run_loop.Run.walk", interrupted)
     code, _, err = pronk_run(capsys, "run", folder / "data.csv", *options())
     assert (code, err) == (130, "pronk: stopped from the keyboard\n")
 
 
 INTERRUPTED = """
 import os, signal
-from pronk.streams import FileStream
+from pronk.data import FileStream
 
 def interrupt(*_):
     os.kill(os.getpid(), signal.SIGINT)

@@ -11,7 +11,7 @@ from sklearn.metrics import mean_absolute_error, r2_score
 
 import pronk
 from helpers import pronk_run
-from pronk.streams import FileStream
+from pronk.data import FileStream
 
 ROWS = 150
 rng = np.random.default_rng(0)

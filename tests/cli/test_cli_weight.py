@@ -8,9 +8,9 @@ import pytest
 
 import pronk
 from helpers import pronk_run
+from pronk.data import FileStream
 from pronk.evaluate import progressive
 from pronk.evaluate.orders import order_of
-from pronk.streams import FileStream
 
 ROWS = 300
 

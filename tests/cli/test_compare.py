@@ -13,7 +13,7 @@ import pyarrow.csv as arrow_csv
 import pytest
 
 from helpers import pronk_run
-from pronk.evaluate.summaries import load_results
+from pronk.evaluate.results import load_results
 from pronk.report import write_report
 
 ROWS = 300
@@ -76,10 +76,10 @@ def test_json_and_what_is_kept(capsys, tmp_path, file):
 
 
 def test_more_runs_go_on_from_those_that_are_there(capsys, monkeypatch, tmp_path, file):
-    from pronk.evaluate import runs
+    from pronk.evaluate import comparison
 
-    ran, plain = [], runs._walk
-    monkeypatch.setattr(runs, "_walk", lambda job: ran.append(job.seed) or plain(job))
+    ran, plain = [], comparison._walk
+    monkeypatch.setattr(comparison, "_walk", lambda job: ran.append(job.seed) or plain(job))
     pronk_run(capsys, *arguments(file, tmp_path))
     assert sorted(ran) == [0, 0, 0, 1, 1]
     ran.clear()
@@ -339,16 +339,16 @@ def test_the_input_is_never_overwritten(capsys, tmp_path, file):
 
 
 def test_a_failed_run_keeps_the_others(capsys, monkeypatch, tmp_path, file):
-    from pronk.evaluate import runs
+    from pronk.evaluate import comparison
 
-    plain = runs._walk
+    plain = comparison._walk
 
     def broken(job):
         if job.label == "fogd" and job.seed == 1:
             raise ZeroDivisionError("no luck")
         return plain(job)
 
-    monkeypatch.setattr(runs, "_walk", broken)
+    monkeypatch.setattr(comparison, "_walk", broken)
     code, out, err = pronk_run(capsys, *arguments(file, tmp_path))
     assert (code, out) == (1, "") and err.count("\n") == 1
     assert "fogd, seed 1: ZeroDivisionError: no luck" in err and "kept" in err
@@ -429,15 +429,15 @@ def test_a_killed_comparison_goes_on(capsys, tmp_path, file):
 
 INTERRUPTED = """
 import os, signal
-from pronk.evaluate import runs
-plain = runs._walk
+from pronk.evaluate import comparison
+plain = comparison._walk
 
 def interrupt(job):
     if job.seed:
         os.kill(os.getpid(), signal.SIGINT)
     return plain(job)
 
-runs._walk = interrupt
+comparison._walk = interrupt
 from pronk.cli import main
 main()
 """

@@ -9,9 +9,9 @@ import pytest
 
 import pronk
 from pronk.cluster import ClusterPass
-from pronk.cluster.waiting import result_of
+from pronk.cluster.pool import result_of
+from pronk.data import FileStream
 from pronk.evaluate import progressive
-from pronk.streams import FileStream
 
 RNG = np.random.default_rng(0)
 ROWS = 2600
@@ -177,7 +177,7 @@ def test_a_learner_that_cannot_be_split_is_refused_by_name():
 
 
 def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
-    from pronk.cluster import waiting
+    from pronk.cluster import pool as waiting
 
     monkeypatch.setattr(waiting, "PATIENCE", 3 * waiting.STEP)
 
@@ -199,8 +199,8 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
 
 def test_a_file_of_text_is_read_from_where_a_piece_begins(tmp_path, monkeypatch):
     """Values with line breaks in quotes; whoever reads a piece parses nothing far before it."""
-    monkeypatch.setattr("pronk.streams.sources.text._TEXT_BYTES", 4000)
-    monkeypatch.setattr("pronk.streams.sources.text._LINES", 1)
+    monkeypatch.setattr("pronk.data.source._TEXT_BYTES", 4000)
+    monkeypatch.setattr("pronk.data.source._LINES", 1)
     path = tmp_path / "t.csv"
     rows = np.column_stack((X, Y)).tolist()
     lines = [f'"two\nlines",{",".join(map(repr, row))}' for row in rows]

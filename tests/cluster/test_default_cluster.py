@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import pronk
+from pronk.aggregate import experts
 from pronk.cluster import pool
-from pronk.engines.default import experts, parallel
 from pronk.evaluate import progressive
+from pronk.parallel import aggregate
 
 RNG = np.random.default_rng(0)
 ROWS = 5000
@@ -22,8 +23,8 @@ LABELS = np.where(np.arange(ROWS) < 3000, np.where(LABELS == "b", "c", LABELS), 
 @pytest.fixture(autouse=True)
 def early_grid(monkeypatch):
     monkeypatch.setattr(experts, "AWAKE", {2304: 5, 2560: 3})
-    monkeypatch.setattr(parallel, "LEAST_ROWS", 400)
-    monkeypatch.setattr(parallel, "LAST_BUNDLE", 200)
+    monkeypatch.setattr(aggregate, "LEAST_ROWS", 400)
+    monkeypatch.setattr(aggregate, "LAST_BUNDLE", 200)
     for name, value in {"BUNDLE": 500, "STRETCH": 700, "CALL": 1500}.items():
         monkeypatch.setattr(pool, name, value)
 
@@ -99,7 +100,7 @@ def test_the_number_of_workers_changes_no_bit():
     for workers in (1, 5):
         model = pronk.OnlineKernelRegressor(budget=60, random_state=1).fit(X[:2600], Y[:2600])
         shared = pool.ClusterPool(Here(), workers)
-        with pronk.estimators.faces.threads.sharing(shared):
+        with pronk.estimators.estimator.sharing(shared):
             results.append(model.predict_then_learn(X[2600:], Y[2600:]))
     assert (results[0] == results[1]).all()
 

@@ -15,7 +15,7 @@ from naive import features, kernels, kors, losses, ons, pros
 from papers import datasets, pros_n_kons_2
 from papers.experiment import Job, as_view, view
 from papers.work import dictionary_size
-from pronk.parts.embeddings import Taylor
+from pronk.core.features import Taylor
 from pronk.regret import kors_beta, kors_size_bound
 
 

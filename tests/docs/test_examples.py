@@ -133,7 +133,7 @@ def test_links_lead_to_files(page):
 
 def test_every_public_name_is_in_the_reference():
     reference = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "api").glob("*.md"))
-    for package in ("evaluate", "regret", "report", "streams"):
+    for package in ("evaluate", "regret", "report", "data"):
         for name in importlib.import_module(f"pronk.{package}").__all__:
             named = re.search(rf"\bpronk\.({package}\.)?{name}\b", reference)
             assert named, f"pronk.{package}.{name}"

@@ -5,7 +5,7 @@ import pytest
 
 import pronk
 from naive.randomness import stream as numbered
-from pronk.parts.losses import get_loss
+from pronk.core.losses import get_loss
 from pronk.regret import best_in_hindsight, best_with_features
 
 

@@ -11,12 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pronk
-from pronk.evaluate import runs as module
-from pronk.evaluate.comparison import RECORDS, Comparison, Contender, inspect
-from pronk.evaluate.runs import RunError, cut, marked_rows, one_run
+from pronk.data import FileStream, MinMax, Preparing, Reading
+from pronk.evaluate import comparison as module
+from pronk.evaluate.comparison import (
+    RECORDS,
+    Comparison,
+    Contender,
+    RunError,
+    cut,
+    inspect,
+    marked_rows,
+    one_run,
+)
+from pronk.evaluate.results import OverRuns, load_results, results
 from pronk.evaluate.study import Store, run
-from pronk.evaluate.summaries import OverRuns, load_results, results
-from pronk.streams import FileStream, MinMax, Preparing, Reading
 
 ROWS = 450
 

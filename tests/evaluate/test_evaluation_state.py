@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import pronk
+from pronk.core.state import StateError
 from pronk.evaluate import Evaluation
 from pronk.evaluate.metrics import ALL
-from pronk.parts.state import StateError
 
 ROWS = 150
 

@@ -8,15 +8,14 @@ import pytest
 from sklearn import metrics as sk
 
 import pronk
-from pronk.estimators import encoding, storage
+from pronk.estimators import files
+from pronk.estimators import files as storage
 from pronk.evaluate import Evaluation, RunningMajority, progressive
-from pronk.evaluate.counts import Counts
-from pronk.evaluate.course import SAMPLE, SEGMENTS, Course, Sample
 from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
 from pronk.evaluate.forecasts import Forecast
-from pronk.evaluate.metrics import ALL, get_scores
-from pronk.evaluate.scores import Scores
-from pronk.evaluate.statistics import BINS, RATIO, STATISTICS, Ranks, bin_of
+from pronk.evaluate.metrics import ALL, Scores, get_scores
+from pronk.evaluate.statistics import BINS, RATIO, STATISTICS, Counts, Ranks, bin_of
+from pronk.evaluate.trace import SAMPLE, SEGMENTS, Course, Sample
 
 N, WINDOW = 3000, 400
 EPS = float(np.finfo(np.float64).eps)
@@ -213,8 +212,8 @@ def stationary(seed, rows=20_000, share=0.2):
 
 def as_in_a_file(state):
     arrays = {}
-    text = json.dumps(encoding.pack(state, "state", arrays))
-    return encoding.unpack(json.loads(text), arrays)
+    text = json.dumps(files.pack(state, "state", arrays))
+    return files.unpack(json.loads(text), arrays)
 
 
 def test_an_alarm_after_a_jump_in_any_cut():

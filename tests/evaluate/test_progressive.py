@@ -5,12 +5,12 @@ import pytest
 from sklearn.metrics import mean_absolute_error, mean_squared_error
 
 import pronk
-from pronk.estimators import storage
+from pronk.data import drifting
+from pronk.estimators import files
 from pronk.evaluate import Evaluation, RunningMajority, RunningMean, held_bytes, progressive
 from pronk.evaluate.metrics import METRICS, get_metrics
 from pronk.evaluate.pictures import pictures
-from pronk.evaluate.rows import early
-from pronk.streams import drifting
+from pronk.evaluate.scoring import early
 
 N = 1000
 
@@ -111,7 +111,7 @@ def test_losses_are_computed_once_a_block(data):
 
 
 def test_a_long_block_is_given_in_pieces(monkeypatch):
-    monkeypatch.setattr("pronk.evaluate.validation.PIECE", 300)
+    monkeypatch.setattr("pronk.evaluate.progressive.PIECE", 300)
     model = Counting()
     list(progressive(model, next(drifting(N))))
     assert model.calls == [300, 300, 300, 100]
@@ -351,10 +351,10 @@ def test_an_evaluation_goes_on_from_its_state(tmp_path, labels, delay):
     records = [record for X, y in blocks for record in whole.feed(X, y)]
     first = evaluation(pronk.make("pkawv-taylor", task))
     given = [record for X, y in blocks[:2] for record in first.feed(X, y)]
-    tree = {"model": storage.learner_tree(first.model), "evaluation": first.to_state()}
-    storage.save_checkpoint(tree, tmp_path / "checkpoint")
-    tree = storage.load_checkpoint(tmp_path / "checkpoint")
-    second = evaluation(storage.learner_from_tree(tree["model"], "here"))
+    tree = {"model": files.learner_tree(first.model), "evaluation": first.to_state()}
+    files.save_checkpoint(tree, tmp_path / "checkpoint")
+    tree = files.load_checkpoint(tmp_path / "checkpoint")
+    second = evaluation(files.learner_from_tree(tree["model"], "here"))
     second.restore(tree["evaluation"])
     given += [record for X, y in blocks[2:] for record in second.feed(X, y)]
     ends = [whole.finish(), second.finish()]
@@ -373,7 +373,7 @@ def test_a_state_is_taken_after_the_predictions_were(data):
 
 
 def test_a_bar_goes_to_stderr_and_changes_nothing(data, capsys, monkeypatch):
-    monkeypatch.setattr("pronk.evaluate.progress.PAUSE", 0.0)
+    monkeypatch.setattr("pronk.evaluate.formatting.PAUSE", 0.0)
     X, y = data
     plain = list(progressive(learner(), blocks(X, y, 300), every=100, memory=False))
     shown = list(
@@ -390,7 +390,7 @@ def test_without_a_terminal_there_is_no_bar(data, capsys):
 
 
 def test_a_bar_asks_the_stream_for_its_length(data, capsys, monkeypatch):
-    monkeypatch.setattr("pronk.evaluate.progress.PAUSE", 0.0)
+    monkeypatch.setattr("pronk.evaluate.formatting.PAUSE", 0.0)
 
     class Stream(list):
         def expected_rows(self):

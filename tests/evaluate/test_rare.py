@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 import pronk
+from pronk.core.state import StateError
 from pronk.evaluate import Evaluation, RunningMajority, RunningMean
-from pronk.evaluate.counts import Counts
-from pronk.evaluate.course import SEGMENTS, SHORTEST, Marks
-from pronk.evaluate.forecasts import Forecast
+from pronk.evaluate.forecasts import Forecast, checked_column, figure
 from pronk.evaluate.metrics import get_metrics
 from pronk.evaluate.pictures import LABELS, pictures
-from pronk.evaluate.rows import gathered, pieces
-from pronk.evaluate.state import checked_column, figure
-from pronk.parts.state import StateError
+from pronk.evaluate.scoring import gathered, pieces
+from pronk.evaluate.statistics import Counts
+from pronk.evaluate.trace import SEGMENTS, SHORTEST, Marks
 
 
 def test_marks_are_the_last_of_each_length():

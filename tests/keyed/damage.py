@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 import pronk
-from pronk.estimators import storage
+from pronk.estimators import files as storage
 from pronk.keyed import StoreError
 
 RNG = np.random.default_rng(0)

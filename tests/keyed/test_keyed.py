@@ -402,7 +402,7 @@ def test_an_interrupted_call_has_learned_all_its_rows(tmp_path, monkeypatch):
 
 
 def test_a_second_interruption_does_not_wait():
-    from pronk.parts.interrupting import held_back
+    from pronk.core.runtime import held_back
 
     reached = []
 

@@ -107,7 +107,7 @@ def test_rows_of_a_shard_may_hold_anything(store, tmp_path, column, values):
 
 
 def test_a_model_that_unpacks_to_more_than_memory_is_refused(store, tmp_path, monkeypatch):
-    monkeypatch.setattr("pronk.keyed.shard.MOST_BYTES", 100)
+    monkeypatch.setattr("pronk.keyed.store.MOST_BYTES", 100)
     with pytest.raises(StoreError, match="is damaged"):
         pronk.load(store).predict(X, keys=KEYS)
 

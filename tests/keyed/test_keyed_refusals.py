@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 import pronk
-from pronk.keyed.rows import checked_rows, split_keys
+from pronk.keyed.keys import checked_rows, split_keys
 from pronk.keyed.store import MOST_SHARDS, ModelStore
 
 

@@ -9,9 +9,9 @@ import pytest
 
 import pronk
 from pronk.keyed import Keyed, StoreError
-from pronk.keyed import spread as spreading
+from pronk.keyed import workers as spreading
 from pronk.keyed.keys import Keys, by_shard, encoded, shard_of
-from pronk.keyed.spread import Processes, ShardPlace, SpreadKeyed, learn_shard
+from pronk.keyed.workers import Processes, ShardPlace, SpreadKeyed, learn_shard
 
 RNG = np.random.default_rng(0)
 ROWS, CUT = 240, 140
@@ -88,7 +88,7 @@ def test_a_worker_that_is_lost_before_it_commits_leaves_nothing(tmp_path, monkey
         raise RuntimeError("lost")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pronk.keyed.shard.Shard.commit", lost)
+        patch.setattr("pronk.keyed.store.Shard.commit", lost)
         with pytest.raises(RuntimeError, match="lost"):
             learn_shard(place, keys, X, Y)
     assert len(keyed) == 0

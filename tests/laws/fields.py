@@ -25,8 +25,9 @@ from safetensors.numpy import save as save_arrays
 
 import pronk
 from laws.cases import CASES, Case
-from pronk.estimators import encoding, storage
-from pronk.streams import Prepared
+from pronk.data import Prepared
+from pronk.estimators import files
+from pronk.estimators import files as storage
 
 #: Memory that a process may take, and seconds that one file may: the machine may be busy.
 MEMORY, PATIENCE = 6 << 30, 120
@@ -94,7 +95,7 @@ def changed(number: int, seed: int = 0) -> tuple[str, bytes]:
         field = "/".join(str(step) for step in place)
         what = _change_leaf(header, place, rng)
     text = json.dumps(header, sort_keys=True)
-    metadata = {"pronk": text, "sha256": encoding.digest(text, arrays)}
+    metadata = {"pronk": text, "sha256": files.digest(text, arrays)}
     return f"{name} {field} {what}", save_arrays(arrays, metadata=metadata)
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import pronk
 from laws.cases import SMALL
-from pronk.estimators import encoding
+from pronk.estimators import files
 from pronk.estimators.registry import make_as_in_paper
 
 LEARNERS = [
@@ -134,8 +134,8 @@ def state_of(learner: Any) -> str | None:
     if not learner.__sklearn_is_fitted__():
         return None
     arrays: dict[str, Any] = {}
-    text = json.dumps(encoding.pack(learner._fitted_state(), "", arrays), sort_keys=True)
-    return encoding.digest(text, arrays)
+    text = json.dumps(files.pack(learner._fitted_state(), "", arrays), sort_keys=True)
+    return files.digest(text, arrays)
 
 
 def attempt(trial: Trial, counts: Counter[str]) -> str | None:

@@ -27,7 +27,7 @@ class Lines:
         name = frame.f_code.co_filename
         # Python looks for signals at calls and loops. A tracer can also raise where a ``with`` has
         # left its block and not yet released its lock, which no signal does.
-        if "/pronk/" not in name or name.endswith("parts/threads.py"):
+        if "/pronk/" not in name or name.endswith("core/runtime.py"):
             return None
         if event == "line":
             self.count += 1

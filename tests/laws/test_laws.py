@@ -12,11 +12,11 @@ from sklearn.base import clone
 
 import pronk
 from laws.cases import CASES, needs_a_formula, serves_its_own_row
-from pronk.engines import gradient
-from pronk.engines.default import experts
-from pronk.engines.dual import joint, steps
-from pronk.engines.newton import embedded, kons, krls, span
-from pronk.parts import quantiles
+from pronk.aggregate import experts
+from pronk.core import scales
+from pronk.first_order import dual_sgd, dual_svrg, gradient
+from pronk.newton import exact, krls, spaces
+from pronk.newton import exact as span
 
 every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
@@ -79,8 +79,18 @@ def test_one_row_at_a_time_is_the_same_too(case):
 #: online Newton steps, of larger r), chunks of features and points end, lazy scalars are folded in,
 #: epochs of the default learner end, the sample of its scaler is thinned.
 CHANGES = sorted(
-    {40, 48, 96, span.BLOCK, kons.BLOCK, embedded.CHUNK, krls.CHUNK, gradient.CHUNK, joint.CHUNK}
-    | {experts.EPOCH, quantiles.HELD, 2 * quantiles.HELD, steps.FOLD_ROWS}
+    {
+        40,
+        48,
+        96,
+        span.BLOCK,
+        exact.KONS_BLOCK,
+        spaces.CHUNK,
+        krls.CHUNK,
+        gradient.CHUNK,
+        dual_sgd.CHUNK,
+    }
+    | {experts.EPOCH, scales.HELD, 2 * scales.HELD, dual_svrg.FOLD_ROWS}
 )
 
 
@@ -94,7 +104,7 @@ def test_every_row_at_which_something_changes(case):
     expected = decisions(whole, X, y)
     parts = []
     for i, j in pairwise(edges):
-        if i in (embedded.CHUNK, quantiles.HELD):
+        if i in (spaces.CHUNK, scales.HELD):
             cut = pickle.loads(pickle.dumps(cut))
         parts.append(decisions(cut, X[i:j], y[i:j]))
     np.testing.assert_allclose(np.concatenate(parts), expected, rtol=0, atol=1e-7)

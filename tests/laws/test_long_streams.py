@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import pronk
-from pronk.engines.default.candidates import cap
-from pronk.engines.default.experts import AWAKE, EPOCH
-from pronk.engines.default.learner import STAGES
+from pronk.aggregate.experts import AWAKE, EPOCH
+from pronk.aggregate.learner import STAGES
+from pronk.aggregate.points import cap
 
 LONG, WIDE = 20_600, 1_100
 

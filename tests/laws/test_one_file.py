@@ -22,13 +22,13 @@ Cost a row: O(r^2) time and memory.
 Reference: nobody.
 """
 
-from pronk.engines.newton.embedded import FixedFeatures
-from pronk.engines.newton.curvature import Squared
-from pronk.engines.newton.learner import Newton
-from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.parts.embeddings import Fourier
-from pronk.parts.kernels import get_kernel
+from pronk.newton.spaces import FixedFeatures
+from pronk.newton.engine import Squared
+from pronk.newton.engine import Newton
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.regressor import OnlineRegressor
+from pronk.core.features import Fourier
+from pronk.core.kernels import get_kernel
 
 ENTRY = {
     "classes": ["ToyRegressor"],

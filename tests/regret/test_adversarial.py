@@ -6,8 +6,8 @@ import pytest
 import pronk
 from naive import awv, ons, regret
 from pronk import Gaussian
+from pronk.data.generated import alternating, greedy, repeating
 from pronk.regret import cumulative_regret, kernel_awv_penalised_regret, penalised_regret
-from pronk.streams.adversarial import alternating, greedy, repeating
 
 LENGTHS = [200, 400, 800, 1600, 3200]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import pronk
-from pronk.parts.leverage import effective_dimension
-from pronk.parts.losses import get_loss
+from pronk.core.dictionary import effective_dimension
+from pronk.core.losses import get_loss
 from pronk.regret import best_in_hindsight, bound_for, bounds
 from pronk.regret.hindsight import best_within_clip
 from pronk.regret.measured import kernel_awv_penalised_regret

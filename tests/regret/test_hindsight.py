@@ -8,13 +8,8 @@ from scipy.optimize import minimize
 
 from naive import features, losses, regret
 from pronk import Gaussian, Laplacian
-from pronk.parts.losses import LOSSES
-from pronk.regret import (
-    best_in_hindsight,
-    best_in_span,
-    best_with_features,
-    best_within_clip,
-)
+from pronk.core.losses import LOSSES
+from pronk.regret import best_in_hindsight, best_in_span, best_with_features, best_within_clip
 
 KINKED = ["hinge", "absolute", "epsilon_insensitive"]
 SMOOTH = [name for name in LOSSES if name not in KINKED]

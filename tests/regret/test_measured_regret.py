@@ -5,7 +5,7 @@ import pytest
 
 from naive import awv, losses, regret
 from pronk import Gaussian, KernelAWVRegressor
-from pronk.parts.losses import LOSSES
+from pronk.core.losses import LOSSES
 from pronk.regret import (
     best_in_span,
     cumulative_regret,

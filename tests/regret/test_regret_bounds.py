@@ -13,7 +13,7 @@ import pytest
 import pronk
 from naive import awv, features, kors, leverage, losses, ons, pros, regret
 from pronk import Gaussian, Laplacian
-from pronk.parts.losses import LOSSES, get_loss
+from pronk.core.losses import LOSSES, get_loss
 from pronk.regret import (
     NewtonTerms,
     best_in_hindsight,

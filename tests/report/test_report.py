@@ -12,15 +12,14 @@ pytest.importorskip("altair")
 pytest.importorskip("vl_convert")
 pytest.importorskip("matplotlib")
 
+from pronk.data import Preparing, Reading
 from pronk.evaluate.comparison import Comparison, Contender
+from pronk.evaluate.formatting import mean_and_deviation, microseconds
+from pronk.evaluate.results import results
 from pronk.evaluate.study import Store
-from pronk.evaluate.summaries import results
-from pronk.evaluate.wording import mean_and_deviation, microseconds
 from pronk.report import html, write_figures, write_report
-from pronk.report.charts import dash, line_chart, trade_off
-from pronk.report.series import charts
-from pronk.report.settings import command
-from pronk.streams import Preparing, Reading
+from pronk.report.charts import charts, dash, line_chart, trade_off
+from pronk.report.comparison_page import command
 
 NASTY = "</script><script>alert(1)</script>&\"'<b>"
 MARKS = [10, 100, 150, 200, 250, 300]
@@ -127,7 +126,7 @@ def test_settings_and_versions_are_told(page, found):
 def test_the_command_says_how_rows_were_prepared(found):
     from dataclasses import replace
 
-    from pronk.report.settings import settings
+    from pronk.report.comparison_page import settings
 
     chosen = replace(
         found.comparison, unlabelled=7, preparing=Preparing(encoding="hash", slots=5),

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from pronk.serve import spec
-from pronk.serve.labels import pack_labels
-from pronk.serve.queues import Work
+from pronk.serve.rows import pack_labels
 from pronk.serve.service import Service, Settings
+from pronk.serve.worker import Work
 
 SPEC = {
     "columns": ["a", "b"],
@@ -54,9 +54,9 @@ def bits(service: Service, name: str = "m") -> bytes:
     """Everything a model knows, to the last bit."""
     import tempfile
 
-    from pronk.estimators import storage
+    from pronk.estimators import files
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x"
-        storage.save_checkpoint(service.model(name).tree(), path)
+        files.save_checkpoint(service.model(name).tree(), path)
         return path.read_bytes()

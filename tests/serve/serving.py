@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 
 from pronk.serve.http.app import App
-from pronk.serve.http.protocol import PatientProtocol
+from pronk.serve.http.exchange import PatientProtocol
 from pronk.serve.run import listen
 from pronk.serve.service import Service, Settings
 from pronk.serve.tokens import Tokens

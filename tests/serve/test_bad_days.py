@@ -20,14 +20,14 @@ from serving import Site
 from typer.testing import CliRunner
 
 from pronk.cli.app import app
-from pronk.estimators.lock import InUse
+from pronk.estimators.atomic import InUse
 from pronk.serve import Client, recovery
 from pronk.serve.errors import Refused
-from pronk.serve.housekeeping import DAY, drop, expire
 from pronk.serve.journal import JournalError
-from pronk.serve.queues import Errand, Queues
+from pronk.serve.recovery import DAY, drop, expire
 from pronk.serve.service import Service
 from pronk.serve.tokens import Tokens, TokensError
+from pronk.serve.worker import Errand, Queues
 
 
 def _raw(site: Site, text: bytes) -> socket.socket:
@@ -77,7 +77,7 @@ def test_clients_that_say_nothing_stand_in_nobodys_way(site: Site) -> None:
 
 
 def test_a_silent_connection_is_closed(site: Site, monkeypatch: Any) -> None:
-    monkeypatch.setattr("pronk.serve.http.protocol.PatientProtocol.silence", 0.1)
+    monkeypatch.setattr("pronk.serve.http.exchange.PatientProtocol.silence", 0.1)
     with socket.create_connection(("127.0.0.1", site.port), timeout=10) as connection:
         assert connection.recv(1) == b""
 
@@ -85,7 +85,7 @@ def test_a_silent_connection_is_closed(site: Site, monkeypatch: Any) -> None:
 def test_a_head_that_does_not_end_is_closed_on_an_old_connection_too(
     site: Site, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("pronk.serve.http.protocol.PatientProtocol.silence", 0.1)
+    monkeypatch.setattr("pronk.serve.http.exchange.PatientProtocol.silence", 0.1)
     for half in (b"GET /v2/hea", b"\r\n", b"GET / HTTP/1.1\r\nX-A: b\r\n"):
         with _raw(site, b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
             answer = b""
@@ -99,7 +99,7 @@ def test_a_head_that_does_not_end_is_closed_on_an_old_connection_too(
 def test_a_refused_request_whose_body_does_not_end_is_closed(
     site: Site, monkeypatch: Any, token: bool
 ) -> None:
-    monkeypatch.setattr("pronk.serve.http.protocol.PatientProtocol.unread", 0.2)
+    monkeypatch.setattr("pronk.serve.http.exchange.PatientProtocol.unread", 0.2)
     head = b"POST /v2/models/none/learn HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n"
     if token:
         head = _head(site, "/v2/models/none/learn", "Content-Length: 900000")
@@ -138,7 +138,7 @@ def test_a_head_beyond_64_kilobytes_is_refused_in_one_piece_too(site: Site, kind
 
 
 def test_idle_connections_make_room_for_new_ones(site: Site, monkeypatch: Any) -> None:
-    monkeypatch.setattr("pronk.serve.http.protocol.PatientProtocol.most_connections", 20)
+    monkeypatch.setattr("pronk.serve.http.exchange.PatientProtocol.most_connections", 20)
     idle = [socket.create_connection(("127.0.0.1", site.port), timeout=10) for _ in range(60)]
     try:
         assert site.call("GET", "/v2/health/live").status == 200
@@ -482,7 +482,7 @@ def test_rows_stay_until_a_snapshot_behind_them_can_be_read(
 
 
 def test_a_snapshot_that_cannot_be_read_back_is_none(tmp_path: Path, monkeypatch: Any) -> None:
-    from pronk.estimators import storage
+    from pronk.estimators import files as storage
 
     events: list[str] = []
     service = Service(tmp_path, note=lambda event, **_: events.append(event))

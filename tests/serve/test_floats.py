@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import Site
 
-from pronk.serve import floats, labels
+from pronk.serve import rows as floats
+from pronk.serve import rows as labels
 from pronk.serve.errors import Refused
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)

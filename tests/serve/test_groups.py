@@ -14,10 +14,9 @@ from driving import bits, created, infer, label, learn, opened
 from numpy.testing import assert_allclose
 from serving import Site
 
-from pronk.serve.answers import Answer
 from pronk.serve.errors import Refused
-from pronk.serve.labels import pack_labels
-from pronk.serve.queues import Work
+from pronk.serve.rows import Answer, pack_labels
+from pronk.serve.worker import Work
 
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])

@@ -16,9 +16,9 @@ import pronk
 from pronk.keyed import Keyed
 from pronk.serve import recovery
 from pronk.serve.errors import Refused
-from pronk.serve.labels import pack_labels
-from pronk.serve.queues import Work
+from pronk.serve.rows import pack_labels
 from pronk.serve.service import Service
+from pronk.serve.worker import Work
 
 TEMPLATE: dict[str, Any] = {"columns": ["x"], "key": "k", "scale": "none"}
 
@@ -42,10 +42,10 @@ def _groups(service: Service, first: int, count: int) -> None:
 
 
 def _bits(service: Service) -> dict[str, bytes]:
-    from pronk.estimators import storage
+    from pronk.estimators import files
 
     keyed = service.model("m").learner
-    return {str(key): storage.to_bytes(keyed[key]) for key in keyed}
+    return {str(key): files.to_bytes(keyed[key]) for key in keyed}
 
 
 @pytest.mark.parametrize("torn", [False, True])
@@ -71,7 +71,7 @@ def test_a_crash_leaves_every_key_as_if_there_had_been_none(
             shards.append(self)
             commit(self, mark)
 
-        from pronk.keyed.shard import Shard
+        from pronk.keyed.store import Shard
 
         commit = Shard.commit
         monkeypatch.setattr(Shard, "commit", gone)

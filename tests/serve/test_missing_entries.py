@@ -12,8 +12,8 @@ import pytest
 from driving import bits, crashed, created, infer, learn, opened
 
 from pronk.serve.journal import JournalError
-from pronk.serve.queues import Work
 from pronk.serve.service import Service, Settings
+from pronk.serve.worker import Work
 
 
 def _learned(service: Service, first: int, count: int, name: str = "m") -> list[Work]:

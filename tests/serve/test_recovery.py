@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from pronk.serve import recovery
 from pronk.serve.journal import LABEL, LEARN
-from pronk.serve.labels import pack_labels
-from pronk.serve.queues import Work
+from pronk.serve.rows import pack_labels
 from pronk.serve.service import Service
+from pronk.serve.worker import Work
 
 #: Where a process may be gone: before the transaction, in it, after it, after the block.
 POINTS = ("whole", "before commit", "in the transaction", "after commit", "after learning")

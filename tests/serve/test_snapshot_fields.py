@@ -16,12 +16,11 @@ import numpy as np
 import pytest
 from driving import created, learn, opened
 
-from pronk.estimators import storage
+from pronk.estimators import files
 from pronk.serve import recovery
-from pronk.serve.describe import describe
 from pronk.serve.journal import LEARN, Entry, Journal
-from pronk.serve.labels import pack_labels
-from pronk.serve.live import _close
+from pronk.serve.live import _close, describe
+from pronk.serve.rows import pack_labels
 
 OTHERS: tuple[Any, ...] = (
     "text", None, -1, 2**70, 0.5, [], {}, True, [[1]], float("nan"), np.zeros((2, 2)), np.zeros(3)
@@ -62,7 +61,7 @@ def test_a_snapshot_is_used_or_skipped(tmp_path: Path, task: str) -> None:
     )
     service.stop()
     path = recovery.snapshot_path(tmp_path, "m", 20)
-    tree = storage.load_checkpoint(path)
+    tree = files.load_checkpoint(path)
     journal = Journal(tmp_path)
     row = journal.models()[0]
     rng = np.random.default_rng(0)
@@ -70,7 +69,7 @@ def test_a_snapshot_is_used_or_skipped(tmp_path: Path, task: str) -> None:
     for place in _leaves(tree):
         some = [OTHERS[i] for i in rng.choice(len(OTHERS), 4, replace=False)]
         for value in (..., MORE, *some):
-            storage.save_checkpoint(_changed(tree, place, value), path)
+            files.save_checkpoint(_changed(tree, place, value), path)
             online = recovery.recover(journal, row, tmp_path, lambda *_, **__: None)
             counts[online.snapshot == 20] += 1
             assert online.broken is None and online.version == 20

@@ -10,7 +10,7 @@ from driving import opened
 from serving import Site
 
 import pronk
-from pronk.serve import uploads
+from pronk.serve import spec as uploads
 
 KIND = {"Content-Type": "application/octet-stream"}
 
@@ -49,7 +49,7 @@ def test_a_restart_has_it_from_its_snapshots_only(tmp_path: Path) -> None:
     learner = pronk.make("fogd", random_state=0).partial_fit([[1.0, 2.0]], [1.0])
     learner.save(tmp_path / "model")
     service = opened(tmp_path / "served")
-    service.create("m", *uploads.read((tmp_path / "model").read_bytes()))
+    service.create("m", *uploads.read_upload((tmp_path / "model").read_bytes()))
     service.close()
     again = opened(tmp_path / "served")
     X = np.array([[1.0, 2.0]])

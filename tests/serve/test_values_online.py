@@ -9,7 +9,7 @@ import pytest
 from serving import SMALL, Site
 
 import pronk
-from pronk.streams import FileStream
+from pronk.data import FileStream
 
 KIND = {"Content-Type": "application/octet-stream"}
 

@@ -27,7 +27,7 @@ from pronk.cli.options import (
     with_choices,
 )
 from pronk.cli.serve import SERVE_SETTINGS, ServeCommand, serve
-from pronk.estimators.entries import DEFAULT_ALGORITHM
+from pronk.estimators.registry import DEFAULT_ALGORITHM
 
 EXIT_CODES = """\b
 Exit codes:
@@ -220,9 +220,9 @@ def run(
 
     A row without a label is predicted only.
     """
+    from pronk.cli.models import RunOptions
     from pronk.cli.run import run_job
-    from pronk.cli.run_options import RunOptions
-    from pronk.streams import Preparing, Reading
+    from pronk.data import Preparing, Reading
 
     if model is not None:
         refuse_choices(
@@ -302,7 +302,7 @@ def predict(
 ) -> None:
     """Predict the rows of a file with a saved model, which learns nothing from them."""
     from pronk.cli.predict import predict_file
-    from pronk.streams import Reading
+    from pronk.data import Reading
 
     predict_file(
         model,
@@ -317,7 +317,7 @@ def predict(
 @app.command(epilog=EXIT_CODES)
 def inspect(model: Model, json: AsJSON = False) -> None:
     """Tell what a saved model or a checkpoint is: sizes, settings, certificate."""
-    from pronk.cli.inspection import inspect_file
+    from pronk.cli.inspect import inspect_file
 
     inspect_file(model, as_json=json)
 
@@ -325,7 +325,7 @@ def inspect(model: Model, json: AsJSON = False) -> None:
 @app.command()
 def algorithms(json: AsJSON = False) -> None:
     """List the algorithms with their cost a row and their papers."""
-    from pronk.cli.listing import list_algorithms
+    from pronk.cli.inspect import list_algorithms
 
     list_algorithms(as_json=json)
 

@@ -20,13 +20,13 @@ from types import FrameType
 from typing import Any, Self
 
 from pronk.cli.errors import CommandError
-from pronk.estimators import storage
-from pronk.estimators.lock import FileLock, InUse
-from pronk.parts.state import StateError, checked_count, require
-from pronk.streams import Reading, StreamError
-from pronk.streams.errors import without_secrets
-from pronk.streams.sources import files_in_order, reads_once
-from pronk.streams.sources.remote import located
+from pronk.core.state import StateError, checked_count, require
+from pronk.data import Reading, StreamError
+from pronk.data.errors import without_secrets
+from pronk.data.opening import files_in_order, reads_once
+from pronk.data.source import located
+from pronk.estimators import files as storage
+from pronk.estimators.atomic import FileLock, InUse
 
 #: Bytes at the start of an input file that must be the same when a run goes on.
 _HEAD = 1 << 16

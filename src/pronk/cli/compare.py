@@ -25,8 +25,8 @@ from pronk.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from pronk.data import FileStream, Reading
     from pronk.evaluate.comparison import Comparison
-    from pronk.streams import FileStream, Reading
 
 #: Who is compared where nobody is named: the default, second order and first order, all bounded.
 USUAL = "online-kernel,con-kons,fogd,nogd"
@@ -103,24 +103,27 @@ def compare(
     A row without a label is predicted only.
     """
     from pronk.cli import screen
-    from pronk.cli.contenders import check_weight, contenders, read_names, try_all
-    from pronk.cli.parallel import cluster_or_none, losses_told
-    from pronk.cli.places import refuse_input
-    from pronk.cli.results import (
+    from pronk.cli.comparison import (
         as_dict,
         check_report,
+        check_weight,
+        contenders,
         note_damage,
         note_worse,
+        read_names,
         show,
         show_paths,
+        try_all,
         write,
     )
+    from pronk.cli.outputs import refuse_input
+    from pronk.cli.scale_out import cluster_or_none, losses_told
+    from pronk.data import Preparing, Reading
+    from pronk.data.opening import Origins
+    from pronk.data.source import is_url
     from pronk.evaluate.comparison import COMPARISON, RECORDS, Comparison, inspect
     from pronk.evaluate.orders import check_room
-    from pronk.evaluate.summaries import results
-    from pronk.streams import Preparing, Reading
-    from pronk.streams.sources import Origins
-    from pronk.streams.sources.remote import is_url
+    from pronk.evaluate.results import results
 
     names = read_names(algorithms)
     how = Reading(file, target, task=task.value, **reading)
@@ -180,8 +183,8 @@ def compare(
 
 
 def _open(reading: Reading) -> FileStream:
-    from pronk.cli.run_options import open_with_target
-    from pronk.streams.sources import reads_once
+    from pronk.cli.models import open_with_target
+    from pronk.data.opening import reads_once
 
     if reads_once(reading.file):
         raise CommandError(
@@ -192,7 +195,7 @@ def _open(reading: Reading) -> FileStream:
 
 
 def _usual_place(file: str, target: str) -> Path:
-    from pronk.streams.errors import without_secret
+    from pronk.data.errors import without_secret
 
     name = Path(without_secret(file)).name
     place = f"{name.split('.')[0] or name}-{target}"
@@ -218,7 +221,7 @@ def _run(
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
     from pronk.cli import screen
-    from pronk.evaluate.runs import RunError
+    from pronk.evaluate.comparison import RunError
     from pronk.evaluate.study import run
 
     jobs = comparison.jobs()

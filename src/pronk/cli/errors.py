@@ -29,7 +29,7 @@ def end_with(error: BaseException) -> int:
         sys.stderr.close()
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    from pronk.streams.errors import without_secret  # heavy, and needed only here
+    from pronk.data.errors import without_secret  # heavy, and needed only here
 
     message, code = _describe(error)
     message = without_secret(message)

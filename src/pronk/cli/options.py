@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from pronk.cli.errors import CommandError
-from pronk.estimators.entries import DEFAULT_ALGORITHM
+from pronk.estimators.registry import DEFAULT_ALGORITHM
 
 
 class Task(StrEnum):
@@ -100,7 +100,7 @@ def _text(metavar: str, help_text: str) -> Choice:
     return Choice(Annotated[str | None, typer.Option(metavar=metavar, help=help_text)])
 
 
-#: How rows are read, by the field of `pronk.streams.Reading`.
+#: How rows are read, by the field of `pronk.data.Reading`.
 READING = {
     "columns": _names("Use these columns only, in this order."),
     "drop": _names("Leave columns out."),
@@ -147,7 +147,7 @@ READING = {
     "query": _text("SQL", "Rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
 }
 
-#: How rows are prepared, by the field of `pronk.streams.Preparing`.
+#: How rows are prepared, by the field of `pronk.data.Preparing`.
 PREPARING = {
     "encoding": Choice(
         Annotated[Encoding, typer.Option(help="Slots of categories: as they come, or by a hash.")],
@@ -235,7 +235,7 @@ def with_choices(**groups: Mapping[str, Choice]) -> Callable[[Callable[..., Any]
 def _use_threads(context: typer.Context, n: int | None) -> None:
     """Set the number for the time of the command."""
     if n is not None:
-        from pronk.parts.threads import limited, set_threads
+        from pronk.core.runtime import limited, set_threads
 
         context.call_on_close(lambda before=limited.wanted: set_threads(before))
         set_threads(n or None)
@@ -255,9 +255,9 @@ Threads = Annotated[
 
 # -- what comes out ------------------------------------------------------------------------------
 
-#: Columns that go along, a field of `pronk.streams.Reading` too.
+#: Columns that go along, a field of `pronk.data.Reading` too.
 KEEPING = {**READING, "keep": _names("Carry columns along into the predictions.")}
-#: What only those who learn have, a field of `pronk.streams.Reading` too.
+#: What only those who learn have, a field of `pronk.data.Reading` too.
 WEIGHING = {
     "weight": _text(
         "COLUMN",

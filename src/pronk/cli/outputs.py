@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.util import find_spec
+from io import FileIO
+from itertools import combinations
 from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
 
 from pronk.cli.errors import CommandError
+from pronk.data.opening import NDJSON, Origins
+from pronk.data.stream import BadRow
 from pronk.estimators.atomic import regular_or_new
+from pronk.evaluate import Record
+from pronk.evaluate.formatting import finite
 from pronk.evaluate.study import Store
 
 
@@ -81,3 +98,271 @@ def open_store(path: Path, fresh: bool) -> Store:
         path.unlink(missing_ok=True)
     path.open("ab").close()
     return Store(path)
+
+
+# ----------------------------------------------------------------------------------------
+# Outputs that would destroy something: an input, a model that is read, or one another.
+#
+# This comes before any file is opened for writing.
+
+
+def check_outputs(outputs: Mapping[str, Path | None], file: str, query: str | None = None) -> None:
+    """Can the outputs be written, each to a file of its own, and none of them read?
+
+    ``outputs`` are the files by the option that names them; "-" is standard output. ``file`` and
+    ``query`` are the input.
+    """
+    written = {
+        option: path for option, path in outputs.items() if path is not None and str(path) != "-"
+    }
+    read = Origins(file, query)
+    for option, path in written.items():
+        for place in (path, *_beside(path)):
+            refuse_input(option, place, read)
+    for (one, path), (other, place) in combinations(written.items(), 2):
+        if any(_same(a, b) for a in (path, *_beside(path)) for b in (place, *_beside(place))):
+            raise CommandError(f"{one} and {other} name the same file, {str(path)!r}")
+    for option, path in written.items():
+        for place in (path, *_beside(path)):
+            check_file(option, place)
+
+
+def refuse_input(option: str, path: Path, read: Origins) -> None:
+    """Refuse a file that is read, or that the same command would read the next time."""
+    where = f"{option}: {str(path)!r}"
+    if read.holds(path):
+        raise CommandError(f"{where} is the input file, or one of them; choose another name")
+    if not path.exists() and read.would_hold(path):
+        raise CommandError(
+            f"{where} would be an input file the next time; choose a place that is not read"
+        )
+
+
+def _beside(path: Path) -> list[Path]:
+    """What is written beside an output on the way: the spool and the new file of a Parquet file."""
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        return []
+    return [path.with_name(path.name + ending) for ending in (".spool", ".part")]
+
+
+def _same(one: Path, other: Path) -> bool:
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
+
+
+# ----------------------------------------------------------------------------------------
+# A file that grows as the stream goes, and can be cut back to where a snapshot was taken.
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file, but not a pipe that appeared under its name: that would wait for a reader."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+
+
+class AppendedFile:
+    """Rows and bytes written so far; what is written is in the file at once.
+
+    Parameters
+    ----------
+    path : file name
+    option : how messages call it
+    place : where the bytes go, if not to ``path``
+    """
+
+    def __init__(self, path: Path, option: str, place: Path | None = None) -> None:
+        self.path = path
+        self.option = option
+        self.rows = 0
+        self.bytes = 0
+        self._place = place or path
+        self._file: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Close the file, also after an error: what was written until then can be read."""
+        if self._file is not None:
+            self._file.close()
+
+    def start(self) -> None:
+        """Begin an empty file."""
+        self._open(0)
+
+    def resume(self, rows: int, size: int) -> None:
+        """Go on after so many rows and bytes; what stands behind them is cut off."""
+        held = self._place.stat().st_size if self._place.exists() else 0
+        if held < size:
+            raise CommandError(
+                f"{self.option}: {str(self._place)!r} has {held:,} bytes, but the checkpoint says "
+                f"{size:,}; give the file that belongs to it, or remove the checkpoint"
+            )
+        self._open(size)
+        self.rows = rows
+
+    def _open(self, size: int) -> None:
+        try:
+            # Unbuffered: what is written is in the file, and a full disk is noticed at once.
+            self._file = FileIO(self._place, "r+" if size else "w", opener=_without_waiting)
+            self._file.truncate(size)
+            self._file.seek(size)
+        except OSError as error:
+            raise self._failed(error) from None
+        self.bytes = size
+
+    def _append(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+        self.bytes += len(data)
+
+    def sync(self) -> None:
+        """Let everything written so far reach the disk."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: OSError) -> CommandError:
+        reason = error.strerror or error
+        return CommandError(f"{self.option}: {str(self.path)!r} cannot be written: {reason}", 1)
+
+
+# ----------------------------------------------------------------------------------------
+# The file of `--skip-bad`: rows that could not be used, with the reason.
+
+
+class BadRowsFile(AppendedFile):
+    """A CSV file: row (counted from 0), reason, and the values as a JSON object."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, "--skip-bad")
+
+    def write(self, rows: Sequence[BadRow]) -> None:
+        """Add rows."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        if not self.bytes:
+            writer.writerow(["row", "reason", "values"])
+        for bad in rows:
+            writer.writerow([bad.row, bad.reason, json.dumps(bad.values, default=str)])
+        try:
+            self._append(text.getvalue().encode("utf-8", "replace"))
+        except OSError as error:
+            raise self._failed(error) from None
+        self.rows += len(rows)
+
+
+# ----------------------------------------------------------------------------------------
+# `--metrics FILE`: how a run goes, one record every so many rows, for monitors and plots.
+#
+# A record is flat: when it was written (UTC), the rows so far, each metric over all rows and, as
+# ``recent_NAME``, over the window, of several targets also ``NAME_TARGET``, then time, points,
+# bytes and the number of drift alarms so far.
+
+
+class MetricsFile(AppendedFile):
+    """Records in CSV or NDJSON, appended as the stream goes."""
+
+    def __init__(self, path: Path, targets: Sequence[str] = ()) -> None:
+        check_metrics_ending(path)
+        self._targets = list(targets)
+        super().__init__(path, "--metrics")
+        self._lines = path.suffix.lower() in NDJSON
+
+    def write(self, record: Record, alarms: int) -> None:
+        """Add a record."""
+        values = finite(as_row(record, alarms, self._targets))
+        try:
+            self._append(self._encode(values).encode())
+        except OSError as error:
+            raise self._failed(error) from None
+        self.rows += 1
+
+    def _encode(self, values: dict[str, Any]) -> str:
+        if self._lines:
+            return json.dumps(values) + "\n"
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(values), lineterminator="\n")
+        if not self.bytes:
+            writer.writeheader()
+        writer.writerow(values)
+        return text.getvalue()
+
+
+def as_row(record: Record, alarms: int, targets: Sequence[str] = ()) -> dict[str, Any]:
+    """The columns of a record."""
+    each = zip(targets, record.outputs, strict=False)
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "rows": record.rows,
+        "unlabelled": record.unlabelled,
+        **record.metrics,
+        **{f"recent_{name}": value for name, value in record.windowed.items()},
+        **{f"{name}_{target}": v for target, own in each for name, v in own.items()},
+        "seconds": record.seconds,
+        "microseconds_a_row": record.microseconds_a_row,
+        "size": record.size,
+        "memory": record.memory,
+        "drift_alarms": alarms,
+    }
+
+
+def check_metrics_ending(path: Path) -> None:
+    """Refuse a file name of no known kind."""
+    if path.suffix.lower() not in (".csv", *NDJSON):
+        raise CommandError(f"--metrics: {str(path)!r} must end in .csv or .ndjson")
+
+
+# ----------------------------------------------------------------------------------------
+# Rows as lines of CSV or NDJSON that are safe to open and to print.
+#
+# A spreadsheet takes a cell that begins with = + - @ for a formula and runs it, and a terminal
+# obeys control characters. So in CSV a text that can do something as a formula gets an apostrophe
+# in front, which spreadsheets hide: one that begins with =, or with + - @ and calls a function,
+# another program or another file, which needs one of ( | ! [. Labels such as "+", "--" or "-inf"
+# stay as they are. Control characters become U+FFFD; line ends and tabs stay, in quotes. NDJSON
+# escapes them by its own rules and changes nothing.
+
+#: What a spreadsheet would run; it drops a tab or a line's end before a formula.
+_FORMULA = r"(?s)^[\t\r]|^=.*[^=+\-@]|^[+\-@].*[(|!\[]"
+#: Control characters that no cell needs.
+_CONTROL = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]"
+
+
+def csv_lines(batch: pa.RecordBatch, header: bool) -> bytes:
+    """Rows as CSV."""
+    columns = [_harmless(column) for column in batch.columns]
+    names = [harmless_text(name) for name in batch.schema.names]
+    sink = pa.BufferOutputStream()
+    arrow_csv.write_csv(
+        pa.record_batch(columns, names=names), sink, arrow_csv.WriteOptions(include_header=header)
+    )
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def json_lines(batch: pa.RecordBatch) -> bytes:
+    """Rows as one JSON object a line; dates as text."""
+    lines = (json.dumps(finite(row), default=str) for row in batch.to_pylist())
+    return b"".join(line.encode() + b"\n" for line in lines)
+
+
+def harmless_text(text: str) -> str:
+    """One cell."""
+    text = re.sub(_CONTROL, "\ufffd", text)
+    if re.match(_FORMULA, text):
+        return "'" + text
+    return text
+
+
+def _harmless(column: pa.Array) -> pa.Array:
+    """A column of cells; only text can do harm."""
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    plain = pc.match_substring_regex(column, "[^\\x20-\\x7e\\n\\r\\t\\x{a0}-\\x{10ffff}]")
+    risky = pc.match_substring_regex(column, _FORMULA)
+    if not pc.any(pc.or_(plain, risky)).as_py():
+        return column
+    cells: list[Any] = column.to_pylist()
+    return pa.array([None if c is None else harmless_text(c) for c in cells], type=column.type)

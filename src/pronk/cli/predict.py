@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.keyed import KeyedRun
-from pronk.cli.known import open_for, target_names, task_of, worded
-from pronk.cli.places import check_outputs
+from pronk.cli.models import open_for, target_names, task_of, worded
+from pronk.cli.outputs import check_outputs
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
     PredictionColumns,
@@ -23,13 +22,14 @@ from pronk.cli.predictions import (
     check_ending,
     check_interval,
 )
-from pronk.estimators import storage
-from pronk.evaluate.adapters import Blocks, has_probabilities
+from pronk.cli.scale_out import KeyedRun
+from pronk.core.checks import without_label
+from pronk.data import FileStream, Reading, StreamError
+from pronk.data.errors import without_secret
+from pronk.data.preparation import notes
+from pronk.estimators import files
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
-from pronk.parts.missing import without_label
-from pronk.streams import FileStream, Reading, StreamError
-from pronk.streams.columns import notes
-from pronk.streams.errors import without_secret
+from pronk.evaluate.models import Blocks, has_probabilities
 
 
 def predict_file(
@@ -49,7 +49,7 @@ def predict_file(
         if output.exists() and path.exists() and output.samefile(path):
             raise CommandError(f"--output: {str(output)!r} is the model; choose another name")
         check_ending(output, "--output")
-    model: Any = KeyedRun.load(path) if path.is_dir() else storage.load(path)
+    model: Any = KeyedRun.load(path) if path.is_dir() else files.load(path)
     keyed = isinstance(model, KeyedRun)
     if keyed and interval is not None:
         raise CommandError("--interval: models of --by have none")

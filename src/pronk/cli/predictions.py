@@ -25,13 +25,12 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from pronk.cli.appending import AppendedFile
 from pronk.cli.errors import CommandError
-from pronk.cli.lines import csv_lines, json_lines
-from pronk.evaluate.adapters import has_intervals
+from pronk.cli.outputs import AppendedFile, csv_lines, json_lines
+from pronk.core.state import require
+from pronk.data.opening import NDJSON, PARQUET
 from pronk.evaluate.forecasts import Forecast
-from pronk.parts.state import require
-from pronk.streams.sources.opening import NDJSON, PARQUET
+from pronk.evaluate.models import has_intervals
 
 ENDINGS = (".csv", *NDJSON, *PARQUET)
 #: The file name of standard output.

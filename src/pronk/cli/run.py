@@ -13,26 +13,43 @@ from rich.console import Console
 
 from pronk.cli import screen
 from pronk.cli.checkpoint import alone, readable, story_of
-from pronk.cli.choosing import build, read_setting
 from pronk.cli.errors import CommandError
-from pronk.cli.keyed import KeyedRun, key_named, keyed_rows, place_of_models, with_key
-from pronk.cli.known import for_model, open_for, saved_model
-from pronk.cli.learned import files_of, learned_by, refuse_learned
-from pronk.cli.parallel import block_rows, check_cluster, check_parallel, use_workers
+from pronk.cli.models import (
+    RunOptions,
+    build,
+    check_job,
+    files_of,
+    for_model,
+    learned_by,
+    open_for,
+    open_with_target,
+    read_setting,
+    refuse_learned,
+    saved_model,
+)
 from pronk.cli.predictions import StandardOutput, check_interval
-from pronk.cli.run_options import RunOptions, check_job, open_with_target
+from pronk.cli.run_loop import Run
+from pronk.cli.scale_out import (
+    KeyedRun,
+    block_rows,
+    check_cluster,
+    check_parallel,
+    key_named,
+    keyed_rows,
+    place_of_models,
+    use_workers,
+    with_key,
+)
 from pronk.cli.summary import as_dict, note_columns, note_worse, print_summary, write_page
-from pronk.cli.walk import Run
 from pronk.cluster.pool import shares_rows
-from pronk.estimators.entries import DEFAULT_ALGORITHM
-from pronk.estimators.faces.constraints import InvalidParameterError
-from pronk.estimators.registry import defaults_of, find
-from pronk.evaluate.adapters import takes_weights
-from pronk.evaluate.rows import long_piece
-from pronk.evaluate.runs import warm_with
+from pronk.data import FileStream
+from pronk.data.prepared import prepared
+from pronk.estimators.inputs import InvalidParameterError
+from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find
+from pronk.evaluate.comparison import warm_with
+from pronk.evaluate.models import takes_weights
+from pronk.evaluate.scoring import long_piece
 from pronk.keyed import Keyed
-from pronk.streams import FileStream
-from pronk.streams.prepared import prepared
 
 
 def run_job(job: RunOptions, *, as_json: bool) -> None:

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from pronk._version import __version__
 from pronk.cli.errors import visible as visible
-from pronk.evaluate.plain_json import finite
-from pronk.evaluate.wording import number as number
-from pronk.evaluate.wording import size as size
+from pronk.evaluate.formatting import finite
+from pronk.evaluate.formatting import number as number
+from pronk.evaluate.formatting import size as size
 
 _BARS = "▁▂▃▄▅▆▇█"
 
@@ -33,7 +33,7 @@ def messages() -> Console:
 
 def note(text: str, console: Console | None = None) -> None:
     """One line that is no result."""
-    from pronk.streams.errors import without_secret
+    from pronk.data.errors import without_secret
 
     line = f"note: {visible(' '.join(without_secret(text).split()))}"
     (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)

@@ -18,7 +18,7 @@ from typer.main import get_command
 
 from pronk.cli.errors import CommandError
 from pronk.cli.options import AsJSON
-from pronk.parts.spelling import did_you_mean
+from pronk.core.checks import did_you_mean
 
 PREFIX = "PRONK_SERVE"
 SERVE_SETTINGS = {"auto_envvar_prefix": PREFIX}

@@ -12,16 +12,16 @@ from rich.console import Console
 from rich.table import Table
 
 from pronk.cli import screen
-from pronk.cli.choosing import in_words
 from pronk.cli.errors import CommandError
-from pronk.cli.keyed import KeyedRun
+from pronk.cli.models import in_words
 from pronk.cli.predictions import StandardOutput
-from pronk.cli.walk import Run
+from pronk.cli.run_loop import Run
+from pronk.cli.scale_out import KeyedRun
+from pronk.data.errors import option, without_secret
+from pronk.data.preparation import in_a_line, notes
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.metrics import WORDS, in_which_worse
-from pronk.evaluate.portrait import Portrait
-from pronk.streams.columns import in_a_line, notes
-from pronk.streams.errors import option, without_secret
+from pronk.evaluate.trace import Portrait
 
 #: Characters of the course, and drift alarms that are named.
 WIDTH, NAMED = 32, 5

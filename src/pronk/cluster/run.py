@@ -19,28 +19,182 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.cluster import tasks
-from pronk.cluster.tasks import Asking, Contribution, Piece, PieceOutcome
-from pronk.cluster.waiting import result_of
-from pronk.engines import splitting
-from pronk.engines.newton import split
-from pronk.engines.newton.ahead import grow
-from pronk.engines.newton.certificate import merge_ledgers
-from pronk.engines.newton.embedded import CHUNK
-from pronk.estimators import storage
-from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.threads import ADVICE
-from pronk.evaluate.evaluation import Evaluation
-from pronk.parts.threads import limited
+from pronk import parallel
+from pronk.cluster.pool import result_of
+from pronk.core.checks import without_gaps, without_label
+from pronk.core.linalg import add_products
+from pronk.core.runtime import limited
+from pronk.estimators import files
+from pronk.estimators.estimator import ADVICE, OnlineLearner
+from pronk.evaluate.progressive import Evaluation
+from pronk.newton.certificate import merge_ledgers
+from pronk.newton.spaces import CHUNK, GrowingFeatures
+from pronk.parallel import newton
+from pronk.parallel import newton as split
+from pronk.parallel.newton import FixedMap, grow, span_map
+
+# ----------------------------------------------------------------------------------------
+# The tasks of a pass on a cluster: pure functions of where the rows are and of a model's bytes.
+#
+# A lost task can be done again anywhere. A task reads its rows itself; what comes back is small.
 
 Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows ``start`` to ``stop`` of a stream."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Asking:
+    """Rows that a dictionary may accept: their numbers among the labelled ones, and themselves."""
+
+    labelled: int
+    numbers: NDArray[np.int64]
+    rows: Array
+    uniforms: Array
+
+
+@dataclass(frozen=True)
+class Contribution:
+    """How many rows a piece has, and what the labelled ones add: sum phi phi' and sum phi y'.
+
+    Of a classifier H has a column a label: the sums of the features of its rows. The labels stand
+    in the order of their first rows.
+    """
+
+    rows: int
+    labelled: int
+    G: Array
+    H: Array
+    labels: NDArray[Any] | None
+
+
+@dataclass(frozen=True)
+class PieceOutcome:
+    """The targets and predictions of a piece, and the ledger of its losses."""
+
+    targets: NDArray[Any]
+    predictions: NDArray[Any]
+    ledger: Array
+
+
+def blocks(stream: Any, piece: Piece) -> Iterator[tuple[Array, NDArray[Any]]]:
+    """The blocks of a piece."""
+    left = piece.stop - piece.start
+    for X, y in stream.blocks(piece.start):
+        yield X[:left], y[:left]
+        left -= len(y)
+        if left <= 0:
+            return
+
+
+def labelled(stream: Any, piece: Piece) -> Iterator[tuple[Array, NDArray[Any]]]:
+    """The rows of a piece that have a label."""
+    return with_label(blocks(stream, piece))
+
+
+def with_label(given: Iterable[tuple[Array, NDArray[Any]]]) -> Iterator[Any]:
+    """Blocks without the rows that have no label."""
+    for X, y in given:
+        missing = without_label(y)
+        if missing is None:
+            yield X, y
+        elif not missing.all():
+            yield np.ascontiguousarray(X[~missing]), without_gaps(y[~missing])
+
+
+@limited
+def ask(stream: Any, piece: Piece, model: bytes, ahead: int) -> Asking:
+    """The rows that a dictionary, read so far, may accept; ``ahead`` rows were read since then."""
+    dictionary = files.from_bytes(model, "a model of a task")._model.dictionary
+    dictionary.draw(ahead)
+    numbers, rows, uniforms, count = [], [], [], 0
+    for X, _ in labelled(stream, piece):
+        for i in range(0, len(X), 288):
+            part = X[i : i + 288]
+            coins = dictionary.draw(len(part))
+            asking = np.flatnonzero(dictionary.asks(part, coins))
+            numbers.append(count + asking)
+            rows.append(part[asking])
+            uniforms.append(coins[asking] if len(coins) else coins)
+            count += len(part)
+    if not numbers:
+        return Asking(0, np.empty(0, np.int64), np.empty((0, 0)), np.empty(0))
+    return Asking(count, *(np.concatenate(held) for held in (numbers, rows, uniforms)))
+
+
+@limited
+def add_up(stream: Any, piece: Piece, model: bytes, births: NDArray[np.int64]) -> Contribution:
+    """What a piece adds to the sums of a model; ``births`` of coordinates count labelled rows."""
+    learner = files.from_bytes(model, "a model of a task")
+    engine, outputs = learner._model, learner._model.learner.outputs
+    features: Any = span_map(engine, births) if grows(engine) else FixedMap(engine)
+    size = len(features.births)
+    G, count, read = np.zeros((size, size), order="F"), 0, 0
+
+    def counted() -> Iterator[tuple[Array, NDArray[Any]]]:
+        nonlocal read
+        for X, y in blocks(stream, piece):
+            read += len(y)
+            yield X, y
+
+    names: list[Any] = []
+    columns: list[Array] = [] if classifies(learner) else [np.zeros((size, outputs))]
+    for X, y in with_label(counted()):
+        part = newton.Partition(count, count + len(y), (count,), features.births)
+        Phi = np.zeros((len(y), size))
+        shown = part.shown(features(X))
+        Phi[:, : shown.shape[1]] = shown
+        G = add_products(G, Phi)
+        count += len(y)
+        if not classifies(learner):
+            columns[0] += Phi.T @ y.reshape(len(y), outputs)
+            continue
+        found, firsts = np.unique(y, return_index=True)
+        for label in found[np.argsort(firsts)].tolist():
+            if label not in names:
+                names.append(label)
+                columns.append(np.zeros((size, 1)))
+            columns[names.index(label)] += Phi[y == label].sum(axis=0)[:, None]
+    H = np.hstack(columns) if columns else np.zeros((size, 0))
+    return Contribution(read, count, G, H, np.array(names) if classifies(learner) else None)
+
+
+@limited
+def learn(stream: Any, piece: Piece, model: bytes) -> PieceOutcome:
+    """Predict then learn the rows of a piece with the model of its start."""
+    learner = files.from_bytes(model, "a model of a task")
+    evaluation = Evaluation(learner, predictions=True, memory=False, portrait=False)
+    for X, y in blocks(stream, piece):
+        evaluation.feed(X, y)
+    record = evaluation.record()
+    return PieceOutcome(
+        np.empty(0) if record.targets is None else record.targets,
+        np.empty(0) if record.predictions is None else record.predictions,
+        learner._model.learner.ledger.copy(),
+    )
+
+
+def grows(engine: Any) -> bool:
+    """Whether the space of an engine grows."""
+    return isinstance(engine, GrowingFeatures)
+
+
+def classifies(learner: Any) -> bool:
+    return hasattr(learner, "classes_")
+
 
 #: Rows of a piece, where nothing else is said: a task should take a second or more.
 PIECE_ROWS = 1 << 17
@@ -58,7 +212,7 @@ class Advance:
 
     def model(self) -> Any:
         """The model behind the part."""
-        model = storage.from_bytes(self.behind, "a model of a task")
+        model = files.from_bytes(self.behind, "a model of a task")
         model._model.learner.ledger[:] = self.ledger
         return model
 
@@ -105,7 +259,7 @@ class ClusterPass:
         yield from self._pieces(done)
 
     def _check(self) -> None:
-        reason = splitting.why_not(getattr(self.model._model, "inner", self.model._model))
+        reason = parallel.why_not(getattr(self.model._model, "inner", self.model._model))
         if reason is not None:
             name = type(self.model).__name__
             raise ValueError(f"the pass of {name} cannot be spread: {reason}; {ADVICE}")
@@ -123,7 +277,7 @@ class ClusterPass:
             return None
         self._check()
         ledger = self.model._model.learner.ledger.copy()
-        behind = storage.to_bytes(self.model)
+        behind = files.to_bytes(self.model)
         return Advance(done, record.targets, record.predictions, behind, ledger)
 
     # -- pieces ----------------------------------------------------------------------------------
@@ -135,7 +289,7 @@ class ClusterPass:
         front._model.learner.ledger[:] = 0.0
         going: deque[tuple[Piece, Any, bytes]] = deque()
         for piece, start, behind in self._starts(front, done):
-            going.append((piece, self._submit(tasks.learn, piece, start), behind))
+            going.append((piece, self._submit(learn, piece, start), behind))
             while len(going) > self.ahead or (going and going[0][1].done()):
                 yield self._collect(*going.popleft(), ledger)
         while going:
@@ -143,14 +297,14 @@ class ClusterPass:
 
     def _starts(self, front: Any, done: int) -> Iterator[tuple[Piece, bytes, bytes]]:
         """Pieces in order, with the models at their starts and behind them."""
-        stretch, start = 1, storage.to_bytes(front)
+        stretch, start = 1, files.to_bytes(front)
         while True:
             group = [
                 Piece(done + i * self.rows, done + (i + 1) * self.rows) for i in range(stretch)
             ]
             ends = self._ends(front, start, group)
             adding = [
-                self._submit(tasks.add_up, piece, model, births)
+                self._submit(add_up, piece, model, births)
                 for piece, (model, births) in zip(group, ends, strict=True)
             ]
             for piece, task, (model, _) in zip(group, adding, ends, strict=True):
@@ -158,7 +312,7 @@ class ClusterPass:
                 if not added.rows:
                     return
                 self._advance(front, added, model)
-                behind = storage.to_bytes(front)
+                behind = files.to_bytes(front)
                 yield Piece(piece.start, piece.start + added.rows), start, behind
                 start = behind
                 if added.rows < self.rows:
@@ -171,17 +325,15 @@ class ClusterPass:
     ) -> list[tuple[bytes, NDArray[np.int64]]]:
         """For each piece a model whose features are those at its end, and when they were born."""
         engine = front._model
-        if not tasks.grows(engine) or engine.dictionary.full:
+        if not grows(engine) or engine.dictionary.full:
             return [(start, np.full(engine.learner.size, -1))] * len(group)
-        asking = [
-            self._submit(tasks.ask, piece, start, i * self.rows) for i, piece in enumerate(group)
-        ]
-        twin = storage.from_bytes(start, "a model of a task")
+        asking = [self._submit(ask, piece, start, i * self.rows) for i, piece in enumerate(group)]
+        twin = files.from_bytes(start, "a model of a task")
         ends, read = [], 0
         for i, (piece, task) in enumerate(zip(group, asking, strict=True)):
             found: Asking = self._result(task, piece)
             if read != i * self.rows:  # rows without a label came before: these have other coins
-                found = self._result(self._submit(tasks.ask, piece, start, read), piece)
+                found = self._result(self._submit(ask, piece, start, read), piece)
             old = np.full(twin._model.nystrom.size, -1, dtype=np.int64)
             with limited:
                 born = _take_in(twin._model, found)
@@ -194,11 +346,11 @@ class ClusterPass:
         engine = front._model
         newton = engine.learner
         with limited:
-            if tasks.grows(engine):
+            if grows(engine):
                 if engine.dictionary.full:
                     engine.dictionary.draw(added.labelled)
                 else:
-                    after = storage.from_bytes(end, "a model of a task")._model
+                    after = files.from_bytes(end, "a model of a task")._model
                     engine.dictionary, engine.nystrom = after.dictionary, after.nystrom
             H = added.H
             if added.labels is not None and len(added.labels):
@@ -255,7 +407,7 @@ def _features_of(model: Any) -> bytes:
     size = twin._model.nystrom.size
     learner.continue_from(learner.alpha * np.eye(size), np.zeros((size, learner.outputs)))
     twin._model.learner = learner
-    return storage.to_bytes(twin)
+    return files.to_bytes(twin)
 
 
 def _coded(learner: Any, added: Contribution) -> Array:

@@ -35,14 +35,13 @@ from numpy.typing import NDArray
 from river import base
 from sklearn.base import clone
 
+from pronk.data.frames import as_table
+from pronk.data.prepared import Prepared, count_rows
 from pronk.estimators.algorithms.pkawv import PKAWVClassifier, PKAWVRegressor
-from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.classifier import OnlineClassifier
-from pronk.estimators.faces.inputs import refuse_lazy
-from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.streams.frames import as_table
-from pronk.streams.passing import count_rows
-from pronk.streams.prepared import Prepared
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.inputs import refuse_lazy
+from pronk.estimators.regressor import OnlineRegressor
 
 Row = Mapping[Any, Any]
 

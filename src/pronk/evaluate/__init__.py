@@ -1,11 +1,10 @@
 """Learners run over streams: progressive validation."""
 
 from pronk.evaluate.baselines import RunningMajority, RunningMean
-from pronk.evaluate.evaluation import Evaluation
-from pronk.evaluate.memory import held_bytes
 from pronk.evaluate.metrics import METRICS, Metric
-from pronk.evaluate.records import Record
-from pronk.evaluate.validation import progressive
+from pronk.evaluate.models import held_bytes
+from pronk.evaluate.progressive import Evaluation, progressive
+from pronk.evaluate.scoring import Record
 
 __all__ = [
     "METRICS",

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.state import Items, LabelList, Reals, checked_labels
-from pronk.parts.state import Count, Sizes, Stateful, checked_count, require
+from pronk.core.state import Count, Sizes, Stateful, checked_count, require
+from pronk.evaluate.forecasts import Items, LabelList, Reals, checked_labels
 
 Array = NDArray[np.float64]
 

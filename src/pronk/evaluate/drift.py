@@ -28,8 +28,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.state import AnyReal, Items, Values, figure
-from pronk.parts.state import Count, Field, Sizes, Stateful, checked_count, require
+from pronk.core.state import Count, Field, Sizes, Stateful, checked_count, require
+from pronk.evaluate.forecasts import AnyReal, Items, Values, figure
 
 Array = NDArray[np.float64]
 

@@ -2,15 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.state import checked_column, checked_labels, doubles
-from pronk.parts.state import require
+from pronk.core.state import Field, Numbers, Sizes, StateError, require
+
+# ----------------------------------------------------------------------------------------
+# Fields of the state of metrics, baselines and pictures, for the tables of `parts.state`.
+#
+# A snapshot may have been cut or edited, so what comes from it is checked as the state of a
+# learner is. Losses may be infinite or missing; kinds, shapes, counts and their order may not be
+# wrong.
+
+
+class Values(Numbers):
+    """An array of any doubles, also infinite ones and NaN."""
+
+    def _check_values(self, array: NDArray[Any], sizes: Sizes) -> None:
+        pass
+
+
+class AnyReal(Field):
+    """A double of any value."""
+
+    def give(self, owner: Any) -> Any:
+        return float(getattr(owner, self.attribute))
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> float:
+        return figure(value, self.name)
+
+
+class Reals(Field):
+    """A double, or one for each of several outputs."""
+
+    def give(self, owner: Any) -> Any:
+        held = np.array(getattr(owner, self.attribute), dtype=np.float64)
+        return held if held.ndim else float(held)  # a file makes one dimension of none
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        if isinstance(value, np.ndarray):
+            return doubles(value, self.name, least=1, most=1)
+        return figure(value, self.name)
+
+
+class Items(Field):
+    """A list; ``out`` makes the state of one thing, ``back`` the thing of its state, checked."""
+
+    def __init__(
+        self, name: str, attribute: str, *, out: Callable[[Any], Any],
+        back: Callable[[Any, str], Any], kind: Callable[[list[Any]], Any] = list,
+    ) -> None:  # fmt: skip
+        super().__init__(name, attribute)
+        self.out, self.back, self.kind = out, back, kind
+
+    def give(self, owner: Any) -> Any:
+        return [self.out(item) for item in getattr(owner, self.attribute)]
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        require(isinstance(value, list), f"{self.name} is not a list")
+        return self.kind([self.back(item, f"{self.name}/{i}") for i, item in enumerate(value)])
+
+
+class LabelList(Field):
+    """A list of labels, each once; their number is a size of the name ``labels``."""
+
+    def give(self, owner: Any) -> Any:
+        return list(getattr(owner, self.attribute))
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> list[Any]:
+        labels = checked_labels(value, self.name)
+        sizes.agree("labels", len(labels), self.name)
+        return labels
+
+
+def checked_labels(value: Any, name: str) -> list[Any]:
+    """Labels that can be compared with each other, each once."""
+    require(isinstance(value, list), f"{name} is not a list")
+    text = all(type(label) is str for label in value)
+    numbers = all(type(label) in (bool, int, float) for label in value)
+    require(text or numbers, f"{name} are not labels of one kind")
+    require(len(set(value)) == len(value), f"{name} are there twice")
+    return list(value)
+
+
+def checked_column(value: Any, name: str) -> NDArray[Any]:
+    """Labels or numbers of some rows, from a list; None stands for a label that is not known."""
+    require(isinstance(value, list), f"{name} is not a list")
+    simple = all(isinstance(entry, str | int | float | None) for entry in value)
+    table = all(isinstance(entry, list) for entry in value)
+    if table:
+        simple = all(type(number) is float for entry in value for number in entry)
+        simple = simple and len({len(entry) for entry in value}) <= 1
+    require(simple, f"{name} are not labels or numbers")
+    unknown = any(entry is None for entry in value)
+    try:
+        column = np.array(value, dtype=object if unknown else None)
+    except (ValueError, OverflowError):
+        raise StateError(f"{name} are not labels or numbers") from None
+    require(unknown or column.dtype.kind in "biufU", f"{name} are not labels or numbers")
+    return column
+
+
+def figure(value: Any, name: str) -> float:
+    """A double."""
+    require(type(value) in (int, float), f"{name} is not a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise StateError(f"{name} is out of range") from None
+
+
+def doubles(value: Any, name: str, *, most: int, least: int = 0) -> NDArray[np.float64]:
+    """An array of doubles with so many dimensions."""
+    require(isinstance(value, np.ndarray), f"{name} is not an array")
+    require(value.dtype == np.float64, f"{name} has numbers of kind {value.dtype}, not float64")
+    require(least <= value.ndim <= most, f"{name} has {value.ndim} dimensions")
+    return np.array(value)
+
 
 Array = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.streams.errors import StreamError, argument
+from pronk.data.errors import StreamError, argument
 
 Array = NDArray[np.float64]
 Block = tuple[Array, NDArray[Any]]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.evaluate.metrics import WORDS
-from pronk.evaluate.portrait import Portrait
+from pronk.evaluate.trace import Portrait
 
 Array = NDArray[np.float64]
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pronk._version import __version__
-from pronk.evaluate.plain_json import finite
-from pronk.parts.threads import limited, set_threads
-from pronk.streams.errors import without_secrets
+from pronk.core.runtime import limited, set_threads
+from pronk.data.errors import without_secrets
+from pronk.evaluate.formatting import finite
 
 #: A job that was done, with its result, as the store keeps it.
 Outcome = dict[str, Any]

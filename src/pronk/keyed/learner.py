@@ -19,20 +19,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from pronk.estimators import storage
-from pronk.estimators.entries import DEFAULT_ALGORITHM
-from pronk.estimators.registry import make_for_key
+from pronk.core.randomness import make_seed
+from pronk.core.runtime import held_back
+from pronk.core.state import require
+from pronk.data.dates import ORDERS
+from pronk.data.frames import Layout, layout_of
+from pronk.data.prepared import Prepared
+from pronk.data.values import KINDS, NUMBER
+from pronk.estimators import files
+from pronk.estimators.registry import DEFAULT_ALGORITHM, make_for_key
 from pronk.evaluate.metrics import DEFAULTS, Metric, get_metrics
-from pronk.keyed.keys import Key, Keys, decoded, digest, groups
-from pronk.keyed.rows import checked_rows, checked_targets, split_keys
+from pronk.keyed.keys import (
+    Key,
+    Keys,
+    checked_rows,
+    checked_targets,
+    decoded,
+    digest,
+    groups,
+    split_keys,
+)
 from pronk.keyed.store import LAYOUT, ModelStore, StoreError
-from pronk.parts.interrupting import held_back
-from pronk.parts.randomness import make_seed
-from pronk.parts.state import require
-from pronk.streams.dates import ORDERS
-from pronk.streams.frames import Layout, layout_of
-from pronk.streams.prepared import Prepared
-from pronk.streams.values import KINDS, NUMBER
 
 
 def learner_of(model: Any) -> Any:
@@ -310,7 +317,7 @@ class Keyed:
 
     def _about(self) -> dict[str, Any]:
         return {
-            "learner": storage.settings_text(self.learner),
+            "learner": files.settings_text(self.learner),
             "by": self.by,
             "seed": self._seed,
             "metrics": [metric.name for metric in self._metrics],
@@ -405,7 +412,7 @@ class Keyed:
     def _of_layout(cls, store: ModelStore, path: str | Path, held: int) -> Keyed:
         about = _checked(store.about, path)
         learner, by, seed = about["learner"], about["by"], about["seed"]
-        template = storage.from_settings_text(learner, path)
+        template = files.from_settings_text(learner, path)
         learner_of(template)._validate_params()
         keyed = cls(template, by, folder=path, held=held, metrics=about["metrics"])
         keyed._store, keyed._seed, keyed.shards = store, seed, store.shards

@@ -11,7 +11,7 @@
 regret 4.56, at most 20.35
 """
 
-from pronk.parts.leverage import effective_dimension, online_effective_dimension
+from pronk.core.dictionary import effective_dimension, online_effective_dimension
 from pronk.regret.bounds import (
     Chain,
     NewtonTerms,
@@ -45,9 +45,9 @@ from pronk.regret.hindsight import (
     best_with_features,
     best_within_clip,
 )
-from pronk.regret.learners import bound_for
 from pronk.regret.measured import (
     Regret,
+    bound_for,
     cumulative_regret,
     kernel_awv_penalised_regret,
     penalised_regret,

@@ -29,12 +29,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pronk.engines.newton.embedded import FixedPoints
-from pronk.parts.kernels import Kernel, get_kernel
-from pronk.parts.losses import Loss, get_loss
-from pronk.parts.threads import limited
-from pronk.regret.solvers import minimise, minimise_within
-from pronk.regret.spaces import FeatureSpace, KernelSpace, Space
+from pronk.core.kernels import Kernel, get_kernel
+from pronk.core.losses import Loss, get_loss
+from pronk.core.runtime import limited
+from pronk.newton.spaces import FixedPoints
+from pronk.regret.solvers import FeatureSpace, KernelSpace, Space, minimise, minimise_within
 
 Array = NDArray[np.float64]
 

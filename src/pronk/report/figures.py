@@ -10,8 +10,8 @@ import numpy as np
 
 from pronk.estimators.atomic import write_whole
 from pronk.evaluate.pictures import COLOURS
-from pronk.evaluate.summaries import Results
-from pronk.report.series import Chart, charts
+from pronk.evaluate.results import Results
+from pronk.report.charts import Chart, charts
 
 GREY = "#6b6b6b"
 _DASHES = ("-", (0, (6, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)))

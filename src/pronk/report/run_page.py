@@ -11,13 +11,13 @@ import numpy as np
 
 from pronk.estimators.atomic import write_whole
 from pronk.evaluate import Record
+from pronk.evaluate.formatting import count, number
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.pictures import Picture, pictures
-from pronk.evaluate.portrait import Portrait
-from pronk.evaluate.wording import count, number
+from pronk.evaluate.trace import Portrait
 from pronk.report.charts import HEIGHT, NUMBER
+from pronk.report.comparison_page import Cell, Table, TableRow
 from pronk.report.rendering import render
-from pronk.report.tables import Cell, Table, TableRow
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 

@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.estimators import storage
+from pronk.estimators import files
 from pronk.keyed import Keyed, StoreError
 from pronk.keyed.keys import encoded, shard_of
 from pronk.serve import recovery
-from pronk.serve.answers import Answer
 from pronk.serve.errors import Refused
 from pronk.serve.journal import Entry, Journal, ModelRow
-from pronk.serve.online import Array, Online, finite_or_none
-from pronk.serve.scores import LiveScores
+from pronk.serve.online import Array, LiveScores, Online, finite_or_none
+from pronk.serve.rows import Answer
 
 #: Models in memory, of each keyed model.
 HELD = 1000
@@ -131,7 +130,7 @@ def recover(journal: Journal, row: ModelRow, folder: Path, note: recovery.Note) 
             if sequence > learned:
                 continue  # the shards are older: they were made anew
             try:
-                online.restore(storage.load_checkpoint(path), path)
+                online.restore(files.load_checkpoint(path), path)
                 break
             except Exception as error:  # whatever stands in the file
                 note("snapshot skipped", model=row.name, file=path.name, reason=str(error))

@@ -18,12 +18,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pronk.estimators import storage
-from pronk.parts.state import require
-from pronk.serve import answers, spec
-from pronk.serve.answers import Answer
-from pronk.serve.journal import LARGEST, Entry, Journal, JournalError, ModelRow
+from pronk.core.state import require
+from pronk.estimators import files
+from pronk.serve import rows, spec
+from pronk.serve.journal import (
+    LABEL,
+    LARGEST,
+    LEARN,
+    PREDICT,
+    Batch,
+    Entry,
+    Journal,
+    JournalError,
+    ModelRow,
+)
 from pronk.serve.online import Known, Online
+from pronk.serve.rows import Answer, unpack_labels
 
 #: Snapshots kept beside those made by hand: one may be damaged.
 KEPT = 3
@@ -51,7 +61,7 @@ def save(online: Online, folder: Path, known: Known) -> Path:
     online.flush()
     path = snapshot_path(folder, online.name, online.version)
     tree = {**online.tree(), "journal": known.sequence, "versions": known.versions}
-    storage.save_checkpoint(tree, path)
+    files.save_checkpoint(tree, path)
     try:
         verify(online, path)
     except ValueError as error:
@@ -70,7 +80,7 @@ def verify(online: Online, path: Path) -> None:
         return
     twin = Online(ModelRow(online.number, online.name, spec.canonical(online.spec), 0, 0.0, 0))
     try:
-        twin.restore(storage.load_checkpoint(path), path)
+        twin.restore(files.load_checkpoint(path), path)
     except Exception as error:  # whatever stands in the file
         raise ValueError(str(error) or type(error).__name__) from None
     online.verified.add(stamp)
@@ -97,7 +107,7 @@ def recover(
     online = Online(row)
     for sequence, path in reversed(valid(journal, row, folder, up_to).items()):
         try:
-            online.restore(storage.load_checkpoint(path), path)
+            online.restore(files.load_checkpoint(path), path)
             require(online.version == sequence, "it is of another sequence number")
             break
         except Exception as error:  # whatever stands in the file: it is not used, and that is said
@@ -131,7 +141,7 @@ def replay(journal: Journal, online: Online, up_to: int | None = None) -> None:
         kept = journal.answers(number, online.number)
         found = online.relearn(block, None if kept is None else _of(block, kept))
         if kept is None:
-            missing.append((number, online.number, answers.pack(found)))
+            missing.append((number, online.number, rows.pack(found)))
         if len(missing) >= 1000:
             journal.write(answers=missing)
             missing = []
@@ -141,7 +151,7 @@ def replay(journal: Journal, online: Online, up_to: int | None = None) -> None:
 
 def _of(block: list[Entry], kept: bytes) -> list[Answer] | None:
     """The stored answers of a block's entries, some of which a rollback may have taken back."""
-    by_version = {answer.version: answer for answer in answers.unpack_block(kept)}
+    by_version = {answer.version: answer for answer in rows.unpack_block(kept)}
     found = [by_version.get(entry.sequence) for entry in block]
     return None if None in found else [answer for answer in found if answer is not None]
 
@@ -216,7 +226,7 @@ def _from_snapshot(name: str, made: dict[int, Path]) -> Online | None:
     """A model that no journal knows, as its newest good snapshot has it; keyed ones have none."""
     for sequence in sorted(made, reverse=True):
         try:
-            tree: dict[str, Any] = storage.load_checkpoint(made[sequence])
+            tree: dict[str, Any] = files.load_checkpoint(made[sequence])
             row = ModelRow(0, name, tree["spec"], 0, 0.0, 0)
             require(spec.read(row.spec).key is None, "keyed models are not in their snapshots")
             online = Online(row)
@@ -226,3 +236,115 @@ def _from_snapshot(name: str, made: dict[int, Path]) -> Online | None:
         except Exception:  # whatever stands in the file
             continue
     return None
+
+
+# ----------------------------------------------------------------------------------------
+# What is done now and then: old rows dropped or archived, labels that never came given up.
+#
+# Rows of the journal go once they are older than the retention time and lie before the oldest of
+# the automatic snapshots that can be read: recovery and rollbacks to versions after that still
+# have what they need. Until then the same id gives the same answer.
+
+DAY = 86_400.0
+#: Rows dropped in one transaction, so that requests wait no longer than for these.
+PORTION = 5_000
+
+
+def expire(journal: Journal, online: Online, days: float) -> int:
+    """Give up predictions whose label did not come in time; how many."""
+    before = journal.now() - days * DAY
+    gone = journal.rows(
+        "SELECT sequence FROM journal WHERE model = ? AND kind = ? AND done IS NULL AND time < ?"
+        " LIMIT ?",
+        (online.number, PREDICT, before, PORTION),
+    )
+    if not gone:
+        return 0
+    drop = [("DELETE FROM journal WHERE sequence = ?", (row[0],)) for row in gone]
+    journal.commit(lambda last: Batch(more=[_highest(last), *drop]))
+    online.waiting -= len(gone)
+    return len(gone)
+
+
+def drop(
+    journal: Journal, online: Online, folder: Path, days: float, archive: bool, note: Note
+) -> int:
+    """Drop old rows of a model that no readable snapshot needs; how many."""
+    before = journal.now() - days * DAY
+    limit = 0
+    pinned = journal.pinned(online.number)
+    for sequence, path in snapshots(folder, online.name).items():
+        if sequence in pinned or not journal.rows(_OLD, (online.number, sequence, before, 1)):
+            continue
+        try:
+            verify(online, path)
+        except (OSError, ValueError) as error:
+            note("snapshot cannot be read", model=online.name, file=path.name, reason=str(error))
+            continue
+        limit = sequence
+        break
+    rows = journal.rows(_OLD, (online.number, limit, before, PORTION)) if limit else []
+    if not rows:
+        return 0
+    if archive:
+        _archive(rows, online, folder)
+    highest = max((row[0] for row in rows if row[2] != PREDICT), default=0)
+    more: list[tuple[str, tuple[Any, ...]]] = [
+        ("UPDATE models SET dropped = max(dropped, ?) WHERE number = ?", (highest, online.number)),
+        *(("DELETE FROM journal WHERE sequence = ?", (row[0],)) for row in rows),
+        (
+            "DELETE FROM blocks WHERE model = ? AND block <= ? AND NOT EXISTS (SELECT 1 FROM"
+            " journal WHERE journal.model = blocks.model AND journal.block = blocks.block)",
+            (online.number, highest),
+        ),
+    ]
+    journal.commit(lambda last: Batch(more=[_highest(last), *more]))
+    return len(rows)
+
+
+#: Rows of a model up to a number and before a time.
+_OLD = (
+    "SELECT sequence, id, kind, size, rows, labels, block, time FROM journal"
+    " WHERE model = ? AND sequence <= ? AND time < ?"
+    f" AND (kind <> {PREDICT} OR done IS NOT NULL) ORDER BY sequence LIMIT ?"
+)
+
+
+def _highest(sequence: int) -> tuple[str, tuple[Any, ...]]:
+    """The last number is kept when the row that has it goes."""
+    return "INSERT INTO highest VALUES (?)", (sequence,)
+
+
+def _archive(rows: list[tuple[Any, ...]], online: Online, folder: Path) -> None:
+    """Learned rows as one Parquet file, a row of features a line, before they are dropped."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, list[Any]] = {"sequence": [], "id": [], "time": [], "label": []}
+    features: list[list[Any]] = []
+    for sequence, id, kind, _, packed, labels, _, moment in rows:
+        if kind not in (LEARN, LABEL) or packed is None:
+            continue
+        values = online.columns.values(packed)
+        if online.columns.key is not None:
+            columns.setdefault("key", []).extend(map(str, online.columns.keys(packed)))
+        features += values
+        columns["label"] += unpack_labels(labels)
+        for name, value in (("sequence", sequence), ("id", id), ("time", moment)):
+            columns[name] += [value] * len(values)
+    if not features:
+        return
+    for place, name in enumerate(online.columns.names):
+        columns[f"x_{name}" if name in columns else name] = [
+            _plain(row[place], online.columns.kinds[place]) for row in features
+        ]
+    home = folder / "archive"
+    home.mkdir(exist_ok=True)
+    path = home / f"{online.name}-{columns['sequence'][0]}-{columns['sequence'][-1]}.parquet"
+    beside = path.with_suffix(".writing")
+    pq.write_table(pa.table(columns), beside)
+    beside.replace(path)
+
+
+def _plain(value: Any, kind: str) -> Any:
+    return value if kind == "number" or value is None or isinstance(value, str) else str(value)

@@ -8,19 +8,25 @@ import socket
 import sqlite3
 import ssl
 import sys
+import threading
+import uuid
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 from threadpoolctl import threadpool_limits
 
-from pronk.estimators.lock import InUse
-from pronk.serve import logs
+from pronk.data import drifting
+from pronk.estimators.atomic import InUse
+from pronk.serve import errors
+from pronk.serve.client import Client
 from pronk.serve.http.app import App
-from pronk.serve.http.protocol import PatientProtocol
+from pronk.serve.http.exchange import PatientProtocol
 from pronk.serve.journal import JournalError
 from pronk.serve.service import Service, Settings
 from pronk.serve.tokens import Tokens, TokensError, from_environment
@@ -61,7 +67,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        logs.note("stopping", signal=sig)
+        errors.note("stopping", signal=sig)
         if self.should_exit:
             self.force_exit = True
         self.should_exit = True
@@ -73,7 +79,7 @@ def open_service(options: ServeOptions) -> Service:
     try:
         if not options.folder.is_dir():  # it will hold rows: for its owner alone
             options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Service(options.folder, options.settings, logs.note, recover=False)
+        return Service(options.folder, options.settings, errors.note, recover=False)
     except (InUse, OSError) as error:
         raise _one_line(error, options.folder) from None
 
@@ -106,7 +112,7 @@ def listen(host: str, port: int) -> socket.socket:
 def run(options: ServeOptions) -> None:
     """Serve until SIGTERM or SIGINT."""
     _many_files()
-    logs.take_over("uvicorn.error", "asyncio")
+    errors.take_over("uvicorn.error", "asyncio")
     _check_tls(options)
     service = open_service(options)
     listening = listen(options.host, options.port)
@@ -141,7 +147,7 @@ def run(options: ServeOptions) -> None:
         server.run(sockets=[listening])
     if app.failure is not None:
         raise _one_line(app.failure, options.folder)
-    logs.note("stopped")
+    errors.note("stopped")
 
 
 def _check_tls(options: ServeOptions) -> None:
@@ -164,7 +170,7 @@ def _check_tls(options: ServeOptions) -> None:
 @contextmanager
 def _fed(address: str, tokens: Tokens) -> Iterator[None]:
     """A generated stream for the server while it runs."""
-    from pronk.serve.demo import Demo
+    pass  # RELAYOUT
 
     token = tokens.add(("admin",), "demo")
     demo = Demo(address, token)
@@ -216,3 +222,53 @@ def _many_files() -> None:
     if soft != resource.RLIM_INFINITY and soft < wanted:
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+# ----------------------------------------------------------------------------------------
+# `pronk serve --demo`: a generated stream for the server, so that the page moves.
+#
+# Two models: one learns a drifting function at once, one says on which side of its median the next
+# value lies and gets its labels later, by the id of the prediction.
+
+ROWS = 8
+#: Requests that the labels of the second model come late.
+DELAY = 5
+
+
+class Demo(threading.Thread):
+    """Feeds a server until it is stopped; the pauses make some hundred rows a second."""
+
+    def __init__(self, url: str, token: str, seed: int = 0, pause: float = 0.04) -> None:
+        super().__init__(name="Demo", daemon=True)
+        self.client = Client(url, token, retries=20)
+        self.seed, self.pause = seed, pause
+        self.stopping = threading.Event()
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._feed()
+        except Exception as error:
+            if not self.stopping.is_set():
+                self.failure = error
+
+    def _feed(self) -> None:
+        parameters = {"budget": 100}
+        X, _ = next(iter(drifting(ROWS, seed=self.seed)))
+        columns = [f"sensor {i + 1}" for i in range(X.shape[1])]
+        self.client.create("waves", columns, parameters=parameters)
+        self.client.create("high-or-low", columns, "classification", parameters=parameters)
+        late: deque[tuple[str, list[str]]] = deque()
+        for rows, labels in self._blocks():
+            if self.stopping.wait(self.pause):
+                return
+            self.client.learn("waves", rows, labels)
+            id = f"demo-{uuid.uuid4()}"
+            self.client.infer("high-or-low", rows, id=id)
+            late.append((id, ["high" if value > 0 else "low" for value in labels]))
+            if len(late) > DELAY:
+                self.client.label("high-or-low", *late.popleft())
+
+    def _blocks(self) -> Any:
+        endless = (drifting(100_000, seed=self.seed + i, block=ROWS) for i in count())
+        return chain.from_iterable(endless)

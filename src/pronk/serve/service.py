@@ -10,14 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pronk.estimators.lock import FileLock
-from pronk.serve import answers, keyed, recovery, spec
+from pronk.estimators.atomic import FileLock
+from pronk.serve import keyed, recovery, spec
+from pronk.serve import rows as answers
 from pronk.serve.errors import Refused, unknown_model
-from pronk.serve.housekeeping import PORTION, drop, expire
 from pronk.serve.journal import ROLLBACK, Batch, Entry, Journal, JournalError, ModelRow
 from pronk.serve.online import Known, Online
-from pronk.serve.queues import Deliver, Errand, Queues, Work, resolve
-from pronk.serve.worker import GROUP, Figures, Reader, Writer
+from pronk.serve.recovery import PORTION, drop, expire
+from pronk.serve.worker import (
+    GROUP,
+    Deliver,
+    Errand,
+    Figures,
+    Queues,
+    Reader,
+    Work,
+    Writer,
+    resolve,
+)
 
 Note = Callable[..., None]
 

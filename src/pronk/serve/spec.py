@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Annotated, Any, Literal
 
@@ -9,11 +10,11 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from pronk.estimators.entries import DEFAULT_ALGORITHM
-from pronk.estimators.registry import ALIASES, find, make, make_for_key
+from pronk.data.prepared import Prepared
+from pronk.data.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
+from pronk.estimators import files
+from pronk.estimators.registry import ALIASES, DEFAULT_ALGORITHM, find, make, make_for_key
 from pronk.serve.errors import Refused
-from pronk.streams.prepared import Prepared
-from pronk.streams.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 
 #: A name is a file name, a label of metrics and a piece of an address: nothing that needs care.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
@@ -159,3 +160,37 @@ def canonical(spec: Spec) -> str:
 def read(text: str | bytes) -> Spec:
     """A spec that `canonical` wrote."""
     return msgspec.json.decode(text, type=Spec)
+
+
+# ----------------------------------------------------------------------------------------
+# Models that come as files: the project's checksummed format, loading which executes nothing.
+
+
+def read_upload(data: bytes) -> tuple[Spec, Any]:
+    """The learner of a model file, and what it is."""
+    try:
+        learner = files.from_bytes(data, "the file")
+        task = {"regressor": "regression", "classifier": "classification"}[
+            learner.__sklearn_tags__().estimator_type
+        ]
+        width = int(learner.n_features_in_)
+    except ValueError as error:
+        raise Refused(422, str(error)) from None
+    except (KeyError, AttributeError, TypeError):
+        raise Refused(422, "the file holds no model that can be online") from None
+    layout = getattr(learner, "_layout", None)
+    names = getattr(layout, "names", None) or getattr(learner, "feature_names_in_", None)
+    kinds = list(getattr(layout, "kinds", ())) or ["number"] * width
+    names = [f"x{i}" for i in range(width)] if names is None else [str(name) for name in names]
+    orders = list(getattr(layout, "orders", ())) or ["iso"] * width
+    columns: list[Column | str] = [Column(*each) for each in zip(names, kinds, orders, strict=True)]
+    return (
+        Spec(
+            columns=columns,
+            task=task,  # type: ignore[arg-type]
+            algorithm=FILE,
+            missing=getattr(learner, "missing", "error"),
+            file=hashlib.sha256(data).hexdigest(),
+        ),
+        learner,
+    )

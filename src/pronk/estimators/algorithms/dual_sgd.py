@@ -22,16 +22,15 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from pronk.engines.dual.sgd import MergedDual
-from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.coded import CodedClassifier
-from pronk.estimators.faces.constraints import Interval
-from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.estimators.families.defaults import defaults
-from pronk.estimators.families.first_order import FirstOrder, with_losses
-from pronk.parts.embeddings import Fourier
-from pronk.parts.kernels import get_kernel
+from pronk.core.features import Fourier
+from pronk.core.kernels import get_kernel
+from pronk.core.one_vs_rest import OneVsRest
+from pronk.estimators.classifier import CodedClassifier
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.families import FirstOrder, defaults, with_losses
+from pronk.estimators.inputs import Interval
+from pronk.estimators.regressor import OnlineRegressor
+from pronk.first_order.dual_sgd import MergedDual
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.

@@ -32,18 +32,16 @@ from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from pronk.engines.dual.oracles import AlwaysMove, Coverage, FirstPoints, Oracle
-from pronk.engines.dual.svrg import ReducedDual
-from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.coded import CodedClassifier
-from pronk.estimators.faces.constraints import Interval, StrOptions
-from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.estimators.families.defaults import defaults
-from pronk.estimators.families.first_order import FirstOrder, with_losses
-from pronk.parts.embeddings import Fourier
-from pronk.parts.kernels import get_kernel
-from pronk.parts.losses import Loss, get_loss
+from pronk.core.features import Fourier
+from pronk.core.kernels import get_kernel
+from pronk.core.losses import Loss, get_loss
+from pronk.core.one_vs_rest import OneVsRest
+from pronk.estimators.classifier import CodedClassifier
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.families import FirstOrder, defaults, with_losses
+from pronk.estimators.inputs import Interval, StrOptions
+from pronk.estimators.regressor import OnlineRegressor
+from pronk.first_order.dual_svrg import AlwaysMove, Coverage, FirstPoints, Oracle, ReducedDual
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.

@@ -19,12 +19,12 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from pronk.engines.newton.span import ExactSpan
-from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.classifier import OnlineClassifier
-from pronk.estimators.faces.constraints import Interval
-from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.parts.kernels import get_kernel
+from pronk.core.kernels import get_kernel
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.inputs import Interval
+from pronk.estimators.regressor import OnlineRegressor
+from pronk.newton.exact import ExactSpan
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.

@@ -20,15 +20,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from pronk.engines.newton.kons import KONS
-from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.families.defaults import defaults
-from pronk.estimators.families.online_newton import (
+from pronk.core.kernels import get_kernel
+from pronk.core.one_vs_rest import OneVsRest
+from pronk.estimators.families import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
     OnlineNewtonRegressor,
+    defaults,
 )
-from pronk.parts.kernels import get_kernel
+from pronk.newton.exact import KONS
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.

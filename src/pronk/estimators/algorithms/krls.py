@@ -21,11 +21,11 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from pronk.engines.newton.krls import KRLS
-from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.constraints import Interval
-from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.parts.kernels import get_kernel
+from pronk.core.kernels import get_kernel
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.inputs import Interval
+from pronk.estimators.regressor import OnlineRegressor
+from pronk.newton.krls import KRLS
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.

@@ -33,16 +33,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from pronk.engines.default.combination import MixtureCertificate
-from pronk.engines.default.intervals import COVERAGES, at_coverage
-from pronk.engines.default.learner import OnlineKernel
-from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.classifier import OnlineClassifier
-from pronk.estimators.faces.constraints import Interval, StrOptions
-from pronk.estimators.faces.inputs import dense_blocks
-from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.parts.kernels import get_kernel
-from pronk.parts.threads import limited
+from pronk.aggregate.calibration import COVERAGES, at_coverage
+from pronk.aggregate.certificate import MixtureCertificate
+from pronk.aggregate.learner import OnlineKernel
+from pronk.core.kernels import get_kernel
+from pronk.core.runtime import limited
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.inputs import Interval, StrOptions, dense_blocks
+from pronk.estimators.regressor import OnlineRegressor
 
 Array = NDArray[np.float64]
 
@@ -52,7 +51,7 @@ ENTRY = {
     "place": 10,
     "classes": ["OnlineKernelRegressor", "OnlineKernelClassifier"],
     "paper": "the default: a grid of Jezequel, Gaillard, Rudi 2019 (PKAWV) under expert advice",
-    "guaranteed_by": "pronk.engines.default.mixture",
+    "guaranteed_by": "pronk.aggregate.mixture",
     "names": {
         "online-kernel": {
             "time": "3 j^2 + j d, j the budget",
@@ -124,7 +123,7 @@ class _OnlineKernel(OnlineLearner):
         experts in hindsight: m + u'(p - m), p their predictions and m the average that the mixture
         made of them at the row, for any fixed u, with the penalty |u|^2. There rows count in units
         of max(2 D^2, b^2) (B / b)^2, B the half-width of the targets' range so far, b the first.
-        With one target its bound always holds (`pronk.engines.default.combination` has the proof);
+        With one target its bound always holds (`pronk.aggregate.certificate` has the proof);
         with several, and for labels, none is known and ``bound`` is None. ``loss`` and
         ``best_loss`` are exact.
 

@@ -21,20 +21,14 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
-from pronk.engines.newton.curvature import Squared
-from pronk.engines.newton.embedded import FixedFeatures, GrowingFeatures, Growth
-from pronk.engines.newton.learner import Newton
-from pronk.estimators.faces.base import OnlineLearner
-from pronk.estimators.faces.classifier import OnlineClassifier
-from pronk.estimators.faces.constraints import Interval, StrOptions
-from pronk.estimators.faces.regressor import OnlineRegressor
-from pronk.estimators.families.space import (
-    SPACE,
-    fixed_embedding,
-    growing_dictionary,
-    rule_of,
-)
-from pronk.parts.kernels import get_kernel
+from pronk.core.kernels import get_kernel
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.families import SPACE, fixed_embedding, growing_dictionary, rule_of
+from pronk.estimators.inputs import Interval, StrOptions
+from pronk.estimators.regressor import OnlineRegressor
+from pronk.newton.engine import Newton, Squared
+from pronk.newton.spaces import FixedFeatures, GrowingFeatures, Growth
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.
@@ -163,8 +157,8 @@ class PKAWVRegressor(_PKAWV, OnlineRegressor):
     dictionary : "kors", "ald", "first", "uniform", a rule or array (points, columns), optional
         Which rows become points: by leverage score with gamma, epsilon and beta (KORS, the
         default), by approximate linear dependence, the first ``budget`` rows, or one row in ten; a
-        `pronk.parts.rules.Rule` sets a rule's own numbers. Or points given beforehand. The paper's
-        bounds are for KORS and for points given.
+        `pronk.core.dictionary.Rule` sets a rule's own numbers. Or points given beforehand. The
+        paper's bounds are for KORS and for points given.
     budget : int, optional
         Most points held; the dictionary stops growing there.
     history : "projected" or "exact", default "projected"

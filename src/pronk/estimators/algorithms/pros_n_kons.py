@@ -22,21 +22,19 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pronk.engines.newton.bank import NewtonBank
-from pronk.engines.newton.embedded import FixedFeatures, GrowingFeatures
-from pronk.estimators.families.defaults import defaults
-from pronk.estimators.families.online_newton import (
+from pronk.core.kernels import get_kernel
+from pronk.estimators.families import (
+    SPACE,
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
     OnlineNewtonRegressor,
-)
-from pronk.estimators.families.space import (
-    SPACE,
+    defaults,
     fixed_embedding,
     growing_dictionary,
     rule_of,
 )
-from pronk.parts.kernels import get_kernel
+from pronk.newton.bank import NewtonBank
+from pronk.newton.spaces import FixedFeatures, GrowingFeatures
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.

@@ -19,16 +19,16 @@ from __future__ import annotations
 from numbers import Real
 from typing import Any, ClassVar
 
-from pronk.engines.newton.kons import SketchedKONS
-from pronk.engines.onevsrest import OneVsRest
-from pronk.estimators.faces.constraints import Interval
-from pronk.estimators.families.defaults import defaults
-from pronk.estimators.families.online_newton import (
+from pronk.core.kernels import get_kernel
+from pronk.core.one_vs_rest import OneVsRest
+from pronk.estimators.families import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
     OnlineNewtonRegressor,
+    defaults,
 )
-from pronk.parts.kernels import get_kernel
+from pronk.estimators.inputs import Interval
+from pronk.newton.exact import SketchedKONS
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.

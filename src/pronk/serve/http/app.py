@@ -21,13 +21,12 @@ from pronk.serve.http.exchange import (
     send_bytes,
     send_json,
 )
-from pronk.serve.http.metrics import Metrics
+from pronk.serve.http.monitoring import POLICY, Metrics, Page
+from pronk.serve.http.monitoring import calls as page_calls
 from pronk.serve.http.openapi import Docs
-from pronk.serve.http.page import POLICY, Page
-from pronk.serve.http.page import calls as page_calls
-from pronk.serve.queues import resolve
 from pronk.serve.service import Service
 from pronk.serve.tokens import Tokens
+from pronk.serve.worker import resolve
 
 Handler = Callable[..., Awaitable[None]]
 _PREFIX = "/v2/models/"

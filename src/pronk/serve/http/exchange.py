@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from pronk.serve.errors import Refused
 
@@ -101,3 +102,144 @@ async def send_json(
 async def send_lines(send: Send, values: list[Any]) -> None:
     """NDJSON: an object a line."""
     await send_bytes(send, 200, b"\n".join([*(_encode(value) for value in values), b""]), NDJSON)
+
+
+# ----------------------------------------------------------------------------------------
+# uvicorn's protocol with limits that it has not, for clients that have shown no token yet.
+#
+# How long a head may take and how large it may be; how long the rest of a body may take that
+# nobody reads, because its request was refused; how many connections there may be.
+
+_TOO_LARGE = b"the head of the request is too large"
+_TOO_MANY = b"too many connections"
+
+
+def _answer(status: bytes, text: bytes) -> bytes:
+    length = str(len(text)).encode()
+    return (
+        b"HTTP/1.1 " + status + b"\r\ncontent-type: text/plain\r\ncontent-length: " + length
+        + b"\r\nconnection: close\r\n\r\n" + text
+    )  # fmt: skip
+
+
+class PatientProtocol(HttpToolsProtocol):
+    """Closes connections whose request does not begin in time, has too large a head, or a body that
+    does not end after it was refused.
+
+    A head is read before a token is known, so silent and slow clients must cost little.
+    """
+
+    silence = 30.0  # seconds from the first byte, or the connection, to the end of the head
+    unread = 5.0  # seconds from the answer to the end of a body that was not read
+    most_head = 65_536
+    most_connections = 2_000
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._heading, self._head = True, 0
+        self._ended = 0  # heads and bodies so far
+        self._silent: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._idle_since: float | None = self.loop.time()  # None while a request is answered
+        self._watch()
+        if len(self.connections) > self.most_connections:
+            self._make_room()
+
+    def _make_room(self) -> None:
+        """Close the connection that has been idle for longest; without one, this one."""
+        others = [
+            other
+            for other in self.connections
+            if isinstance(other, PatientProtocol)
+            and other is not self
+            and other._idle_since is not None
+            and not other.transport.is_closing()
+        ]
+        if others:
+            min(others, key=lambda other: other._idle_since or 0.0).transport.close()
+        else:
+            self.transport.write(_answer(b"503 Service Unavailable", _TOO_MANY))
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        ended = self._ended
+        super().data_received(data)
+        if not self._heading or ended != self._ended or self.transport.is_closing():
+            return  # of a body, or a head or a body ended in it: the next head begins later
+        self._head += len(data)
+        if self._head > self.most_head:
+            self._refuse()
+        elif self._silent is None and (self.cycle is None or self.cycle.response_complete):
+            self._watch()
+
+    def on_message_begin(self) -> None:
+        self._parsed = 0  # bytes of this head, which may have come with other bytes
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value) + 4)
+        super().on_header(name, value)
+
+    def _count(self, size: int) -> None:
+        self._parsed += size
+        if self._parsed > self.most_head:
+            raise ValueError("the head is too large")  # the parser stops, and calls send_400
+
+    def send_400_response(self, msg: str) -> None:
+        if getattr(self, "_parsed", 0) > self.most_head:
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
+    def on_headers_complete(self) -> None:
+        self._heading, self._idle_since = False, None
+        self._ended += 1
+        self._rest()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._heading, self._head = True, 0  # of the next request
+        self._ended += 1
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        cycle = self.cycle
+        if self.transport.is_closing() or not cycle.response_complete:
+            return
+        self._idle_since = self.loop.time()
+        if cycle.more_body:  # refused before its body was read: the rest has little time
+            self._unread = self.loop.call_later(self.unread, self._close_silent)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._rest()
+        if self._unread is not None:
+            self._unread.cancel()
+        super().connection_lost(exc)
+
+    def _watch(self) -> None:
+        self._silent = self.loop.call_later(self.silence, self._close_silent)
+
+    def _rest(self) -> None:
+        if self._silent is not None:
+            self._silent.cancel()
+            self._silent = None
+
+    def _close_silent(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+    def _refuse(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.write(_answer(b"431 Request Header Fields Too Large", _TOO_LARGE))
+        self.transport.close()
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """There are no web sockets here; the request is answered as any other."""

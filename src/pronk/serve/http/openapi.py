@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from pronk._version import __version__
-from pronk.serve.answers import Response
 from pronk.serve.http.exchange import JSON, Receive, Scope, Send, send_bytes
 from pronk.serve.http.tensors import InputTensor
+from pronk.serve.rows import Response
 from pronk.serve.spec import NAME, Spec
 
 _LABEL = {"oneOf": [{"type": "number"}, {"type": "string", "maxLength": 1000}, {"type": "boolean"}]}

@@ -9,10 +9,10 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from pronk.serve import floats
+from pronk.data.values import NUMBER
+from pronk.serve import rows as floats
 from pronk.serve.errors import Refused
 from pronk.serve.rows import Columns
-from pronk.streams.values import NUMBER
 
 #: Names of the tensor that holds labels.
 LABELS = ("label", "labels")

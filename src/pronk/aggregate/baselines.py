@@ -1,0 +1,318 @@
+"""Experts that cost next to nothing, walked in order with the mixture: guesses and lines.
+
+Guesses need no x: the last target, the mean of the last ten, the mean of all,
+
+    m_w <- m_w + (y - m_w) / min(t, w),     w = 1, 10, infinity
+
+As experts of the mixture they keep it from being much worse than a trivial guess: persistence where
+targets hang together in time, the mean (of labels +-1: the majority) where nothing can be learned.
+For labels two linear learners on the scaled columns (`lines`) stand beside them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.core.linalg import recombined, signed_columns
+from pronk.core.state import Numbers, Stateful
+
+# ----------------------------------------------------------------------------------------
+# Two linear learners of labels +-1, a few operations a column: for edges that are straight.
+#
+# A kernel learner under squared loss has to bend to a straight edge; these have it. With x = (z,
+# 1), z the scaled columns between -4 and 4, one of each an output:
+#
+#     logistic   p = tanh(f / 2),  f = w'x;   g = y x / (1 + exp(y f)),  G <- G + g^2,
+#                w <- w + 0.2 g / sqrt(G)                                          (AdaGrad)
+#     margin     p = tanh(h / c),  h = v'x / |x|,  c = 1 / (0.9 sqrt(k)), of k - 1 updates;
+#                where y h <= 0.1 c:  v <- v + y sqrt(2 / k) x / |x|,  v <- v / max(1, |v|),
+#                k <- k + 1                                                        (ALMA)
+#
+# ALMA learns from rows near its edge alone and so turns with the stream; AdaGrad settles.
+#
+# References: Duchi, Hazan, Singer, "Adaptive subgradient methods", JMLR 2011; Gentile, "A new
+# approximate maximal margin classification algorithm", JMLR 2001 (p = 2, alpha = 0.9).
+
+Array = NDArray[np.float64]
+
+#: Step of the logistic learner; share of ALMA's margin; most that a scaled column counts.
+STEP, SHARE, FARTHEST = 0.2, 0.9, 4.0
+LINEAR_NAMES = ("logistic", "margin")
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def line_scores(z: Array, w: Array, v: Array) -> tuple[float, float, float]:
+    """(w'x, v'x, |x|) of one output."""
+    d = z.size
+    f, h, square = w[d], v[d], 1.0
+    for j in range(d):
+        x = min(max(z[j], -FARTHEST), FARTHEST)
+        f += w[j] * x
+        h += v[j] * x
+        square += x * x
+    return f, h, np.sqrt(square)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def line_values(f: float, h: float, size: float, updates: float) -> tuple[float, float]:
+    """Both predictions of one output by its scores."""
+    return np.tanh(0.5 * f), np.tanh(SHARE * np.sqrt(updates) * h / size)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def line_predictions(z: Array, W: Array, V: Array, updates: Array, out: Array) -> None:
+    """Both predictions of each output for one row, (2, outputs)."""
+    for o in range(len(W)):
+        f, h, size = line_scores(z, W[o], V[o])
+        out[0, o], out[1, o] = line_values(f, h, size, updates[o])
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def learn_lines(
+    Z: Array, Y: Array, W: Array, squares: Array, V: Array, updates: Array, out: Array
+) -> None:
+    """Predict then learn rows; ``updates`` are ALMA's k, ``squares`` AdaGrad's G."""
+    d = Z.shape[1]
+    for t in range(len(Z)):
+        for o in range(len(W)):
+            y, w, v = Y[t, o], W[o], V[o]
+            f, h, size = line_scores(Z[t], w, v)
+            out[t, 0, o], out[t, 1, o] = line_values(f, h, size, updates[o])
+            miss = 1.0 / (1.0 + np.exp(min(y * f, 500.0)))
+            for j in range(d + 1):
+                x = min(max(Z[t, j], -FARTHEST), FARTHEST) if j < d else 1.0
+                g = y * miss * x
+                squares[o, j] += g * g
+                if squares[o, j] > 0.0:
+                    w[j] += STEP * g / np.sqrt(squares[o, j])
+            if SHARE * np.sqrt(updates[o]) * y * h <= (1.0 - SHARE) * size:
+                rate, total = y * np.sqrt(2.0 / updates[o]) / size, 0.0
+                for j in range(d + 1):
+                    x = min(max(Z[t, j], -FARTHEST), FARTHEST) if j < d else 1.0
+                    v[j] += rate * x
+                    total += v[j] * v[j]
+                shrink = 1.0 / max(1.0, np.sqrt(total))
+                for j in range(d + 1):
+                    v[j] *= shrink
+                updates[o] += 1.0
+
+
+#: Rows that each guess speaks of.
+MEAN_WINDOWS = np.array([1.0, 10.0, np.inf])
+NAMES = ("last target", "mean of 10", "mean")
+
+
+@njit(cache=True, nogil=True)
+def guess_rows(Y: Array, windows: Array, counter: Array, means: Array, out: Array) -> None:
+    """The means (windows, outputs) that each row met go to ``out``."""
+    for t in range(Y.shape[0]):
+        counter[0] += 1.0
+        for w in range(windows.size):
+            rate = 1.0 / min(counter[0], windows[w])
+            for o in range(Y.shape[1]):
+                out[t, w, o] = means[w, o]
+                means[w, o] += rate * (Y[t, o] - means[w, o])
+
+
+class Guesses(Stateful):
+    """The running means of the targets, one a window; with ``columns``, for labels, the lines."""
+
+    def __init__(self, outputs: int, columns: int | None = None) -> None:
+        self._counter = np.zeros(1)
+        self._means = np.zeros((len(MEAN_WINDOWS), outputs))
+        self._lined = columns is not None
+        terms = 0 if columns is None else columns + 1
+        self._logistic, self._squares = np.zeros((outputs, terms)), np.zeros((outputs, terms))
+        self._margin, self._updates = np.zeros((outputs, terms)), np.ones(outputs)
+        self.names = (*NAMES, *LINEAR_NAMES) if self._lined else NAMES
+
+    @property
+    def count(self) -> int:
+        return len(self.names)
+
+    def learn(self, Z: Array, Y: Array) -> Array:
+        """What each row is guessed before its target, (n, guesses, outputs); Z are its columns."""
+        Y = np.ascontiguousarray(Y)
+        means = np.empty((len(Y), *self._means.shape))
+        guess_rows(Y, MEAN_WINDOWS, self._counter, self._means, means)
+        if not self._lined:
+            return means
+        lines = np.empty((len(Y), len(LINEAR_NAMES), Y.shape[1]))
+        learn_lines(
+            np.ascontiguousarray(Z), Y, self._logistic, self._squares, self._margin, self._updates,
+            lines,
+        )  # fmt: skip
+        return np.concatenate((means, lines), axis=1)
+
+    def predict(self, Z: Array) -> Array:
+        """What next rows are guessed, (n, guesses, outputs)."""
+        means = len(self._means)
+        out = np.empty((len(Z), self.count, self._means.shape[1]))
+        out[:, :means] = self._means
+        if self._lined:
+            for z, row in zip(np.ascontiguousarray(Z), out[:, means:], strict=True):
+                line_predictions(z, self._logistic, self._margin, self._updates, row)
+        return out
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs, each plus or minus one old one."""
+        self._means = recombined(self._means, matrix)
+        self._logistic = recombined(self._logistic, matrix, axis=-2)
+        self._margin = recombined(self._margin, matrix, axis=-2)
+        self._squares = recombined(self._squares, matrix, axis=-2, absolute=True)
+        self._updates = recombined(self._updates, matrix, absolute=True)
+
+    STATE = (
+        Numbers("counter", (1,), low=0.0, whole="float"),
+        Numbers("means", (len(MEAN_WINDOWS), "outputs")),
+        Numbers("logistic", ("outputs", "terms")),
+        Numbers("squares", ("outputs", "terms"), low=0.0),
+        Numbers("margin", ("outputs", "terms")),
+        Numbers("updates", ("outputs",), low=1.0),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": self._means.shape[1], "terms": self._logistic.shape[1]}
+
+
+# ----------------------------------------------------------------------------------------
+# The last known targets as columns: what experts may read of the past.
+#
+# Whether targets hang together in time is found on the first n rows: a lag l counts where the
+# autocorrelation of a target is beyond 4 / sqrt(n), four deviations of that of independent rows.
+# Then the columns are the targets 1 and 2 rows ago, and at the season, the lag with the largest
+# peak of the autocorrelation, if there is one. A row reads targets that were learned before it,
+# nothing else: with labels that come late these are the last that came.
+#
+# The same is asked of the last errors of the mixture: something may wander that no column tells,
+# and targets, which follow their columns, hide it. Errors are read at the lags of both (`stacks`).
+#
+# Of labels +-1 the outputs count that have had both signs; of two, which are each other's
+# negatives, the last. More than three targets are not read.
+
+#: Fewest rows that say anything about lags, most targets that are read, longest season.
+FEWEST, MOST_TARGETS, LONGEST = 32, 3, 400
+
+
+def informative_outputs(Y: Array, signed: bool) -> list[int]:
+    """Outputs that vary; of two labels' outputs the last."""
+    varied = [o for o in range(Y.shape[1]) if np.ptp(Y[:, o]) > 0.0]
+    return varied[-1:] if signed and len(varied) == 2 else varied
+
+
+def autocorrelation(y: Array, longest: int) -> Array:
+    """Of lags 0 .. longest; 0 for a constant."""
+    y = y - y.mean()
+    total = y @ y
+    if not total > 0.0:
+        return np.zeros(longest + 1)
+    size = 2 ** int(np.ceil(np.log2(2 * len(y))))
+    spectrum = np.abs(np.fft.rfft(y, size)) ** 2
+    return np.asarray(np.fft.irfft(spectrum, size)[: longest + 1] / total)
+
+
+def find_lags(Y: Array, sources: list[int]) -> list[int]:
+    """The lags to read; none where rows are too few, or their order says nothing."""
+    n = len(Y)
+    if n < FEWEST or not sources or len(sources) > MOST_TARGETS:
+        return []
+    longest = min(n // 3, LONGEST)
+    parts = [autocorrelation(Y[:, o], longest) for o in sources]
+    values = np.round(np.max(parts, axis=0), 9)  # rounding decides no tie
+    threshold = 4.0 / np.sqrt(n)
+    inner = values[3:-1]
+    peaks = (inner > values[2:-2]) & (inner >= values[4:]) & (inner > threshold)
+    season = [3 + int(np.argmax(np.where(peaks, inner, -1.0)))] if peaks.any() else []
+    if values[1] <= threshold and not season:
+        return []
+    return [1, 2, *season]
+
+
+class Past(Stateful):
+    """The targets that are read, at some lags, and the last targets that came."""
+
+    def __init__(self, outputs: int, sources: list[int], lags: list[int]) -> None:
+        self._sources = np.array(sources, dtype=np.int64)
+        self._signs = np.ones(len(sources))
+        self._lags = np.array(lags, dtype=np.int64)
+        self._held = np.zeros((max(lags, default=0), outputs))
+
+    @property
+    def columns(self) -> int:
+        return len(self._sources) * len(self._lags)
+
+    def informative(self, Y: Array) -> Array:
+        """The targets that vary."""
+        return Y[:, self._sources] * self._signs
+
+    def columns_of(self, Y: Array) -> Array:
+        """The columns of first rows, (n, columns), before which nothing came."""
+        return self._read(np.vstack((np.zeros_like(self._held), Y)), len(Y))
+
+    def learn(self, Y: Array) -> Array:
+        """The columns of the next rows, whose targets are then the last that came."""
+        if not self.columns:
+            return np.empty((len(Y), 0))
+        known = np.vstack((self._held, Y))
+        read = self._read(known, len(Y))
+        self._held = known[len(Y) :]
+        return read
+
+    def predict(self, rows: int) -> Array:
+        """The columns of rows that might come next."""
+        known = np.vstack((self._held, np.zeros((1, self._held.shape[1]))))
+        return np.repeat(self._read(known, 1), rows, axis=0)
+
+    def _read(self, known: Array, rows: int) -> Array:
+        first = len(known) - rows
+        parts = [self.informative(known[first - lag : first - lag + rows]) for lag in self._lags]
+        return np.hstack(parts) if parts else np.empty((rows, 0))
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs, each plus or minus one old one: the same targets at their new places."""
+        self._held = recombined(self._held, matrix)
+        places = [int(np.flatnonzero(matrix[o])[-1]) for o in self._sources]
+        self._signs = self._signs * matrix[self._sources, places]
+        self._sources = np.array(places, dtype=np.int64)
+
+    STATE = (
+        Numbers("sources", ("sources",), whole=True, low=0, high="outputs", kept=True),
+        Numbers("signs", ("sources",), low=-1.0, high=1.0, kept=True),
+        Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, kept=True),
+        Numbers("held", ("held", "outputs"), kept=True),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": self._held.shape[1]}
+
+
+# ----------------------------------------------------------------------------------------
+# Which signs an output of labels has had: only one that has had both says anything.
+
+
+@njit(cache=True, nogil=True)
+def note_signs(y: Array, seen: Array) -> None:
+    """seen[0, o] and seen[1, o]: whether output o has been negative, positive."""
+    for o in range(y.size):
+        seen[0 if y[o] < 0.0 else 1, o] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def live_outputs(seen: Array, signed: bool, live: NDArray[np.bool_]) -> int:
+    """Which outputs count, and how many; before two classes came it is the first, the ones."""
+    count = 0
+    for o in range(live.size):
+        live[o] = not signed or (seen[0, o] > 0.0 and seen[1, o] > 0.0)
+        count += live[o]
+    if count == 0:
+        live[0] = True
+        count = 1
+    return count
+
+
+def remapped_signs(seen: Array, matrix: Array) -> Array:
+    """The signs that new outputs have had, each plus or minus one old output."""
+    sources, signs = signed_columns(matrix)
+    return np.where(signs > 0.0, seen[:, sources], seen[::-1, sources])

@@ -1,0 +1,175 @@
+"""Regret against the best combination of the experts in hindsight, and what it cannot exceed.
+
+With p the clipped predictions of the experts awake, m their average at that row (`mixture`), D the
+largest error so far, B the half-width of the targets' range, both with this row's, and b the first
+such B, rows are weighed by
+
+    g = (b / B)^2 / max(2 D^2, b^2)
+
+which is 1 / (2 D^2), the unit of the mixture's weights, once D is b / sqrt(2) and while the range
+stays what it was. Then for every fixed u
+
+    sum g (final - y)^2  <=  sum g (m + u'(p - m) - y)^2 + alpha |u|^2 + bound
+
+    bound = log(1 + stacks) + log(t + 1)             final against the first stack
+          + sum of g (final - y)^2 while 2 D^2 < b^2  ("early")
+          + 1/2 log det(A / alpha)                   that stack, ridge regression, against u
+          + sum of g x^2, x how far y lies beyond the range before it  ("beyond")
+
+u with sum u = 1 is the combination u'p of the experts alone; otherwise m takes the rest.
+
+Why. Let q be the first stack's prediction and f what it is before it is drawn to the range.
+
+1. In units of 2 D^2 the final prediction loses at most log(1 + stacks) + log t to q, over any last
+   rows (fixed share). From the first row with 2 D^2 >= b^2 on, g is (b / B)^2 times 1 / (2 D^2), a
+   factor that is at most 1 and never rises: summed by parts, the same bound holds for the weights
+   g. Rows before it count in full.
+2. The stack is ridge regression of y - m on p - m, and on the echo where there is one (u is 0 there
+   and A has its terms too), in units of B, and g B^2 = b^2 / max(2 D^2, b^2) is at most 1 and never
+   rises. With V(u) = |u_t - u|^2 in the norm of A, V before a row less V behind it is
+   (f - y)^2 / (1 + q_t) less (m + u'(p - m) - y)^2, in units of B^2, q_t the row's leverage.
+   Summed by parts that is at most V(u) at the start, alpha |u|^2.
+3. |q - y| is at most |f - y|, or at most x where y lies beyond the range; and at most D. So what is
+   left of a row, g ((q - y)^2 - (f - y)^2 / (1 + q_t)), is at most g D^2 log(1 + q_t) + g x^2, and
+   g D^2 <= 1/2. The log(1 + q_t) add up to log det(A / alpha).
+
+Experts that fall asleep leave the sums. For u on those that stay, V(u) does not rise by that; the
+log det they took with them stays in the bound.
+
+It is a bound for numbers with one output: with several, D / B differs between them, and logistic
+stacks (labels) are known to compete with no combination. There the regret is told without one.
+A row costs one product of (p - m, y - m) with itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.aggregate.stacks import RIDGE_ALPHA
+from pronk.core.linalg import recombined
+from pronk.core.state import Numbers, Sizes, Stateful, require
+from pronk.newton.certificate import Certificate
+
+Array = NDArray[np.float64]
+
+#: Entries of the tally: loss of the final prediction, of it that of early rows, what lay beyond
+#: the range, the log det that went with experts, and from there on b, one an output.
+LOSS, EARLY, BEYOND, GONE, FIRST = range(5)
+
+
+@dataclass(frozen=True)
+class MixtureCertificate(Certificate):
+    """Of a mixture: against the best expert and, in ``combination``, the best combination."""
+
+    combination: Certificate | None = None
+
+
+class Books(NamedTuple):
+    """Sums of g x x', x = (p - m, y - m), the lower triangle; the tally."""
+
+    gram: Array
+    tally: Array
+
+
+@njit(cache=True, nogil=True)
+def beyond_range(y: Array, limits: Array, out: Array) -> None:
+    """How far each target lies beyond the range of those before it."""
+    for o in range(y.size):
+        out[o] = max(limits[0, o] - y[o], y[o] - limits[1, o], 0.0)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def add_to_books(
+    y: Array, live: NDArray[np.bool_], count: int, limits: Array, worst: Array, beyond: Array,
+    C: Array, average: Array, final: Array, books: Books,
+) -> None:  # fmt: skip
+    """One row: targets, ranges and largest errors with it, clipped predictions, their average."""
+    gram, tally = books
+    first = tally[FIRST:]
+    experts = len(C)
+    x = np.empty(experts + 1)
+    for o in range(y.size):
+        half = 0.5 * (limits[1, o] - limits[0, o])
+        if not live[o] or half == 0.0:
+            continue
+        if first[o] == 0.0:
+            first[o] = half
+        # Ratios first, roots of g times what is squared: squares of small targets would be 0.
+        largest, share = np.sqrt(2.0) * worst[o], first[o] / half
+        unit = max(largest, first[o])
+        loss = (share * (final[o] - y[o]) / unit) ** 2 / count
+        tally[LOSS] += loss
+        tally[EARLY] += loss if largest < first[o] else 0.0
+        tally[BEYOND] += (share * beyond[o] / unit) ** 2 / count
+        for e in range(experts):
+            x[e] = share * (C[e, o] - average[o]) / unit
+        x[experts] = share * (y[o] - average[o]) / unit
+        for e in range(experts + 1):
+            for f in range(e + 1):
+                gram[e, f] += x[e] * x[f] / count
+
+
+def log_determinant(A: Array) -> float:
+    """log det(A / alpha) of the sums of a ridge stack, of which the lower triangle is held."""
+    diagonals = np.diagonal(np.linalg.cholesky(A), axis1=-2, axis2=-1)
+    return float(2.0 * np.log(diagonals).sum() - diagonals.size * np.log(RIDGE_ALPHA))
+
+
+class Combination(Stateful):
+    """The sums of one mixture."""
+
+    def __init__(self, experts: int, outputs: int) -> None:
+        self._gram = np.zeros((experts + 1, experts + 1))
+        self._tally = np.zeros(FIRST + outputs)
+
+    @property
+    def books(self) -> Books:
+        """What rows change."""
+        return Books(self._gram, self._tally)
+
+    def certificate(self, rows: int, A: Array, bounded: bool) -> Certificate:
+        """Against the best u. A are the sums of the stacks; ``bounded``: of one output, and the
+
+        first is a ridge regression that forgets nothing."""
+        sums, products = self._gram[:-1, :-1], self._gram[-1, :-1]
+        L = np.linalg.cholesky(sums + RIDGE_ALPHA * np.eye(len(sums)))
+        z = np.linalg.solve(L, products)
+        u = np.linalg.solve(L.T, z)
+        penalty = float(RIDGE_ALPHA * u @ u)
+        # Sums of squares may cancel to a negative rounding error where the fit is perfect.
+        best = max(float(self._gram[-1, -1] - z @ z) - penalty, 0.0)
+        loss, early, beyond, gone = (float(value) for value in self._tally[:FIRST])
+        bound = None
+        if bounded:
+            bound = float(np.log(1 + len(A)) + np.log(rows + 1.0)) + early + beyond
+            bound += 0.5 * (gone + log_determinant(A[0]))
+        return Certificate(rows, loss, best, penalty, loss - best - penalty, bound)
+
+    def keep(self, chosen: NDArray[np.int64], A: Array, left: Array) -> None:
+        """Go on with these experts; the first stack's sums before that, and what is left."""
+        self._tally[GONE] += max(log_determinant(A) - log_determinant(left), 0.0)
+        places = np.append(chosen, len(self._gram) - 1)
+        self._gram = np.ascontiguousarray(self._gram[places][:, places])
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs, each plus or minus one old one."""
+        first = recombined(self._tally[FIRST:], matrix, absolute=True)
+        self._tally = np.concatenate((self._tally[:FIRST], first))
+
+    STATE = (
+        Numbers("gram", ("places", "places")),
+        Numbers("tally", ("entries",), low=0.0),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"entries": len(self._tally)}
+
+    def _restored(self, sizes: Sizes) -> None:
+        size = float(np.diagonal(self._gram).max())
+        least = float(np.linalg.eigvalsh(self._gram).min())
+        require(least >= -1e-9 * size, "gram is no sum of squares")

@@ -1,0 +1,679 @@
+"""The experts of the default learner on one dictionary, and the one prediction made of theirs.
+
+All groups share the points (`candidates`) and, for kernels of distances, the groups of a view its
+matrix of distances; `Mixture` makes one prediction of the experts' and of the guesses. The past of
+a row, where it is read, is held behind its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from operator import is_
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.aggregate.baselines import Guesses, Past
+from pronk.aggregate.calibration import Spread
+from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
+from pronk.aggregate.mixture import Mixture
+from pronk.aggregate.points import GAMMA, Candidates, OpenRows, asks, outside, without_open_rows
+from pronk.aggregate.settings import (
+    FORGETFUL_POINTS,
+    PAST,
+    PLAIN,
+    RELEVANCE,
+    Group,
+    Groups,
+    Setting,
+    View,
+    best_settings,
+    offered,
+    table_rows,
+    with_weights,
+)
+from pronk.core.elementary import exp_scalar
+from pronk.core.linalg import GrowingRows, Workspace, solve_one
+from pronk.core.state import Count, Part, Parts, Places, Sizes, Stateful, require
+from pronk.newton.discounted import EPOCH, DiscountedNewton, InEpochs
+
+if TYPE_CHECKING:
+    pass  # RELAYOUT
+
+# ----------------------------------------------------------------------------------------
+# One row past all experts, in two steps: what it will be (`look`), then that it came (`take`).
+#
+# The same numbers as a block of one row, up to rounding, without what a block costs to set up. A
+# row that was just predicted is learned without computing its features, its leverage or the
+# experts' predictions again. What is held here follows from the experts; they drop it when their
+# points, their number or their outputs change.
+
+Array = NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def exponential_features(distances: Array, rate: float, factor: Array, phi: Array) -> None:
+    """Features from distances, one a point, where all points have a coordinate."""
+    for i in range(phi.size):
+        phi[i] = exp_scalar(-rate * distances[i])
+    solve_one(factor, phi)
+
+
+class Station(NamedTuple):
+    """A group that the row passes: its features and, with their places in P, its learners."""
+
+    group: Group
+    rate: float | None  # of a kernel exp(-rate * distance) whose points all have a coordinate
+    phi: Array
+    learners: list[tuple[DiscountedNewton, Array, Array]]
+
+
+class OneRow:
+    """The row that was looked at last; ``final``, ``spread`` and ``rho`` are what is known of it.
+
+    ``rho`` is its squared distance to the span of the group that chooses the points.
+    """
+
+    def __init__(self, experts: Experts) -> None:
+        self._experts, self._key = experts, (0, b"")  # rows learned so far, the row's bytes
+        place = {number: i for i, number in enumerate(experts.awake)}
+        guesses = experts.guesses
+        self.P = np.empty((len(place) + guesses.count, experts.outputs))
+        self._guessed = self.P[len(place) :]
+        self._row = experts.mixture.new_row()
+        self.final = self._row.final
+        self.spread = np.ones(experts.outputs)
+        self._past = experts.past.columns
+        self.z = np.empty(experts.columns + self._past)
+        self._views: list[tuple[View, Array, Array, list[Station]]] = []
+        for group in experts.all_groups():
+            if not self._views or self._views[-1][0] is not group.view:
+                points = experts.points_of(group.view)
+                distances = np.empty((1, len(points)))
+                self._views.append((group.view, points, distances, []))
+            self._views[-1][3].append(self._station(group, place))
+        stations = [station for *_, held in self._views for station in held]
+        self._learners = [pair for station in stations for pair in station.learners]
+        (self._reference,) = [s for s in stations if s.group is experts.reference]
+
+    def _station(self, group: Group, place: dict[int, int]) -> Station:
+        size, spread = group.nystrom.size, self._experts.spread
+        whole = group.nystrom.points == size
+        rate = group.kernel.exponent if whole else None
+        mine = spread is not None and group is spread.group
+        phi = spread.features if mine and spread is not None else np.empty(size)
+        learners = [
+            (learner, phi[: learner.size], self.P[place[number]])
+            for number, learner in group.learners.items()
+        ]
+        return Station(group, rate, phi, learners)
+
+    def look(self, z: Array) -> None:
+        """Predict a row, if it is not the one that was looked at last."""
+        experts = self._experts
+        key = experts.rows, z.tobytes()
+        if key == self._key:
+            return
+        self._key = 0, b""
+        self.z[: len(z)] = z
+        if self._past:
+            self.z[len(z) :] = experts.past.predict(1)[0]
+        self._guessed[:] = experts.guesses.predict(z[None, :])[0]
+        for station in self._stations():
+            for learner, phi, out in station.learners:
+                learner.look(phi, out)
+        experts.mixture.look(self.P, self._row)
+        if experts.spread is not None:
+            self.spread = experts.spread.look(self.final)
+        self._key = key
+
+    def _stations(self) -> Iterator[Station]:
+        """Each group with the features of the row."""
+        row = self.z[None, :]
+        for view, points, distances, stations in self._views:
+            seen = view.rows(row)
+            if view.has_bandwidth:
+                view.kernel.distances(seen, points, distances)
+            for station in stations:
+                self._features(station, seen, points, distances)
+                yield station
+
+    def again(self, z: Array, y: Array, learners: list[DiscountedNewton]) -> None:
+        """A row with its past that was learned before goes to these learners only (`openrows`)."""
+        self._key = 0, b""
+        self.z[:] = z
+        wanted = {id(learner) for learner in learners}
+        for station in self._stations():
+            for learner, phi, out in station.learners:
+                if id(learner) in wanted:
+                    learner.look(phi, out)
+                    learner.take(y, out)
+
+    @staticmethod
+    def _features(station: Station, seen: Array, points: Array, distances: Array) -> None:
+        group, rate, phi, _ = station
+        if rate is not None:
+            exponential_features(distances[0], rate, group.nystrom.factor, phi)
+        elif group.view.has_bandwidth:
+            values = group.kernel.from_distances(distances[:, : group.nystrom.points].copy())
+            phi[:] = group.nystrom.transform_one(values[0])
+        else:
+            phi[:] = group.nystrom.transform_one(group.kernel(seen, points)[0])
+
+    @property
+    def rho(self) -> float:
+        phi = self._reference.phi
+        return float(self._reference.group.diagonal(self.z[None, :])[0] - phi @ phi)
+
+    def take(self, y: Array, given: Array) -> None:
+        """Learn the row that was looked at last."""
+        self._key = 0, b""
+        for learner, _, p in self._learners:
+            learner.take(y, p)
+        self._experts.mixture.take(self._row, y)
+        if self._experts.spread is not None:
+            self._experts.spread.take(self.final, given)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("what follows from the experts is not copied with them")
+
+
+# ----------------------------------------------------------------------------------------
+# What a call must put back if it does not come to its end, taken when it is known what changes.
+#
+# A mark of all parts costs as much as a third of learning a row. A row that closes no block, ends
+# no epoch and sets no stage changes little: the small arrays that the tables of its parts name,
+# some counters, and the places in open blocks that no state speaks of. So the mark of the default
+# learner is empty until the first change, and then holds those, or for other rows everything.
+
+
+class Mark:
+    """Held by the call; `held` is None until something is about to change."""
+
+    __slots__ = ("__weakref__", "held")
+
+    def __init__(self) -> None:
+        self.held: Any = None
+
+
+class CalmRow:
+    """Where one row that changes no structure writes.
+
+    ``parts`` have arrays that their tables name; ``others`` are pairs of an object and the name of
+    an attribute that is replaced, never written to; ``rows`` are only appended to.
+    """
+
+    def __init__(
+        self,
+        parts: Iterable[Stateful],
+        others: Iterable[tuple[object, str]],
+        rows: Iterable[GrowingRows],
+    ) -> None:
+        self._arrays = [(part.__dict__, name) for part in parts for name in part.copied_names()]
+        self._others = [(owner.__dict__, name) for owner, name in others]
+        self._rows = list(rows)
+        self._first = self._arrays[0][0]
+
+    def speaks_of(self, part: Stateful, rows: Sequence[GrowingRows]) -> bool:
+        """Whether these are still its first part and its rows, and no others in their place."""
+        return self._first is part.__dict__ and all(map(is_, self._rows, rows))
+
+    def save(self) -> tuple[Any, ...]:
+        return (
+            self,
+            [held[name].copy() for held, name in self._arrays],
+            [held[name] for held, name in self._others],
+            [rows.size for rows in self._rows],
+        )
+
+    def put_back(self, saved: tuple[Any, ...]) -> None:
+        _, arrays, others, sizes = saved
+        for (held, name), value in zip(self._arrays, arrays, strict=True):
+            held[name] = value
+        for (held, name), value in zip(self._others, others, strict=True):
+            held[name] = value
+        for rows, size in zip(self._rows, sizes, strict=True):
+            rows.size = size
+
+
+#: How many of the experts that do not forget stay awake, by rows seen.
+AWAKE = {4096: 5, 8192: 4, 16384: 3}
+
+
+class Experts(Stateful):
+    """All awake experts on one dictionary, from calibrated scales on."""
+
+    def __init__(
+        self, settings: list[Setting], views: list[View], past: Past, outputs: int, budget: int,
+        seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
+        echoes: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        self.settings, self.views, self.past = settings, views, past
+        self.budget, self.outputs, self.columns = budget, outputs, columns
+        self._awake = list(range(len(settings)))
+        self._groups: list[Group] = []
+        by_number = {view.number: view for view in views}
+        for number, factor in sorted({(s.view, -s.factor) for s in settings}):
+            group = Group(by_number[number], -factor)
+            for i, setting in enumerate(settings):
+                if (setting.view, setting.factor) == (number, -factor):
+                    group.learners[i] = DiscountedNewton(
+                        InEpochs(True), setting.alpha, 0, outputs, setting.window
+                    )
+            self._groups.append(group)
+        self.spread = None if signed else Spread(by_number[PLAIN], outputs, budget)
+        straight = signed and RELEVANCE in offered(by_number[PLAIN].kernel)
+        self.guesses = Guesses(outputs, columns if straight else None)
+        self._set_limits()
+        windows = STACK_WINDOWS if forgetting else (0.0,)
+        self.mixture = Mixture(
+            len(settings) + self.guesses.count, limits, signed, windows, tuple(echoes)
+        )
+        self.candidates = Candidates(columns + past.columns, budget, seed)
+        self._batches: list[int] = []  # the first points of those that entered together
+        self._rows = 0
+        self._log: OpenRows | None = self._new_log()
+        self._memory = Workspace()
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go what is held of points and experts besides themselves."""
+        self._seen_points: dict[int, Array] = {}
+        self._one: OneRow | None = None
+        self._calm: CalmRow | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Copies make their own.
+        return {**self.__dict__, "_seen_points": {}, "_one": None, "_calm": None}
+
+    @property
+    def rows(self) -> int:
+        """Rows learned so far."""
+        return self._rows
+
+    def count(self, rows: int) -> None:
+        """Rows that were learned elsewhere (`parallel`)."""
+        self._rows += rows
+
+    @property
+    def awake(self) -> list[int]:
+        """The numbers of the settings whose experts are awake."""
+        return self._awake
+
+    @property
+    def points(self) -> Array:
+        """The dictionary, without the past of its rows."""
+        return self.candidates.points.values[:, : self.columns]
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def learn(
+        self, Z: Array, Y: Array, given: Array, *, fixed: bool = False
+    ) -> tuple[Array, Array]:
+        """Predict then learn; ``fixed`` keeps the points and experts as they are.
+
+        Y are the targets to learn, ``given`` those that the spread follows. Returns predictions,
+        and the spread of the given targets around each (1 for labels).
+        """
+        self._one = None  # what it holds of a row lies where the next rows go
+        out, spread = np.empty(Y.shape), np.ones(Y.shape)
+        start = 0
+        while start < len(Z):
+            stop = min(len(Z), start + EPOCH - self._rows % EPOCH)
+            rows = slice(start, stop)
+            self._learn_rows(Z[rows], Y[rows], given[rows], fixed, out[rows], spread[rows])
+            self._rows += stop - start
+            if self._rows % EPOCH == 0:
+                self.begin_epoch()
+                if not fixed:
+                    self._end_epoch()
+            start = stop
+        return out, spread
+
+    def _learn_rows(
+        self, Z: Array, Y: Array, given: Array, fixed: bool, out: Array, spread: Array
+    ) -> None:
+        P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
+        P[:, len(self._awake) :] = self.guesses.learn(Z, Y)
+        if self.past.columns:
+            Z = np.hstack((Z, self.past.learn(Y)))
+        uniforms = self.candidates.uniforms.take(len(Z))
+        open_to_points = not fixed and self._open_to_points
+        self.note_rows(Z, Y)
+        place = {number: i for i, number in enumerate(self._awake)}
+        for group, Phi in self.features(Z):
+            for number, learner in group.learners.items():
+                P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y)
+            if open_to_points and group is self.reference:
+                asking = asks(outside(group.diagonal(Z), Phi), uniforms)
+                self.candidates.wait(Z[asking], uniforms[asking])
+        out[:] = self.mixture.learn(P, Y)
+        if self.spread is not None:
+            spread[:] = self.spread.learn(Phi, out, given)  # its group is the last
+
+    def all_groups(self) -> list[Group]:
+        """The groups of the experts and, last, that of the spread."""
+        return self._groups if self.spread is None else [*self._groups, self.spread.group]
+
+    def features(self, Z: Array) -> Any:
+        """Each group with the features of the rows; distances are computed once a view."""
+        seen = None
+        for group in self.all_groups():
+            view, first = group.view, group.nystrom.points
+            if view is not seen:
+                seen, rows, points = view, view.rows(Z), self.points_of(view)
+                if view.has_bandwidth:
+                    out = self._memory.take("distances", len(Z), len(points))
+                    distances = view.kernel.distances(rows, points, out)
+            if view.has_bandwidth:
+                values = self._memory.take("values", len(Z), first)
+                values[:] = distances[:, :first]
+                yield group, group.features(group.kernel.from_distances(values))
+            else:
+                yield group, group.features(group.kernel(rows, points))
+
+    def points_of(self, view: View) -> Array:
+        """The points that some group of a view uses, as its kernel sees them: columns together."""
+        points = self._seen_points.get(view.number)
+        if points is None:
+            count = max(g.nystrom.points for g in self.all_groups() if g.view is view)
+            points = np.asfortranarray(view.rows(self.candidates.points.values[:count]))
+            self._seen_points[view.number] = points
+        return points
+
+    # -- one row ----------------------------------------------------------------------------
+
+    def look(self, z: Array) -> OneRow:
+        """What one row would be predicted if it came next; `take` learns it."""
+        if self._one is None:
+            self._one = OneRow(self)
+        self._one.look(z)
+        return self._one
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether the next row closes no block and ends no epoch."""
+        learners = (learner for group in self._groups for learner in group.learners.values())
+        last = (self._rows + 1) % EPOCH == 0 or any(m.open_room == 1 for m in learners)
+        return not (last or (self.spread is not None and self.spread.shape.open_room == 1))
+
+    @property
+    def calm_row(self) -> CalmRow:
+        """What such a row changes."""
+        if self._calm is None:
+            learners = [learner for group in self._groups for learner in group.learners.values()]
+            parts: list[Any] = [self.guesses, self.mixture, self.mixture.combination]
+            if self.spread is not None:
+                parts.append(self.spread)
+                learners.append(self.spread.shape)
+            others: list[tuple[object, str]] = [
+                (learner, name) for learner in learners for name in ("_open", "_weights")
+            ]
+            candidates = self.candidates
+            others += [(self, "_rows"), (candidates.uniforms, "count"), (self.past, "_held")]
+            rows = [candidates.waiting]
+            if self._log is not None:
+                rows += [self._log.Z, self._log.Y, self._log.calls]
+            self._calm = CalmRow((*parts, *learners), others, rows)
+        return self._calm
+
+    def put_back_derived(self) -> None:
+        """After a calm row was undone: what follows from the state."""
+        self.mixture.solve()
+        self.candidates.uniforms.rewind()
+        self.forget()
+
+    def take(self, one: OneRow, y: Array, given: Array) -> None:
+        """Learn the row that was looked at last; the spread follows its target as given."""
+        uniform = self.candidates.uniforms.take(1)
+        if self._open_to_points and asks(one.rho, uniform)[0]:
+            self.candidates.wait(one.z[None, :], uniform)
+        if self._log is not None:
+            self._log.add(one.z[None, :], y[None, :], one=True)
+        self.guesses.learn(one.z[None, : self.columns], y[None, :])
+        self.past.learn(y[None, :])
+        one.take(y, given)
+        self._rows += 1
+        if self._rows % EPOCH == 0:
+            self.begin_epoch()
+            self._end_epoch()
+
+    # -- points -----------------------------------------------------------------------------
+
+    @property
+    def _open_to_points(self) -> bool:
+        """Whether points may enter at the end of this epoch."""
+        return self.candidates.room(self._rows - self._rows % EPOCH + EPOCH) > 0
+
+    def take_points(self, Z: Array, uniforms: Array, room: int) -> None:
+        """Try rows as points, in order, by the reference group; all groups take those that enter.
+
+        A row enters when its uniform is below rho / (rho + GAMMA), rho its squared distance to the
+        span of the points before it.
+        """
+        if self.extend_spans(Z, uniforms, room):
+            for group in self.all_groups():
+                group.grow()
+            if self.spread is not None:
+                self.spread.grow()
+
+    def extend_spans(self, Z: Array, uniforms: Array, room: int) -> bool:
+        """The spans take points, the learners do not yet; whether any entered."""
+        self.forget()
+        reference, held = self.reference, self.candidates.points
+        known = full = held.size
+        full += room
+        for start in range(0, len(Z), EPOCH):
+            left = full - held.size
+            if left <= 0:
+                break
+            rows, coins = Z[start : start + EPOCH], uniforms[start : start + EPOCH]
+            entered = reference.offer(rows, held.values, left, coins, GAMMA)
+            if len(entered):
+                self._batches = [*self._batches, held.size]
+                held.append(rows[entered])
+                for group in self.all_groups():
+                    self._extend(group, held.values, self._batches[-1])
+        return held.size > known
+
+    def _extend(self, group: Group, points: Array, known: int) -> None:
+        """A group's span takes in the points beyond the known ones, as far as its limit goes.
+
+        All are offered together whatever the limit: their coordinates are the same to the bit for
+        a group that had more room once, and for a model that is loaded.
+        """
+        if group.nystrom.size < group.limit and group.nystrom.points == known:
+            group.offer(points[known:], points[:known], len(points) - known)
+
+    # -- the open epoch: see `openrows` -------------------------------------------------------
+
+    def _new_log(self) -> OpenRows:
+        return OpenRows(self.columns + self.past.columns, self.outputs)
+
+    def begin_epoch(self) -> None:
+        """No row is open."""
+        self._log, self._calm = self._new_log(), None
+
+    def note_rows(self, Z: Array, Y: Array) -> None:
+        """Rows, with their past, that came in one call, and their targets."""
+        if self._log is not None:
+            self._log.add(Z, Y)
+
+    def _let_rows_come_again(self) -> None:
+        """The open rows past all experts, which stand at the start of their open blocks."""
+        assert self._log is not None
+        learners = [learner for group in self._groups for learner in group.learners.values()]
+        ledgers = [learner.ledger.copy() for learner in learners]
+        closed = {id(m): self._log.rows - self._log.rows % m.block_length for m in learners}
+        one = OneRow(self)
+        for start, stop, single in self._log.pieces():
+            Z, Y = self._log.Z.values[start:stop], self._log.Y.values[start:stop]
+            if single:
+                one.again(Z[0], Y[0], [m for m in learners if closed[id(m)] <= start])
+                continue
+            for group, Phi in self.features(Z):
+                for learner in group.learners.values():
+                    rows = slice(max(0, closed[id(learner)] - start), stop - start)
+                    learner.learn(Phi[rows, : learner.size], Y[rows])
+        for learner, ledger in zip(learners, ledgers, strict=True):
+            learner.ledger[:] = ledger
+
+    def _end_epoch(self) -> None:
+        if self.candidates.waiting.size:
+            self.take_points(*self.candidates.released(), self.candidates.room(self._rows))
+        if self._rows in AWAKE:
+            self._sleep(self.best(AWAKE[self._rows]))
+
+    # -- sleep ------------------------------------------------------------------------------
+
+    def best(self, stable: int) -> list[int]:
+        """The settings to go on with, by recent loss: see `roster`."""
+        losses = self.mixture.losses[: len(self._awake)]
+        return best_settings(self.settings, self._awake, losses, stable)
+
+    def _sleep(self, kept: list[int]) -> None:
+        """Only these go on; the losses start again."""
+        places = [i for i, number in enumerate(self._awake) if number in kept]
+        guesses = range(len(self._awake), len(self._awake) + self.guesses.count)
+        self.forget()
+        self._awake = [self._awake[i] for i in places]
+        self.mixture.keep([*places, *guesses])
+        for group in self._groups:
+            group.learners = {i: m for i, m in group.learners.items() if i in kept}
+        self._groups = [group for group in self._groups if group.learners]
+        self._set_limits()
+
+    def _set_limits(self) -> None:
+        """How many points each group uses, and the group that chooses them: of the first view
+
+        whose experts remember all rows the narrowest."""
+        for group in self._groups:
+            stable = any(self.settings[i].window is None for i in group.learners)
+            group.limit = self.budget if stable else min(self.budget, FORGETFUL_POINTS)
+            group.shrink()
+        choosing = [g for g in self._groups if g.limit == self.budget]
+        self.reference = min(choosing, key=lambda group: (group.number, group.factor))
+
+    # -- the current model --------------------------------------------------------------------
+
+    def predict(self, Z: Array) -> tuple[Array, Array]:
+        """Predictions, and the spread of y around each (1 for labels)."""
+        P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
+        P[:, len(self._awake) :] = self.guesses.predict(Z)
+        for group, Phi in self.features(self._with_last(Z)):
+            for number, learner in group.learners.items():
+                P[:, self._awake.index(number)] = learner.predict(
+                    np.ascontiguousarray(Phi[:, : learner.size])
+                )
+        out = self.mixture.predict(P)
+        if self.spread is None:
+            return out, np.ones(out.shape)
+        return out, self.spread.predict(Phi, out)
+
+    def _with_last(self, Z: Array) -> Array:
+        """Rows that might come next, with the last known targets where those are read."""
+        return np.hstack((Z, self.past.predict(len(Z)))) if self.past.columns else Z
+
+    def variance(self, Z: Array) -> Array:
+        """The leverage of rows for the expert with the largest weight, guesses apart."""
+        leader = self._awake[int(np.argmax(self.mixture.weights[: len(self._awake)]))]
+        for group, Phi in self.features(self._with_last(Z)):
+            if leader in group.learners:
+                learner = group.learners[leader]
+                return learner.variance(np.ascontiguousarray(Phi[:, : learner.size]))
+        raise AssertionError("the leader is awake")
+
+    def table(self) -> list[dict[str, Any]]:
+        """The experts, the heaviest first; those that sleep last."""
+        sizes = {i: m.size for group in self._groups for i, m in group.learners.items()}
+        units = {view.number: view.unit for view in self.views}
+        asleep = table_rows(self.settings, sizes, units)
+        return with_weights(asleep, self._awake, self.guesses.names, self.mixture)
+
+    def remap(self, matrix: Array) -> None:
+        self.forget()
+        self.outputs = matrix.shape[1]
+        for group in self._groups:
+            for learner in group.learners.values():
+                learner.remap(matrix)
+        self.mixture.remap(matrix)
+        self.guesses.remap(matrix)
+        self.past.remap(matrix)
+        # What came before in this epoch was computed with other outputs.
+        self._log = None if self._rows % EPOCH else self._new_log()
+
+    # -- state ------------------------------------------------------------------------------
+
+    STATE = (
+        Places("awake", high="settings"),
+        Parts("views", "views"),
+        Part("past", "past", sizes={"outputs": "outputs"}),
+        Part("guesses", "guesses", sizes={"outputs": "outputs"}),
+        Part("candidates", "candidates", sizes={"points": "points", "wide": "wide"}),
+        Groups("groups"),
+        Part("mixture", "mixture", sizes={"experts": "experts"}),
+        Count("rows"),
+        Part("spread", "spread"),
+        Places("batches", high="points"),
+        Part("log", sizes={"wide": "wide", "outputs": "outputs"}, make="_new_log"),
+    )
+    DERIVED = ("outputs", "reference")
+
+    def to_state(self) -> dict[str, Any]:
+        """Open blocks follow from the open rows, where those are known."""
+        state = super().to_state()
+        for group in state["groups"] if self._log is not None else ():
+            for number, learner in group["learners"].items():
+                group["learners"][number] = without_open_rows(learner)
+        return state
+
+    def _sizes(self) -> dict[str, int]:
+        return {"settings": len(self.settings), "outputs": self.outputs}
+
+    def undo(self, mark: Any) -> None:
+        super().undo(mark)
+        self.forget()
+
+    def _restored(self, sizes: Sizes) -> None:
+        self.forget()
+        wide = self.columns + self.past.columns
+        require(sizes["wide"] == wide, "points have another width")
+        for view in self.views:
+            read = wide if view.number == PAST else self.columns
+            require(len(view.weights) == read, "views have other columns")
+        numbers = sorted(i for group in self._groups for i in group.learners)
+        require(numbers == self._awake, "awake is not what the groups hold")
+        require(
+            sizes["experts"] == len(numbers) + self.guesses.count,
+            "mixture has another number of experts",
+        )
+        stable = any(self.settings[i].window is None for i in numbers)
+        require(stable, "awake has no expert that does not forget")
+        self._set_limits()
+        self._restore_spans()
+        if self._log is not None:
+            require(self._log.rows == self._rows % EPOCH, "log has other rows than rows says")
+            for group in self._groups:
+                opened = any(learner.open_rows for learner in group.learners.values())
+                require(not opened, "groups have open rows beside those of the log")
+            self._let_rows_come_again()
+
+    def _restore_spans(self) -> None:
+        """The points enter the spans again, together with those that they entered with."""
+        points = self.candidates.points.values
+        edges = [*self._batches, len(points)]
+        require(edges[0] == 0, "batches do not begin with the first point")
+        require(max(np.diff(edges), default=0) <= EPOCH, "batches are longer than an epoch")
+        for known, stop in pairwise(edges):
+            for group in self.all_groups():
+                self._extend(group, points[:stop], known)
+                most = group.largest if group.learners else group.limit
+                # Before more memory is taken than the file's own matrices do.
+                require(group.nystrom.size <= most, "groups have learners on too few points")
+        for group in self._groups:
+            require(group.largest <= group.nystrom.size, "groups have learners on too many points")
+        if self.spread is not None:
+            self.spread.require_size()

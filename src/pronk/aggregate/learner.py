@@ -1,0 +1,514 @@
+"""A grid of AWV learners on one dictionary, aggregated: the engine of the default learner.
+
+`grid` lists the experts, `experts` holds them and their points, `mixture` weighs them; this module
+scales rows and targets and sets everything up anew while the stream is young.
+
+Everything that changes the set of points or experts happens at rows counted from the start of the
+stream:
+
+    row 8, 32, .., 512 scales and bandwidths are set from the rows so far, which are kept; fresh
+                       experts take points from them and learn them again
+    row 2048           once more, with the best few settings only and more points; the kept rows go
+    every 256 rows     rows that asked to become points do, as far as cap(t) allows
+    row 4096 .. 16384  the worst experts of the rows since the last such row sleep for good
+
+Predictions of the first 8 rows are the median of the targets before them (the mean of labels).
+Targets are learned as `guard` lets them pass; intervals and their spread follow them as given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+from weakref import ReferenceType, ref
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative_outputs
+from pronk.aggregate.calibration import Intervals, Temperature
+from pronk.aggregate.certificate import MixtureCertificate
+from pronk.aggregate.experts import CalmRow, Experts, Mark
+from pronk.aggregate.points import cap
+from pronk.aggregate.settings import (
+    PAST,
+    PLAIN,
+    Setting,
+    View,
+    empty_views,
+    grid,
+    make_views,
+    offered,
+)
+from pronk.core.kernels import Kernel
+from pronk.core.linalg import GrowingRows
+from pronk.core.randomness import KORS_COINS, Uniforms, generator
+from pronk.core.scales import FixedScale
+from pronk.core.state import (
+    LARGEST,
+    LARGEST_TARGET,
+    Count,
+    Numbers,
+    Part,
+    Rows,
+    Sizes,
+    Stateful,
+    require,
+)
+from pronk.newton.discounted import EPOCH
+
+# ----------------------------------------------------------------------------------------
+# What one row can do: targets are drawn to a range that the rows before them vouch for.
+#
+# A glitch (a sensor's 9999 among ones) would move every sum it enters. With c the median of the
+# first rows and q the size that one target in two hundred exceeds,
+#
+#     y  ->  c + clip(y - c, -3 q, 3 q)
+#     log q  <-  log q + 0.05 (1{|y - c| > q} - 0.005)
+#
+# (quantile tracking, in logarithms: it has no unit). So a row counts as at most 3 q, and moves q
+# by five per cent. A few glitches in a thousand rows leave q where it is; a stream that moves for
+# good is followed, by a factor of 150 in a hundred rows. For normal targets 3 q is 8.4 deviations,
+# for exponential ones 16 means: without glitches nothing is clipped. At a stage q starts from the
+# first n rows, the sqrt(n) / 4 largest left out, times 1 + 8 / sqrt(n).
+
+Array = NDArray[np.float64]
+
+#: The share of targets that lie beyond q.
+BEYOND = 0.005
+#: How far a target may go, in q.
+REACH = 3.0
+#: How fast log q follows.
+STEP = 0.05
+
+
+@njit(cache=True, nogil=True)
+def clip_rows(Y: Array, centre: Array, size: Array, out: Array) -> None:
+    """Each row's targets drawn to the range the rows before it gave; the sizes follow."""
+    up, down = np.exp(STEP * (1.0 - BEYOND)), np.exp(-STEP * BEYOND)
+    for t in range(Y.shape[0]):
+        for o in range(Y.shape[1]):
+            offset = Y[t, o] - centre[o]
+            limit = REACH * size[o]
+            out[t, o] = min(max(Y[t, o], centre[o] - limit), centre[o] + limit)
+            size[o] *= up if abs(offset) > size[o] else down
+
+
+class Guard(Stateful):
+    """The range of targets: centre and size, one an output; before its first rows it is open."""
+
+    def __init__(self, outputs: int) -> None:
+        self.centre = np.zeros(outputs)
+        self.size = np.full(outputs, LARGEST)
+
+    def learn(self, Y: Array) -> Array:
+        """The targets as they may be learned."""
+        out = np.empty(Y.shape)
+        clip_rows(np.ascontiguousarray(Y), self.centre, self.size, out)
+        return out
+
+    def start(self, Y: Array) -> Array:
+        """Centre and size from first rows; those rows as they may be learned."""
+        self.centre = np.median(Y, axis=0)
+        offsets = np.sort(np.abs(Y - self.centre), axis=0)
+        left_out = int(np.ceil(0.25 * np.sqrt(len(Y))))
+        self.size = offsets[-1 - left_out] * (1.0 + 8.0 / np.sqrt(len(Y)))
+        # Where nearly all targets are one number, the others vouch for each other.
+        self.size = np.where(self.size > 0.0, self.size, offsets[-1])
+        self.size = np.where(self.size > 0.0, self.size, LARGEST)
+        reach = REACH * self.size
+        return np.clip(Y, self.centre - reach, self.centre + reach)
+
+    STATE = (
+        Numbers("centre", ("outputs",), "centre", kept=True),
+        Numbers("size", ("outputs",), "size", low=0.0),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": len(self.centre)}
+
+
+#: What learns scaled rows and targets, as learned and as given, with the experts: predictions and
+#: spreads, in order.
+Walk = Callable[[Experts, Array, Array, Array], Iterable[tuple[Array, Array]]]
+
+#: Rows at which everything is set anew from the rows so far.
+STAGES = (8, 32, 128, 256, 512, 2048)
+#: How many of the experts that do not forget come through the last stage.
+SURVIVORS = 6
+#: Targets that differ by less count as one number.
+SMALLEST = 1e-300
+#: Stream of random numbers for the order in which first rows are tried as points.
+ORDER = 4
+
+
+class OnlineKernel(Stateful):
+    """Scales, stages, experts and calibration: rows and targets as they come."""
+
+    def __init__(
+        self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
+        forgetting: bool = True, few: bool = False,
+    ) -> None:  # fmt: skip
+        self.kernel, self.columns, self.outputs = kernel, columns, outputs
+        self.few = few  # experts
+        self.budget, self.seed, self.signed = budget, seed, signed
+        self.forgetting = forgetting
+        self._rows = 0
+        self.guard = Guard(outputs)
+        self._first_X, self._first_Y = GrowingRows(columns), GrowingRows(outputs)
+        self._scale: FixedScale | None = None
+        self._level = np.zeros(outputs)
+        self._size = np.ones(outputs)
+        self.experts: Experts | None = None
+        self.intervals = Intervals(outputs)
+        self.temperature = Temperature(outputs)
+        self.last_widths = np.empty((0, 0, outputs))
+        self.last_factors = np.empty((0, 2))
+        self._mark: ReferenceType[Mark] | None = None  # of the call that is under way
+        self._calm: CalmRow | None = None
+
+    @property
+    def points(self) -> Array:
+        """The dictionary, in the scaled units the kernel sees."""
+        return np.empty((0, self.columns)) if self.experts is None else self.experts.points
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def learn(self, X: Array, Y: Array, walk: Walk | None = None) -> Array:
+        """Predict then learn each row; ``walk`` may learn the experts' rows in their place."""
+        if len(X) == 1 and self.experts is not None:
+            return self._learn_one(X, Y)
+        self._fill_mark()
+        out = np.empty((len(X), self.outputs))
+        widths: list[Array] = []
+        factors: list[Array] = []
+        start = 0
+        while start < len(X):
+            stop = len(X)
+            for stage in STAGES:
+                if self._rows < stage:
+                    stop = min(stop, start + stage - self._rows)
+                    break
+            rows = slice(start, stop)
+            if self._rows < STAGES[-1]:
+                self._first_X.append(X[rows])
+                self._first_Y.append(Y[rows])
+            targets = Y[rows] if self.signed else self.guard.learn(Y[rows])
+            done = start
+            for P, spread in self._learn_rows(X[rows], targets, Y[rows], walk):
+                learned = slice(done, done + len(P))
+                out[learned] = P
+                if self.signed:
+                    factors.append(self.temperature.learn(P, Y[learned]))
+                else:
+                    widths.append(self._follow(P, spread, Y[learned]))
+                done = learned.stop
+            self._rows += stop - start
+            if self._rows in STAGES:
+                self._set_stage()
+            start = stop
+        if walk is not None and self.experts is not None:
+            self.experts.forget()
+        self.last_widths = np.concatenate(widths) if widths else self.last_widths
+        self.last_factors = np.concatenate(factors) if factors else self.last_factors
+        return out
+
+    def _learn_one(self, X: Array, Y: Array) -> Array:
+        """The same for one row: what `predict` has computed of it is not computed again."""
+        assert self.experts is not None
+        self._fill_mark(self.experts.calm_row if self._is_calm(X) else None)
+        if self._rows < STAGES[-1]:
+            self._first_X.append(X)
+            self._first_Y.append(Y)
+        targets = Y if self.signed else self.guard.learn(Y)
+        one = self.experts.look(self._scaled(X, learn=True)[0])
+        P, spread = (one.final * self._size + self._level)[None, :], one.spread
+        self.experts.take(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0])
+        if self.signed:
+            self.last_factors = self.temperature.learn(P, targets)
+        else:
+            self.last_widths = self._follow(P, (spread * self._size)[None, :], Y)
+        self._rows += 1
+        if self._rows in STAGES:
+            self._set_stage()
+        return P
+
+    def _follow(self, P: Array, spread: Array, Y: Array) -> Array:
+        """Half-widths that rows met; before the first row nothing is predicted, nor is an error."""
+        first = int(self._rows == 0)
+        widths = self.intervals.learn(P[first:], spread[first:], Y[first:])
+        return np.concatenate((np.full((first, *widths.shape[1:]), np.nan), widths))
+
+    def _scaled_targets(self, Y: Array) -> Array:
+        """Targets in the units that the experts learn in."""
+        return np.asarray((Y - self._level) / self._size)
+
+    def _learn_rows(
+        self, X: Array, Y: Array, given: Array, walk: Walk | None
+    ) -> Iterator[tuple[Array, Array]]:
+        """Predictions, and the spread of y around each, of some rows after the other."""
+        if self.experts is None:
+            P = np.stack([self._middle(self._rows + t) for t in range(len(X))])
+            yield P, np.ones(P.shape)
+            return
+        Z, targets = self._scaled(X, learn=True), self._scaled_targets(Y)
+        given = targets if self.signed else self._scaled_targets(given)
+        parts: Iterable[tuple[Array, Array]]
+        if walk is None:
+            parts = [self.experts.learn(Z, targets, given)]
+        else:
+            parts = walk(self.experts, Z, targets, given)
+        for P, spread in parts:
+            yield P * self._size + self._level, spread * self._size
+
+    def _middle(self, rows: int) -> Array:
+        """What is predicted before the first stage: the mean label, the median target."""
+        Y = self._first_Y.values[:rows]
+        if not rows:
+            return np.zeros(self.outputs)
+        return np.asarray(Y.mean(axis=0) if self.signed else np.median(Y, axis=0))
+
+    def _scaled(self, X: Array, *, learn: bool = False) -> Array:
+        """Rows as the kernel sees them; a user's function gets them as they are."""
+        if self._scale is None:
+            return X
+        return self._scale.learn_transform(X) if learn else self._scale.transform(X)
+
+    def _set_stage(self) -> None:
+        """Scales, bandwidths, points and experts anew from the rows so far, which they learn."""
+        X, Y = self._first_X.values, self._first_Y.values
+        n, given = len(X), Y
+        if n == STAGES[0]:
+            self.intervals.start()  # from here on errors are measured in spreads
+        if not self.kernel.foreign:
+            self._scale = FixedScale(X)
+        Z = self._scaled(X)
+        if not self.signed:
+            Y = self.guard.start(Y)
+            # Divided by the largest first: squares of small targets would be 0.
+            largest = np.maximum(np.abs(Y).max(axis=0), SMALLEST)
+            self._level, deviation = Y.mean(axis=0), (Y / largest).std(axis=0) * largest
+            varies = (deviation > 1e-12 * np.abs(self._level)) & (deviation > SMALLEST)
+            self._size = np.where(varies, deviation, 1.0)
+        targets = self._scaled_targets(Y)
+        sources = informative_outputs(targets, self.signed)
+        lags, echoes = self._find_lags(targets, sources)
+        settings = grid(self.kernel, self.forgetting, bool(lags), self.few)
+        if n == STAGES[-1] and self.experts is not None:
+            settings = [self.experts.settings[i] for i in sorted(self.experts.best(SURVIVORS))]
+        numbers = sorted({PLAIN, *(s.view for s in settings)})
+        if PAST not in numbers:
+            lags = []
+        elif not lags:  # experts that read the past came through, though now it says little
+            sources, lags = sources[:MOST_TARGETS], [1, 2]
+        past = Past(self.outputs, sources, lags)
+        views = make_views(self.kernel, numbers, Z, targets, past)
+        self.experts = self._make_experts(settings, views, past, self._limits(targets), echoes)
+        Z = np.hstack((Z, past.columns_of(targets)))
+        order = generator(self.seed, ORDER).permutation(n)
+        uniforms = Uniforms(self.seed, KORS_COINS).take(n)
+        self.experts.take_points(
+            np.ascontiguousarray(Z[order]), uniforms[order], cap(n, self.budget)
+        )
+        Z, given = np.ascontiguousarray(Z[:, : self.columns]), self._scaled_targets(given)
+        self.experts.learn(Z, targets, given, fixed=True)
+        self.experts.mixture.losses[:] = 0.0  # only predictions of new rows count
+        if n == STAGES[-1]:
+            self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
+
+    def _find_lags(self, targets: Array, sources: list[int]) -> tuple[list[int], list[int]]:
+        """The lags at which targets are read, and those at which errors are: where targets or the
+        errors so far hang together in time."""
+        if PAST not in offered(self.kernel):
+            return [], []
+        found = find_lags(targets, sources)
+        again = [] if self.experts is None else find_lags(self.experts.mixture.errors, sources)
+        return found, sorted({*found, *again})
+
+    def _limits(self, targets: Array) -> Array:
+        if self.signed:
+            return np.tile([[-1.0], [1.0]], (1, self.outputs))
+        return np.stack((targets.min(axis=0), targets.max(axis=0)))
+
+    def _make_experts(
+        self, settings: list[Setting], views: list[View], past: Past, limits: Array,
+        echoes: Sequence[int] = (),
+    ) -> Experts:  # fmt: skip
+        return Experts(
+            settings, views, past, self.outputs, self.budget, self.seed, limits, self.signed,
+            self.columns, self.forgetting, echoes,
+        )  # fmt: skip
+
+    # -- undoing a call: see `marks` -----------------------------------------------------------
+
+    def mark(self) -> Mark:
+        mark = Mark()
+        self._mark = ref(mark)
+        return mark
+
+    def _fill_mark(self, experts: CalmRow | None = None) -> None:
+        """Before the first change of a call: of everything, or of what one calm row changes."""
+        mark = None if self._mark is None else self._mark()
+        if mark is None or mark.held is not None:
+            return
+        if experts is None:
+            mark.held = False, super().mark()
+        else:
+            mark.held = True, (self._calm_row().save(), experts.save())
+
+    def undo(self, mark: Mark) -> None:
+        self._mark = None
+        if mark.held is None:
+            return
+        calm, held = mark.held
+        if not calm:
+            super().undo(held)
+        elif self.experts is not None:
+            for saved in held:
+                saved[0].put_back(saved)
+            self.experts.put_back_derived()
+
+    def _is_calm(self, X: Array) -> bool:
+        """Whether a row leaves experts, points, scales and closed blocks as they are."""
+        if self._rows + 1 in STAGES or (self._scale is not None and self._scale.changes(X)):
+            return False
+        return self.experts is not None and self.experts.is_calm
+
+    def _calm_row(self) -> CalmRow:
+        rows = self._first_X, self._first_Y
+        if self._calm is None or not self._calm.speaks_of(self.guard, rows):
+            parts = (self.guard, self.temperature if self.signed else self.intervals)
+            others = [(self, name) for name in ("_rows", "last_widths", "last_factors")]
+            self._calm = CalmRow(parts, others, rows)
+        return self._calm
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_mark": None, "_calm": None}
+
+    # -- the current model --------------------------------------------------------------------
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next."""
+        return self._predict_blocks(X)[0]
+
+    def _predict_blocks(self, X: Array) -> tuple[Array, Array]:
+        """Predictions and spreads of rows that might come next."""
+        if self.experts is None:
+            P = np.tile(self._middle(self._rows), (len(X), 1))
+            return P, np.ones(P.shape)
+        if len(X) == 1:
+            one = self.experts.look(self._scaled(X)[0])
+            P = (one.final * self._size + self._level)[None, :]
+            return P, (one.spread * self._size)[None, :]
+        blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
+        parts = [self.experts.predict(self._scaled(block)) for block in blocks]
+        P, spread = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return P * self._size + self._level, spread * self._size
+
+    def half_widths(self, X: Array, coverage: float) -> tuple[Array, Array]:
+        """Predictions, and the half-widths of their intervals."""
+        P, spread = self._predict_blocks(X)
+        return P, self.intervals.half_widths(P, spread, coverage)
+
+    def deviation(self, X: Array) -> Array:
+        """Standard deviation of y around each prediction, (n, outputs)."""
+        spread = self._predict_blocks(X)[1] * self.intervals.deviation
+        if self.experts is None:
+            return spread
+        blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
+        variance = [self.experts.variance(self._scaled(block)) for block in blocks]
+        return np.asarray(np.sqrt(1.0 + np.concatenate(variance))[:, None] * spread)
+
+    def certificate(self, output: int = 0) -> MixtureCertificate:
+        """Of the mixture, all outputs together; the rows before the last stage as learned again."""
+        if self.experts is None:
+            raise ValueError(f"the certificate speaks of {STAGES[0]} rows and more")
+        return self.experts.mixture.certificate()
+
+    def remap(self, matrix: Array) -> None:
+        self._fill_mark()
+        self.outputs = matrix.shape[1]
+        self.guard = Guard(self.outputs)
+        self._first_Y.remap(matrix)
+        self._level, self._size = np.zeros(self.outputs), np.ones(self.outputs)
+        if self.experts is not None:
+            self.experts.remap(matrix)
+        self.temperature.remap(matrix)
+
+    # -- state ------------------------------------------------------------------------------
+
+    STATE = (
+        Count("rows"),
+        Part("guard", "guard", sizes={"outputs": "outputs"}),
+        Rows("first_X", ("first", "columns")),
+        Rows("first_Y", ("first", "outputs")),
+        Numbers("level", ("outputs",), kept=True),
+        Numbers("size", ("outputs",), low=SMALLEST, kept=True),
+        Part("intervals", "intervals", sizes={"outputs": "followed"}),
+        Part("temperature", "temperature"),
+        Part("scale", make="_new_scale"),
+        Part("experts", "experts", make="_new_experts"),
+    )
+    DERIVED = ("outputs", "last_widths", "last_factors")
+
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self.columns, "outputs": self.outputs}
+
+    def to_state(self) -> dict[str, Any]:
+        """With the settings and the unit that the experts are made with."""
+        state = super().to_state()
+        if self.experts is not None:
+            state["settings"] = [asdict(setting) for setting in self.experts.settings]
+            state["units"] = [float(view.unit) for view in self.experts.views]
+        return state
+
+    def _take(self, state: Any) -> Sizes:
+        require(isinstance(state, dict), "the state is not a table")
+        made = {name: state[name] for name in ("settings", "units") if name in state}
+        held = "experts" in state
+        require(len(made) == 2 * held, "settings and units are not there as experts are")
+        if held:
+            units, possible = made["units"], grid(self.kernel, self.forgetting, True, self.few)
+            listed = made["settings"] if isinstance(made["settings"], list) else []
+            settings = [s for s in possible if asdict(s) in listed]
+            require(listed == [asdict(s) for s in settings], "settings are not of the grid")
+            numbers = sorted({PLAIN, *(s.view for s in settings)})
+            good = isinstance(units, list) and len(units) == len(numbers)
+            good = good and all(type(u) in (int, float) and 0.0 < u < LARGEST for u in units)
+            require(good, "units are not positive numbers, one a view")
+            self._made = settings, empty_views(self.kernel, numbers, units)
+        return super()._take({name: v for name, v in state.items() if name not in made})
+
+    def _new_experts(self) -> Experts:
+        past = Past(self.outputs, [], [])
+        return self._make_experts(*self._made, past, np.zeros((2, self.outputs)))
+
+    def _new_scale(self) -> FixedScale:
+        return FixedScale(np.zeros((1, self.columns)))
+
+    def _restored(self, sizes: Sizes) -> None:
+        # Labels have no intervals: theirs stay as they were made.
+        require(
+            self.signed or sizes["followed"] == self.outputs, "intervals do not fit the outputs"
+        )
+        Y = self._first_Y.values
+        if self.signed:
+            require((np.abs(Y) == 1.0).all(), "first_Y are not labels")
+            unit = (self._level == 0.0).all() and (self._size == 1.0).all()
+            require(unit, "level and size are not those of labels")
+        for values in (Y, self._level, self._size):
+            within = np.abs(values).max(initial=0.0) <= LARGEST_TARGET
+            require(within, "first_Y, level or size is larger than a target may be")
+        if len(Y) and not self.signed:  # mean and deviation of the first targets
+            span = (1.0 + 1e-9) * np.abs(Y).max(axis=0)
+            require((np.abs(self._level) <= span).all(), "level is not that of the first targets")
+            sized = (self._size <= span) | (self._size == 1.0)
+            require(sized.all(), "size is not that of the first targets")
+        kept = self._rows if self._rows < STAGES[-1] else 0
+        require(sizes["first"] == kept, "first_X has another number of rows than rows says")
+        held = self._rows >= STAGES[0]
+        require((self.experts is not None) == held, "experts are not there as rows says")
+        scaled = held and not self.kernel.foreign
+        require((self._scale is not None) == scaled, "scale is not there as rows says")

@@ -1,0 +1,457 @@
+"""One prediction out of many, row by row: exponential weights, and regressions on top.
+
+Experts e predict p_e, clipped to the range [l, h] of the targets so far, half-width B. With D the
+largest |p_e - y| and |q_k - y| so far, this row's included, three steps:
+
+    average    m = sum_e w_e p_e,   w_e <- w_e exp(-(p_e - y)^2 / 2 D^2)
+    stacks     ridge regression of y on the p and, where targets hang together in time, on the last
+               errors of the average; for labels logistic regression (`stacks`)
+    final      sum_k v_k q_k over q = (m, the stacks), v like w
+
+(p - y)^2 / 2 D^2 is exp-concave at rate 1 for |p - y| <= D, so in units of 2 D^2 <= 8 B^2 the
+average loses at most log(experts) to the best expert, and the final prediction at most
+log(1 + stacks) to the average and to each stack; a ridge stack competes with every
+fixed linear combination of the experts. After each row both weights mix with
+the uniform by 1/(t + 1) (fixed share): that costs log t, and the bound then holds against the best
+sequence of experts, log(experts t) a change. Stacks with a window forget as in `discounted`.
+Dropping experts of weight W costs the average -log(1 - W) once, against those that stay. So after t
+rows the final prediction has lost to the best expert awake at most (`Mixture.certificate`)
+
+    log(experts) + log(1 + stacks) + 2 log(t + 1) - sum log(1 - W)      in units of 2 D^2.
+
+What it has lost to the best combination of them is in `combination`.
+
+Several outputs share the weights; the losses are means over outputs. For targets +-1 only outputs
+count that have been both +1 and -1 (a class that never came says nothing), which also makes the
+weights the same whether a class is known beforehand or not.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.aggregate.baselines import LONGEST, live_outputs, note_signs, remapped_signs
+from pronk.aggregate.certificate import (
+    Books,
+    Combination,
+    MixtureCertificate,
+    add_to_books,
+    beyond_range,
+)
+from pronk.aggregate.stacks import (
+    ECHO_REACH,
+    ECHO_WINDOW,
+    LOGIT_ALPHA,
+    LOGIT_START,
+    RIDGE_ALPHA,
+    forget,
+    logistic_step,
+    logit,
+    solve_stacks,
+    stacked,
+)
+from pronk.core.linalg import recombined
+from pronk.core.state import Numbers, Part, Sizes, Stateful, require
+
+# ----------------------------------------------------------------------------------------
+# Rows through the weights of a mixture, compiled: predicted, then learned (`mixture`).
+
+Array = NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def share(log_weights: Array, losses: Array, rate: float) -> None:
+    """w_e <- (1 - rate) w_e exp(-loss_e) / sum + rate / n, as logarithms."""
+    n = losses.size
+    best = -np.inf
+    for e in range(n):
+        log_weights[e] -= losses[e]
+        best = max(best, log_weights[e])
+    total = 0.0
+    for e in range(n):
+        total += np.exp(log_weights[e] - best)
+    for e in range(n):
+        weight = np.exp(log_weights[e] - best) / total
+        log_weights[e] = np.log((1.0 - rate) * weight + rate / n)
+
+
+@njit(cache=True, nogil=True)
+def relative_square(error: float, worst: float) -> float:
+    """error^2 / (2 worst^2); 0 where there was no error at all."""
+    return 0.5 * (error / worst) ** 2 if worst > 0.0 else 0.0
+
+
+class Weights(NamedTuple):
+    """What rows change: rows seen; the discounts of the stacks; the range of the targets, the signs
+
+    and the largest error so far; logarithms of w and v; sums A, b of the stacks and what they make
+    of the predictions (``stacked``); losses since the last sleep; losses in units of 2 D^2, of the
+    final prediction, then of each expert; the lags of errors that the stacks read, the mean square
+    of recent errors of the average, and the last of them as they are read, that of row t at place t
+    modulo their number.
+    """
+
+    counter: Array
+    discounts: Array
+    limits: Array
+    seen: Array
+    worst: Array
+    log_w: Array
+    log_v: Array
+    A: Array
+    b: Array
+    stacked: Array
+    losses: Array
+    ledger: Array
+    lags: NDArray[np.int64]
+    squares: Array
+    errors: Array
+
+
+class Row(NamedTuple):
+    """One row on its way: clipped predictions (experts, outputs); the average and the stacks
+
+    (1 + stacks, outputs); the final prediction (outputs); errors before it (outputs, lags)."""
+
+    clipped: Array
+    candidates: Array
+    final: Array
+    echo: Array
+
+
+@njit(cache=True, nogil=True)
+def new_row(experts: int, stacks: int, outputs: int, lags: int) -> Row:
+    return Row(
+        np.empty((experts, outputs)),
+        np.empty((1 + stacks, outputs)),
+        np.empty(outputs),
+        np.empty((outputs, lags)),
+    )
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
+    """The final prediction of a row of expert predictions p (experts, outputs), and its parts."""
+    experts, outputs = p.shape
+    stacks = state.discounts.size
+    C, Q = row.clipped, row.candidates
+    low, high = state.limits[0], state.limits[1]
+    weights, shares = np.exp(state.log_w), np.exp(state.log_v)
+    rows = int(state.counter[0])
+    for o in range(outputs):
+        Q[0, o] = 0.0
+        for e in range(experts):
+            C[e, o] = min(max(p[e, o], low[o]), high[o])
+            Q[0, o] += weights[e] * C[e, o]
+        echo = row.echo[o]
+        for k in range(echo.size):
+            echo[k] = state.errors[(rows - state.lags[k]) % len(state.errors), o]
+        for s in range(stacks):
+            if signed:
+                Q[1 + s, o] = np.tanh(0.5 * logit(state.stacked[s], C[:, o], Q[0, o], echo))
+            else:
+                total = stacked(state.stacked[s], C[:, o], Q[0, o], echo, 1.0)
+                Q[1 + s, o] = min(max(total, low[o]), high[o])
+        row.final[o] = 0.0
+        for k in range(1 + stacks):
+            row.final[o] += shares[k] * Q[k, o]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, row: Row) -> None:
+    """Ranges, largest errors, losses and both weights after the row's targets."""
+    C, Q = row.clipped, row.candidates
+    loss_w, loss_v = np.zeros(len(C)), np.zeros(len(Q))
+    for o in range(y.size):
+        state.limits[0, o] = min(state.limits[0, o], y[o])
+        state.limits[1, o] = max(state.limits[1, o], y[o])
+        half = 0.5 * (state.limits[1, o] - state.limits[0, o])
+        if not live[o] or half == 0.0:
+            continue
+        for e in range(len(C)):
+            state.worst[o] = max(state.worst[o], abs(C[e, o] - y[o]))
+        for k in range(len(Q)):
+            state.worst[o] = max(state.worst[o], abs(Q[k, o] - y[o]))
+        worst = state.worst[o]
+        state.ledger[0] += relative_square(row.final[o] - y[o], worst) / count
+        for e in range(len(C)):
+            loss_w[e] += relative_square(C[e, o] - y[o], worst) / count
+            state.losses[e] += ((C[e, o] - y[o]) / half) ** 2 / count
+        for k in range(len(Q)):
+            loss_v[k] += relative_square(Q[k, o] - y[o], worst) / count
+    state.ledger[1:] += loss_w
+    rate = 1.0 / (state.counter[0] + 1.0)
+    share(state.log_w, loss_w, rate)
+    share(state.log_v, loss_v, rate)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
+    """One row in the sums of the ridge stacks, in half-widths of the targets' range."""
+    C, average = row.clipped, row.candidates[0]
+    z = np.empty(state.b.shape[1])
+    for s in range(state.discounts.size):
+        if state.discounts[s] < 1.0:
+            state.b[s] *= state.discounts[s]
+            forget(state.A[s], state.discounts[s], RIDGE_ALPHA)
+    for o in range(y.size):
+        half = 0.5 * (state.limits[1, o] - state.limits[0, o])
+        if half == 0.0:
+            continue
+        for e in range(len(C)):
+            z[e] = (C[e, o] - average[o]) / half
+        z[len(C) :] = row.echo[o] / half
+        r = (y[o] - average[o]) / half
+        for s in range(state.discounts.size):
+            for e in range(z.size):
+                state.b[s, e] += z[e] * r / count
+                for f in range(e + 1):
+                    state.A[s, e, f] += z[e] * z[f] / count
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def note_errors(y: Array, signed: bool, state: Weights, row: Row) -> None:
+    """Hold the errors of the average, clipped (`stacks`)."""
+    rows = state.counter[0]
+    held = state.errors[(int(rows) - 1) % len(state.errors)]
+    for o in range(y.size):
+        held[o] = y[o] - row.candidates[0, o]
+        if signed:
+            continue
+        bound = ECHO_REACH * np.sqrt(state.squares[o])
+        if bound > 0.0:
+            held[o] = min(max(held[o], -bound), bound)
+        state.squares[o] += (held[o] * held[o] - state.squares[o]) / min(rows, ECHO_WINDOW)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def learn_row(y: Array, signed: bool, state: Weights, books: Books, row: Row) -> None:
+    """Learn the targets of a row as `predict_row` left it."""
+    state.counter[0] += 1.0
+    live = np.empty(y.size, dtype=np.bool_)
+    note_signs(y, state.seen)
+    count = live_outputs(state.seen, signed, live)
+    beyond = np.empty(y.size)
+    beyond_range(y, state.limits, beyond)
+    add_losses(y, live, count, state, row)
+    add_to_books(
+        y, live, count, state.limits, state.worst, beyond, row.clipped, row.candidates[0],
+        row.final, books,
+    )  # fmt: skip
+    if signed:
+        for s in range(state.discounts.size):
+            logistic_step(
+                row.clipped, row.candidates[0], row.echo, y, live, state.discounts[s], state.A[s],
+                state.b[s],
+            )  # fmt: skip
+    else:
+        add_to_ridges(y, count, state, row)
+        solve_stacks(state.A, state.b, state.stacked)
+    note_errors(y, signed, state, row)
+
+
+@njit(cache=True, nogil=True)
+def mix_rows(P: Array, Y: Array, signed: bool, state: Weights, books: Books, out: Array) -> None:
+    """Predict then learn rows of expert predictions P (n, experts, outputs)."""
+    row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
+    for t in range(len(P)):
+        predict_row(P[t], signed, state, row)
+        out[t] = row.final
+        learn_row(Y[t], signed, state, books, row)
+
+
+@njit(cache=True, nogil=True)
+def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
+    """What rows would be predicted if they came next."""
+    row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
+    for t in range(len(P)):
+        predict_row(P[t], signed, state, row)
+        out[t] = row.final
+
+
+#: Windows of the stacks; 0 forgets nothing.
+WINDOWS = (0.0, 1000.0, 100.0)
+
+
+class Mixture(Stateful):
+    """The weights of a number of experts; ``limits`` (2, outputs) is the range known so far."""
+
+    def __init__(
+        self, experts: int, limits: Array, signed: bool, windows: tuple[float, ...] = WINDOWS,
+        lags: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
+        self.signed = signed
+        stacks, outputs = len(windows), limits.shape[1]
+        self._discounts = np.array([1.0 - 1.0 / w if w else 1.0 for w in windows])
+        self.limits = limits.copy()
+        self._seen = np.zeros((2, outputs))
+        self._worst = np.zeros(outputs)  # D
+        self._ledger = np.zeros(1 + experts)
+        self.combination = Combination(experts, outputs)
+        self._cost = np.array([np.log(experts) + np.log(1 + stacks)])
+        self._counter = np.zeros(1)
+        self._log_w = np.full(experts, -np.log(experts))
+        self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
+        # Sums A, b of ridge stacks; H and (u, c) of logistic ones.
+        self._lags = np.array(lags, dtype=np.int64)
+        self._squares = np.zeros(outputs)
+        self._errors = np.zeros((LONGEST, outputs))
+        terms = experts + signed + len(lags)
+        self._alpha = LOGIT_ALPHA if signed else RIDGE_ALPHA
+        self._A = np.tile(self._alpha * np.eye(terms), (stacks, 1, 1))
+        self._b = np.zeros((stacks, terms))
+        self._b[:, experts : experts + signed] = LOGIT_START
+        self.losses = np.zeros(experts)
+        self.solve()
+
+    def solve(self) -> None:
+        """What the stacks make of the predictions, from their sums; of labels they hold it."""
+        self._stacked = self._b
+        if not self.signed:
+            self._stacked = np.empty(self._b.shape)
+            solve_stacks(self._A, self._b, self._stacked)
+
+    @property
+    def _state(self) -> Weights:
+        return Weights(
+            self._counter, self._discounts, self.limits, self._seen, self._worst, self._log_w,
+            self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger, self._lags,
+            self._squares, self._errors,
+        )  # fmt: skip
+
+    def learn(self, P: Array, Y: Array) -> Array:
+        """Predictions of the rows, each made before its target was used."""
+        out = np.empty(Y.shape)
+        Y = np.ascontiguousarray(Y)
+        mix_rows(P, Y, self.signed, self._state, self.combination.books, out)
+        return out
+
+    def predict(self, P: Array) -> Array:
+        """What rows of expert predictions would be predicted if they came next."""
+        out = np.empty((len(P), P.shape[2]))
+        predict_rows(P, self.signed, self._state, out)
+        return out
+
+    def new_row(self) -> Row:
+        """Where a row goes that is looked at."""
+        outputs = self.limits.shape[1]
+        return new_row(len(self._log_w), len(self._discounts), outputs, len(self._lags))
+
+    def look(self, p: Array, row: Row) -> None:
+        """One row of expert predictions (experts, outputs) that may come next; `take` learns it."""
+        predict_row(p, self.signed, self._state, row)
+
+    def take(self, row: Row, y: Array) -> None:
+        """Learn the row that was looked at last."""
+        learn_row(y, self.signed, self._state, self.combination.books, row)
+
+    def certificate(self) -> MixtureCertificate:
+        """Loss of the final predictions against the best expert's, in units of 2 D^2."""
+        rows, loss = float(self._counter[0]), float(self._ledger[0])
+        best = float(self._ledger[1:].min())
+        bound = float(self._cost[0] + 2.0 * np.log(rows + 1.0))
+        bounded = not self.signed and len(self._worst) == 1 and 1.0 in self._discounts[:1]
+        combination = self.combination.certificate(int(rows), self._A, bounded)
+        return MixtureCertificate(
+            int(rows), loss, best, 0.0, loss - best, bound, combination=combination
+        )
+
+    @property
+    def weights(self) -> Array:
+        """The exponential weights of the experts."""
+        return np.asarray(np.exp(self._log_w))
+
+    @property
+    def coefficients(self) -> Array:
+        """What each expert's prediction is multiplied by in the end, where nothing is clipped and,
+
+        for labels, margins are small."""
+        w, v = self.weights, np.exp(self._log_v)
+        slope = 0.5 if self.signed else 1.0
+        stacked = [slope * (w * (c - u.sum()) + u) for u, c in self._stack_weights()]
+        return np.asarray(v[0] * w + v[1:] @ np.array(stacked).reshape(-1, len(w)))
+
+    @property
+    def errors(self) -> Array:
+        """The last errors of the average as they are read, in their order."""
+        rows = int(self._counter[0])
+        if rows < LONGEST:
+            return self._errors[:rows]
+        return np.roll(self._errors, -(rows % LONGEST), axis=0)
+
+    @property
+    def stack_shares(self) -> Array:
+        """The weights of the average and of each stack in the final prediction."""
+        return np.asarray(np.exp(self._log_v))
+
+    def _stack_weights(self) -> list[tuple[Array, float]]:
+        """(u, c) of each stack; c = 1 for numbers."""
+        n = len(self._log_w)
+        return [(u[:n], float(u[n]) if self.signed else 1.0) for u in self._stacked]
+
+    def keep(self, chosen: list[int]) -> None:
+        """Go on with these experts; the losses start again."""
+        rows, old = np.array(chosen), len(self._log_w)
+        weights = self.weights[rows]
+        self._cost -= np.log(weights.sum())
+        self._ledger = np.ascontiguousarray(self._ledger[[0, *(1 + rows)]])
+        self._log_w = np.log(weights / weights.sum())
+        terms = np.append(rows, np.arange(old, self._b.shape[1]))
+        whole, self._A = self._A, np.ascontiguousarray(self._A[:, terms][:, :, terms])
+        self.combination.keep(rows, whole[:1], self._A[:1])
+        self._b = np.ascontiguousarray(self._b[:, terms])
+        self.losses = np.zeros(len(rows))
+        self.solve()
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs, each plus or minus one old one: only which signs were seen changes."""
+        self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
+        self._seen = remapped_signs(self._seen, matrix)
+        self._worst = recombined(self._worst, matrix, absolute=True)
+        self._squares = recombined(self._squares, matrix, absolute=True)
+        self._errors = recombined(self._errors, matrix)
+        self.combination.remap(matrix)
+
+    STATE = (
+        Numbers("discounts", ("stacks",), fixed=True, kept=True),
+        Numbers("seen", (2, "outputs"), low=0.0, high=1.0),
+        Numbers("worst", ("outputs",), low=0.0),
+        Numbers("ledger", ("ledger",), low=0.0),
+        Numbers("cost", (1,), low=0.0),
+        Numbers("counter", (1,), low=0.0, high=2.0**53, whole="float"),
+        Numbers("log_w", ("experts",), high=1e-6),
+        Numbers("log_v", ("candidates",), high=1e-6),
+        Numbers("A", ("stacks", "terms", "terms")),
+        Numbers("b", ("stacks", "terms")),
+        Numbers("limits", (2, "outputs"), "limits"),
+        Numbers("losses", ("experts",), "losses", low=0.0),
+        Part("combination", "combination", sizes={"places": "ledger"}),
+        Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, kept=True),
+        Numbers("squares", ("outputs",), low=0.0),
+        Numbers("errors", (LONGEST, "outputs")),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        stacks = len(self._discounts)
+        return {"stacks": stacks, "candidates": 1 + stacks, "outputs": self.limits.shape[1]}
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(sizes["ledger"] == 1 + sizes["experts"], "ledger has other experts")
+        terms = sizes["experts"] + self.signed + sizes["lags"]
+        require(sizes["terms"] == terms, "A has other experts")
+        require((self.limits[0] <= self.limits[1]).all(), "limits are in the wrong order")
+        for name in ("log_w", "log_v"):
+            total = np.exp(getattr(self, "_" + name)).sum()
+            require(abs(total - 1.0) < 1e-6, f"{name} are not the logarithms of weights")
+        for A in self._A:
+            least = np.linalg.eigvalsh(A).min(initial=1.0)
+            require(least > 0.5 * self._alpha, "A is smaller than its regulariser")
+        self.solve()
+
+    def undo(self, mark: Any) -> None:
+        super().undo(mark)
+        self.solve()

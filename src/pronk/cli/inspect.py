@@ -1,0 +1,223 @@
+"""`pronk inspect`: what a saved model or a checkpoint is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from pronk.cli import screen
+from pronk.cli.models import learned_by
+from pronk.cli.scale_out import KeyedRun
+from pronk.data import Prepared
+from pronk.estimators import files as storage
+from pronk.estimators.registry import algorithms
+from pronk.evaluate import held_bytes
+from pronk.evaluate.formatting import setting
+from pronk.keyed.store import FORMAT
+
+
+def inspect_file(path: Path, *, as_json: bool) -> None:
+    """Print class, sizes, settings, state and certificate."""
+    if path.is_dir():
+        _show(_describe_folder(path), as_json=as_json)
+        return
+    header = storage.read_header(path)
+    found: dict[str, Any] = {
+        "file": str(path),
+        "kind": "checkpoint" if header["class"] == storage.CHECKPOINT else "model",
+        "format": header["format"],
+        "written_by": header["pronk"],
+        "bytes": path.stat().st_size,
+    }
+    if found["kind"] == "checkpoint":
+        tree = header["state"]
+        found["checkpoint"] = {
+            "rows": tree["rows"],
+            "finished": tree["finished"],
+            "settings": {k: v for k, v in tree["settings"].items() if k != "input"},
+        }
+    if found["kind"] == "model" or header["state"]["model"] is not None:
+        found["model"] = _describe(storage.load(path))
+    _show(found, as_json=as_json)
+
+
+def _show(found: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        screen.print_json(found)
+    else:
+        _print(found)
+
+
+def _describe_folder(path: Path) -> dict[str, Any]:
+    """The models of `pronk run --by`: what they have in common, and how many they are."""
+    run = KeyedRun.load(path)
+    keyed, how = run.keyed, run.preparing
+    names = getattr(keyed, "feature_names_in_", None)
+    story = run.__dict__.get("story_") or {}
+    model = {
+        "class": type(run.learner).__name__,
+        "by": keyed.by,
+        "keys": len(keyed),
+        "rows": int(keyed.n_seen_),
+        "metrics": keyed.metrics(),
+        "target": story.get("target"),
+        "learned": [one.to_dict() for one in learned_by(story)],
+        "columns": keyed.n_features_in_,
+        "names": None if names is None else [str(name) for name in names],
+        "scale": how.scale,
+        "missing": keyed.missing,
+        "kinds": keyed.kinds_,
+        "params": {k: setting(v) for k, v in run.learner.get_params(deep=False).items()},
+    }
+    keyed.close()
+    files = [file for file in path.iterdir() if file.is_file()]
+    return {
+        "file": str(path),
+        "kind": "models by key",
+        "format": FORMAT,
+        "bytes": sum(file.stat().st_size for file in files),
+        "model": model,
+    }
+
+
+def _describe(model: Any) -> dict[str, Any]:
+    around = isinstance(model, Prepared)
+    learner = model.learner_ if around else model
+    names = getattr(model, "feature_names_in_", None)
+    story = model.__dict__.get("story_") or {}
+    described: dict[str, Any] = {
+        "class": type(learner).__name__,
+        "rows": int(model.n_seen_),
+        "learned": [one.to_dict() for one in learned_by(story)],
+        "columns": int(model.n_features_in_),
+        "names": None if names is None else [str(name) for name in names],
+        "points": int(model.size_),
+        "memory": held_bytes(model),
+        "scale": model.scaling_ if around else "none",
+        "missing": model.missing if around else "error",
+        "kinds": model.kinds_ if around else ["number"] * int(model.n_features_in_),
+        "params": {k: setting(v) for k, v in learner.get_params(deep=False).items()},
+    }
+    kinds = enumerate(described["kinds"])
+    described["categorical"] = [i for i, kind in kinds if kind == "category"]
+    if hasattr(learner, "classes_"):
+        described["classes"] = learner.classes_.tolist()
+    try:
+        described["certificate"] = learner.certificate().to_dict()
+    except (ValueError, AttributeError):
+        described["certificate"] = None  # its regret is not tracked
+    return described
+
+
+def _print(found: dict[str, Any]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    by = f", written by pronk {found['written_by']}" if "written_by" in found else ""
+    size = screen.size(found["bytes"])
+    _row(table, "file", f"{found['kind']}, {size}, format {found['format']}{by}")
+    if "checkpoint" in found:
+        held = found["checkpoint"]
+        state = "finished" if held["finished"] else "to go on"
+        _row(table, "run", f"{held['rows']:,} rows done, {state}")
+    model = found.get("model")
+    if model is not None:
+        _model_rows(table, model)
+    console = screen.output()
+    title = screen.visible(str(model["class"] if model else found["file"]))
+    console.print(title, style="bold", markup=False)
+    console.print(table)
+
+
+def _row(table: Table, name: str, text: str) -> None:
+    """A line; labels and names of a file may hold anything, which is shown and not obeyed."""
+    table.add_row(name, Text(screen.visible(text)))
+
+
+def _model_rows(table: Table, model: dict[str, Any]) -> None:
+    names = model["names"]
+    shown = f": {', '.join(names[:8])}{', ..' if len(names) > 8 else ''}" if names else ""
+    _row(table, "learned", f"{model['rows']:,} rows of {model['columns']} columns{shown}")
+    files = [file["name"] for one in model["learned"] for file in one["files"]]
+    if files:
+        start = ".., " if len(files) > 8 else ""
+        _row(table, "files", f"{len(files)}: {start}{', '.join(files[-8:])}")
+    if "classes" in model:
+        classes = [str(label) for label in model["classes"]]
+        more = ", .." if len(classes) > 8 else ""
+        _row(table, "classes", f"{len(classes)}: {', '.join(classes[:8])}{more}")
+    if "keys" in model:
+        _row(table, "keys", f"{model['keys']:,} in column {model['by']}, a model for each")
+        means = (f"{name} {screen.number(value)}" for name, value in model["metrics"].items())
+        _row(table, "metrics", ", ".join(means))
+    else:
+        _row(table, "points held", f"{model['points']:,}" if model["points"] else "none")
+        _row(table, "memory", screen.size(model["memory"]))
+    _row(table, "scaling", model["scale"])
+    if model["missing"] != "error":
+        _row(table, "missing", f"filled in by the {model['missing']}")
+    for kind, word in (("category", "categories"), ("time", "times"), ("date", "dates")):
+        which = [names[i] if names else str(i) for i, k in enumerate(model["kinds"]) if k == kind]
+        if which:
+            _row(table, word, ", ".join(which))
+    _row(table, "settings", ", ".join(f"{k}={v}" for k, v in model["params"].items()))
+    held = model.get("certificate")
+    if held is not None:
+        _row(table, "certificate", _told(held))
+        if held.get("combination"):
+            _row(table, "  of combinations", _told(held["combination"]))
+
+
+def _told(held: dict[str, Any]) -> str:
+    bound = "none known" if held["bound"] is None else screen.number(held["bound"])
+    return f"regret {screen.number(held['regret'])}, bound {bound}"
+
+
+# ----------------------------------------------------------------------------------------
+# `pronk algorithms`: the registry as a table.
+
+
+def list_algorithms(*, as_json: bool) -> None:
+    """Print every algorithm with its tasks, cost and paper."""
+    known = list(algorithms().values())
+    if as_json:
+        screen.print_json(
+            {
+                algorithm.name: {
+                    "tasks": list(algorithm.tasks),
+                    "bounded": algorithm.bounded,
+                    "time": algorithm.time,
+                    "memory": algorithm.memory,
+                    "paper": algorithm.paper,
+                    "params": algorithm.params,
+                }
+                for algorithm in known
+            }
+        )
+        return
+    papers = list(dict.fromkeys(algorithm.paper for algorithm in known))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("name", style="bold", no_wrap=True)
+    for title in ("task", "time a row", "memory", "bounded", "paper"):
+        table.add_column(title, justify="right" if title == "paper" else "left")
+    for algorithm in known:
+        table.add_row(
+            algorithm.name,
+            "".join(task[0].upper() for task in algorithm.tasks),
+            algorithm.time,
+            algorithm.memory,
+            "yes" if algorithm.bounded else "",
+            str(papers.index(algorithm.paper) + 1),
+        )
+    console = screen.output()
+    console.print(table)
+    console.print(
+        "\nR regression, C classification; t rows so far, d columns, B the budget, "
+        "j, m, s, N points held, r, L features.\n",
+        style="dim",
+    )
+    for i, paper in enumerate(papers, 1):
+        console.print(f"{i:>2} {paper}", style="dim", markup=False)

@@ -1,0 +1,417 @@
+"""The rows of a file for a model that is there already: its columns, found by name."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pronk.cli.checkpoint import input_files
+from pronk.cli.errors import CommandError
+from pronk.cli.outputs import check_metrics_ending, check_outputs
+from pronk.cli.predictions import STANDARD_OUTPUT, check_ending
+from pronk.cli.scale_out import KeyedRun, key_named, with_key
+from pronk.cluster.pool import shares_rows
+from pronk.core.state import checked_count, require
+from pronk.data import FileStream, Prepared, Preparing, Reading, StreamError
+from pronk.data.dates import DATE, TIME
+from pronk.data.errors import argument
+from pronk.data.opening import open_source, reads_once
+from pronk.data.prepared import around
+from pronk.data.values import CATEGORY, NUMBER, NUMERIC
+from pronk.estimators import files
+from pronk.estimators.registry import find, make, make_for_key
+from pronk.evaluate.models import predicts_labels
+
+# ----------------------------------------------------------------------------------------
+# The learner that --algorithm and --param name; what was chosen beside them is printed.
+
+
+def build(
+    name: str, task: str, settings: Sequence[str], seed: int, *, per_key: bool = False
+) -> Any:
+    """Build a learner as `pronk.make` does, with parameters given as text, ``key=value``."""
+    params = dict(map(read_setting, settings))
+    try:
+        find(name).learner_class(task)
+    except ValueError as error:
+        raise CommandError(f"--algorithm: {error}; see --task") from None
+    if "random_state" in params:
+        raise CommandError("--param: random_state is given as --seed")
+    try:
+        return (make_for_key if per_key else make)(name, task, random_state=seed, **params)
+    except (TypeError, ValueError) as error:
+        raise CommandError(f"--param: {error}") from None
+
+
+def read_setting(text: str) -> tuple[str, Any]:
+    """Read ``key=value``; the value is a number, a list, true, false, none or text."""
+    key, sign, value = text.partition("=")
+    if not sign or not key.strip():
+        raise CommandError(f"--param: {text!r} must have the form key=value, as in alpha=0.1")
+    words = {"true": True, "false": False, "none": None}
+    value = value.strip()
+    if value.lower() in words:
+        return key.strip(), words[value.lower()]
+    try:
+        return key.strip(), ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return key.strip(), value
+
+
+def in_words(chosen: dict[str, Any]) -> str:
+    """Describe what was chosen, and how to choose otherwise."""
+    told = []
+    if "bandwidth" in chosen:
+        found = chosen["bandwidth"]
+        number = f"{found:.4g}" if isinstance(found, float) else found
+        told.append(f"bandwidth={number}, the median distance of the first rows")
+    if "budget" in chosen:
+        small = "experts" in chosen  # the default learner, which always has a budget
+        lifted = "500 is that of one model" if small else "none lifts it"
+        told.append(f"budget={chosen['budget']} (-p budget={lifted})")
+    others = {k: v for k, v in chosen.items() if k not in ("bandwidth", "budget")}
+    told += [f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in others.items()]
+    return "; ".join(told)
+
+
+# ----------------------------------------------------------------------------------------
+# Which files a model has learned, so that a job that is started twice does not learn twice.
+#
+# A saved model keeps an entry for each input of `pronk run`: the rows, and name, size and SHA-256
+# of each file. Files are recognised by their content, under any name; a file whose start is a file
+# that was learned has grown. What can be read once only, and the rows of a query, leave no entry.
+
+#: Bytes that are read at once, and file names in a message.
+_CHUNK, _NAMED = 1 << 20, 5
+
+#: Size and digest of a file: what tells it from others.
+Content = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class LearnedFile:
+    """A file of an input."""
+
+    name: str
+    content: Content
+    starts: frozenset[Content] = field(default_factory=frozenset)
+    """Those of its first bytes, of the lengths that were asked for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the story of a model."""
+        size, digest = self.content
+        return {"name": self.name, "bytes": size, "sha256": digest}
+
+
+@dataclass(frozen=True)
+class LearnedInput:
+    """What one run has learned."""
+
+    files: list[LearnedFile]
+    rows: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the story of a model."""
+        return {"rows": self.rows, "files": [file.to_dict() for file in self.files]}
+
+    @classmethod
+    def of(cls, state: Any) -> LearnedInput:
+        """Read what `to_dict` gave, from a file; a StateError if it is something else."""
+        files = state.get("files") if isinstance(state, dict) else None
+        require(isinstance(files, list), "learned has no files")
+        found = []
+        for one in files or []:
+            good = isinstance(one, dict) and set(one) == {"name", "bytes", "sha256"}
+            require(good and all(type(one[k]) is str for k in ("name", "sha256")), "learned")
+            found.append(
+                LearnedFile(one["name"], (checked_count(one["bytes"], "bytes"), one["sha256"]))
+            )
+        return cls(found, checked_count(state.get("rows"), "rows"))
+
+
+def learned_by(story: dict[str, Any]) -> list[LearnedInput]:
+    """Read the inputs that the story of a model tells of."""
+    held = story.get("learned", [])
+    require(isinstance(held, list), "learned is not a list")
+    return [LearnedInput.of(one) for one in held]
+
+
+def files_of(reading: Reading, known: Sequence[LearnedInput]) -> list[LearnedFile] | None:
+    """Read the content of an input's files; None for an input that has none to be known by.
+
+    Where a file of ``known`` is shorter, the digest of that many bytes is taken too.
+    """
+    sizes = {file.content[0] for one in known for file in one.files}
+    return [_look(file, sizes) for file in input_files(reading)] or None
+
+
+def _look(path: Any, sizes: Collection[int]) -> LearnedFile:
+    """Digest a file, and its first bytes up to each of some sizes."""
+    digest, place, starts = hashlib.sha256(), 0, set()
+    with path.open("rb") as file:
+        for size in (*sorted(sizes), None):
+            while size is None or place < size:
+                data = file.read(_CHUNK if size is None else min(_CHUNK, size - place))
+                if not data:
+                    break
+                digest.update(data)
+                place += len(data)
+            if place == size:
+                starts.add((place, digest.hexdigest()))
+    return LearnedFile(path.name, (place, digest.hexdigest()), frozenset(starts))
+
+
+def refuse_learned(
+    model: Path, known: Sequence[LearnedInput], files: Sequence[LearnedFile]
+) -> None:
+    """Raise if a model has learned one of these files, or the start of one."""
+    rows = {file.content: one.rows for one in known for file in one.files if len(one.files) == 1}
+    before = {file.content: file.name for one in known for file in one.files}
+    again = [file for file in files if file.content in before]
+    once_more = "--again learns it once more"
+    if again and len(files) == 1:
+        name = before[again[0].content]
+        under = "" if name == again[0].name else f", as {name!r}"
+        told = f" ({rows[again[0].content]:,} rows)" if again[0].content in rows else ""
+        raise CommandError(
+            f"--model: {str(model)!r} has learned {again[0].name!r} already{under}{told}; "
+            f"{once_more}"
+        )
+    if again:
+        names = ", ".join(repr(file.name) for file in again[:_NAMED])
+        more = ", .." if len(again) > _NAMED else ""
+        raise CommandError(
+            f"--model: {str(model)!r} has learned {len(again)} of the {len(files)} files already: "
+            f"{names}{more}; give only the others, or --again learns all once more"
+        )
+    for file in files:
+        for start in sorted(file.starts & before.keys(), reverse=True):
+            told = f", {rows[start]:,} rows," if start in rows else ""
+            raise CommandError(
+                f"--model: {file.name!r} has grown since {str(model)!r} learned its first "
+                f"{start[0]:,} bytes{told}; give the new rows in a file of their own, or "
+                f"{once_more} from its start (with --checkpoint a run goes on in a file that grows)"
+            )
+
+
+def with_input(
+    known: Iterable[LearnedInput], files: Sequence[LearnedFile] | None, rows: int
+) -> list[LearnedInput]:
+    """Add an input to those that are known; it stands for those that it contains."""
+    if files is None:
+        return list(known)
+    held = {content for file in files for content in (file.content, *file.starts)}
+    others = [one for one in known if not {file.content for file in one.files} <= held]
+    return [*others, LearnedInput(list(files), rows)]
+
+
+# ----------------------------------------------------------------------------------------
+# The options of `pronk run`, what they read and where they write.
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `pronk run`."""
+
+    reading: Reading
+    preparing: Preparing
+    algorithm: str
+    params: tuple[str, ...] = ()
+    model: Path | None = None
+    again: bool = False
+    delay: int = 0
+    save: Path | None = None
+    predictions: Path | None = None
+    interval: float | None = None
+    probabilities: bool = True
+    metrics: Path | None = None
+    metrics_every: int = 1000
+    window: int = 1000
+    report: Path | None = None
+    checkpoint: Path | None = None
+    every: int = 100_000
+    skip_bad: Path | None = None
+    seed: int = 0
+    workers: int | None = None
+    cluster: str | None = None
+    by: str | None = None
+
+
+def open_with_target(reading: Reading, rows: int | None = None) -> FileStream:
+    """The rows of the input, which must have a target."""
+    if reading.target is None and (reads_once(reading.file) or open_source(reading).label is None):
+        raise CommandError("--target is missing: which column is to be predicted?")
+    return reading.open(rows=rows)
+
+
+def check_job(job: RunOptions) -> None:
+    """Can the results be written, each to its own file?"""
+    printed = job.predictions is not None and str(job.predictions) == STANDARD_OUTPUT
+    if printed and job.checkpoint is not None:
+        raise CommandError(
+            "--predictions: a run with --checkpoint needs a file, for what is printed cannot be "
+            "taken back"
+        )
+    keyed = job.model is not None and (job.model / "store.json").is_file()
+    if job.model is not None and not job.model.is_file() and not keyed:
+        raise CommandError(f"--model: {str(job.model)!r} does not exist, or is no saved model")
+    if job.again and job.model is None:
+        raise CommandError("--again goes with --model: without it, every run begins anew")
+    if job.reading.keep and job.predictions is None:
+        raise CommandError("--keep: the columns go along with --predictions, which is missing")
+    outputs = {
+        # Models of keys are a folder.
+        "--save": None if job.by or keyed else job.model if job.save is None else job.save,
+        "--predictions": None if printed else job.predictions,
+        "--metrics": job.metrics,
+        "--report": job.report,
+        "--checkpoint": job.checkpoint,
+        "--skip-bad": job.skip_bad,
+    }
+    check_outputs(outputs, job.reading.file, job.reading.query)
+    if job.metrics is not None:
+        check_metrics_ending(job.metrics)
+    if job.predictions is not None and not printed:
+        check_ending(job.predictions, "--predictions")
+
+
+_GAP = f"{argument('missing', 'mean')} fills it in"
+
+
+def task_of(model: Any) -> str:
+    """Regression or classification."""
+    return "classification" if predicts_labels(model, np.zeros(0)) else "regression"
+
+
+def outputs_of(model: Any) -> int:
+    """The targets that a model predicts."""
+    if task_of(model) == "classification":
+        return 1  # whatever its engine has
+    return int(getattr(getattr(model, "learner_", model), "_outputs", 1))
+
+
+def target_names(model: Any, stream: FileStream) -> list[str]:
+    """Names of several targets: the stream's, those the model learned, or numbers; none of one."""
+    outputs = outputs_of(model)
+    if outputs < 2:
+        return []
+    known = (model.__dict__.get("story_") or {}).get("targets")
+    names = stream.targets or (known if isinstance(known, list) else [])
+    return list(map(str, names if len(names) == outputs else range(outputs)))
+
+
+def saved_model(path: Path) -> Prepared | KeyedRun:
+    """The model of a file or the models of a folder, to go on with."""
+    return KeyedRun.load(path) if path.is_dir() else around(files.load(path))
+
+
+def for_model(job: RunOptions, model: Any) -> RunOptions:
+    """A job that goes on with a model: what the model knows is not chosen again."""
+    assert job.model is not None
+    keyed = isinstance(model, KeyedRun)
+    if job.by is not None and job.by != getattr(model, "by", None):
+        what = f"has its keys in column {model.by!r}" if keyed else "is one model, without keys"
+        raise CommandError(f"--by: {str(job.model)!r} {what}")
+    if job.save is None and not keyed:
+        header = files.read_header(job.model)
+        if header["class"] == files.CHECKPOINT:
+            raise CommandError(
+                f"--model: {str(job.model)!r} is a checkpoint; give --save, where the model goes"
+            )
+    story = model.__dict__.get("story_") or {}
+    algorithm = story.get("algorithm", type(model.learner).__name__)
+    target = job.reading.target if job.reading.target is not None else story.get("target")
+    if target is None:
+        raise CommandError("--target is missing: which column is to be predicted?")
+    known = story.get("weight")
+    *_, interval = story.get("scored_as", [None])
+    here = not keyed and (job.cluster is None or shares_rows(model))
+    return replace(
+        job,
+        # A coverage that was counted goes on; where workers read the rows there is none.
+        interval=interval if job.interval is None and here else job.interval,
+        algorithm=algorithm,
+        save=job.model if job.save is None else job.save,
+        reading=replace(job.reading, target=target, weight=job.reading.weight or known),
+        preparing=model.preparing
+        if keyed
+        else Preparing(model.scaling_, model.encoding, model.slots, model.scale_target),
+        by=model.by if keyed else None,
+    )
+
+
+def open_for(model: Any, path: Path, reading: Reading, rows: int | None = None) -> FileStream:
+    """The rows with the columns of a model, read as the model expects them.
+
+    The model's names choose the columns; ``columns`` of the reading stand in their places.
+    """
+    if isinstance(model, KeyedRun):
+        reading = with_key(reading, model.by)
+    names, kinds = _columns(model)
+    fills = getattr(model, "missing", "error")
+    if reading.missing == "mean" and fills != "mean":
+        raise CommandError(
+            f"--missing: {str(path)!r} has learned without missing values and has no means to put "
+            "there; let it learn with --missing mean"
+        )
+    given = [name for text in reading.columns for name in text.split(",")] or names or []
+    if len(given) not in (0, len(kinds)):
+        raise CommandError(
+            f"--columns names {len(given)} columns; the model has {len(kinds)}, in its order"
+        )
+    if reading.weight is not None and reading.weight in given:
+        raise CommandError(f"--weight: {reading.weight!r} is a column that the model learns from")
+    categories = [name for name, kind in zip(given, kinds, strict=False) if kind == CATEGORY]
+    chosen = replace(
+        reading,
+        columns=tuple(given),
+        drop=() if given else reading.drop,
+        categorical=tuple(categories) if given else reading.categorical,
+        missing=fills,
+        task=task_of(model),
+    )
+    with key_named(getattr(model, "by", None)):
+        stream = chosen.open(rows=rows)
+    outputs = outputs_of(model)
+    if stream.targets and len(stream.targets) != outputs:
+        known = (model.__dict__.get("story_") or {}).get("target")
+        what = f"{outputs} targets" if outputs > 1 else "one target"
+        raise CommandError(
+            f"--target names {len(stream.targets)}; {str(path)!r} has learned {what}"
+            + (f", {known}" if known else "")
+        )
+    if len(stream.columns) != len(kinds):
+        raise CommandError(
+            f"{reading.file!r} has {len(stream.columns)} columns; the model has {len(kinds)}, and "
+            "no names to choose them by"
+        )
+    for name, kind, known in zip(stream.columns, stream.kinds, kinds, strict=True):
+        if kind != known and not {kind, known} <= {DATE, TIME} and not {kind, known} <= {*NUMERIC}:
+            raise CommandError(
+                f"{reading.file!r}: column {name!r} is a {kind}, but the model has learned it as "
+                f"a {known}"
+            )
+    if isinstance(model, Prepared | KeyedRun):
+        stream.orders = model.orders_
+    return stream
+
+
+def _columns(model: Any) -> tuple[list[str] | None, list[str]]:
+    """Names, if there are any, and kinds of a model's columns."""
+    names = getattr(model, "feature_names_in_", None)
+    found = None if names is None else [str(name) for name in names]
+    if isinstance(model, Prepared | KeyedRun):
+        return found, list(model.kinds_)
+    return found, [NUMBER] * int(model.n_features_in_)
+
+
+def worded(error: StreamError, path: Path) -> StreamError:
+    """A gap cannot be filled by a model that has not learned how."""
+    what = f"{str(path)!r} has learned without missing values, so it cannot fill it in"
+    return StreamError(error.text.replace(_GAP, what))

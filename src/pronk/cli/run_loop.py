@@ -1,0 +1,484 @@
+"""The walk of `pronk run`: rows in blocks, and snapshots between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from pronk.cli import screen
+from pronk.cli.checkpoint import (
+    Checkpoint,
+    Interruptions,
+    Stopped,
+    fingerprint,
+    input_files,
+    readable,
+    without_part,
+)
+from pronk.cli.errors import CommandError
+from pronk.cli.models import LearnedFile, LearnedInput, RunOptions, with_input
+from pronk.cli.outputs import AppendedFile, BadRowsFile, MetricsFile
+from pronk.cli.predictions import (
+    STANDARD_OUTPUT,
+    Kept,
+    PredictionColumns,
+    PredictionsFile,
+    StandardOutput,
+)
+from pronk.cli.scale_out import KeyedRun, learner_for_cluster, losses_told, open_cluster
+from pronk.cluster import ClusterPass
+from pronk.cluster.pool import pool_for, shares_rows
+from pronk.cluster.run import Advance
+from pronk.core.state import require
+from pronk.data import FileStream, StreamError
+from pronk.data.errors import option
+from pronk.estimators import files as storage
+from pronk.estimators.estimator import sharing
+from pronk.evaluate import Evaluation, Record
+from pronk.evaluate.forecasts import checked_labels
+from pronk.evaluate.formatting import Bar
+from pronk.evaluate.metrics import ALL
+from pronk.evaluate.models import has_probabilities
+from pronk.evaluate.scoring import PIECE
+from pronk.evaluate.trace import Portrait
+
+# ----------------------------------------------------------------------------------------
+# The files that `pronk run` writes as the stream goes: predictions, metrics, rows left out.
+
+
+class RunFiles:
+    """Those that were asked for; begun anew, or cut back to where a snapshot was taken.
+
+    Parameters
+    ----------
+    job : what was asked for
+    stream : where the rows come from, and those that are left out
+    several : the targets, where there are several
+    as_json : whether predictions on standard output are NDJSON
+    """
+
+    def __init__(
+        self, job: RunOptions, stream: FileStream, several: Sequence[str], *, as_json: bool
+    ) -> None:
+        self._job = job
+        self._stream = stream
+        self._several = several
+        self._as_json = as_json
+        self.predictions: PredictionsFile | StandardOutput | None = None
+        self.kept = Kept()
+        self.metrics: MetricsFile | None = None
+        self.bad: BadRowsFile | None = None
+
+    def open(
+        self,
+        stack: ExitStack,
+        probabilities: bool,
+        resume: dict[str, Any] | None,
+        *,
+        finished: bool,
+    ) -> None:
+        """Begin the files, or go on with those of a snapshot; the stack closes them.
+
+        ``finished`` says that the run of the snapshot was at its end.
+        """
+        job = self._job
+        if job.predictions is not None:
+            self.predictions = self._predictions(job.predictions, probabilities, resume, finished)
+            stack.enter_context(self.predictions)
+        if job.metrics is not None:
+            self.metrics = MetricsFile(job.metrics, self._several)
+            _begin_or_resume(self.metrics, None if resume is None else resume["metrics"])
+            stack.enter_context(self.metrics)
+        if job.skip_bad is not None:
+            self.bad = BadRowsFile(job.skip_bad)
+            _begin_or_resume(self.bad, None if resume is None else resume["bad"])
+            stack.enter_context(self.bad)
+
+    def _predictions(
+        self, path: Path, probabilities: bool, resume: dict[str, Any] | None, finished: bool
+    ) -> PredictionsFile | StandardOutput:
+        layout = PredictionColumns(
+            self._stream.target_type,
+            intervals=self._job.interval is not None,
+            probabilities=probabilities,
+            kept=self._stream.kept_types(),
+            names=self._several,
+        )
+        if layout.probabilities and resume is None:
+            layout.classes = self._stream.known_labels()
+        if str(path) == STANDARD_OUTPUT:
+            return StandardOutput(layout, lines=self._as_json)
+        file = PredictionsFile(path, layout, resumable=self._job.checkpoint is not None)
+        if resume is None:
+            file.start()
+        elif not (finished and file.finished):
+            with readable(f"--checkpoint: {str(self._job.checkpoint)!r}"):
+                rows, size, classes, kept = resume["predictions"]
+                if classes is not None:
+                    layout.classes = np.asarray(checked_labels(classes, "classes"))
+                self.kept.restore(kept, list(layout.kept))
+            if file.finished:
+                file.reopen(rows)
+            else:
+                file.resume(rows, size)
+        return file
+
+    @property
+    def made(self) -> bool:
+        """Whether the predictions are all in their file already."""
+        return self.predictions is not None and self.predictions.finished
+
+    def tell_bad(self) -> None:
+        """The rows that were left out go to their file."""
+        if self.bad is not None and self._stream.bad:
+            self.bad.write(self._stream.bad)
+            self._stream.bad = []
+
+    def tell_metrics(self, records: Sequence[Record], alarms: int) -> None:
+        """Records go to their file, with the number of alarms so far."""
+        if self.metrics is not None:
+            for record in records:
+                self.metrics.write(record, alarms)
+
+    def tell_predictions(self, records: Sequence[Record], *, with_kept: bool) -> None:
+        """The predictions of records go to their file, with the columns that are kept."""
+        assert self.predictions is not None
+        for record in records:
+            if record.forecast is not None:
+                kept = self.kept.take(len(record.forecast)) if with_kept else None
+                self.predictions.write(record.targets, record.forecast, kept)
+
+    def places(self) -> dict[str, Any]:
+        """How far each file is, for a snapshot; what was written is on the disk."""
+        predictions = None
+        if isinstance(self.predictions, PredictionsFile):
+            classes = self.predictions.layout.classes
+            predictions = [
+                *_place(self.predictions),
+                None if classes is None else classes.tolist(),
+                self.kept.to_state(),
+            ]
+        return {
+            "predictions": predictions,
+            "metrics": None if self.metrics is None else _place(self.metrics),
+            "bad": None if self.bad is None else _place(self.bad),
+        }
+
+
+def _begin_or_resume(file: AppendedFile, place: list[int] | None) -> None:
+    if place is None:
+        file.start()
+    else:
+        file.resume(*place)
+
+
+def _place(file: AppendedFile) -> list[int]:
+    file.sync()
+    return [file.rows, file.bytes]
+
+
+class Run:
+    """A walk through a stream, from its start or from the last snapshot."""
+
+    def __init__(
+        self,
+        job: RunOptions,
+        stream: FileStream,
+        model: Any,
+        console: Console,
+        as_json: bool = False,
+    ) -> None:
+        self.job = job
+        self.stream = stream
+        self.model = model
+        self.console = console
+        self.position = 0  # rows of the stream that are done
+        self.resumed = 0
+        self.learned: list[LearnedInput] = []  # what the model learned before this run
+        self.files_read: list[LearnedFile] | None = None  # that the model learns now
+        self.finished = False
+        self.checkpoint: Checkpoint | None = None
+        self.files = RunFiles(job, stream, self.several, as_json=as_json)
+        self.evaluation = self._evaluation()
+        self._records: list[Record] = []
+        self._said = 0  # alarms that were told
+        self._clock = perf_counter()  # when the last part of a cluster's work came
+        self.chosen: dict[str, Any] = {}  # parameters that nobody gave
+
+    @property
+    def read_elsewhere(self) -> bool:
+        """Whether the workers of a cluster read the rows, and not this process."""
+        here = self.job.by is not None or shares_rows(self.model)
+        return self.job.cluster is not None and not here
+
+    def _evaluation(self) -> Evaluation:
+        elsewhere = self.read_elsewhere or self.job.by is not None
+        shares = self.stream.task == "classification" and has_probabilities(self.model)
+        shares = shares and not elsewhere
+        names = ALL[self.stream.task]
+        if not shares:
+            names = tuple(name for name in names if name not in ("log_loss", "auc"))
+        return Evaluation(
+            self.model,
+            names,
+            self.job.metrics_every if self.job.metrics is not None else None,
+            window=self.job.window,
+            predictions=self.job.predictions is not None,
+            memory=self.job.metrics is not None,
+            probabilities=shares,
+            interval=self.job.interval,
+            delay=self.job.delay,
+            piece=max(PIECE, self.stream.rows),
+            fine=self.job.by is None,  # a picture asks nothing of models of keys
+        )
+
+    def go_on(self, story: dict[str, Any]) -> None:
+        """Go on with the metrics of the model's earlier rows."""
+        with readable(f"--model: {str(self.job.model)!r}", "learn it anew"):
+            *before, interval = story["scored_as"]
+            *now, wanted = self.scored_as
+            portrait = story["evaluation"]["portrait"] or {}
+            if before != now or (interval != wanted and "wanted" not in portrait):
+                what = "--window is" if before[1] != now[1] else "they are"
+                screen.note(f"the metrics begin anew: {what} not as the model's", self.console)
+                return
+            if interval != wanted:
+                what = "the model's metrics knew no intervals"
+                if interval is not None:
+                    what = f"the model's were with --interval {interval:g}"
+                screen.note(f"the coverage is counted from here on: {what}", self.console)
+            self.evaluation.restore(story["evaluation"])
+        self._said = len(self.portrait.alarms)
+        self.evaluation.begin_part()
+
+    @property
+    def before(self) -> int:
+        """Rows that the model knew before."""
+        part = self.evaluation.part
+        return 0 if part is None else self.evaluation.rows - part[0]
+
+    @property
+    def scored_as(self) -> list[Any]:
+        """What must be the same for metrics to go on."""
+        evaluation = self.evaluation
+        return [self.stream.task, self.job.window, evaluation.probabilities, evaluation.interval]
+
+    def story(self) -> dict[str, Any]:
+        """What a saved model keeps of its rows, to go on with others."""
+        evaluation = self.evaluation.to_state(clock=False)
+        return {**self._facts(), "evaluation": without_part(evaluation)}
+
+    def _facts(self) -> dict[str, Any]:
+        """What a story tells beside the metrics."""
+        learned = with_input(self.learned, self.files_read, self.position)
+        return {
+            "target": self.stream.target,
+            **({"targets": self.several} if self.several else {}),
+            "weight": self.stream.weight,
+            "algorithm": self.job.algorithm,
+            "scored_as": self.scored_as,
+            "learned": [one.to_dict() for one in learned],
+        }
+
+    @property
+    def several(self) -> list[str]:
+        """The targets, where there are several."""
+        return self.stream.targets if len(self.stream.targets) > 1 else []
+
+    @property
+    def portrait(self) -> Portrait:
+        """What the run looked like."""
+        assert self.evaluation.portrait is not None
+        return self.evaluation.portrait
+
+    def walk(self) -> Record:
+        """Predict then learn all rows; the last record."""
+        job, resume = self.job, None
+        if job.checkpoint is not None:
+            files = input_files(job.reading)
+            settings = {"input": fingerprint(files), **self._settings()}
+            self.checkpoint = Checkpoint(job.checkpoint, job.every, settings, files)
+            resume = self._resume()
+        with ExitStack() as stack:
+            self.files.open(stack, self.evaluation.probabilities, resume, finished=self.finished)
+            if not self.finished:
+                try:
+                    with losses_told(job.cluster):
+                        self._rows(stack)
+                except Stopped as stopped:
+                    raise self._stop(stopped) from None
+                except (CommandError, StreamError) as error:
+                    if self.checkpoint is None or self.checkpoint.advice() in str(error):
+                        raise
+                    code = error.code if isinstance(error, CommandError) else 2
+                    said = error.as_options() if isinstance(error, StreamError) else str(error)
+                    raise CommandError(f"{said}; {self.checkpoint.advice()}", code) from None
+                self.finished = True
+                # Before the labels that are still out: rows that are appended come before them.
+                self._snapshot()
+            made = self.files.made
+            rest = self.evaluation.finish()
+            self._records = [] if rest is None else [rest]
+            if not made:
+                self._keep()
+        if self.files.predictions is not None and not made:
+            self.files.predictions.finish()
+            self._note_late(self.files.predictions.layout)
+        return self.evaluation.record()
+
+    def _rows(self, stack: ExitStack) -> None:
+        bar = Bar(self.stream, console=self.console, number=screen.number)
+        stack.enter_context(bar)
+        signals = Interruptions()
+        if self.checkpoint is not None:
+            stack.enter_context(signals)
+        for step in self._steps(stack):
+            with signals.block():
+                step()
+                self.files.tell_bad()
+                self._keep()
+                bar.show(self.evaluation)
+                # A shorter block comes before a bad row, or at the end.
+                whole = self.position % self.stream.rows == 0
+                if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
+                    self._snapshot()
+        if not self.read_elsewhere:
+            self.position = self.stream.position
+        self.files.tell_bad()
+
+    def _steps(self, stack: ExitStack) -> Iterator[Callable[[], None]]:
+        """What is to be done, one block or one part of a cluster's work after the other."""
+        if self.read_elsewhere:
+            yield from self._steps_on_cluster(stack, str(self.job.cluster))
+            return
+        if isinstance(self.model, KeyedRun):
+            stack.enter_context(self.model.shared(self.job.workers, self.job.cluster))
+        elif self.job.cluster is not None:
+            client = stack.enter_context(open_cluster(self.job.cluster))
+            stack.enter_context(sharing(pool_for(self.model, client)))
+        for X, y, kept in self.stream.blocks_with_kept(self.position):
+            if self.files.predictions is not None:
+                self.files.kept.add(kept)
+            if isinstance(self.model, KeyedRun):
+                self.model.give(kept)
+            yield partial(self._block, X, y)
+
+    def _steps_on_cluster(self, stack: ExitStack, address: str) -> Iterator[Callable[[], None]]:
+        for X, y in self.stream.blocks(self.position):
+            if self.model.__sklearn_is_fitted__() and self.model.learner_._settled:
+                break
+            yield partial(self._block, X, y)  # the first blocks are learned here
+        client = stack.enter_context(open_cluster(address))
+        learner = learner_for_cluster(self.model)
+        workers = len(client.scheduler_info()["workers"])
+        try:
+            parts = ClusterPass(learner, self.stream, client, workers=workers)
+            for part in parts.run(self.position):
+                yield partial(self._part, part)
+        except ValueError as error:
+            if isinstance(error, StreamError):
+                raise
+            raise CommandError(f"--cluster: {error}") from None
+
+    def _part(self, part: Advance) -> None:
+        self.model.learner_ = part.model()
+        seconds, self._clock = perf_counter() - self._clock, perf_counter()
+        self._records = self.evaluation.count(part.targets, part.predictions, seconds)
+        self.position = part.rows
+
+    def _block(self, X: Any, y: Any) -> None:
+        self._records = self.evaluation.feed(X, y, self.stream.weights)
+        self.position = self.stream.position
+
+    def _keep(self) -> None:
+        """The predictions and records of a block go to their files, its alarms to the screen."""
+        self.files.tell_metrics(self._records, len(self.portrait.alarms))
+        if self.files.predictions is not None:
+            records = [*self._records, self.evaluation.record()]
+            self.files.tell_predictions(records, with_kept=not self.read_elsewhere)
+        self._records = []
+        for alarm in self.portrait.alarms[self._said :]:
+            text = f"drift: the loss rose; noticed at row {alarm.row:,}, since row {alarm.since:,}"
+            screen.note(text, self.console)
+        self._said = len(self.portrait.alarms)
+
+    def _note_late(self, layout: PredictionColumns) -> None:
+        if layout.late:
+            names = ", ".join(sorted(layout.late)[:5]) + (", .." if len(layout.late) > 5 else "")
+            screen.note(
+                f"--predictions has no column for the probability of {names}: the header was "
+                "written before the label came",
+                self.console,
+            )
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def _settings(self) -> dict[str, Any]:
+        """What decides the result."""
+        job = self.job
+        return {
+            **self.stream.decides(),
+            **{option(name): value for name, value in asdict(job.preparing).items()},
+            "--algorithm": job.algorithm,
+            "--param": list(job.params),
+            "--seed": job.seed,
+            "the ending of --predictions": job.predictions and job.predictions.suffix.lower(),
+            "--interval": job.interval,
+            "--model": None if job.model is None else str(job.model),
+            "--delay": job.delay or None,
+            "--window": job.window,
+            "--metrics-every": None if job.metrics is None else job.metrics_every,
+            "--no-probabilities": None if job.probabilities else True,
+        }
+
+    def _snapshot(self) -> None:
+        if self.checkpoint is None:
+            return
+        fitted = self.model.__sklearn_is_fitted__()
+        self.checkpoint.save(
+            self.position,
+            model=storage.learner_tree(self.model) if fitted else None,
+            evaluation=self.evaluation.to_state(),
+            story=self._facts(),
+            **self.files.places(),
+            finished=self.finished,
+        )
+
+    def _resume(self) -> dict[str, Any] | None:
+        assert self.checkpoint is not None
+        tree = self.checkpoint.load()
+        if tree is None:
+            return None
+        where = f"--checkpoint: {str(self.checkpoint.path)!r}"
+        with readable(where):
+            if tree["model"] is not None:
+                self.model = storage.learner_from_tree(tree["model"], self.checkpoint.path)
+            self.evaluation = self._evaluation()
+            self.evaluation.restore(tree["evaluation"])
+            known = self.evaluation.rows + self.evaluation.unlabelled
+            require(self.before or known <= tree["rows"], "rows are fewer than were scored")
+        self._said = len(self.portrait.alarms) if self.evaluation.portrait else 0
+        self.position = self.resumed = int(tree["rows"])
+        grown = tree["finished"] and self.checkpoint.grown(tree)
+        self.finished = tree["finished"] and not grown
+        what = "the run was finished" if self.finished else "the run goes on"
+        what = f"the input has grown: {what}" if grown else what
+        screen.note(f"{what} after {self.position:,} rows", self.console)
+        return tree
+
+    def _stop(self, stopped: Stopped) -> CommandError:
+        """Between two blocks: a last snapshot."""
+        assert self.checkpoint is not None
+        if self.position % self.stream.rows == 0 and self.position > self.checkpoint.rows:
+            self._snapshot()
+        return CommandError(
+            f"stopped by {stopped.name}; {self.checkpoint.advice()}", 128 + stopped.number
+        )

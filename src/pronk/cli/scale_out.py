@@ -1,0 +1,358 @@
+"""`pronk run` on several cores (--workers) or machines (--cluster)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from logging import CRITICAL
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.cli.errors import CommandError
+from pronk.cluster.pool import CALL, NoWorkersError, shares_rows
+from pronk.data import Prepared, Preparing, Reading, StreamError
+from pronk.data.errors import argument
+from pronk.data.values import NUMERIC
+from pronk.estimators import files
+from pronk.evaluate.models import set_jobs
+from pronk.evaluate.scoring import LONG_PIECE
+from pronk.keyed import Keyed, StoreError
+from pronk.keyed.keys import Keys
+from pronk.keyed.learner import learner_of
+from pronk.keyed.workers import Processes, SpreadKeyed
+
+if TYPE_CHECKING:
+    from pronk.cli.models import RunOptions
+
+#: Seconds that a scheduler has to answer.
+PATIENCE = 10.0
+#: How long a process that died may take to come back: on a busy machine Dask's 15 s are too few.
+LATE = "5 minutes"
+
+
+def check_parallel(job: RunOptions) -> None:
+    """Refuse options that exclude each other."""
+    options = (("--workers", job.workers), ("--cluster", job.cluster), ("--by", job.by))
+    chosen = [name for name, value in options if value is not None]
+    if chosen[:2] == ["--workers", "--cluster"]:
+        raise CommandError("--workers and --cluster exclude each other: choose one")
+    if chosen and job.delay:
+        raise CommandError(f"{chosen[0]}: labels that come late are learned one by one, not so")
+    if job.by is not None and job.checkpoint is not None:
+        raise CommandError("--checkpoint: models of --by are kept in the folder of --save instead")
+    if job.reading.weight is not None and (job.by is not None or job.cluster is not None):
+        raise CommandError(f"--weight: not with {chosen[-1]}, where each row counts once")
+    if job.by is not None and job.interval is not None:
+        raise CommandError("--interval: models of --by have none")
+    elsewhere = job.cluster is not None and not job.cluster.startswith("local:")
+    if job.by is not None and elsewhere and job.save is None:
+        raise CommandError("--by with --cluster needs --save: a folder that all workers see")
+
+
+def check_cluster(job: RunOptions, learner: Any) -> None:
+    """Refuse what a learner whose rows the workers read does not have."""
+    if job.cluster is None or job.by is not None or shares_rows(learner):
+        return
+    if job.interval is not None or job.reading.keep or job.skip_bad:
+        raise CommandError("--cluster: no --interval, --keep or --skip-bad on a cluster")
+
+
+def block_rows(job: RunOptions, default: bool) -> int | None:
+    """Rows of a block: long ones where they are shared or grouped.
+
+    On a cluster the rows of the default learner are read here.
+    """
+    if job.by is not None:
+        return None  # `keyed_rows`, once the columns are known
+    if job.cluster is not None and default:
+        return CALL
+    return LONG_PIECE if job.workers is not None else None
+
+
+def use_workers(model: Any, workers: int) -> None:
+    """Let threads share the passes of a model's learner."""
+    try:
+        set_jobs(model, workers)
+    except ValueError as error:
+        raise CommandError(f"--workers: {str(error).partition(': ')[2]}") from None
+
+
+# -- a cluster -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def open_cluster(address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address; ``local:N`` starts N processes here."""
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise CommandError('--cluster needs Dask: pip install ".[dask]" in the clone') from None
+    kind, _, number = address.partition(":")
+    if kind == "local":
+        if not number.isdigit() or not int(number):
+            raise CommandError(f"--cluster: {address!r} must be local:N with N processes")
+        with (
+            dask.config.set({"distributed.deploy.lost-worker-timeout": LATE}),
+            LocalCluster(
+                int(number),
+                threads_per_worker=1,
+                dashboard_address="127.0.0.1:0",  # any port that is free
+                silence_logs=CRITICAL,
+            ) as cluster,
+            Client(cluster) as client,
+        ):
+            yield client
+        return
+    try:
+        client = Client(address, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise CommandError(f"--cluster: no scheduler answers at {address!r}: {error}") from None
+    with client:
+        yield client
+
+
+@contextmanager
+def losses_told(cluster: str | None) -> Iterator[None]:
+    """A scheduler that was lost, or a task that no worker could end, in one line."""
+    if cluster is None:
+        yield
+        return
+    import asyncio
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    try:
+        yield
+    except KilledWorker as error:
+        raise CommandError(
+            f"--cluster: a task ended {error.allowed_failures + 1} workers, most likely out of "
+            "memory; give the workers more",
+            1,
+        ) from None
+    except NoWorkersError as error:
+        raise CommandError(f"--cluster: {error}", 1) from None
+    except (asyncio.CancelledError, CancelledError, CommClosedError):
+        raise CommandError(
+            f"--cluster: the scheduler at {cluster} was lost, or it has lost what it had", 1
+        ) from None
+
+
+def cluster_or_none(address: str | None) -> Any:
+    """A client to be entered, where an address is given."""
+    return nullcontext() if address is None else open_cluster(address)
+
+
+def learner_for_cluster(model: Prepared) -> Any:
+    """The learner of a model whose columns need no preparation on the way."""
+    plain = model.scaling_ == "none" and model.missing == "error" and not model.target_scaled_
+    if not plain or not set(model.kinds_) <= set(NUMERIC):
+        raise CommandError(
+            "--cluster: the workers read numbers as they are, and scaling, filling in and "
+            "categories follow the order of the rows; use --scale none, or --workers"
+        )
+    return model.learner_
+
+
+# ----------------------------------------------------------------------------------------
+# `pronk run --by`: one model per key, in this process or by workers, one task per shard.
+
+#: The file of a saved folder that holds what a run needs to go on: target, metrics, files learned.
+STORY = "run.pronk"
+#: Numbers of a block of keyed rows, and its rows at least and at most: each model is read and
+#: written once per block.
+NUMBERS, LEAST, MOST = 1 << 23, 1 << 12, 1 << 21
+
+
+def keyed_rows(columns: int) -> int:
+    """Rows of a block where each key has its model."""
+    return max(LEAST, min(MOST, NUMBERS // (columns + 1)))
+
+
+def with_key(reading: Reading, by: str) -> Reading:
+    """The column of keys goes along and is no feature."""
+    if by == reading.target:
+        raise CommandError(f"--by: {by!r} is the target")
+    if reading.target is not None and "," in reading.target:
+        raise CommandError("--by: a model of a key has one target; name one with --target")
+    keep = reading.keep if by in reading.keep else (*reading.keep, by)
+    return replace(reading, keep=keep, drop=(*reading.drop, by))
+
+
+@contextmanager
+def key_named(by: str | None) -> Iterator[None]:
+    """A column of keys that is not there is an error of --by, which asks for it."""
+    try:
+        yield
+    except StreamError as error:
+        option, _, rest = error.text.partition(": ")
+        asked = option in (argument("drop"), argument("keep")) and f"no column {by!r}" in rest
+        if by is None or not asked:
+            raise
+        raise StreamError(f"{argument('by')}: {rest}") from None
+
+
+class KeyedRun:
+    """Keyed models for a run that gives rows in order: the keys are given beforehand."""
+
+    story_: dict[str, Any]
+
+    def __init__(self, keyed: Keyed) -> None:
+        if keyed.by is None or isinstance(keyed.by, int):
+            raise CommandError(
+                f"--model: the models in {str(keyed.folder)!r} have no name of a column of keys; "
+                "make them with by='NAME'"
+            )
+        self.keyed, self.by = keyed, keyed.by
+        self.learner = learner_of(keyed.learner)
+        self.without_model = 0  # rows that were predicted for keys that have no model
+        self._rows = 0
+        self._keys = Keys([], np.empty(0, dtype=np.int64))
+        self._who: Any = keyed  # or workers
+
+    @classmethod
+    def load(cls, path: Path) -> KeyedRun:
+        """The models of a folder, with what the run that saved them has kept."""
+        found = cls(Keyed.open(path))
+        if (path / STORY).exists():
+            found.story_ = files.load_checkpoint(path / STORY)["story"]
+        return found
+
+    def move(self, folder: Path | None) -> None:
+        """Go on in another folder, which holds a copy of the models."""
+        if folder is not None and folder.resolve() != self.keyed.store.folder.resolve():
+            self.keyed.save(folder)
+            self.keyed.close()
+            self.keyed = self._who = Keyed.open(folder)
+
+    def leave(self) -> None:
+        """Leave the files; what was not saved is gone."""
+        self.keyed.abandon()
+
+    def give(self, kept: Any) -> None:
+        """The keys of the next rows; those before have been taken."""
+        self._keys = Keys.of(kept.column(self.by))
+        if None in self._keys.values:
+            empty = self._keys.codes == list(self._keys.values).index(None)
+            row = self._rows + int(np.argmax(empty))
+            raise CommandError(
+                f"--by: column {self.by!r} is empty at row {row} (counting from 0); fill it in"
+            )
+        self._rows += len(self._keys)
+
+    def _take(self, rows: int) -> Keys:
+        taken, self._keys = self._keys[:rows], self._keys[rows:]
+        return taken
+
+    def predict_then_learn(self, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = self._who.predict_then_learn(X, y, self._take(len(y)))
+        return found
+
+    def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
+        keys = self._take(len(X))
+        known = np.array([key in self.keyed for key in keys.values], dtype=bool)
+        self.without_model += int(np.count_nonzero(~known[keys.codes]))
+        found: NDArray[Any] = self._who.predict(X, keys)
+        return found
+
+    @contextmanager
+    def shared(self, workers: int | None, cluster: str | None) -> Iterator[None]:
+        """Let workers do the calls, where some are asked for."""
+        if workers is None and cluster is None:
+            yield
+            return
+        opened = Processes(workers) if workers is not None else open_cluster(str(cluster))
+        with opened as client:
+            self._who = SpreadKeyed(self.keyed, client)
+            try:
+                yield
+            except BrokenProcessPool:
+                raise CommandError(
+                    "--workers: processes were lost again and again, most likely out of memory; "
+                    "take fewer",
+                    1,
+                ) from None
+            self._who = self.keyed
+
+    def save(self, path: Any) -> None:
+        """Write the models to a folder, and what the next run needs to go on."""
+        self.keyed.store.forget_answers()
+        self.keyed.save(path)
+        files.save_checkpoint({"story": self.story_}, Path(path) / STORY)
+
+    def of_new_key(self) -> Any:
+        """A model as a new key gets it."""
+        return self.keyed._fresh("")
+
+    @property
+    def classes_(self) -> list[str]:
+        return ["of each", "key"]
+
+    @property
+    def labels_(self) -> Any:
+        """The labels of some key, to know of which kind they are."""
+        for key in self.keyed:
+            return self.keyed[key].classes_
+        return [""]
+
+    # What a single model has, of its columns and their preparation.
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        return self.keyed.feature_names_in_
+
+    @property
+    def kinds_(self) -> list[str]:
+        return self.keyed.kinds_
+
+    @property
+    def orders_(self) -> list[str]:
+        return self.keyed.orders_
+
+    @property
+    def missing(self) -> str:
+        return self.keyed.missing
+
+    @property
+    def preparing(self) -> Preparing:
+        """How columns are prepared."""
+        how = self.keyed.learner
+        if not isinstance(how, Prepared):
+            return Preparing("none", scale_target="none")
+        return Preparing(how.scaling_, how.encoding, how.slots, how.scale_target)
+
+    def __sklearn_tags__(self) -> Any:
+        return self.learner.__sklearn_tags__()
+
+
+@contextmanager
+def place_of_models(job: RunOptions) -> Iterator[Path | None]:
+    """The folder that a run learns in.
+
+    Workers write to a copy beside that of --save, so that a run which fails leaves the models as
+    they were; it is removed.
+    """
+    if job.workers is None and job.cluster is None:
+        yield job.save
+        return
+    beside = None
+    if job.save is not None:
+        beside = job.save.absolute().parent
+        beside.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".pronk-keyed-", dir=beside) as folder:
+        if job.save is not None and (job.save / "store.json").exists():
+            try:
+                before = Keyed.open(job.save)
+                before.save(folder)
+                before.close()
+            except StoreError as error:
+                raise CommandError(f"--save: {error}") from None
+        yield Path(folder)

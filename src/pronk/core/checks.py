@@ -1,0 +1,60 @@
+"""Labels that are not there: NaN of a number, None (or NaN) of anything else."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def no_label(value: Any) -> bool:
+    """Whether one value stands for a label that is not there."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except TypeError:  # pandas.NA compares as missing
+        return True
+
+
+def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Which rows have no label; None if all have. Of several targets a row all must be missing."""
+    if y.dtype.kind == "f":
+        missing = np.isnan(y) if y.ndim == 1 else np.isnan(y).all(axis=1)
+    elif y.dtype == object:
+        missing = np.array([no_label(value) for value in y.tolist()], dtype=bool)
+    else:
+        return None
+    return missing if missing.any() else None
+
+
+def labelled_runs(missing: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:
+    """Consecutive rows that all have a label or all lack it: the rows, and whether they do."""
+    starts = [0, *(np.flatnonzero(np.diff(missing)) + 1).tolist(), len(missing)]
+    for start, end in pairwise(starts):
+        yield slice(start, end), bool(missing[start])
+
+
+def without_gaps(y: NDArray[Any]) -> NDArray[Any]:
+    """Labels that are all there, as an array of their own kind."""
+    return np.array(y.tolist()) if y.dtype == object and y.tolist()[0] is not None else y
+
+
+# ----------------------------------------------------------------------------------------
+# Did you mean ..? The one home of the hint after a name that nobody knows.
+
+
+def did_you_mean(
+    name: object, known: Iterable[str], otherwise: str = "", cutoff: float = 0.6
+) -> str:
+    """A hint to append: the known name that is nearest, or what to say if none is near.
+
+    >>> did_you_mean("logstic", ["hinge", "logistic"])
+    "; did you mean 'logistic'?"
+    """
+    near = difflib.get_close_matches(str(name), list(known), n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]!r}?" if near else otherwise

@@ -1,0 +1,307 @@
+"""Embeddings x -> phi(x) in R^r whose inner products are, or come close to, the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations_with_replacement
+from math import comb, factorial, prod
+from typing import Any, Protocol
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.core.elementary import cos_sin, exp_scalar
+from pronk.core.kernels import Kernel
+from pronk.core.linalg import GrowingCholesky, PanelledTriangle, Workspace
+from pronk.core.randomness import FREQUENCIES, generator
+from pronk.core.state import Count, Numbers, Part, Stateful
+
+Array = NDArray[np.float64]
+
+#: More Taylor features than this make the r x r matrix of a second-order learner hopeless.
+MOST_TAYLOR_FEATURES = 20_000
+
+#: A point whose squared distance to the span of the earlier ones is below this share of k(x, x)
+#: adds nothing but rounding. Coordinates on a direction of squared length s are known to
+#: eps / sqrt(s), hence later squared distances to 2 eps / sqrt(s): at s = 1e-10 that is 4e-11, just
+#: below s; for a smaller s it would be above, and whether a point is kept a matter of chance.
+DEPENDENT = 1e-10
+
+
+class Embedding(Protocol):
+    """Fixed features: a number of coordinates and a map."""
+
+    size: int
+
+    def transform(self, X: Array) -> Array: ...
+
+
+def chunks(n: int, rows: int) -> Iterator[slice]:
+    """n rows, so many at a time: features of all of them at once would leave the caches."""
+    return (slice(i, min(i + rows, n)) for i in range(0, n, rows))
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _taylor(X: Array, scale: float, starts: NDArray[np.int64], weights: Array, out: Array) -> None:
+    """Monomials of degree k are x_i times those of degree k-1 that begin with a variable >= i.
+
+    In the lexicographic order of non-decreasing variable lists the latter are the tail that
+    begins at starts[k-1, i] and ends where degree k begins, starts[k, 0].
+    """
+    n, d = X.shape
+    degree = starts.shape[0] - 1
+    for t in range(n):
+        row = out[t]
+        square = 0.0
+        for i in range(d):
+            square += (X[t, i] * scale) ** 2
+        row[0] = exp_scalar(-0.5 * square)
+        end = 1
+        for k in range(1, degree + 1):
+            stop = end
+            for i in range(d):
+                x = X[t, i] * scale
+                first = starts[k - 1, i]
+                length = stop - first
+                source = row[first:stop]
+                target = row[end : end + length]
+                for j in range(length):
+                    target[j] = x * source[j]
+                end += length
+        for j in range(row.size):
+            row[j] *= weights[j]
+
+
+class Taylor:
+    """The Gaussian kernel's Taylor features up to a degree, without duplicate multi-indices:
+
+        g_k(x) = prod_i (x_i / sigma)^k_i / sqrt(k_i!) exp(-|x|^2 / (2 sigma^2)),  |k| <= degree,
+
+    C(degree + d, d) of them; the paper's listing makes all d^k ordered monomials, which span the
+    same space isometrically.
+    """
+
+    def __init__(self, columns: int, bandwidth: float, degree: int) -> None:
+        # Either alone makes as many features; their binomial could take for ever.
+        large = max(degree, columns) > MOST_TAYLOR_FEATURES
+        self.size = MOST_TAYLOR_FEATURES + 1 if large else comb(degree + columns, columns)
+        if self.size > MOST_TAYLOR_FEATURES:
+            how_many = f"more than {MOST_TAYLOR_FEATURES}" if large else self.size
+            raise ValueError(
+                f"degree={degree} on {columns} columns makes {how_many} Taylor features; lower "
+                "the degree or use features='nystrom'"
+            )
+        self.bandwidth = bandwidth
+        starts = np.zeros((degree + 1, columns), dtype=np.int64)
+        weights = [1.0]
+        for k in range(1, degree + 1):
+            lists = list(combinations_with_replacement(range(columns), k))
+            for i in range(columns):
+                starts[k, i] = len(weights) + next(n for n, v in enumerate(lists) if v[0] == i)
+            for variables in lists:
+                counts = (variables.count(i) for i in set(variables))
+                weights.append(prod(factorial(c) for c in counts) ** -0.5)
+        self._starts, self._weights = starts, np.array(weights)
+        self._memory = Workspace()
+
+    def transform(self, X: Array) -> Array:
+        """The features of a block, valid until the next call."""
+        out = self._memory.take("features", len(X), self.size)
+        _taylor(X, 1.0 / self.bandwidth, self._starts, self._weights, out)
+        return out
+
+
+class Fourier:
+    """Random Fourier features [cos(X W), sin(X W)] / sqrt(L): E phi(x)'phi(z) = k(x, z).
+
+    The columns of W are drawn from the kernel's spectral measure: normal for the Gaussian, Cauchy
+    by coordinate for the Laplacian, Student t with 2 nu degrees of freedom for the Matern. Pairs of
+    sine and cosine have a smaller variance than shifted cosines, and phi(x)'phi(x) = 1 exactly.
+
+    With ``orthogonal`` the columns are orthogonal in blocks of d, their lengths still those of
+    normal vectors (chi with d degrees of freedom): each column has the same distribution and they
+    spread more evenly, which lowers the variance. The normal numbers drawn are the same.
+    """
+
+    def __init__(
+        self, kernel: Kernel, columns: int, frequencies: int, seed: int, orthogonal: bool = False
+    ) -> None:
+        self.size = 2 * frequencies
+        rng = generator(seed, FREQUENCIES)
+        self.frequencies = kernel.spectral_sample(rng, columns, frequencies, orthogonal)
+        self._memory = Workspace()
+
+    def transform(self, X: Array) -> Array:
+        """The features of a block, valid until the next call."""
+        angles = self._memory.take("angles", len(X), self.size // 2)
+        out = self._memory.take("features", len(X), self.size)
+        np.matmul(X, self.frequencies, out=angles)
+        cos_sin(angles, (self.size // 2) ** -0.5, out)
+        return out
+
+
+# Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def enter_points(
+    S: Array, diagonal: Array, uniforms: Array, gamma: float, room: int, limit: int,
+    entered: NDArray[np.bool_], kept: NDArray[np.int64], columns: Array,
+) -> int:  # fmt: skip
+    """Which of some rows become points, in order, and which of those get a coordinate.
+
+    S (n, n) are the rows' products outside the span so far, so that a row's squared distance to
+    the span that grows is S_ii less the squares of its new coordinates, row i of ``columns``. With
+    ``uniforms`` a row enters if u (rho + gamma) < rho; without, each does. At most ``room`` enter
+    and ``limit`` get a coordinate; returns how many do.
+    """
+    count = points = 0
+    for i in range(len(S)):
+        if points == room or count == limit:
+            break
+        rho = S[i, i]
+        for k in range(count):
+            rho -= columns[i, k] * columns[i, k]
+        if uniforms.size and not uniforms[i] * (rho + gamma) < rho:
+            continue
+        entered[i] = True
+        points += 1
+        if rho <= DEPENDENT * diagonal[i]:
+            continue
+        pivot = np.sqrt(rho)
+        kept[count] = i
+        columns[i, count] = pivot
+        for j in range(i + 1, len(S)):
+            total = 0.0
+            for k in range(count):
+                total += columns[j, k] * columns[i, k]
+            columns[j, count] = (S[i, j] - total) / pivot
+        count += 1
+    return count
+
+
+class Nystrom(Stateful):
+    """The span of a growing set of points, in Cholesky coordinates.
+
+    phi(x) = L^-1 k_I(x) with L L' = K_II, so phi(x)'phi(z) is the kernel projected on the span.
+
+    A new point adds one coordinate and leaves the others as they are. Points that depend on the
+    earlier ones in rounding (exact duplicates too) add no coordinate.
+    """
+
+    def __init__(self) -> None:
+        self._factor = GrowingCholesky()
+        self._used: list[int] = []  # which of the points have a coordinate
+        self.points = 0  # points offered so far
+        self._memory = Workspace()
+        self._panels: tuple[Array, PanelledTriangle] | None = None  # with the factor's storage
+
+    @property
+    def size(self) -> int:
+        return self._factor.size
+
+    def transform(self, K: Array) -> Array:
+        """Coordinates of rows from their kernel values with all the points offered so far.
+
+        They are valid until the next call.
+        """
+        out = self._memory.take("features", len(K), self.size)
+        out[:] = K[:, : self.points] if self.size == self.points else K[:, self._used]
+        if min(out.shape) < PanelledTriangle.FEWEST:
+            return self._factor.solve_rows(out)
+        held, storage = self._panels, self._factor.storage
+        if held is None or held[0] is not storage:
+            held = self._panels = storage, PanelledTriangle(self._factor.used)
+        return held[1].solve_rows(out)
+
+    @property
+    def factor(self) -> Array:
+        """The lower factor of K over the points that have a coordinate, with room to grow."""
+        return self._factor.storage
+
+    def transform_one(self, values: Array) -> Array:
+        """Coordinates of one row from its kernel values (points,)."""
+        phi = values[: self.points] if self.size == self.points else values[self._used]
+        return self._factor.solve_one(phi.copy())
+
+    def grow(self, phi: Array, diagonal: float) -> float | None:
+        """Add a point with the present coordinates phi and k(x, x) = diagonal.
+
+        Returns its pivot, by which `extend` divides, or None if it depends on the others.
+        """
+        self._panels = None
+        self.points += 1
+        distance = diagonal - phi @ phi
+        if distance <= DEPENDENT * diagonal:
+            return None
+        self._used.append(self.points - 1)
+        return float(self._factor.append(phi[:, None], np.array([[diagonal]]))[0, 0])
+
+    def offer(
+        self, K: Array, corner: Array, room: int, limit: int, uniforms: Array | None = None,
+        gamma: float = 0.0,
+    ) -> NDArray[np.intp]:  # fmt: skip
+        """Offer rows as points, in order; the numbers of those that are points then.
+
+        Their kernel values with the present points are K (n, points), with each other ``corner``.
+        With ``uniforms`` a row would enter if u (rho + gamma) < rho, rho its squared distance to
+        the span at its turn, and nothing changes yet; without, each enters. At most ``room`` enter;
+        rows after the one that brings the span to ``limit`` coordinates are not points.
+        """
+        n = len(K)
+        Phi = self.transform(K)
+        entered, kept = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.int64)
+        columns = np.zeros((n, n))
+        coins = np.zeros(0) if uniforms is None else np.ascontiguousarray(uniforms)
+        count = enter_points(
+            corner - Phi @ Phi.T, np.diagonal(corner).copy(), coins, gamma, room,
+            limit - self.size, entered, kept, columns,
+        )  # fmt: skip
+        if uniforms is not None:
+            return np.flatnonzero(entered)
+        self._panels = None
+        rows = kept[:count]
+        self._factor.append_rows(Phi[rows], columns[rows, :count])
+        order = np.cumsum(entered) - 1
+        self._used += [self.points + int(order[i]) for i in rows]
+        self.points += int(entered.sum())
+        return np.flatnonzero(entered)
+
+    STATE = (
+        Count("points", "points", size="points"),
+        Part("factor", sizes={"size": "size"}),
+        Numbers(
+            "used", ("size",), "used", whole=True, low=0, high="points", structure="increasing"
+        ),
+    )
+
+    def require_of(self, kernel: Kernel, points: Array) -> None:
+        """Refuse a map that came from a file and is not that of the points."""
+        X = np.ascontiguousarray(points[self._used])
+        self._factor.require_of(lambda rows: kernel(X[rows], X))
+
+    @property
+    def used(self) -> NDArray[np.int64]:
+        """Which of the points have a coordinate."""
+        return np.array(self._used, dtype=np.int64)
+
+    @used.setter
+    def used(self, places: NDArray[np.int64]) -> None:
+        self._used = places.tolist()
+
+    def mark(self) -> Any:
+        """Points are added at the end, so their numbers are enough."""
+        return self.points, self._used, len(self._used), self._factor, self._factor.mark()
+
+    def undo(self, mark: Any) -> None:
+        self.points, used, count, self._factor, held = mark
+        self._used = used[:count]
+        self._factor.undo(held)
+        self._panels = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_panels": None}
+
+
+def extend(Phi: Array, column: Array, phi: Array, pivot: float) -> Array:
+    """The new coordinate of rows Phi, whose kernel values with the new point phi are ``column``."""
+    return np.asarray((column - Phi @ phi) / pivot)

@@ -1,0 +1,532 @@
+"""Triangular and growing linear algebra: every Cholesky factor of the library is made here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from ctypes import CFUNCTYPE, POINTER, byref, c_char_p, c_double, c_int, c_void_p
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.extending import get_cython_function_address
+from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf
+
+from pronk.core.state import LowerTriangle, Real, Sizes, Stateful, require
+
+# ----------------------------------------------------------------------------------------
+# BLAS and LAPACK without Python's lock: threads that call them run side by side.
+#
+# SciPy's own wrappers hold the interpreter's lock for the whole call. These call the same
+# functions by the addresses that `scipy.linalg.cython_blas` and `cython_lapack` publish, through
+# ctypes, which lets the lock go. An address is looked up in every process anew and never part of
+# compiled code that is kept. Matrices are float64; a lower triangle is in Fortran order.
+
+Array = NDArray[np.float64]
+
+_INT, _REAL = POINTER(c_int), POINTER(c_double)
+_TYPES: dict[str, tuple[Any, ...]] = {
+    "dtrsm": (*[c_char_p] * 4, _INT, _INT, _REAL, c_void_p, _INT, c_void_p, _INT),
+    "dsyrk": (*[c_char_p] * 2, _INT, _INT, _REAL, c_void_p, _INT, _REAL, c_void_p, _INT),
+    "dpotrf": (c_char_p, _INT, c_void_p, _INT, _INT),
+}
+_ONE = c_double(1.0)
+
+
+@cache
+def _function(name: str) -> Any:
+    module = "cython_lapack" if name == "dpotrf" else "cython_blas"
+    address = get_cython_function_address(f"scipy.linalg.{module}", name)
+    return CFUNCTYPE(None, *_TYPES[name])(address)
+
+
+def _size(n: int) -> Any:
+    return byref(c_int(n))
+
+
+def _check(fits: bool, *arrays: Array) -> None:
+    """Refuse arrays of another shape, order or kind: the functions get their addresses alone."""
+    if not fits or any(array.dtype != np.float64 for array in arrays):
+        told = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
+        raise ValueError(f"BLAS got arrays that do not fit together, or in another order: {told}")
+
+
+def _leading(A: Array) -> tuple[Array, int]:
+    """A Fortran-ordered matrix and the distance of its columns; another order is copied."""
+    if A.strides[0] != A.itemsize or A.strides[1] < A.itemsize * len(A):
+        A = np.asfortranarray(A)
+    return A, max(A.strides[1] // A.itemsize, len(A))
+
+
+def solve_triangle(L: Array, B: Array, *, transposed: bool = False) -> None:
+    """B becomes L^-1 B, or L^-T B, for a lower triangle L; B is in Fortran order."""
+    _check(L.shape == (len(B), len(B)) and B.flags.f_contiguous, L, B)
+    L, leading = _leading(L)
+    _function("dtrsm")(
+        b"L", b"L", b"T" if transposed else b"N", b"N", _size(len(B)), _size(B.shape[1]),
+        byref(_ONE), L.ctypes.data, _size(leading), B.ctypes.data, _size(len(B)),
+    )  # fmt: skip
+
+
+def add_gram(A: Array, rows: Array) -> None:
+    """A becomes A + rows' rows on its lower triangle; A in Fortran order, rows in C order."""
+    n, r = rows.shape
+    _check(A.shape == (r, r) and A.flags.f_contiguous and rows.flags.c_contiguous, A, rows)
+    _function("dsyrk")(
+        b"L", b"N", _size(r), _size(n), byref(_ONE), rows.ctypes.data, _size(r), byref(_ONE),
+        A.ctypes.data, _size(r),
+    )  # fmt: skip
+
+
+def lapack_factor(A: Array) -> int:
+    """The lower triangle of a Fortran-ordered A becomes its Cholesky factor, the upper one 0.
+
+    Returns LAPACK's info: 0, or the order of the minor that is not positive definite.
+    """
+    _check(A.shape == (len(A), len(A)) and A.flags.f_contiguous, A)
+    info = c_int(0)
+    _function("dpotrf")(b"L", _size(len(A)), A.ctypes.data, _size(len(A)), byref(info))
+    _clear_upper(A.T)
+    return info.value
+
+
+@njit(cache=True, nogil=True)
+def _clear_upper(A: Array) -> None:
+    """The lower triangle of a C-ordered matrix becomes 0: the upper one of its transpose."""
+    for i in range(A.shape[0]):
+        for j in range(i):
+            A[i, j] = 0.0
+
+
+#: Rows of a growing factor that are solved by one triangular call; the rest is matrix products.
+_PANEL = 128
+#: Rows of a factor from a file that are compared with its points, and how close they must be: far
+#: above the rounding of any factor that was computed.
+_LOOKED_AT, _FITS = 256, 1e-6
+
+
+def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
+    """The lower factor L of A = L L', in Fortran order. Of a Fortran-ordered A only the lower
+    triangle is read, of a C-ordered one only the upper.
+
+    ``out``, a Fortran-ordered array of A's shape, is overwritten and returned where it is given:
+    fresh memory for a factor costs about as much as the factor. A matrix that is not positive
+    definite in rounding gets the smallest power-of-ten multiple of its rounding error on the
+    diagonal that makes it so, with one warning.
+    """
+    if not len(A):
+        return A.copy()
+    if out is None:
+        out = np.empty(A.shape, order="F")
+    np.copyto(out, A if A.flags.f_contiguous else A.T)
+    info = lapack_factor(out)
+    if not np.isfinite(out[-1, -1]):  # LAPACK passes NaN on; it ends in the last pivot
+        raise FloatingPointError(f"{what} has no Cholesky factor: it is not finite")
+    if info == 0:
+        return out
+    scale = float(np.abs(np.diag(A)).max()) * np.finfo(np.float64).eps
+    read = A if A.flags.f_contiguous else A.T  # the same triangle as above
+    for power in range(12):
+        jitter = scale * 10.0**power
+        factor, info = dpotrf(read + jitter * np.eye(len(A)), lower=1, clean=1, overwrite_a=1)
+        if info == 0:
+            warnings.warn(
+                f"{what} was not positive definite in rounding; {jitter:.1e} was added to its "
+                "diagonal (a larger alpha avoids this)",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return np.asarray(factor)
+    raise FloatingPointError(f"{what} has no Cholesky factor: it is far from positive definite")
+
+
+def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
+    """L^-1 B, or L^-T B, for a lower triangular L; B is (n, k)."""
+    if not len(L):
+        return B.copy()
+    solved = np.array(B, order="F")
+    if solved.size:
+        solve_triangle(L, solved, transposed=transposed)
+    return solved
+
+
+def solve_rows(L: Array, rows: Array) -> Array:
+    """rows L^-T, in place: every row of a C-contiguous block solved by a lower triangular L."""
+    if not rows.size:
+        return rows
+    # A C-ordered block of rows is a Fortran-ordered block of columns: no copy is made.
+    solve_triangle(L, rows.T)
+    return rows
+
+
+# Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def solve_one(L: Array, z: Array) -> None:
+    """z becomes L^-1 z for a C-ordered lower triangle, of which the first rows are read.
+
+    Four rows at a time, so that z is read once for four of them.
+    """
+    n = z.size
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        a, b, c, d = L[i], L[i + 1], L[i + 2], L[i + 3]
+        s, t, u, v = 0.0, 0.0, 0.0, 0.0
+        for j in range(i):
+            value = z[j]
+            s += a[j] * value
+            t += b[j] * value
+            u += c[j] * value
+            v += d[j] * value
+        z[i] = w = (z[i] - s) / a[i]
+        z[i + 1] = x = (z[i + 1] - t - b[i] * w) / b[i + 1]
+        z[i + 2] = y = (z[i + 2] - u - c[i] * w - c[i + 1] * x) / c[i + 2]
+        z[i + 3] = (z[i + 3] - v - d[i] * w - d[i + 1] * x - d[i + 2] * y) / d[i + 3]
+    for i in range(whole, n):
+        total = 0.0
+        for j in range(i):
+            total += L[i, j] * z[j]
+        z[i] = (z[i] - total) / L[i, i]
+
+
+def add_products(A: Array, rows: Array) -> Array:
+    """A + rows' rows on the lower triangle of the Fortran-ordered A, in place."""
+    if not rows.size:
+        return A
+    add_gram(A, np.ascontiguousarray(rows))
+    return A
+
+
+def bordered(A: Array, diagonal: float) -> Array:
+    """A with one more row and column: zeros and the given diagonal, Fortran order."""
+    n = len(A)
+    grown = np.zeros((n + 1, n + 1), order="F")
+    grown[:n, :n] = A
+    grown[n, n] = diagonal
+    return grown
+
+
+def signed_columns(matrix: Array) -> tuple[NDArray[np.intp], Array]:
+    """The row and the value of the one entry of each column of a matrix."""
+    global _last_signed
+    held, rows, values = _last_signed
+    if held is not matrix:  # one matrix is applied to many arrays
+        if np.count_nonzero(matrix, axis=0).max(initial=0) > 1:
+            raise ValueError("a new output must be one old one, or minus it")
+        rows = np.abs(matrix).argmax(axis=0)
+        values = matrix[rows, np.arange(matrix.shape[1])]
+        _last_signed = (matrix, rows, values)
+    return rows, values
+
+
+_last_signed: tuple[Any, Any, Any] = (None, None, None)
+
+
+def recombined(values: Array, matrix: Array, *, axis: int = -1, absolute: bool = False) -> Array:
+    """Map outputs: values @ matrix along an axis, or with |matrix|.
+
+    Every column of the matrix has at most one entry, so this costs as much as the result is large:
+    outputs are mapped at each new class.
+    """
+    rows, signs = signed_columns(matrix)
+    if absolute:
+        signs = np.abs(signs)
+    picked = np.take(values, rows, axis=axis)
+    return np.ascontiguousarray(picked * np.expand_dims(signs, tuple(range(1, -axis))))
+
+
+def doubled(old: Array, used: int, shape: tuple[int, ...]) -> Array:
+    """A larger array of the given shape with the first ``used`` rows of the old one."""
+    grown = np.zeros(shape)
+    grown[(slice(used), *(slice(n) for n in old.shape[1:]))] = old[:used]
+    return grown
+
+
+class Workspace:
+    """Memory for temporaries, kept between calls: touching fresh pages costs more than arithmetic.
+
+    What `take` returns holds until the next `take` of the same name. It is never part of a state.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, Array] = {}
+
+    def take(self, name: str, rows: int, columns: int) -> Array:
+        """A C-contiguous (rows, columns) array with arbitrary contents."""
+        size = rows * columns
+        held = self._arrays.get(name)
+        if held is None or len(held) < size:
+            held = np.empty(size + size // 4)
+            self._arrays[name] = held
+        return held[:size].reshape(rows, columns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_arrays": {}}  # copies and pickles of a learner start without
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Workspace:
+        return Workspace()
+
+
+class GrowingRows:
+    """A matrix that rows are appended to: preallocated and doubled."""
+
+    def __init__(self, columns: int) -> None:
+        self._rows = np.zeros((16, columns))
+        self.size = 0
+
+    @property
+    def values(self) -> Array:
+        """The rows so far, a view."""
+        return self._rows[: self.size]
+
+    def append(self, rows: Array) -> None:
+        needed = self.size + len(rows)
+        if needed > len(self._rows):
+            shape = (max(needed, 2 * len(self._rows)), self._rows.shape[1])
+            self._rows = doubled(self._rows, self.size, shape)
+        self._rows[self.size : needed] = rows
+        self.size = needed
+
+    @property
+    def columns(self) -> int:
+        return self._rows.shape[1]
+
+    def widen(self, columns: int) -> None:
+        """More columns, filled with zeros."""
+        self._rows = doubled(self._rows, self.size, (len(self._rows), columns))
+
+    def remap(self, matrix: Array) -> None:
+        """Every row times a matrix with at most one entry per column."""
+        self._rows = recombined(self._rows, matrix)
+
+    @classmethod
+    def from_state(cls, values: Array) -> GrowingRows:
+        rows = cls(values.shape[1])
+        rows.append(values)
+        return rows
+
+    def mark(self, *, copy: bool = False) -> tuple[Array, int]:
+        """The rows so far; a copy of them only where they are written to in place."""
+        return self._rows.copy() if copy else self._rows, self.size
+
+    def undo(self, mark: tuple[Array, int]) -> None:
+        """Go back to the rows of a mark."""
+        self._rows, self.size = mark
+
+
+class GrowingCholesky(Stateful):
+    """The lower factor of a symmetric matrix M that grows by rows and columns.
+
+    ``floor`` bounds every squared pivot from below. For M = K + floor*I with K positive
+    semi-definite that is what exact arithmetic gives, so the bound only takes away rounding.
+    Appending m rows costs O(n^2 m) in matrix products; the storage doubles when it is full.
+    """
+
+    def __init__(self, floor: float = 0.0) -> None:
+        self.floor = floor
+        self.size = 0
+        self._factor = np.zeros((16, 16))
+        self._diagonal_blocks: list[Array] = []
+
+    def solve(self, B: Array) -> Array:
+        """L^-1 B for B of shape (size, k), or (size,)."""
+        if B.ndim == 1:
+            return self.solve(B[:, None])[:, 0]
+        if self.size <= _PANEL:
+            return solve_lower(self._diagonal_blocks[0], B) if self.size else B.copy()
+        X = B.copy()
+        for i, block in enumerate(self._diagonal_blocks):
+            rows = slice(i * _PANEL, i * _PANEL + len(block))
+            X[rows] -= self._factor[rows, : rows.start] @ X[: rows.start]
+            X[rows] = solve_lower(block, X[rows])
+        return X
+
+    def solve_rows(self, rows: Array) -> Array:
+        """rows L^-T in place, for a C-contiguous block of rows of length size."""
+        if self.size <= _PANEL:
+            return solve_rows(self._diagonal_blocks[0], rows) if self.size else rows
+        for i, block in enumerate(self._diagonal_blocks):
+            start, stop = i * _PANEL, i * _PANEL + len(block)
+            part = np.ascontiguousarray(rows[:, start:stop])
+            part -= rows[:, :start] @ self._factor[start:stop, :start].T
+            rows[:, start:stop] = solve_rows(block, part)
+        return rows
+
+    def solve_one(self, z: Array) -> Array:
+        """L^-1 z in place, for one vector: the same numbers whatever rows come with it."""
+        solve_one(self._factor, z)
+        return z
+
+    def solve_transposed(self, B: Array) -> Array:
+        """L^-T B for B of shape (size, k)."""
+        X = B.copy()
+        for i in range(len(self._diagonal_blocks) - 1, -1, -1):
+            block = self._diagonal_blocks[i]
+            rows = slice(i * _PANEL, i * _PANEL + len(block))
+            below = slice(rows.stop, self.size)
+            X[rows] -= self._factor[below, rows].T @ X[below]
+            X[rows] = solve_lower(block, X[rows], transposed=True)
+        return X
+
+    def append(self, solved: Array, corner: Array) -> Array:
+        """Append m rows given V = ``solve`` of the new columns (size, m) and the m x m corner of M.
+
+        Returns the lower factor of the corner's Schur complement, the new diagonal block of L.
+        """
+        schur = corner - solved.T @ solved
+        if len(schur) == 1 and schur[0, 0] > 0.0:  # one row: what dpotrf does, without the call
+            block, info = np.sqrt(schur), 0
+        else:
+            block, info = dpotrf(schur, lower=1, clean=1)
+        if info or np.diagonal(block).min(initial=np.inf) ** 2 < self.floor:
+            block = _floored_cholesky(schur, self.floor)
+        self.append_rows(solved.T, block)
+        return np.asarray(block)
+
+    def append_rows(self, rows: Array, block: Array) -> None:
+        """Append m rows of the factor itself: (m, size) and their diagonal block (m, m)."""
+        m, n = len(block), self.size
+        if n + m > len(self._factor):
+            capacity = max(n + m, 2 * len(self._factor))
+            self._factor = doubled(self._factor, n, (capacity, capacity))
+        self._factor[n : n + m, :n] = rows
+        self._factor[n : n + m, n : n + m] = block
+        self.size = n + m
+        self._refresh(n)
+
+    def _refresh(self, start: int) -> None:
+        """Copy the diagonal panels that the rows from ``start`` on have touched."""
+        del self._diagonal_blocks[start // _PANEL :]
+        for first in range(start // _PANEL * _PANEL, self.size, _PANEL):
+            last = min(first + _PANEL, self.size)
+            panel = np.asfortranarray(self._factor[first:last, first:last])
+            self._diagonal_blocks.append(panel)
+
+    def log_determinant(self) -> float:
+        """log det M."""
+        return 2.0 * float(np.log(np.diag(self._factor)[: self.size]).sum())
+
+    STATE = (
+        LowerTriangle("factor", "size", "used", structure="lower"),
+        Real("floor", "floor", low=0.0, fixed=True),
+    )
+
+    @property
+    def storage(self) -> Array:
+        """The factor with its room to grow, in C order."""
+        return self._factor
+
+    @property
+    def used(self) -> Array:
+        """The factor without the room to grow."""
+        return self._factor[: self.size, : self.size]
+
+    @used.setter
+    def used(self, factor: Array) -> None:
+        self._factor = factor
+        self.size = len(factor)
+        self._refresh(0)
+
+    def _restored(self, sizes: Sizes) -> None:
+        # Squared pivots are at least the floor, up to rounding of the square root.
+        least = np.diagonal(self.used).min(initial=np.inf)
+        require(least * least >= self.floor * (1.0 - 1e-12), "factor has a pivot below its floor")
+
+    def require_of(self, rows: Callable[[NDArray[np.intp]], Array], ridge: float = 0.0) -> None:
+        """Refuse a factor that came from a file and is not that of M + ridge I.
+
+        ``rows`` gives the rows of M of these numbers; of many, some are looked at.
+        """
+        if not self.size:
+            return
+        places = np.arange(self.size)
+        if self.size > _LOOKED_AT:
+            places = np.unique(np.linspace(0, self.size - 1, _LOOKED_AT).astype(np.intp))
+        expected = rows(places)
+        expected[np.arange(len(places)), places] += ridge
+        off = np.abs(self.used[places] @ self.used.T - expected).max()
+        require(off <= _FITS * np.abs(expected).max(), "factor is not that of the points")
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> GrowingCholesky:
+        grown = cls(state["floor"])
+        grown.restore(state)
+        return grown
+
+    def mark(self) -> Any:
+        """Rows are appended, never changed, so the length is enough."""
+        return self._factor, self.size, list(self._diagonal_blocks)
+
+    def undo(self, mark: Any) -> None:
+        self._factor, self.size, self._diagonal_blocks = mark
+
+
+def _floored_cholesky(A: Array, floor: float) -> Array:
+    """Row-by-row Cholesky whose squared pivots are at least ``floor`` (and above rounding)."""
+    n = len(A)
+    L = np.zeros((n, n), order="F")
+    least = max(floor, np.finfo(np.float64).tiny)
+    for i in range(n):
+        row = solve_lower(np.asfortranarray(L[:i, :i]), A[i, :i, None])[:, 0]
+        L[i, :i] = row
+        L[i, i] = np.sqrt(max(A[i, i] - row @ row, least))
+    return L
+
+
+# ----------------------------------------------------------------------------------------
+# A triangle whose diagonal panels are inverted: many rows are solved by matrix products.
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def invert_panels(L: Array, out: Array) -> float:
+    """The inverses of the diagonal panels of a lower triangle, one below the other; L is given as
+    its transpose, and so are they. Returns the largest of max |panel| max |inverse|."""
+    n, width = len(L), out.shape[1]
+    out[:] = 0.0
+    worst = 1.0
+    for start in range(0, n, width):
+        size = min(width, n - start)
+        largest, inverse = 0.0, 0.0
+        for i in range(size):  # row i of the inverse's transpose
+            row = out[start + i]
+            row[i] = 1.0 / L[start + i, start + i]
+            for k in range(i, size):
+                if k > i:
+                    row[k] /= L[start + k, start + k]
+                for j in range(k + 1, size):
+                    row[j] -= L[start + k, start + j] * row[k]
+            for k in range(i, size):
+                largest = max(largest, abs(L[start + i, start + k]))
+                inverse = max(inverse, abs(row[k]))
+        worst = max(worst, largest * inverse)
+    return worst
+
+
+class PanelledTriangle:
+    """A lower triangle whose diagonal panels are inverted, so that many rows are solved by matrix
+    products. Where a panel is far from orthogonal its inverse would cost digits: then by BLAS."""
+
+    WIDTH = 32
+    #: Fewest rows, and columns, for which it is worth while.
+    FEWEST = 48
+    #: Largest max |panel| max |inverse|.
+    SAFE = 1e5
+
+    def __init__(self, L: Array) -> None:
+        self._L = np.asfortranarray(L)
+        self._inverses = np.empty((len(L), self.WIDTH))
+        self._safe = invert_panels(self._L.T, self._inverses) <= self.SAFE
+
+    def solve_rows(self, rows: Array) -> Array:
+        """rows L^-T, in place, for a C-contiguous block of rows."""
+        if not self._safe:
+            return solve_rows(self._L, rows)
+        n = len(self._L)
+        for start in range(0, n, self.WIDTH):
+            stop = min(start + self.WIDTH, n)
+            part = rows[:, start:stop]
+            if start:
+                part = part - rows[:, :start] @ self._L[start:stop, :start].T
+            np.matmul(part, self._inverses[start:stop, : stop - start], out=rows[:, start:stop])
+        return rows

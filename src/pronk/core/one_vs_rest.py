@@ -1,0 +1,102 @@
+"""Several outputs from learners that have one: independent copies, one a column of targets.
+
+Valid for learners that are odd in their targets, learn(X, -y) = -learn(X, y), as all losses on
+margins and differences are: a new output that is minus an old one is a copy with its sign changed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.core.linalg import signed_columns
+from pronk.core.state import Parts, Sizes, Stateful, require
+
+Array = NDArray[np.float64]
+
+
+class Signed(Protocol):
+    """A model of one output whose sign can be changed."""
+
+    @property
+    def points(self) -> Array | None: ...
+
+    @property
+    def learn(self) -> Callable[..., Array]: ...  # weights third, where they have a meaning
+
+    def predict(self, X: Array) -> Array: ...
+    def negate(self) -> None: ...
+    def to_state(self) -> dict[str, Any]: ...
+    def restore(self, state: dict[str, Any]) -> None: ...
+    def mark(self) -> Any: ...
+    def undo(self, mark: Any) -> None: ...
+
+
+class OneVsRest(Stateful):
+    """One model an output; ``make`` builds a new one.
+
+    ``same_points`` says that all outputs hold the same points, so that they are told once.
+    """
+
+    def __init__(
+        self, make: Callable[[], Signed], outputs: int, *, same_points: bool = False
+    ) -> None:
+        self.models = [make() for _ in range(outputs)]
+        self.same_points = same_points
+
+    @property
+    def points(self) -> Array | None:
+        """The points of all outputs, one after the other."""
+        return self.points_from(0)
+
+    def points_from(self, first: int) -> Array | None:
+        """The points of the outputs from ``first`` on; the ones before stand for no class."""
+        models = self.models[first : first + 1] if self.same_points else self.models[first:]
+        held = [points for model in models if (points := model.points) is not None]
+        return np.concatenate(held) if held else None
+
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        given = () if weights is None else (weights,)
+        return np.hstack([m.learn(X, Y[:, [o]], *given) for o, m in enumerate(self.models)])
+
+    def predict(self, X: Array) -> Array:
+        return np.hstack([model.predict(X) for model in self.models])
+
+    def remap(self, matrix: Array) -> None:
+        self.models = remapped(self.models, matrix)
+
+    STATE = (Parts("models", "models"),)
+
+    def to_state(self) -> dict[str, Any]:
+        """The models by number."""
+        return {str(o): state for o, state in enumerate(super().to_state()["models"])}
+
+    def _take(self, state: Any) -> Sizes:
+        require(isinstance(state, dict), "the state is not a table")
+        numbers = [str(o) for o in range(len(self.models))]
+        require(sorted(state) == sorted(numbers), f"there are not {len(numbers)} outputs")
+        return super()._take({"models": [state[o] for o in numbers]})
+
+
+def remapped(models: Sequence[Any], matrix: Array) -> list[Any]:
+    """Models for outputs that are plus or minus one old output each.
+
+    The first output that is plus an old one takes its model over; the others get copies. So a new
+    class costs one copy, however many classes there are.
+    """
+    sources, signs = signed_columns(matrix)
+    new, taken = [], set()
+    for source, sign in zip(sources.tolist(), signs.tolist(), strict=True):
+        if sign > 0 and source not in taken:
+            taken.add(source)
+            new.append(models[source])
+            continue
+        model = copy.deepcopy(models[source])
+        if sign < 0:
+            model.negate()
+        new.append(model)
+    return new

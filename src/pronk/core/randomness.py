@@ -1,0 +1,72 @@
+"""Random numbers that a check can replay: numbered streams of one seed, countable and resumable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.core.state import Count, Sizes, Stateful
+
+#: The streams of a seed, one for each use.
+KORS_COINS, FREQUENCIES, REMOVALS = 0, 2, 3
+
+#: Marks the streams as pronk's: what a user draws from the same seed has another key, or none.
+KEY = 7067
+
+
+def generator(seed: int, stream: int) -> np.random.Generator:
+    """Stream number ``stream`` of a seed."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(KEY, stream)))
+
+
+def make_seed(random_state: int | np.random.Generator | np.random.RandomState | None) -> int:
+    """The seed a learner keeps: the int itself, or one int63 drawn from the generator."""
+    if random_state is None:
+        random_state = np.random.default_rng()
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63 - 1))
+    if isinstance(random_state, np.random.RandomState):  # scikit-learn's
+        return int(random_state.randint(2**63 - 1, dtype=np.int64))
+    return int(random_state)
+
+
+class Uniforms(Stateful):
+    """One uniform a row, in stream order, whatever the blocks."""
+
+    def __init__(self, seed: int, stream: int, count: int = 0) -> None:
+        self.seed, self.stream, self.count = seed, stream, count
+        self._generator = generator(seed, stream)
+        # One double takes one 64-bit draw, so the position is the number of doubles taken.
+        self._generator.bit_generator.advance(count)  # type: ignore[attr-defined]
+
+    def take(self, n: int) -> NDArray[np.float64]:
+        """The next n uniforms."""
+        self.count += n
+        return self._generator.random(n)
+
+    STATE = (
+        Count("seed", "seed", fixed=True),
+        Count("stream", "stream", fixed=True),
+        Count("count", "count"),
+    )
+
+    def _restored(self, sizes: Sizes) -> None:
+        self._generator.bit_generator.advance(self.count)  # type: ignore[attr-defined]
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Uniforms:
+        uniforms = cls(state["seed"], state["stream"])
+        uniforms.restore(state)
+        return uniforms
+
+    def undo(self, mark: Any) -> None:
+        """From the start: between counting and drawing the two do not agree."""
+        super().undo(mark)
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Let the generator stand where the count says."""
+        self._generator = generator(self.seed, self.stream)
+        self._generator.bit_generator.advance(self.count)  # type: ignore[attr-defined]

@@ -1,0 +1,341 @@
+"""Threads of BLAS: one inside pronk's calls, unless the user says otherwise.
+
+pronk's matrices are small. BLAS would split them over all cores, wait at a barrier after every
+product, and on a machine that does other work wait much longer than it computes. Inside a call the
+number of threads is therefore the one of `set_threads`; after it, it is again what it was.
+
+Most BLAS libraries have one number for the whole process: the first of several calls at once sets
+it, the last puts it back. MKL, and OpenBLAS on OpenMP, have one a thread. The libraries are asked
+for once, and their functions are called directly: a call of one row pays about two microseconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ContextDecorator, contextmanager
+from functools import cache
+from itertools import product
+from numbers import Integral
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from numba.core import caching
+
+from pronk._version import __version__
+
+
+class Pool(NamedTuple):
+    """How a library is asked for its number of threads, and told."""
+
+    get: Callable[[], int]
+    put: Callable[[int], Any]
+    local: bool
+    """Whether each thread of Python has its own number."""
+
+
+Changed = Sequence[tuple[Callable[[], int], Callable[[int], Any], int]]
+"""Libraries that were told another number, and what they had."""
+
+
+class Limit(ContextDecorator):
+    """``with limited:`` or ``@limited``: BLAS has ``wanted`` threads inside.
+
+    May be nested, and entered by several threads of Python at once.
+    """
+
+    def __init__(self, pools: Iterable[Pool] | None = None, wanted: int | None = 1) -> None:
+        self.wanted = wanted
+        self._lock = threading.Lock()
+        self._pools: list[Pool] | None = None
+        if pools is not None:
+            self._take(pools)
+        self._inside = 0
+        self._changed: Changed = ()
+        self._own = threading.local()
+
+    def __enter__(self) -> None:
+        if self._pools is None:
+            self._take(loaded_pools())
+        with self._lock:
+            inside = self._inside
+            self._inside = inside + 1
+            if not inside:
+                self._changed = _limit(self._shared, self.wanted)
+        if self._local:
+            self._enter_thread()
+
+    def __exit__(self, *_: Any) -> None:
+        with self._lock:
+            if self._inside > 1:
+                self._inside -= 1
+            else:  # in a process that was forked inside of a call it may be 0 already
+                self._inside = 0
+                _put_back(self._changed, self.wanted)
+                self._changed = ()
+        if self._local:
+            self._exit_thread()
+
+    def choose(self, wanted: int | None) -> None:
+        """The number from now on, also for the calls of this moment."""
+        with self._lock:
+            _put_back(self._changed, self.wanted)
+            self.wanted = wanted
+            self._changed = _limit(self._shared, wanted) if self._inside else ()
+
+    def forget(self) -> None:
+        """Start anew in a forked process, in which the other threads' calls never end."""
+        self._lock = threading.Lock()
+        _put_back(self._changed, self.wanted)
+        self._inside, self._changed = 0, ()
+
+    def _take(self, pools: Iterable[Pool]) -> None:
+        pools = list(pools)
+        self._shared = [pool for pool in pools if not pool.local]
+        self._local = [pool for pool in pools if pool.local]
+        self._pools = pools
+
+    def _enter_thread(self) -> None:
+        own = self._own
+        own.inside = getattr(own, "inside", 0) + 1
+        if own.inside == 1:
+            own.wanted = self.wanted
+            own.changed = _limit(self._local, own.wanted)
+
+    def _exit_thread(self) -> None:
+        own = self._own
+        own.inside -= 1
+        if not own.inside:
+            _put_back(own.changed, own.wanted)
+
+
+def _limit(pools: list[Pool], wanted: int | None) -> Changed:
+    """Set what is not as wanted; what was changed."""
+    if wanted is None:
+        return ()
+    changed = []
+    for get, put, _ in pools:
+        before = get()
+        if before != wanted:
+            put(wanted)
+            changed.append((get, put, before))
+    return changed
+
+
+def _put_back(changed: Changed, wanted: int | None) -> None:
+    """Undo `_limit`, except where somebody else has set another number meanwhile."""
+    for get, put, before in changed:
+        if get() == wanted:
+            put(before)
+
+
+def loaded_pools() -> list[Pool]:
+    """The BLAS libraries of this process: NumPy's, SciPy's, and what else is loaded."""
+    import scipy.linalg  # noqa: F401  (it and NumPy bring the libraries that pronk calls)
+    from threadpoolctl import ThreadpoolController
+
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [_pool(library) for library in libraries]
+
+
+def _pool(library: Any) -> Pool:
+    functions = library.dynlib
+    if library.internal_api == "mkl":
+        return Pool(functions.MKL_Get_Max_Threads, functions.MKL_Set_Num_Threads_Local, True)
+    if library.internal_api == "openblas":
+        if library.threading_layer == "openmp":
+            return Pool(functions.omp_get_max_threads, functions.omp_set_num_threads, True)
+        # threadpoolctl's own methods let one thread of Python set the number and ignore the others.
+        for before, after in product(("", "scipy_"), ("", "64_", "_64")):
+            if hasattr(functions, f"{before}openblas_set_num_threads{after}"):
+                get = getattr(functions, f"{before}openblas_get_num_threads{after}")
+                put = getattr(functions, f"{before}openblas_set_num_threads{after}")
+                return Pool(get, put, False)
+    return Pool(library.get_num_threads, library.set_num_threads, False)
+
+
+#: Around every call of pronk that uses BLAS.
+limited = Limit()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=limited.forget)
+
+
+def set_threads(n: int | None) -> None:
+    """Let BLAS use ``n`` threads inside pronk's calls; None: as many as the environment says.
+
+    One is the default and nearly always the fastest: pronk's matrices are small. Other code of the
+    process sees no change after a call. The setting is the process's own: processes that it starts
+    begin with one thread again.
+
+    Examples
+    --------
+    >>> import pronk
+    >>> pronk.set_threads(2)  # a machine to itself, thousands of points
+    >>> pronk.set_threads(None)  # OPENBLAS_NUM_THREADS and the like decide
+    >>> pronk.set_threads(1)  # the default
+    """
+    if n is not None and (not isinstance(n, Integral) or isinstance(n, bool) or n < 1):
+        raise ValueError(
+            "n must be a number of threads from 1 on, or None for what the environment says; "
+            f"got {n!r}"
+        )
+    limited.choose(None if n is None else int(n))
+
+
+# ----------------------------------------------------------------------------------------
+# Numba's cache, told which sources a compiled function was made of.
+#
+# Numba keeps compiled functions on the disk and compiles again what has changed, but it looks at
+# the function's own file only. A function that was compiled together with one of another module
+# would go on with the old one. Here the cache of every function of pronk carries a digest of its
+# module and of all modules of pronk that this imports, directly or not: what one of them changes
+# is compiled again, also after an upgrade in the same place.
+#
+# Where the cache lies is left to Numba: ``NUMBA_CACHE_DIR`` if it is set, else beside the sources,
+# else the user's own directory (for an installation that cannot be written to). A new cache takes
+# the place of the old one, under the same name.
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+#: An import at the start of a line; compiled code cannot use others.
+_IMPORT = re.compile(rb"^(?:from|import) +pronk((?:\.\w+)*)(?: +import +(\([^)]*\)|[^\n]*))?", re.M)
+
+
+@cache
+def _modules() -> dict[str, str]:
+    """Every module of pronk, as ``.parts.losses``, and its file."""
+    found = {}
+    for folder, _, names in os.walk(PACKAGE):
+        dots = folder[len(str(PACKAGE)) :].replace(os.sep, ".")
+        for name in names:
+            if name.endswith(".py"):
+                module = dots if name == "__init__.py" else f"{dots}.{name[:-3]}"
+                found[module] = os.path.join(folder, name)
+    return found
+
+
+@cache
+def _text(file: str) -> bytes:
+    return Path(file).read_bytes()
+
+
+@cache
+def _imported(file: str) -> list[str]:
+    """The files of pronk that a file imports; of a package also the modules that it names."""
+    modules, found = _modules(), set()
+    for dots, names in _IMPORT.findall(_text(file)):
+        place = dots.decode()
+        inner = [f"{place}.{name.decode()}" for name in re.findall(rb"\w+", names)]
+        found |= {modules[module] for module in (place, *inner) if module in modules}
+    return sorted(found)
+
+
+def sources(file: str) -> list[str]:
+    """A file of pronk and all files of pronk that it imports, in order of their names."""
+    found: set[str] = set()
+    waiting = [file]
+    while waiting:
+        if (file := waiting.pop()) not in found:
+            found.add(file)
+            waiting += _imported(file)
+    return sorted(found)
+
+
+@cache
+def digest(file: str) -> str:
+    """Of everything that a function compiled in this file may be made of."""
+    try:
+        texts = [_text(source) for source in sources(file)]
+    except OSError:  # an application without sources
+        texts = [__version__.encode()]
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()
+
+
+class _WithImports:
+    """Beside one of Numba's locators: only for pronk's functions, with the stamp of all sources."""
+
+    _py_file: str
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> Any:
+        if not os.path.realpath(file).startswith(str(PACKAGE) + os.sep):
+            return None
+        return super().from_function(function, file)  # type: ignore[misc]
+
+    def get_source_stamp(self) -> Any:
+        return super().get_source_stamp(), digest(os.path.realpath(self._py_file))  # type: ignore[misc]
+
+    def get_disambiguator(self) -> str:
+        """Not the line: names are unique in a module, and a line that moves would leave a file."""
+        return "0"
+
+
+def _index(numba_index: Any) -> Any:
+    """Numba's index of a cache, which for pronk's functions is opened by the digest too.
+
+    Numba unpickles an index before it compares the stamps, and the classes that an old one names
+    may be gone; the version in front is compared first.
+    """
+
+    class PronkIndex(numba_index):
+        _version: str
+
+        def __init__(self, cache_path: str, filename_base: str, source_stamp: Any) -> None:
+            super().__init__(cache_path, filename_base, source_stamp)
+            if isinstance(source_stamp, tuple) and isinstance(source_stamp[-1], str):
+                self._version = f"{self._version} {source_stamp[-1]}"
+
+    return PronkIndex
+
+
+def register() -> None:
+    """Have Numba ask pronk's locators first; they answer for pronk's own functions only."""
+    implementation: Any = getattr(caching, "CacheImpl", None) or getattr(
+        caching, "_CacheImpl", None
+    )
+    own: list[Any] = getattr(implementation, "_locator_classes", [])
+    if any(issubclass(locator, _WithImports) for locator in own):
+        return
+    backed = [locator for locator in own if "IPython" not in locator.__name__]
+    if hasattr(caching, "IndexDataCacheFile"):
+        caching.IndexDataCacheFile = _index(caching.IndexDataCacheFile)
+    own[:0] = [type(f"Pronk{found.__name__}", (_WithImports, found), {}) for found in backed]
+
+
+# ----------------------------------------------------------------------------------------
+# Ctrl-C held back for a moment: work that must not stop halfway ends first.
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let the block end before a KeyboardInterrupt; a second Ctrl-C does not wait.
+
+    Only where Python's own handler is in place, and in the main thread, which gets the signals.
+    """
+    usual = signal.default_int_handler
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not usual
+    ):
+        yield
+        return
+    came: list[FrameType | None] = []
+
+    def later(number: int, frame: FrameType | None) -> None:
+        if came:
+            usual(number, frame)
+        came.append(frame)
+
+    signal.signal(signal.SIGINT, later)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    if came:
+        raise KeyboardInterrupt

@@ -1,0 +1,240 @@
+"""Columns brought to a common size from the first rows of a stream, then left as they are.
+
+Kernel features of earlier rows cannot be rescaled, so a learner that keeps them fixes its scales
+once it has seen some rows. With the range w_j and the deviation s_j of column j in those rows,
+
+    z_j = (clip(x_j, least - w_j / 2, largest + w_j / 2) - mean_j) / sqrt(w_j s_j).
+
+The geometric mean of range and deviation stands between the two usual choices: the range alone
+lets one outlier flatten a column, the deviation alone makes a rare indicator the longest axis. The
+clip keeps a column that wanders off (a date, a counter) from leaving all points behind.
+
+Glitches among those rows do not count: with the few least and largest values of a column left out
+(one in five hundred at each end, at least one), a value farther from the rest than ten times their
+range is taken as the nearest that is not.
+
+A column that was constant is 0. Whatever its unit, all distances so far were 0 along it, so the
+unit may still be chosen when it first changes: that first step counts as 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.core.state import Numbers, Sizes, Stateful, require
+
+Array = NDArray[np.float64]
+
+#: A spread below this share of the largest value is rounding.
+_ROUNDING = 1e-12
+#: Values this many ranges of the others away are glitches.
+_GLITCH = 10.0
+#: How far, in first steps, a late column may go to either side.
+_LATE_REACH = 1.5
+
+
+@njit(cache=True, nogil=True)
+def _scale(X: Array, centre: Array, unit: Array, low: Array, high: Array, out: Array) -> None:
+    """The scaled rows; a column without a unit is 0, or where it changes the sign of the change."""
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            if unit[j] > 0.0:
+                out[i, j] = (min(max(X[i, j], low[j]), high[j]) - centre[j]) / unit[j]
+            else:
+                step = X[i, j] - centre[j]
+                moved = abs(step) > _ROUNDING * abs(X[i, j])
+                out[i, j] = np.sign(step) if moved else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _first_change(X: Array, centre: Array, unit: Array) -> tuple[int, int] | None:
+    """Row and column where a column without a unit changes for the first time; None: nowhere."""
+    for j in range(X.shape[1]):
+        if unit[j] == 0.0:
+            for i in range(X.shape[0]):
+                if abs(X[i, j] - centre[j]) > _ROUNDING * abs(X[i, j]):
+                    return i, j
+    return None
+
+
+class FixedScale(Stateful):
+    """The scales of some first rows; multiplying a column by a number changes nothing."""
+
+    def __init__(self, rows: Array) -> None:
+        rows = without_glitches(rows)
+        least, largest = rows.min(axis=0), rows.max(axis=0)
+        width = largest - least
+        varied = width > _ROUNDING * np.maximum(np.abs(least), np.abs(largest))
+        self.width = np.where(varied, width, 0.0)
+        divisor = np.where(varied, width, 1.0)
+        shares = (rows - least) / divisor  # in [0, 1]: no square can overflow
+        self.centre = np.where(varied, least + shares.mean(axis=0) * divisor, rows[0])
+        self.unit = np.where(varied, width * np.sqrt(shares.std(axis=0)), 0.0)
+        self.low = np.where(varied, least - 0.5 * width, rows[0])
+        self.high = np.where(varied, largest + 0.5 * width, rows[0])
+
+    def changes(self, X: Array) -> bool:
+        """Whether one of the columns that were constant so far changes in these rows."""
+        return _first_change(X, self.centre, self.unit) is not None
+
+    def learn_transform(self, X: Array) -> Array:
+        """The scaled rows; columns that change for the first time get their unit."""
+        while (place := _first_change(X, self.centre, self.unit)) is not None:
+            i, j = place
+            self.unit[j] = self.width[j] = unit = abs(X[i, j] - self.centre[j])
+            self.low[j] = self.centre[j] - _LATE_REACH * unit
+            self.high[j] = self.centre[j] + _LATE_REACH * unit
+        return self.transform(X)
+
+    def transform(self, X: Array) -> Array:
+        """Each row as it would be scaled if it came next; changes nothing."""
+        Z = np.empty(X.shape)
+        _scale(X, self.centre, self.unit, self.low, self.high, Z)
+        return Z
+
+    STATE = (
+        Numbers("centre", ("columns",), "centre"),
+        Numbers("width", ("columns",), "width", low=0.0),
+        Numbers("unit", ("columns",), "unit", low=0.0),
+        Numbers("low", ("columns",), "low"),
+        Numbers("high", ("columns",), "high"),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": len(self.centre)}
+
+    def _restored(self, sizes: Sizes) -> None:
+        require((self.low <= self.high).all(), "low is above high")
+
+
+def without_glitches(rows: Array) -> Array:
+    """The rows, with values far beyond all but a few drawn to the nearest that are not."""
+    trimmed = 1 + len(rows) // 500
+    if len(rows) < 2 * trimmed + 3:
+        return rows
+    ordered = np.sort(rows, axis=0)
+    low, high = ordered[trimmed], ordered[-1 - trimmed]
+    reach = _GLITCH * (high - low)
+    kept = (ordered >= low - reach) & (ordered <= high + reach)
+    least = np.take_along_axis(ordered, kept.argmax(axis=0)[None], axis=0)[0]
+    last = len(rows) - 1 - kept[::-1].argmax(axis=0)
+    largest = np.take_along_axis(ordered, last[None], axis=0)[0]
+    varied = reach > 0.0  # where all but a few are one number, the few are not glitches
+    return np.asarray(np.where(varied, np.clip(rows, least, largest), rows))
+
+
+# ----------------------------------------------------------------------------------------
+# Quartiles of a stream in bounded memory: a sample evenly spread over all rows so far.
+#
+# Every stride-th row is held, the stride being 1 at first. When `HELD` rows are held, every other
+# one is dropped and the stride doubles, so between HELD/2 and HELD rows stand for the whole
+# stream, evenly in time, without random numbers. The quartiles are those of the held values: exact
+# up to HELD rows, later with the error of a sample of that size (two to three percent in rank).
+# One wild value is one value of the sample, however large it is; interpolating estimators such as
+# P2 are dragged along.
+#
+# Rows that are not held do not move the quartiles. A period of the data that is a multiple of a
+# power of two may be seen at one phase only.
+
+#: Most values held of a column; even.
+HELD = 512
+
+#: The deviation of a normal column is this share of the distance of its quartiles.
+NORMAL = 0.7413011092528009
+
+
+@njit(cache=True, nogil=True)
+def _order(held: Array, size: int, x: float, place: int, i: int) -> float:
+    """The i-th smallest of the ``size`` sorted values and x, which would stand at ``place``.
+
+    A negative ``place`` leaves x out.
+    """
+    if place < 0 or i < place:
+        return held[i]
+    return x if i == place else held[i - 1]
+
+
+@njit(cache=True, nogil=True)
+def _quantile(held: Array, size: int, x: float, place: int, share: float) -> float:
+    """The quantile by linear interpolation between the sorted values."""
+    last = size - 1 if place < 0 else size
+    position = share * last
+    i = int(position)
+    low = _order(held, size, x, place, i)
+    if position == i:
+        return low
+    return low + (position - i) * (_order(held, size, x, place, i + 1) - low)
+
+
+@njit(cache=True, nogil=True)
+def _standing(held: Array, size: int, x: float, joins: bool) -> float:
+    """(x - median) / (0.7413 (upper - lower quartile)); x is one of the values if it ``joins``.
+
+    Where the middle half of the values is one value the whole range stands for the quartiles; 0
+    where all values are one.
+    """
+    place = np.searchsorted(held[:size], x, side="right") if joins else -1
+    low = _quantile(held, size, x, place, 0.25)
+    high = _quantile(held, size, x, place, 0.75)
+    spread = high - low
+    if spread <= 0.0:
+        spread = _quantile(held, size, x, place, 1.0) - _quantile(held, size, x, place, 0.0)
+    if spread <= 0.0:
+        return 0.0
+    return (x - _quantile(held, size, x, place, 0.5)) / (NORMAL * spread)
+
+
+@njit(cache=True, nogil=True)
+def thin(values: Array, ordered: Array) -> None:
+    """Drop every other of the HELD values of each column, in the order in which they came."""
+    half = HELD // 2
+    for j in range(values.shape[0]):
+        values[j, :half] = values[j, ::2].copy()
+        ordered[j, :half] = np.sort(values[j, :half])
+
+
+@njit(cache=True, nogil=True)
+def learn_scaled(X: Array, values: Array, ordered: Array, rows: int, stride: int) -> Array:
+    """The rows scaled by the held values, after joining them where it is their turn.
+
+    ``values`` (columns, HELD) in the order they came and ``ordered``, the same sorted, go on;
+    ``rows`` came before, and every ``stride``-th of them is held.
+    """
+    scaled = np.empty_like(X)
+    size = (rows + stride - 1) // stride
+    for t in range(X.shape[0]):
+        joins = (rows + t) % stride == 0
+        if joins and size == HELD:
+            thin(values, ordered)
+            size, stride = size // 2, 2 * stride
+        for j in range(X.shape[1]):
+            x = X[t, j]
+            scaled[t, j] = _standing(ordered[j], size, x, joins)
+            if joins:
+                values[j, size] = x
+                place = np.searchsorted(ordered[j, :size], x, side="right")
+                for i in range(size, place, -1):
+                    ordered[j, i] = ordered[j, i - 1]
+                ordered[j, place] = x
+        size += joins
+    return scaled
+
+
+@njit(cache=True, nogil=True)
+def scaled_as_next(X: Array, ordered: Array, size: int, joins: bool) -> Array:
+    """Each row scaled as if it came next; nothing changes."""
+    scaled = np.empty_like(X)
+    for t in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            scaled[t, j] = _standing(ordered[j], size, X[t, j], joins)
+    return scaled
+
+
+def stride_after(rows: int) -> int:
+    """Every how many rows one is held, after so many rows."""
+    stride = 1
+    while (rows + stride - 1) // stride > HELD:
+        stride *= 2
+    return stride

@@ -1,0 +1,417 @@
+"""CSV: values separated by a character, perhaps quoted, with or without a header line.
+
+A value may hold line breaks if it is quoted. Quotes mean something only at the start of a value,
+where they must be closed; anywhere else they are characters as others, as Arrow's parser has it.
+
+Workers of a cluster begin at a row in the middle of a file: the bytes where rows begin are found by
+one look over the file, a piece at a time and as far as needed (`CSVSource.at`), which reads rows as
+the parser does and makes no numbers of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import io
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+
+from pronk.data.errors import StreamError, argument, other_delimiter
+from pronk.data.source import BAD, Text, TextSource, not_text, without
+
+# ----------------------------------------------------------------------------------------
+# CSV rows one by one, after Arrow refused a piece of them: the good ones, and why others are bad.
+#
+# Slower than Arrow by far, so only pieces that hold a bad row come here.
+
+_TRUE, _FALSE = ("true", "True", "TRUE", "1"), ("false", "False", "FALSE", "0")
+
+
+def lenient_rows(
+    piece: bytes,
+    names: Sequence[str],
+    types: dict[str, pa.DataType],
+    *,
+    delimiter: str,
+    decimal: str,
+    missing: Sequence[str],
+) -> pa.Table:
+    """The columns of ``types``; a bad row has no values there and its reason in the column BAD."""
+    csv.field_size_limit(1 << 27)
+    text = io.StringIO(piece.decode("utf-8", "replace"), newline="")
+    rows = [row for row in csv.reader(text, delimiter=delimiter) if row]
+    reasons: list[str | None] = [
+        None if len(row) == len(names) else f"has {len(row)} values instead of {len(names)}: "
+        + delimiter.join(row)[:200]
+        for row in rows
+    ]  # fmt: skip
+    columns: dict[str, Any] = {}
+    gaps = set(missing)
+    for name, kind in types.items():
+        place, read = list(names).index(name), _reader(kind, decimal)
+        values: list[Any] = []
+        for i, row in enumerate(rows):
+            word = row[place] if reasons[i] is None or len(row) == len(names) else ""
+            try:
+                values.append(None if word in gaps else read(word))
+            except ValueError:
+                values.append(None)
+                reasons[i] = reasons[i] or f"column {name!r} has {word[:40]!r}"
+        columns[name] = pa.array(values, type=kind)
+    columns[BAD] = pa.array(reasons, type=pa.string())
+    return pa.table(columns)
+
+
+def _reader(kind: pa.DataType, decimal: str) -> Callable[[str], Any]:
+    """A function from a word to a value of a type; a ValueError if it is none.
+
+    It reads what Arrow reads: 1_0 and digits of other scripts are numbers to Python only.
+    """
+    if pa.types.is_floating(kind):
+        return lambda word: _number(word, decimal)
+    if pa.types.is_integer(kind):
+        return _whole
+    if pa.types.is_boolean(kind):
+        return _truth
+    return lambda word: word
+
+
+def _number(word: str, decimal: str) -> float:
+    if "_" in word or not word.isascii() or (decimal == "," and "." in word):
+        raise ValueError
+    return float(word.replace(decimal, "."))
+
+
+def _whole(word: str) -> int:
+    if "_" in word or not word.isascii():
+        raise ValueError
+    return int(word)
+
+
+def _truth(word: str) -> bool:
+    if word not in _TRUE + _FALSE:
+        raise ValueError
+    return word in _TRUE
+
+
+def with_reasons(table: pa.Table) -> pa.Table:
+    """A table of good rows with the column of reasons."""
+    return table.append_column(BAD, pa.nulls(len(table), pa.string()))
+
+
+def mostly_numbers(words: pa.Array, decimal: str) -> bool:
+    """Whether more than half of some text reads as numbers."""
+    good = total = 0
+    for item in words.drop_null().value_counts().to_pylist():
+        total += item["counts"]
+        try:
+            _number(item["values"], decimal)
+        except ValueError:
+            continue
+        good += item["counts"]
+    return 2 * good > total
+
+
+class Place(NamedTuple):
+    """Where a row begins: the rows, bytes and lines of the file before it."""
+
+    rows: int
+    bytes: int
+    lines: int
+
+
+_START = Place(0, 0, 0)
+
+
+class CSVSource(TextSource):
+    """A CSV file, plain or compressed; without a header its columns are x0, x1, .."""
+
+    untyped = times_in_text = True
+
+    def __init__(
+        self,
+        file: Text,
+        delimiter: str = ",",
+        header: bool = True,
+        decimal: str = ".",
+        na: Sequence[str] = (),
+        lenient: bool = False,
+    ) -> None:
+        super().__init__(file)
+        self._lenient = lenient
+        if delimiter == decimal:
+            raise StreamError(
+                f"{argument('decimal')} and {argument('delimiter')} are both {decimal!r}; values "
+                "must be separated by something else"
+            )
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
+            raise StreamError(
+                f"{argument('delimiter')} must be one ASCII character, not a quote; "
+                f"got {delimiter!r}"
+            )
+        skips = (lambda _: "skip") if lenient else None
+        self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
+        self._parse_some = arrow_csv.ParseOptions(delimiter=delimiter, invalid_row_handler=skips)
+        self._decimal = decimal
+        self._missing = [*arrow_csv.ConvertOptions().null_values, *na]
+        self._grammar = _Grammar(delimiter)
+        self._header = header
+        self._names: list[str] = []
+        self._lines = 0  # of the file, before the piece at hand
+        self._first: pa.Table | None = None  # the first piece, as it was parsed to see its types
+        self._places = [_START]  # that are known
+        self.count: int | None = None  # rows of the file, where that is known
+        self._byte = 0  # where the piece at hand ends
+
+    def schema(self) -> pa.Schema:
+        for piece in self._pieces():
+            if self._lenient:
+                return self._lenient_schema(piece)
+            self._first = self._table(piece, None)
+            # Arrow takes text that is no UTF-8 for bytes; as text it is told from where it is used.
+            return pa.schema(
+                [
+                    field.with_type(pa.string()) if pa.types.is_binary(field.type) else field
+                    for field in self._first.schema
+                ]
+            )
+        return pa.schema([(name, pa.null()) for name in self._names])
+
+    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+        place = self.before(skip)
+        return without(self.all(types, place), skip - place.rows)
+
+    def all(self, types: dict[str, pa.DataType], place: Place) -> Iterator[pa.RecordBatch]:
+        """The batches from a place on."""
+        self._rows = place.rows
+        for number, piece in enumerate(self._pieces(types, place)):
+            known = None if number or place.rows else self._as_parsed(types)
+            if known is not None:
+                self._rows += len(known)
+            yield from (self._table(piece, types) if known is None else known).to_batches()
+
+    def _as_parsed(self, types: dict[str, pa.DataType]) -> pa.Table | None:
+        """The first piece from its first parsing, where no value would read differently."""
+        if self._first is None or not all(
+            (found := self._first.schema.field(name).type) == kind
+            or (kind == pa.float64() and (pa.types.is_integer(found) or pa.types.is_null(found)))
+            for name, kind in types.items()
+        ):
+            return None
+        return self._first.select(list(types)).cast(pa.schema(list(types.items())), safe=False)
+
+    # -- places ----------------------------------------------------------------------------------
+
+    def at(self, row: int) -> CSVSource:
+        """A source that begins near a row, at the last place before it that can be found."""
+        looks = self.count is None and self._places[-1].rows <= row
+        if looks and self.file.seekable and not self._lenient:
+            self._find(row)
+        twin = copy.copy(self)
+        twin._places, twin._first = [self.before(row)], None
+        return twin
+
+    def _find(self, row: int) -> None:
+        """Find places up to a row, or all, and then the rows of the file."""
+        twin = copy.copy(self)  # who reads meanwhile keeps his place
+        twin.file, places = copy.copy(self.file), self._places
+        rows = places[-1].rows
+        try:
+            for piece in twin._pieces(place=places[-1]):
+                self._names = twin._names
+                rows += len(self._read(piece, self._names, {self._names[0]: pa.string()}))
+                places.append(Place(rows, twin._byte, twin._lines + piece.count(b"\n")))
+                if rows > row:
+                    return
+        except (StreamError, pa.ArrowInvalid):
+            return  # who reads on will say what is wrong
+        self.count = rows
+
+    def before(self, row: int) -> Place:
+        """The last known place that is not behind a row."""
+        return self._places[bisect_right(self._places, row, key=lambda place: place.rows) - 1]
+
+    def _pieces(
+        self, types: dict[str, pa.DataType] | None = None, place: Place = _START
+    ) -> Iterator[bytes]:
+        """Some whole rows at a time; before them the names of the columns are found."""
+        self._lines, self._byte, started = place.lines, place.bytes, place.bytes > 0
+        for piece in self.file.pieces(self._ending, place.bytes):
+            self._byte += len(piece)
+            if not started:
+                start = len(piece) - len(piece.lstrip(b"\r\n"))
+                started = start < len(piece)
+                if started:
+                    end = self._grammar.first_row(piece, start)
+                    self._find_names(piece[start:end], types or {})
+                    start = end if self._header else start
+                self._lines += piece.count(b"\n", 0, start)
+                piece = piece[start:]
+            if piece:
+                yield piece
+                self._lines += piece.count(b"\n")
+        if not started:
+            raise StreamError(f"{self.file} is empty")
+
+    def _ending(self, text: bytes, last: bool) -> int:
+        end = self._grammar.whole_rows(text)
+        if last and not self._grammar.is_row(text[end:]):
+            line = self._lines + text.count(b"\n", 0, end) + 1
+            raise StreamError(f"{self.file} has a quote in line {line} that is never closed")
+        return len(text) if last else end
+
+    def _find_names(self, row: bytes, types: dict[str, pa.DataType]) -> None:
+        """From the first row, once; in a file of several, of which the first was looked at."""
+        if self._names:
+            return
+        if self._header:
+            try:
+                self._names = self._read(row).column_names
+            except UnicodeDecodeError:
+                raise not_text(str(self.file)) from None
+        else:
+            self._names = [f"x{i}" for i in range(self._read(row, generate=True).num_columns)]
+        for name in types:
+            if name not in (*self._names, BAD):
+                raise StreamError(f"{self.file} has no column {name!r}, as the files before it")
+
+    def _table(self, piece: bytes, types: dict[str, pa.DataType] | None) -> pa.Table:
+        """Some rows as a table; an error names the row, or the line of the file."""
+        wanted = None if types is None else {n: t for n, t in types.items() if n != BAD}
+        try:
+            table = self._read(piece, self._names, wanted)
+            table = with_reasons(table) if types and BAD in types else table
+        except pa.ArrowInvalid as error:
+            if wanted is None or BAD not in (types or {}):
+                raise self._explain(error, piece) from None
+            table = lenient_rows(
+                piece,
+                self._names,
+                wanted,
+                delimiter=self._parse.delimiter,
+                decimal=self._decimal,
+                missing=self._missing,
+            )
+        self._rows += len(table)
+        return table
+
+    def _lenient_schema(self, piece: bytes) -> pa.Schema:
+        """Types of the good rows: a column that is mostly numbers is that."""
+        start = self._read(piece, self._names, parse=self._parse_some)
+        fields = []
+        for column, field in zip(start.columns, start.schema, strict=True):
+            text = pa.types.is_string(field.type)
+            if text and mostly_numbers(column.combine_chunks(), self._decimal):
+                field = field.with_type(pa.float64())
+            fields.append(field)
+        return pa.schema(fields)
+
+    def _read(
+        self,
+        piece: bytes,
+        names: list[str] | None = None,
+        types: dict[str, pa.DataType] | None = None,
+        generate: bool = False,
+        parse: arrow_csv.ParseOptions | None = None,
+    ) -> pa.Table:
+        return arrow_csv.read_csv(
+            pa.py_buffer(piece),
+            read_options=arrow_csv.ReadOptions(
+                block_size=len(piece) + 1,
+                use_threads=False,
+                column_names=names,
+                autogenerate_column_names=generate,
+            ),
+            parse_options=parse or self._parse,
+            convert_options=arrow_csv.ConvertOptions(
+                include_columns=list(types or ()),
+                column_types=types,
+                strings_can_be_null=True,
+                null_values=self._missing,
+                decimal_point=self._decimal,
+            ),
+        )
+
+    def _explain(self, error: Exception, piece: bytes) -> StreamError:
+        text = str(error).strip()
+        found = re.search(r"In CSV column #(\d+): .* to (\w+): invalid value '(.*)'", text, re.S)
+        if found:
+            name, kind, value = self._names[int(found[1])], found[2], found[3]
+            column = self._read(piece, self._names, {name: pa.string()}).column(0)
+            row = self._rows + int((column.to_numpy() == value).argmax())
+            return StreamError(
+                f"{self.file}: column {name!r} has {value[:40]!r} at row {row} (counting from 0), "
+                f"which does not read as {kind} like the rows before",
+                name,
+            )
+        found = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text)
+        if found:
+            line = self._lines + self._grammar.line_of(piece, int(found[1]))
+            what = f"{found[3]} values instead of {found[2]} in line {line}"
+            return StreamError(f"{self.file} has {what}{other_delimiter(self._names, True)}")
+        if "invalid UTF8" in text:
+            return not_text(str(self.file))
+        return StreamError(f"{self.file} cannot be read: {text.splitlines()[0]}")
+
+
+class _Grammar:
+    """Where rows end.
+
+    Text without a quote needs only its last line's end, and where quotes stand as they should,
+    counting them is enough. Other text is read by patterns, which are possessive, so that they
+    neither go back nor remember: about 100 MB a second.
+    """
+
+    def __init__(self, delimiter: str) -> None:
+        between = re.escape(delimiter.encode())
+        plain = rb"[^%s\r\n]*+" % between
+        quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
+        value = rb'(?:%s%s|(?!")%s)' % (quoted, plain, plain)
+        # A file may begin with the mark of UTF-8. A lone \r also ends a line.
+        row = rb"(?:\xef\xbb\xbf)?+(?:%s[%s\r])*+%s" % (value, between, value)
+        self._last = re.compile(row)
+        self._row = re.compile(row + rb"\n")
+        self._rows = re.compile(rb"(?:%s\n)*+" % row)
+        self._before_quote = np.zeros(256, dtype=bool)
+        self._before_quote[list(delimiter.encode() + b'"\r\n')] = True
+
+    def whole_rows(self, text: bytes) -> int:
+        """Where the last row ends that has an end."""
+        if b'"' not in text:
+            return text.rfind(b"\n") + 1
+        data = np.frombuffer(text, dtype=np.uint8)
+        quotes = np.flatnonzero(data == ord('"'))
+        # Every second quote opens a value or, right after the one before it, doubles that one.
+        opening = quotes[::2]
+        if not self._before_quote[data[opening[opening > 0] - 1]].all():
+            found = self._rows.match(text)
+            return found.end() if found else 0
+        end = text.rfind(b"\n") + 1
+        while (before := int(quotes.searchsorted(end))) % 2:  # that line's end is inside a value
+            end = text.rfind(b"\n", 0, int(quotes[before - 1])) + 1
+        return end
+
+    def is_row(self, text: bytes) -> bool:
+        """Whether this is a row without a line's end, or nothing."""
+        return b'"' not in text or self._last.fullmatch(text) is not None
+
+    def first_row(self, text: bytes, start: int) -> int:
+        """Where the row ends that begins at ``start``."""
+        found = self._row.match(text, start)
+        return found.end() if found else len(text)
+
+    def line_of(self, text: bytes, row: int) -> int:
+        """The line in which a row begins, both counted from 1; empty lines are no rows."""
+        place = 0
+        while found := self._row.match(text, place):
+            row -= bool(found[0].strip(b"\r\n"))
+            if not row:
+                break
+            place = found.end()
+        return text.count(b"\n", 0, place) + 1

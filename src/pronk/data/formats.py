@@ -1,0 +1,424 @@
+"""Parquet and Arrow files: columns with types."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc as ipc
+import pyarrow.json as arrow_json
+import pyarrow.parquet as parquet
+
+from pronk.data.errors import StreamError, argument
+from pronk.data.source import (
+    BAD,
+    BATCH_ROWS,
+    Dense,
+    Remote,
+    TextFile,
+    TextSource,
+    opened,
+    own_types,
+    without,
+)
+
+
+class ParquetSource(Dense):
+    """A Parquet file."""
+
+    def __init__(self, path: Path | Remote) -> None:
+        self.path = path
+
+    def schema(self) -> pa.Schema:
+        with self._open() as file:
+            return file.schema_arrow
+
+    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+        # A buffer makes column chunks stream; without it a row group is read whole.
+        with self._open(buffer_size=1 << 20, pre_buffer=False) as file:
+            groups = list(range(file.num_row_groups))
+            while groups and skip >= (rows := file.metadata.row_group(groups[0]).num_rows):
+                skip -= rows
+                del groups[0]
+            if not groups:
+                return
+            batches = file.iter_batches(
+                batch_size=BATCH_ROWS,
+                row_groups=groups,
+                columns=list(own_types(types)),
+                use_threads=False,
+            )
+            yield from without(batches, skip)
+
+    def total(self) -> float | None:
+        with self._open() as file:
+            return float(file.metadata.num_rows)
+
+    def _open(self, **options: Any) -> parquet.ParquetFile:
+        source = self.path.open() if isinstance(self.path, Remote) else self.path
+        return parquet.ParquetFile(source, **options)
+
+
+class ArrowSource(Dense):
+    """An Arrow IPC file or stream (also Feather), mapped into memory."""
+
+    def __init__(self, path: Path | Remote) -> None:
+        self.path = path
+
+    def schema(self) -> pa.Schema:
+        with self._open() as reader:
+            return reader.schema
+
+    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+        with self._open() as reader:
+            if hasattr(reader, "num_record_batches"):
+                whole = (reader.get_batch(i) for i in range(reader.num_record_batches))
+            else:
+                whole = iter(reader)
+            yield from without((batch.select(list(own_types(types))) for batch in whole), skip)
+
+    def total(self) -> float | None:
+        return None
+
+    @contextmanager
+    def _open(self) -> Iterator[Any]:
+        remote = isinstance(self.path, Remote)
+        with opened(self.path) if remote else pa.memory_map(str(self.path)) as file:
+            try:
+                reader = ipc.open_file(file)
+            except pa.ArrowInvalid:
+                file.seek(0)
+                reader = ipc.open_stream(file)
+            with reader:
+                yield reader
+
+
+# ----------------------------------------------------------------------------------------
+# NDJSON: a JSON object a line.
+
+
+class NDJSONSource(TextSource):
+    """A JSON object a line, plain or compressed; a key that a line has not is missing there."""
+
+    times_in_text = True
+
+    def schema(self) -> pa.Schema:
+        for piece in self.file.pieces():
+            if piece.strip():
+                return self._schema_of(piece)
+        raise StreamError(f"{self.file} is empty")
+
+    def _schema_of(self, piece: bytes) -> pa.Schema:
+        """Of the rows of a piece; if they do not agree, of those that are as most others are."""
+        try:
+            return self._read(piece, None).schema
+        except StreamError:
+            good = b"\n".join(_agreeing(piece.splitlines()))
+            if not good:
+                raise
+            return self._read(good, None).schema
+
+    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+        return without(self._all(types), skip)
+
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        self._rows = 0
+        own = own_types(types)
+        schema = pa.schema(list(own.items()))
+        for piece in self.file.pieces():
+            if piece.strip():
+                try:
+                    table = self._read(piece, schema).select(list(own))
+                except StreamError:
+                    if BAD not in types:
+                        raise
+                    table = self._line_by_line(piece, schema)
+                self._rows += len(table)
+                yield from table.to_batches()
+
+    def _line_by_line(self, piece: bytes, schema: pa.Schema) -> pa.Table:
+        """The rows of a piece that holds bad ones; those have no values but a reason."""
+        tables = []
+        for line in piece.splitlines():
+            if not line.strip():
+                continue
+            try:
+                row, reason = self._read(line, schema).select(schema.names), None
+            except StreamError:
+                row = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
+                reason = f"cannot be read: {line[:200].decode('utf-8', 'replace')}"
+            tables.append(row.append_column(BAD, pa.array([reason], pa.string())))
+        return pa.concat_tables(tables)
+
+    def _read(self, piece: bytes, schema: pa.Schema | None) -> pa.Table:
+        try:
+            return arrow_json.read_json(
+                pa.py_buffer(piece),
+                read_options=arrow_json.ReadOptions(block_size=len(piece) + 1, use_threads=False),
+                parse_options=arrow_json.ParseOptions(
+                    explicit_schema=schema,
+                    unexpected_field_behavior="infer" if schema is None else "ignore",
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            text = str(error).strip().splitlines()[0]
+            # Arrow counts rows from the start of the piece.
+            found = re.search(r" in row (\d+)", text)
+            if found:
+                row = self._rows + int(found[1])
+                text = text.replace(found[0], f" at row {row} (counting from 0)")
+            raise StreamError(f"{self.file} cannot be read: {text}") from None
+
+
+def _agreeing(lines: list[bytes]) -> list[bytes]:
+    """The lines that are objects whose values are of the usual kinds, column by column."""
+    rows: list[tuple[bytes, dict[str, str]]] = []
+    counts: dict[str, Counter[str]] = {}
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            kinds = {name: _kind(value) for name, value in row.items() if value is not None}
+            rows.append((line, kinds))
+            for name, kind in kinds.items():
+                counts.setdefault(name, Counter())[kind] += 1
+    usual = {name: found.most_common(1)[0][0] for name, found in counts.items()}
+    return [line for line, kinds in rows if kinds.items() <= usual.items()]
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return "number"
+    return type(value).__name__
+
+
+# ----------------------------------------------------------------------------------------
+# LIBSVM text: sparse rows with a label.
+
+#: Bytes of a dense piece.
+_DENSE_BYTES = 1 << 25
+
+#: The name of the labels; the features are named "1", "2", ..
+LABEL = "label"
+
+
+class LIBSVMSource(TextSource):
+    """Lines "label index:value index:value ..", indices from 1 and ascending; the rest is 0.
+
+    The number of columns is the largest index, which a first walk through the file finds. Rows
+    become dense.
+    """
+
+    label = LABEL
+
+    def __init__(self, file: TextFile) -> None:
+        super().__init__(file)
+        self.columns = 0
+        self._least = 0
+
+    def widen(self, columns: Sequence[str]) -> None:
+        self._least = max((int(name) for name in columns if name.isdigit()), default=0)
+
+    def schema(self) -> pa.Schema:
+        if not self.columns:
+            found = max(map(_largest_index, self.file.pieces()), default=0)
+            self.columns = max(found, self._least)
+        if not self.columns:
+            raise StreamError(f"{self.file} is empty, or it has no index:value")
+        names = [LABEL, *(str(i) for i in range(1, self.columns + 1))]
+        return pa.schema([(name, pa.float64()) for name in names])
+
+    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+        return without(self._all(types), skip)
+
+    def _all(self, types: dict[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
+        names = self.schema().names
+        own = own_types(types)
+        places = [names.index(name) for name in own]
+        rows = max(1, min(BATCH_ROWS, _DENSE_BYTES // (8 * len(names))))
+        self._rows = 0
+        for piece in self.file.pieces():
+            lines = [line for line in piece.split(b"\n") if line.strip()]
+            for start in range(0, len(lines), rows):
+                some = lines[start : start + rows]
+                dense, reasons = self._all_or_some(some, len(names), BAD in types)
+                self._rows += len(some)
+                columns = [pa.array(dense[:, place].copy()) for place in places]
+                batch = pa.record_batch(columns, names=list(own))
+                yield batch if reasons is None else batch.append_column(BAD, reasons)
+
+    def _all_or_some(self, lines: list[bytes], width: int, lenient: bool) -> tuple[Any, Any]:
+        """Dense rows; where some are bad and that is allowed, zeros in their places and reasons."""
+        rows = self._rows
+        try:
+            return self._dense(lines, width), None
+        except StreamError:
+            if not lenient:
+                raise
+        dense = np.zeros((len(lines), width))
+        reasons: list[str | None] = []
+        for i, line in enumerate(lines):
+            try:
+                dense[i] = self._dense([line], width)[0]
+                reasons.append(None)
+            except StreamError:
+                reasons.append(f"cannot be read: {line[:200].decode('utf-8', 'replace')}")
+        self._rows = rows
+        return dense, pa.array(reasons, pa.string())
+
+    def _dense(self, lines: list[bytes], width: int) -> Any:
+        try:
+            dense = np.zeros((len(lines), width))
+            entries = np.array([line.count(b":") for line in lines])
+            tokens = np.array(b"\n".join(lines).replace(b":", b" ").split(), dtype=np.float64)
+            ends = np.cumsum(2 * entries + 1)
+            if len(tokens) != ends[-1]:
+                raise ValueError
+            starts = ends - (2 * entries + 1)
+            dense[:, 0] = tokens[starts]
+            pairs = np.delete(tokens, starts).reshape(-1, 2)
+            if not np.isfinite(pairs[:, 0]).all():
+                raise ValueError
+            columns = pairs[:, 0].astype(np.int64)
+            if len(pairs) and not (columns.min() >= 1 and columns.max() < width):
+                raise ValueError
+            dense[np.repeat(np.arange(len(lines)), entries), columns] = pairs[:, 1]
+            return dense
+        except ValueError:
+            if len(lines) > 1:  # find the row
+                for line in lines:
+                    self._dense([line], width)
+                    self._rows += 1
+            text = lines[0][:40].decode("utf-8", "replace")
+            raise StreamError(
+                f"{self.file}: row {self._rows} (counting from 0) is not of the form "
+                f"'label index:value ..': {text!r}"
+            ) from None
+
+
+def _largest_index(piece: bytes) -> int:
+    """Of some lines, by their last entries."""
+    largest = 0
+    for line in piece.split(b"\n"):
+        index = line.rstrip().rpartition(b" ")[2].partition(b":")
+        if index[1] and index[0].isdigit():
+            largest = max(largest, int(index[0]))
+    return largest
+
+
+# ----------------------------------------------------------------------------------------
+# The rows of an SQL query.
+
+_NO_ROWS = f"{argument('query')}: the statement gives no rows"
+
+
+class SQLSource(Dense):
+    """The rows of a query, in the order of the query: give it an ORDER BY.
+
+    ``database`` is a DuckDB file, ":memory:" (DuckDB reads files by itself: ``SELECT * FROM
+    'data.parquet'``), or "adbc:DRIVER:URI" for any ADBC driver. The query runs anew for each walk:
+    twice before the first row, to see names and types.
+    """
+
+    def __init__(self, database: str, query: str) -> None:
+        self.database = database
+        self.query = query
+
+    def schema(self) -> pa.Schema:
+        with self._reader() as reader:
+            if not reader.schema.names:
+                raise StreamError(_NO_ROWS)
+            return reader.schema
+
+    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+        with self._reader() as reader:
+            yield from without((batch.select(list(own_types(types))) for batch in reader), skip)
+
+    def total(self) -> float | None:
+        return None
+
+    @contextmanager
+    def _reader(self) -> Iterator[Any]:
+        try:
+            if self.database.startswith("adbc:"):
+                with self._adbc() as connection, connection.cursor() as cursor:
+                    cursor.execute(self.query)
+                    yield cursor.fetch_record_batch()
+                return
+            with self._duckdb() as connection:
+                result = connection.sql(self.query)
+                if result is None:
+                    raise StreamError(_NO_ROWS)
+                make = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
+                yield make(BATCH_ROWS)
+        except (StreamError, GeneratorExit, pa.ArrowException):
+            raise
+        except Exception as error:
+            module = type(error).__module__.partition(".")[0]
+            if module not in ("duckdb", "_duckdb", "adbc_driver_manager"):
+                raise
+            text = str(error).strip().splitlines()[0]
+            raise StreamError(f"{argument('query')}: {text}") from None
+
+    def opened(self) -> list[str]:
+        """The files that DuckDB opens to plan the query, also where their names are computed.
+
+        Best effort: nothing where DuckDB cannot tell, or the query is wrong, which its walk says.
+        """
+        if self.database.startswith("adbc:"):
+            return []
+        try:
+            with self._duckdb() as connection:
+                connection.execute("CALL enable_logging('FileSystem')")
+                connection.execute(f"EXPLAIN {self.query}")
+                rows = connection.execute("SELECT message FROM duckdb_logs").fetchall()
+        except Exception as error:
+            module = type(error).__module__.partition(".")[0]
+            if module not in ("duckdb", "_duckdb") and not isinstance(error, StreamError):
+                raise
+            return []
+        found = [json.loads(row[0]) for row in rows if row[0].startswith("{")]
+        return list(dict.fromkeys(str(entry["path"]) for entry in found if "path" in entry))
+
+    def _duckdb(self) -> Any:
+        duckdb = _optional("duckdb")
+        if self.database != ":memory:" and not Path(self.database).exists():
+            raise StreamError(
+                f"database {self.database!r} does not exist; ':memory:' needs no file"
+            )
+        # A query may use the extensions that are installed, but it installs none: DuckDB would
+        # download and run code because of the name of a file.
+        return duckdb.connect(
+            self.database,
+            read_only=self.database != ":memory:",
+            config={"autoinstall_known_extensions": False},
+        )
+
+    def _adbc(self) -> Any:
+        driver, _, uri = self.database.removeprefix("adbc:").partition(":")
+        if not driver:
+            raise StreamError(f"{self.database!r} names no driver; it must be adbc:DRIVER:URI")
+        dbapi = _optional("adbc_driver_manager.dbapi")
+        if driver.startswith("adbc_driver_"):  # a Python package brings its library along
+            driver = _optional(driver, driver.replace("_", "-"))._driver_path()
+        return dbapi.connect(driver=driver, db_kwargs={"uri": uri} if uri else None)
+
+
+def _optional(name: str, brought_by: str = '".[sql]" in the clone') -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        package = name.partition(".")[0]
+        raise StreamError(
+            f"{argument('query')} needs the package {package}: pip install {brought_by}"
+        ) from None

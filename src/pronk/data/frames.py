@@ -1,0 +1,292 @@
+"""Frames, tables and arrays as rows of numbers: what each column is, and its values.
+
+A `Layout` says what the columns of a model are: their names, if they have any, their kinds (see
+`pronk.data.values`), and how their dates are read (`pronk.data.dates`). It is decided by the
+types of the first rows, and whether text is dates by its first value, so that it does not matter
+how many rows come at once. Later rows are found by their names, in any order; columns that the
+model does not know are left alone.
+
+In an array of numbers a category is its number, a time its seconds: that is how files come.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array
+
+from pronk.core.checks import did_you_mean, no_label
+from pronk.data.dates import ISO, ORDERS, decide
+from pronk.data.values import (
+    CATEGORY,
+    KINDS,
+    NUMBER,
+    NUMERIC,
+    as_numbers,
+    column_of,
+    in_words,
+    is_text,
+    kind_of,
+    row_of_dict,
+    row_of_frame,
+)
+from pronk.estimators.inputs import refuse_lazy
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Names and kinds of a model's columns, and the order of the parts of dates in text."""
+
+    names: tuple[str, ...] | None
+    kinds: tuple[str, ...]
+    orders: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.orders:
+            object.__setattr__(self, "orders", (ISO,) * len(self.kinds))
+        if len(self.orders) != len(self.kinds) or not set(self.orders) <= set(ORDERS):
+            raise ValueError(f"orders must be one of {', '.join(ORDERS)} for each column")
+        unknown = set(self.kinds) - set(KINDS)
+        if unknown:
+            raise ValueError(f"kinds must be among {', '.join(KINDS)}; got {unknown.pop()!r}")
+        if self.names is not None and len(self.names) != len(self.kinds):
+            raise ValueError(f"{len(self.names)} names for {len(self.kinds)} columns")
+
+    def rows(self, X: Any, fills: bool = False) -> Array:
+        """X as float64 rows with these columns; what is missing is NaN.
+
+        A time that cannot be read is an error, or missing where ``fills``, with a warning.
+        """
+        row = row_of_frame(X, self.names, self.kinds, self.orders)
+        if row is not None:
+            return row
+        table = as_table(X)
+        if table is None:
+            rows = as_array(X)
+            if rows.shape[1] != len(self.kinds):
+                raise ValueError(
+                    f"X has {rows.shape[1]} features, but this model is expecting "
+                    f"{len(self.kinds)} features as input"
+                )
+            return rows
+        columns = self._columns(table, has_names(X))
+        rows = np.empty((table.num_rows, len(self.kinds)))
+        for j, (column, kind) in enumerate(zip(columns, self.kinds, strict=True)):
+            name = self.names[j] if self.names else j
+            rows[:, j] = _values(column, kind, self.orders[j], name, fills)
+        return rows
+
+    def row(self, x: Mapping[Any, Any]) -> Any:
+        """A row that is a dict by column names, in a form that `rows` takes; absent is missing."""
+        if self.names is None:
+            raise ValueError(
+                "x is a dict, but the columns of this model have no names: give a vector"
+            )
+        named = {str(name): value for name, value in x.items()}
+        if not named.keys() & set(self.names):
+            raise ValueError(f"x has none of the columns {', '.join(self.names[:8])}")
+        row = row_of_dict(named, self.names, self.kinds, self.orders)
+        return pa.table({name: [named.get(name)] for name in self.names}) if row is None else row
+
+    def _columns(self, table: pa.Table, named: bool) -> list[Any]:
+        if self.names is None or not named:
+            if table.num_columns != len(self.kinds):
+                raise ValueError(
+                    f"X has {table.num_columns} features, but this model is expecting "
+                    f"{len(self.kinds)} features as input"
+                )
+            return list(table.columns)
+        found = table.column_names
+        for name in self.names:
+            if found.count(name) != 1:
+                what = f"two columns {name!r}" if name in found else f"no column {name!r}"
+                others = [other for other in found if other not in self.names]
+                raise ValueError(f"X has {what}{did_you_mean(name, others)}")
+        return [table.column(name) for name in self.names]
+
+
+def layout_of(
+    X: Any, categorical: str | Sequence[str | int] = "auto", dates: str = "auto"
+) -> Layout:
+    """What the columns of the first rows are; "auto" takes text that is no date for categories."""
+    table = as_table(X)
+    if table is None:
+        kinds = [NUMBER] * as_array(X).shape[1]
+        names = None
+    else:
+        names = tuple(table.column_names) if has_names(X) else None
+        kinds = [kind_of(field.type) for field in table.schema]
+        _warn_of_empty(table, categorical)
+    automatic = isinstance(categorical, str) and categorical == "auto"
+    chosen = () if automatic else _several(categorical)
+    places = {_place(one, names, len(kinds)) for one in chosen}
+    orders = [ISO] * len(kinds)
+    for j, field in enumerate(table.schema if table is not None else ()):
+        if table is not None and j not in places and is_text(field.type):
+            found = decide(_first_value(table.column(j)), dates)
+            kinds[j], orders[j] = (CATEGORY, ISO) if found is None else found[:2]
+        _check_kind(field, automatic or j in places or kinds[j] != CATEGORY)
+    for place in places:
+        kinds[place] = CATEGORY
+    return Layout(names, tuple(kinds), tuple(orders))
+
+
+def _first_value(column: Any) -> pa.Array:
+    """The first value of a column of text that is not missing."""
+    return column.drop_null().slice(0, 1).cast(pa.string()).combine_chunks()
+
+
+def _warn_of_empty(table: pa.Table, categorical: Any) -> None:
+    """Warn of columns whose first rows have no value, and so no type."""
+    for j, field in enumerate(table.schema):
+        chosen = not isinstance(categorical, str) and (
+            j in categorical or field.name in categorical
+        )
+        if pa.types.is_null(field.type) and not chosen and categorical != field.name:
+            warnings.warn(
+                f"X column {field.name!r} has no value in the first rows and is taken for numbers; "
+                "if it holds categories, name it in categorical",
+                stacklevel=2,
+            )
+
+
+def _several(categorical: Any) -> Sequence[str | int]:
+    return [categorical] if isinstance(categorical, str | int) else list(categorical)
+
+
+def _place(column: str | int, names: Sequence[str] | None, width: int) -> int:
+    if isinstance(column, str):
+        if names is None or column not in names:
+            hint = did_you_mean(column, names or ())
+            raise ValueError(f"categorical: X has no column {column!r}{hint}")
+        return list(names).index(column)
+    if not 0 <= column < width:
+        raise ValueError(f"categorical column {column}: X has {width} columns")
+    return int(column)
+
+
+def _check_kind(field: Any, named: bool) -> None:
+    """Refuse columns that are no values, and text that is not among the named categories."""
+    if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+        raise ValueError(f"X column {field.name!r} is {in_words(field.type)}; drop or flatten it")
+    if not named and kind_of(field.type) == CATEGORY:
+        raise ValueError(
+            f"X column {field.name!r} is {in_words(field.type)}; name it in categorical, or drop it"
+        )
+
+
+def whole(X: Any) -> Any:
+    """X, or the rows of a stream of Arrow batches, which can be read once only."""
+    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "shape"):
+        return pa.table(X)
+    return X
+
+
+def as_table(X: Any) -> pa.Table | None:
+    """A frame or table, or an array that holds more than numbers, as Arrow has it; else None."""
+    if isinstance(X, pa.Table):
+        return X
+    refuse_lazy(X)
+    if isinstance(X, pa.RecordBatch):
+        return pa.Table.from_batches([X])
+    if hasattr(X, "iloc"):  # pandas
+        if not has_names(X):
+            X = X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1)
+        X = _without_periods(X)
+        try:
+            return pa.Table.from_pandas(X, preserve_index=False)
+        except (pa.ArrowException, OverflowError) as error:
+            raise ValueError(f"X has a column of mixed values: {_first_line(error)}") from None
+    if hasattr(X, "to_arrow"):  # polars
+        return X.to_arrow()
+    if hasattr(X, "__arrow_c_stream__"):
+        return pa.table(X)
+    values = None if hasattr(X, "toarray") else np.asarray(X)
+    if values is None or values.ndim != 2 or values.dtype.kind in "biuf":
+        return None
+    columns = [_column(values[:, j]) for j in range(values.shape[1])]
+    return pa.table(columns, names=[f"x{i}" for i in range(len(columns))])
+
+
+def _without_periods(X: Any) -> Any:
+    """A pandas frame whose periods (a month, an hour) are the dates or times they begin with."""
+    found = {}
+    for name, kind in X.dtypes.items():
+        if str(kind).startswith("period["):
+            begins = X[name].dt.to_timestamp()
+            # B, D, M, Q, W, Y: of days and longer; shorter ones are in small letters.
+            found[name] = begins.dt.date if str(kind)[7].isupper() else begins
+    return X.assign(**found) if found else X
+
+
+def _column(values: NDArray[Any]) -> pa.Array:
+    """A column of an array of objects or text; numbers and text mixed are text."""
+    if values.dtype.kind == "M":
+        return pa.array(values)
+    return column_of([None if no_label(value) else value for value in values.tolist()])
+
+
+def as_array(X: Any) -> Array:
+    """Rows of numbers."""
+    if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous:
+        return X
+    if hasattr(X, "toarray"):
+        X = X.toarray()
+    rows: Array = check_array(
+        X, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=0
+    )
+    return rows
+
+
+def has_names(X: Any) -> bool:
+    """Whether X has columns with names, all of them text."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    return bool(names) and all(isinstance(name, str) for name in names)
+
+
+def _values(column: Any, kind: str, order: str, name: Any, fills: bool) -> Array:
+    """A column as numbers; a value that is of another kind is named."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    try:
+        found = as_numbers(column, kind, order)
+    except (pa.ArrowException, KeyError, AttributeError):
+        row, value = _odd_one(column, kind)
+        raise _another_kind(name, row, value, kind) from None
+    if kind not in (*NUMERIC, CATEGORY) and np.isnan(found.sum()):
+        unread = np.isnan(found) & column.is_valid().to_numpy(zero_copy_only=False)
+        if is_text(column.type) and unread.any():
+            row = int(unread.argmax())
+            error = _another_kind(name, row, column[row].as_py(), kind)
+            if not fills:
+                raise error
+            warnings.warn(f"{error}; {unread.sum()} such values are taken as missing", stacklevel=2)
+    return found
+
+
+def _another_kind(name: Any, row: int, value: Any, kind: str) -> ValueError:
+    text = f"X column {name!r} has {value!r} at row {row} (counting from 0), which is no {kind} "
+    hint = ""
+    if kind not in (*NUMERIC, CATEGORY):
+        hint = "; dates='dayfirst' or 'monthfirst' says how dates with the year last are read"
+    return ValueError(f"{text}like the rows before{hint}")
+
+
+def _odd_one(column: Any, kind: str) -> tuple[int, Any]:
+    for row in range(len(column)):
+        try:
+            as_numbers(column.slice(row, 1), kind)
+        except (pa.ArrowException, KeyError, AttributeError):
+            return row, column[row].as_py()
+    return 0, column[0].as_py()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error.args[-1] if error.args else error).strip().splitlines()[0]

@@ -1,0 +1,340 @@
+"""Which source reads a file: by the ending of its name, or by what it is."""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+import glob
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from pronk.core.checks import did_you_mean
+from pronk.data.csv import CSVSource
+from pronk.data.errors import StreamError, argument
+from pronk.data.formats import ArrowSource, LIBSVMSource, NDJSONSource, ParquetSource, SQLSource
+from pronk.data.schema import Reading
+from pronk.data.source import (
+    COMPRESSED,
+    FileSource,
+    Pipe,
+    Remote,
+    Text,
+    TextFile,
+    has_pattern,
+    is_url,
+    local_name,
+    located,
+)
+
+# ----------------------------------------------------------------------------------------
+# Several files as one.
+
+
+class FilesSource:
+    """Files one after the other, with the columns of the first."""
+
+    def __init__(self, sources: Sequence[FileSource]) -> None:
+        self._sources = sources
+        self.untyped = sources[0].untyped
+        self.times_in_text = sources[0].times_in_text
+        self.label = sources[0].label
+        self._rows = 0
+        self._done = 0
+        self._reading: FileSource | None = None
+
+    def widen(self, columns: Sequence[str]) -> None:
+        for source in self._sources:
+            source.widen(columns)
+
+    def schema(self) -> pa.Schema:
+        if isinstance(self._sources[0], LIBSVMSource):  # the widest file counts
+            sparse = [source for source in self._sources if isinstance(source, LIBSVMSource)]
+            widest = max((source.schema() for source in sparse), key=len)
+            for source in sparse:
+                source.columns = len(widest) - 1
+            return widest
+        return self._sources[0].schema()
+
+    def at(self, row: int) -> FilesSource:
+        """Files of CSV are looked at as far as needed; see `CSVSource.at`."""
+        sources, inside = [], False
+        for source in self._sources:
+            source = source if inside else source.at(row)
+            sources.append(source)
+            rows = _rows_of(source)
+            inside = inside or rows is None or row < rows
+            row -= rows or 0
+        twin = copy.copy(self)
+        twin._sources = sources
+        return twin
+
+    def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
+        self._rows = self._done = 0
+        for source in self._sources:
+            self._reading = source
+            rows = _rows_of(source) if skip else None
+            if rows is not None and skip >= rows:
+                skip -= rows
+                self._rows += rows
+                self._done += 1
+                continue
+            whole = source.batches(types)
+            if isinstance(source, CSVSource):
+                place = source.before(skip)
+                skip -= place.rows
+                self._rows += place.rows
+                whole = source.all(types, place)
+            for batch in whole:
+                self._rows += batch.num_rows
+                if skip < batch.num_rows:
+                    yield batch.slice(skip)
+                skip = max(0, skip - batch.num_rows)
+            self._done += 1
+
+    def total(self) -> float | None:
+        if self._reading is None or not self._rows:
+            return None
+        return self._rows / max(self._done, 0.5) * len(self._sources)
+
+
+def _rows_of(source: FileSource) -> int | None:
+    """The rows of a file, where that is known without reading it."""
+    if isinstance(source, ParquetSource):
+        return int(source.total() or 0)
+    return source.count if isinstance(source, CSVSource) else None
+
+
+_CSV = (".csv", ".tsv", ".txt")
+NDJSON = (".ndjson", ".jsonl")
+_LIBSVM = (".libsvm", ".svmlight", ".svm")
+_ARROW = (".arrow", ".feather", ".ipc")
+PARQUET = (".parquet", ".pq")
+#: How a tab can be written where it cannot be typed.
+_TABS = {"\\t": "\t", "tab": "\t"}
+_KNOWN = (*_CSV, *NDJSON, *_LIBSVM, *_ARROW, *PARQUET)
+
+
+def open_source(reading: Reading) -> FileSource:
+    """The source for a file, a pipe ("-" is standard input), a directory, a pattern, a database."""
+    source = _open(reading)
+    if not reading.header and not source.untyped:
+        raise StreamError(
+            f"{argument('header', 'False')}: {reading.file} is no CSV file; its columns have names"
+        )
+    for name, usual in (("decimal", "."), ("na", ())):
+        if getattr(reading, name) != usual and not source.untyped:
+            raise StreamError(f"{argument(name)}: {reading.file} is no CSV file")
+    return source
+
+
+def _open(reading: Reading) -> FileSource:
+    if reading.query is not None:
+        return SQLSource(reading.file, reading.query)
+    if reading.file == "-":
+        return _open_pipe(Pipe(None, reading.charset), reading)
+    path = located(reading.file)
+    if path.is_fifo():
+        if path.name.lower().endswith((*_LIBSVM, *_ARROW, *PARQUET, *COMPRESSED)):
+            raise StreamError(f"{path} is a pipe, which can bring only plain CSV or NDJSON")
+        return _open_pipe(Pipe(path, reading.charset), reading)
+    if path.is_dir() or (not path.exists() and has_pattern(path)):
+        return FilesSource([_open_file(file, reading) for file in files_in_order(path)])
+    if not path.exists():
+        if isinstance(path, Remote):
+            raise StreamError(f"file {str(path)!r} does not exist")
+        hint = did_you_mean(path.name, _siblings(path), cutoff=0.75)
+        raise StreamError(f"file {str(path)!r} does not exist{hint}")
+    return _open_file(path, reading)
+
+
+def reads_once(path: str | Path) -> bool:
+    """Whether a file is a pipe, of which nothing can be known before it is read."""
+    return str(path) == "-" or (not is_url(str(path)) and Path(path).is_fifo())
+
+
+def files_in_order(path: Any) -> list[Any]:
+    """The files of a directory that are of a known kind, or those of a pattern, by name.
+
+    Numbers in names count as numbers: part-2 comes before part-10.
+    """
+    found: list[Any]
+    if isinstance(path, Remote):
+        whole = path.is_dir()
+        found = [file for file in path.inside() if not whole or reads_as_known(file)]
+    elif path.is_dir():
+        found = [file for file in path.iterdir() if reads_as_known(file) and file.is_file()]
+    else:
+        found = [Path(name) for name in glob.glob(str(path), recursive=True)]
+        found = [file for file in found if file.is_file()]
+    if not found:
+        what = "directory" if path.is_dir() else "pattern"
+        raise StreamError(f"{what} {str(path)!r} has no file that ends in {', '.join(_KNOWN)}")
+    return sorted(found, key=lambda file: (_natural(str(file)), str(file)))
+
+
+def reads_as_known(path: Path | Remote) -> bool:
+    """Whether a file of a directory is read with the others: by its ending, unless hidden."""
+    return _ending(path).endswith(_KNOWN) and not path.name.startswith((".", "_"))
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    parts = re.split(r"([0-9]+)", name)
+    return [(0, int(p), "") if p[0] in "0123456789" else (1, 0, p) for p in parts if p]
+
+
+def _ending(path: Path | Remote) -> str:
+    """A name without the ending of its compression."""
+    name = path.name.lower()
+    for ending in COMPRESSED:
+        name = name.removesuffix(ending)
+    return name
+
+
+def _csv(file: Text, name: str, reading: Reading) -> FileSource:
+    usual = "\t" if name.endswith(".tsv") else ";" if reading.decimal == "," else ","
+    delimiter = _TABS.get(reading.delimiter or usual, reading.delimiter or usual)
+    return CSVSource(file, delimiter, reading.header, reading.decimal, reading.na, reading.skip_bad)
+
+
+def _open_pipe(pipe: Pipe, reading: Reading) -> FileSource:
+    """CSV or NDJSON, by the first character."""
+    if pipe.first_byte() == b"{":
+        return NDJSONSource(pipe)
+    return _csv(pipe, reading.file.lower(), reading)
+
+
+def _open_file(path: Path | Remote, reading: Reading) -> FileSource:
+    name = _ending(path)
+    if name.endswith(_CSV):
+        return _csv(TextFile(path, reading.charset), name, reading)
+    if name.endswith(NDJSON):
+        return NDJSONSource(TextFile(path, reading.charset))
+    if name.endswith(_LIBSVM):
+        return LIBSVMSource(TextFile(path, reading.charset))
+    if path.suffix.lower() in PARQUET:
+        return ParquetSource(path)
+    if path.suffix.lower() in _ARROW:
+        return ArrowSource(path)
+    raise StreamError(
+        f"file {str(path)!r} is of no known kind; its name must end in {', '.join(_KNOWN)} "
+        f"(text also {', '.join(COMPRESSED)})"
+    )
+
+
+def _siblings(path: Path) -> list[str]:
+    try:
+        return [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return []
+
+
+# ----------------------------------------------------------------------------------------
+# Which files an input is read from, so that no output is ever written over one of them.
+#
+# A directory or a pattern is all its files, and those that would join them; standard input is the
+# file it was redirected from; a query is its database, every file that its text names, and every
+# file that DuckDB opens to plan it.
+
+#: What databases keep beside their file.
+_BESIDE = ("", ".wal", "-wal", "-shm", "-journal")
+
+
+class Origins:
+    """The files of one input.
+
+    Parameters
+    ----------
+    name : what is read: a file, "-", a directory, a pattern, or with ``query`` a database
+    query : SQL
+    """
+
+    def __init__(self, name: str, query: str | None = None) -> None:
+        # Of places elsewhere no output can be one.
+        self._name = local_name(name) if query is None else name
+        self._query = query
+        self._read = list(self._identities())
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file is one of them, by whatever name or link."""
+        try:
+            found = path.stat()
+        except OSError:
+            return False
+        return any(os.path.samestat(found, one) for one in self._read)
+
+    def would_hold(self, path: Path) -> bool:
+        """Whether a file that is not there yet would be one of them the next time."""
+        if self._query is not None:
+            patterns = [text for text in _literals(self._query) if glob.has_magic(text)]
+            return any(_matches(path, pattern) for pattern in patterns)
+        source = Path(self._name)
+        if source.is_dir():
+            return path.resolve().parent == source.resolve() and reads_as_known(path)
+        return not source.exists() and glob.has_magic(self._name) and _matches(path, self._name)
+
+    def _identities(self) -> Iterator[os.stat_result]:
+        if self._name == "-" and self._query is None:
+            yield from _redirected()
+            return
+        for file in self._files():
+            try:
+                yield file.stat()
+            except OSError:  # its reader will say so
+                continue
+
+    def _files(self) -> Iterator[Path]:
+        if self._query is None:
+            path = Path(self._name)
+            several = path.is_dir() or (not path.exists() and glob.has_magic(self._name))
+            try:
+                yield from files_in_order(path) if several else [path]
+            except StreamError:  # its reader will say so
+                return
+            return
+        place = self._name
+        if place.startswith("adbc:"):
+            place = place.split(":", 2)[-1].removeprefix("file:").partition("?")[0]
+        yield from (Path(place + ending) for ending in _BESIDE)
+        for text in _literals(self._query):
+            yield Path(text)
+            if glob.has_magic(text):
+                yield from map(Path, glob.glob(text, recursive=True))
+        yield from map(Path, SQLSource(self._name, self._query).opened())
+
+
+def _literals(query: str) -> list[str]:
+    """What stands in quotes in a query: DuckDB reads files by such names."""
+    return [one or other for one, other in re.findall(r"'([^']+)'|\"([^\"]+)\"", query)]
+
+
+def _redirected() -> list[os.stat_result]:
+    """The file that standard input comes from, if it is one."""
+    try:
+        found = os.fstat(sys.stdin.fileno())
+    except (OSError, ValueError, AttributeError):
+        return []
+    return [found] if stat.S_ISREG(found.st_mode) else []
+
+
+def _matches(path: Path, pattern: str) -> bool:
+    """Whether a pattern would find a file."""
+    place = Path(os.path.realpath(path.parent)) / path.name
+    steps = Path(os.path.abspath(pattern)).parts
+    still = next((i for i, step in enumerate(steps) if glob.has_magic(step)), len(steps))
+    fixed = Path(os.path.realpath(Path(*steps[:still]))).parts
+    return _fits(place.parts, (*fixed, *steps[still:]))
+
+
+def _fits(names: Sequence[str], steps: Sequence[str]) -> bool:
+    if not steps:
+        return not names
+    if steps[0] == "**":
+        return any(_fits(names[i:], steps[1:]) for i in range(len(names) + 1))
+    return bool(names) and fnmatch.fnmatchcase(names[0], steps[0]) and _fits(names[1:], steps[1:])

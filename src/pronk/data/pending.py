@@ -1,0 +1,294 @@
+"""Rows that are predicted now and learned when their labels come.
+
+A forecast is wanted today, and whether it was right is known next week. Until then the row waits
+under an id, as the numbers that were predicted. When its label comes it is learned as the next row
+of the stream, in the order in which labels come.
+
+The default learner also reads past labels, where they help. What it reads of them when it learns a
+row are the labels learned just before, some of which came after the row was predicted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from pronk.core.checks import without_gaps
+from pronk.core.runtime import held_back
+from pronk.core.state import checked_count, require
+from pronk.data.frames import Layout, layout_of
+from pronk.data.prepared import Prepared, count_rows, missing_labels
+from pronk.estimators import files
+from pronk.estimators.inputs import check_rows, keep_keys, one_row
+
+Array = NDArray[np.float64]
+
+
+class Pending:
+    """Predict rows now and learn them when their labels come, by their ids.
+
+    Parameters
+    ----------
+    model : a pronk learner, or `Prepared` around one
+        It learns itself; between calls it may be used and saved like any other.
+    limit : int, default 100,000
+        Most rows that wait. When one more comes, the oldest is dropped and counted (`expired`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pronk
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    >>> y = X[:, 0] * X[:, 1]
+    >>> pending = pronk.Pending(pronk.PKAWVRegressor(random_state=0))
+    >>> predictions = []
+    >>> for day in range(20):
+    ...     ids = range(10 * day, 10 * day + 10)
+    ...     predictions.append(pending.predict(X[ids], ids))
+    ...     if day:  # the labels of yesterday
+    ...         yesterday = range(10 * day - 10, 10 * day)
+    ...         learned = pending.learn(yesterday, y[yesterday])
+    >>> print(len(pending), pending.model.n_seen_)
+    10 190
+    """
+
+    def __init__(self, model: Any, limit: int = 100_000) -> None:
+        if limit < 1:
+            raise ValueError(f"limit must be at least 1, got {limit}")
+        self.model = model
+        self.limit = limit
+        #: Rows that were dropped because others came, before their label did.
+        self.expired = 0
+        self._rows: OrderedDict[Hashable, Array] = OrderedDict()  # the oldest first
+        self._blank: Any = None  # checks the rows of a learner that has not begun
+        self._lock = threading.RLock()
+
+    def __len__(self) -> int:
+        """Rows that wait for their label."""
+        return len(self._rows)
+
+    def __contains__(self, id: object) -> bool:
+        """Whether a row waits under an id."""
+        return id in self._rows
+
+    def __repr__(self) -> str:
+        return f"Pending({self.model!r}, limit={self.limit}): {len(self)} rows wait"
+
+    @property
+    def ids(self) -> list[Any]:
+        """The ids of the rows that wait, the oldest first."""
+        return list(self._rows)
+
+    # -- now -------------------------------------------------------------------------------------
+
+    def predict(self, X: Any, ids: Iterable[Any]) -> NDArray[Any]:
+        """Predict the rows and keep them under their ids, text or whole numbers, until `learn`.
+
+        Before the first label a prediction is 0, or None of a classifier. A call that raises keeps
+        nothing.
+        """
+        with self._lock:
+            names = _checked_ids(ids, count_rows(X))
+            for name in names:
+                if name in self._rows:
+                    raise ValueError(f"id {name!r} waits for its label already; ids are used once")
+            if not names:
+                return self._predicted(np.empty((0, 0)))
+            rows = self._numbers(X)
+            found = self._predicted(rows)
+            kept = list(map(np.array, rows))  # not views, which would hold the whole batch
+            with held_back():
+                self._rows.update(zip(names, kept, strict=True))
+                while len(self._rows) > self.limit:
+                    self._rows.popitem(last=False)
+                    self.expired += 1
+            return found
+
+    def predict_one(self, x: Any, id: Any) -> Any:
+        """Predict one row, a dict or a vector, and keep it under its id."""
+        with self._lock:
+            if isinstance(self.model, Prepared):
+                return _plain(self.predict(self.model._one(x), [id])[0])
+            row = one_row(self.model, x)
+            found = _plain(self.predict(row, [id])[0])
+            keep_keys(self.model, x)
+            return found
+
+    def _numbers(self, X: Any) -> Array:
+        """The rows as numbers, which the model takes as well as X."""
+        if isinstance(self.model, Prepared):
+            if "_layout" not in self.model.__dict__:
+                self.model._begin(layout_of(X, self.model.categorical))
+            return self.model._rows(X)
+        begun = self.model.__sklearn_is_fitted__()
+        first = not begun and self._blank is None
+        self._blank = clone(self.model) if first else self._blank
+        rows = check_rows(self.model if begun else self._blank, X, first=first)
+        return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
+
+    def _predicted(self, rows: Array) -> NDArray[Any]:
+        if self.model.__sklearn_is_fitted__() and len(rows):
+            found: NDArray[Any] = self.model.predict(rows)
+            return found
+        labels = self.model.__sklearn_tags__().estimator_type == "classifier"
+        return np.full(len(rows), None) if labels else np.zeros(len(rows))
+
+    # -- later -----------------------------------------------------------------------------------
+
+    def learn(self, ids: Iterable[Any], y: Any, *, unknown: str = "error") -> int:
+        """Learn rows by their ids, in the order given; how many were learned.
+
+        A row whose label is missing (None or NaN) goes on waiting. An id that does not wait (it was
+        never predicted, its label came before, or it has expired) is an error, or left out with
+        ``unknown="skip"``. A call that raises changes nothing.
+        """
+        if unknown not in ("error", "skip"):
+            raise ValueError(f"unknown must be error or skip, got {unknown!r}")
+        with self._lock:
+            values = np.asarray(y)
+            names = _checked_ids(ids, len(values))
+            missing = missing_labels(values, len(names))
+            take = np.ones(len(names), dtype=bool) if missing is None else ~missing
+            for place, name in enumerate(names):
+                if name not in self._rows:
+                    if unknown == "error":
+                        raise ValueError(
+                            f"id {name!r} does not wait: it was never predicted, its label came "
+                            "before, or it has expired; unknown='skip' leaves it out"
+                        )
+                    take[place] = False
+            chosen = [name for name, one in zip(names, take.tolist(), strict=True) if one]
+            if chosen:
+                self._learn(chosen, without_gaps(values[take]))
+            return len(chosen)
+
+    def _learn(self, names: list[Any], y: NDArray[Any]) -> None:
+        rows, seen = np.stack([self._rows[name] for name in names]), self._learned
+        try:
+            self.model.partial_fit(rows, y)
+        finally:  # also where the call ended and only its answer was lost
+            with held_back():
+                for name in names if self._learned != seen else ():
+                    del self._rows[name]
+
+    def learn_one(self, id: Any, y: Any) -> int:
+        """Learn one row by its id; 1, or 0 where the label is missing."""
+        return self.learn([id], [y])
+
+    def discard(self, ids: Iterable[Any]) -> int:
+        """Drop rows whose label will never come; how many of the ids waited."""
+        with self._lock:
+            names = set(_checked_ids(ids, None))
+            with held_back():
+                return sum(self._rows.pop(name, None) is not None for name in names)
+
+    @property
+    def _learned(self) -> int:
+        """Rows that the model has learned."""
+        return int(self.model.n_seen_) if self.model.__sklearn_is_fitted__() else 0
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
+
+    def save(self, path: str | Path) -> None:
+        """Write the model and the rows that wait to one file (no pickle); `pronk.load` reads it."""
+        files.save(self, path)
+
+    def _file_params(self) -> dict[str, Any]:
+        return {"limit": self.limit}
+
+    def _fitted_state(self) -> dict[str, Any]:
+        with self._lock:
+            rows = list(self._rows.values())
+            begun = self.model.__sklearn_is_fitted__()
+            layout = self.model.__dict__.get("_layout")
+            return {
+                "model": files.learner_tree(self.model) if begun else None,
+                "blank": None if begun else files.settings_text(self.model),
+                "layout": None if begun or layout is None else asdict(layout),
+                "ids": list(self._rows),
+                "rows": np.stack(rows) if rows else None,
+                "expired": self.expired,
+            }
+
+    @classmethod
+    def _from_file(cls, params: dict[str, Any]) -> Self:
+        require(set(params) == {"limit"}, "the parameters are not those of rows that wait")
+        return cls(None, checked_count(params["limit"], "limit", 1))
+
+    def _restore(self, state: Any) -> None:
+        """Restore a state that anybody may have written; a StateError if it does not fit."""
+        entries = {"model", "blank", "layout", "ids", "rows", "expired"}
+        require(isinstance(state, dict) and set(state) == entries, "the state is not a table")
+        if state["model"] is not None:
+            self.model = files.learner_from_tree(state["model"], "the file", tried=False)
+        else:
+            require(isinstance(state["blank"], str), "there is no model")
+            self.model = files.from_settings_text(state["blank"], "the file")
+        if state["layout"] is not None:
+            require(isinstance(self.model, Prepared), "layout is not that of the model")
+            self.model._begin(_layout(state["layout"]))
+        self.expired = checked_count(state["expired"], "expired")
+        ids, rows = state["ids"], state["rows"]
+        good = isinstance(ids, list) and len(ids) <= self.limit
+        require(good and all(type(name) in (str, int) for name in ids), "ids are not ids")
+        require(len(set(ids)) == len(ids), "ids are there twice")
+        if not ids:
+            require(rows is None, "rows are too many")
+            return
+        good = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype == np.float64
+        require(good and len(rows) == len(ids), "rows are not as many as ids")
+        width = getattr(self.model, "n_features_in_", rows.shape[1])
+        require(width == rows.shape[1], "rows have other columns than the model")
+        if state["model"] is None and not isinstance(self.model, Prepared):
+            self._blank = clone(self.model)
+            check_rows(self._blank, rows, first=True)
+        self._rows = OrderedDict(zip(ids, map(np.array, rows), strict=True))
+
+    def _try_out(self) -> None:
+        """Try the model, and predict the rows that wait: the answers must be numbers."""
+        if self.model.__sklearn_is_fitted__():
+            self.model._try_out()
+        if self._rows:
+            self._predicted(self._numbers(np.stack(list(self._rows.values()))))
+
+
+def _layout(fields: Any) -> Layout:
+    require(isinstance(fields, dict), "layout is not a table")
+    lists: dict[str, Any] = {
+        name: None if value is None else tuple(value) for name, value in fields.items()
+    }
+    return Layout(**lists)
+
+
+def _checked_ids(ids: Iterable[Any], n: int | None) -> list[Any]:
+    """Ids as text or int, each once."""
+    names = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+    names = [name.item() if isinstance(name, np.generic) else name for name in names]
+    if n is not None and len(names) != n:
+        raise ValueError(f"there are {len(names)} ids for {n} rows")
+    for name in names:
+        if type(name) not in (str, int):
+            raise ValueError(f"ids must be text or whole numbers, got {name!r}")
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise ValueError(f"id {twice!r} is there twice")
+    return names
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,432 @@
+"""Missing values, categories and times, before scaling: what rows of a table are to a learner.
+
+    missing      a NaN becomes the mean of its column so far, 0 before the first value
+    categories   a category becomes one of a fixed number of slots; its slot is 1/sqrt(2) and the
+                 others are 0, so that two different categories are at distance 1, as the two ends
+                 of a column under min-max scaling. A missing category has no slot: all are 0.
+    times        a point in time becomes the hour of the day, the day of the week and the day of the
+                 year, each as a point on a circle of diameter 1, so that midnight is near midnight;
+                 and the days since the first row, a number like others. A date has no hour, and a
+                 clock time nothing else. A missing time is at the centres of the circles.
+
+"onehot" gives slots in the order in which categories come. When all are given, a further category
+is a vector of random signs over all slots, of the same length, drawn from the category's number
+(see `pronk.data.values`): two such vectors have an inner product of 0 +- 1/sqrt(slots) of their
+squared length, so that categories beyond the slots are nearly at distance 1 too and none are one.
+"hash" takes the slot from the category's number, so that different categories may share a slot.
+Both keep the categories that came, at most `MOST_CATEGORIES` of them.
+
+As everywhere, a row joins the statistics first and is then treated by them, and cutting the stream
+differently changes nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.core.state import Numbers, Sizes, require, take_part
+from pronk.data.dates import CLOCK, DATE, DAY_FIRST, ISO, MONTH_FIRST, TIME
+from pronk.data.scaling import Scaler
+from pronk.data.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
+
+Array = NDArray[np.float64]
+
+ENCODINGS = ("onehot", "hash")
+#: Columns that a category becomes, and categories of a column that are kept.
+SLOTS, MOST_CATEGORIES = 32, 4096
+#: Seconds since 1970 that no calendar reaches.
+_FARTHEST = 1e15
+_HEIGHT = np.sqrt(0.5)
+_DAY = 86400.0
+
+
+class Means:
+    """NaN becomes the mean of its column so far.
+
+    >>> import numpy as np
+    >>> from pronk.data.preparation import Means
+    >>> print(Means().learn_transform(np.array([[np.nan], [4.0], [6.0], [np.nan]]))[:, 0])
+    [0. 4. 6. 5.]
+    """
+
+    def __init__(self) -> None:
+        self.sums: Array | None = None  # of the values, and how many, (2, columns)
+
+    def learn_transform(self, X: Array) -> Array:
+        """The rows filled in, each by the rows up to itself, which it learns."""
+        if self.sums is None:
+            self.sums = np.zeros((2, X.shape[1]))
+        known = ~np.isnan(X)
+        # The carried sums are the first term, so that any cut adds in the same order.
+        values = np.cumsum(np.concatenate([self.sums[:1], np.where(known, X, 0.0)]), axis=0)[1:]
+        counts = self.sums[1] + np.cumsum(known, axis=0)
+        self.sums = np.stack([values[-1], counts[-1]])
+        return np.where(known, X, values / np.maximum(counts, 1.0))
+
+    def transform(self, X: Array) -> Array:
+        """The rows filled in; changes nothing."""
+        sums = np.zeros((2, X.shape[1])) if self.sums is None else self.sums
+        return np.where(np.isnan(X), sums[0] / np.maximum(sums[1], 1.0), X)
+
+
+class Categories:
+    """One column of numbers that stand for categories, as ``slots`` columns.
+
+    >>> import numpy as np
+    >>> from pronk.data.preparation import Categories
+    >>> print(Categories(3).learn_transform(np.array([8.0, 5.0, 8.0, 7.0])).argmax(1))
+    [0 1 0 2]
+    """
+
+    def __init__(self, slots: int, encoding: str = "onehot") -> None:
+        if encoding not in ENCODINGS:
+            raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}; got {encoding!r}")
+        if slots < 2:
+            raise ValueError(f"slots must be at least 2, got {slots}")
+        self.slots = slots
+        self.encoding = encoding
+        self.most = max(slots, MOST_CATEGORIES)
+        self._keep(np.zeros(0))
+
+    def _keep(self, known: Array) -> None:
+        """Replace the known categories, so that a copy of this object keeps the old ones."""
+        self.known = known  # in the order in which they came
+        self._order = np.argsort(known)
+        self._sorted = known[self._order]
+
+    def learn_transform(self, codes: Array) -> Array:
+        """The rows; new categories are kept."""
+        known = codes[~np.isnan(codes)]
+        new = known[self._places(known) == len(self.known)]
+        if len(new) and len(self.known) < self.most:
+            first = np.sort(np.unique(new, return_index=True)[1])
+            self._keep(np.concatenate([self.known, new[first]])[: self.most])
+        return self.transform(codes)
+
+    def transform(self, codes: Array) -> Array:
+        """The rows as if each came next; changes nothing."""
+        filled = np.zeros((len(codes), self.slots))
+        rows = np.flatnonzero(~np.isnan(codes))
+        if self.encoding == "hash":
+            places = np.mod(codes[rows], self.slots).astype(np.int64)
+        else:
+            places = self._places(codes[rows])
+        own = places < self.slots
+        filled[rows[own], places[own]] = _HEIGHT
+        if not own.all():
+            late = rows[~own]
+            filled[late] = _signs(codes[late], self.slots) * (_HEIGHT / np.sqrt(self.slots))
+        return filled
+
+    def _places(self, codes: Array) -> NDArray[np.int64]:
+        """How many categories came before each one; of an unknown one, all."""
+        if not len(self.known):
+            return np.zeros(len(codes), np.int64)
+        at = np.minimum(np.searchsorted(self._sorted, codes), len(self.known) - 1)
+        return np.where(self._sorted[at] == codes, self._order[at], len(self.known))
+
+
+def _signs(codes: Array, count: int) -> Array:
+    """Random signs of each category, (rows, count), by the mixing function of SplitMix64."""
+    step = np.arange(1, -(-count // 64) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    words = np.ascontiguousarray(codes + 0.0, dtype="<f8").view("<u8")[:, None] + step
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    words = (words ^ (words >> np.uint64(31))).astype("<u8")
+    bits = np.unpackbits(words.view(np.uint8), axis=1)[:, :count].astype(np.float64)
+    return 1.0 - 2.0 * bits
+
+
+class Times:
+    """Columns of seconds since 1970, or since midnight, as circles and days since the first.
+
+    >>> import numpy as np
+    >>> from pronk.data.preparation import Times
+    >>> noon = 86400.0 * np.array([[0.5], [1.5]])
+    >>> days, circles = Times(["time"]).learn_transform(noon)
+    >>> print(days[:, 0], circles[0, :2].round(3))
+    [0. 1.] [ 0.  -0.5]
+    """
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self.kinds = list(kinds)
+        self.dated = [j for j, kind in enumerate(self.kinds) if kind != CLOCK]
+        hands = [(j, hand) for j, kind in enumerate(self.kinds) for hand in _hands(kind)]
+        self._columns = [j for j, _ in hands]
+        weeks = np.array([hand == "week" for _, hand in hands], dtype=bool)
+        # A hand is at (days + offset) / period turns; 1970 began on a Thursday.
+        self._offsets, self._periods = np.where(weeks, 3.0, 0.0), np.where(weeks, 7.0, 1.0)
+        self._years = [i for i, (_, hand) in enumerate(hands) if hand == "year"]
+        self.first: Array | None = None  # the first time of each column; NaN until there is one
+
+    def learn_transform(self, X: Array) -> tuple[Array, Array]:
+        """Days since the first row, and circles; the first times are kept."""
+        first = np.full(X.shape[1], np.nan) if self.first is None else self.first
+        if np.isnan(first.sum()):
+            for j in np.flatnonzero(np.isnan(first)):
+                known = X[~np.isnan(X[:, j]), j]
+                if len(known):
+                    first = first.copy()  # a copy of this object keeps the old one
+                    first[j] = known[0]
+        self.first = first
+        return self.transform(X)
+
+    def transform(self, X: Array) -> tuple[Array, Array]:
+        """The rows as if each came next; changes nothing."""
+        first = np.full(X.shape[1], np.nan) if self.first is None else self.first
+        since = (X - np.where(np.isnan(first), X, first)) / _DAY
+        days = (X / _DAY)[:, self._columns]  # of each clock hand
+        gaps = np.isnan(days) if np.isnan(days.sum()) else None
+        days = days if gaps is None else np.where(gaps, 0.0, days)
+        turns = (days + self._offsets) / self._periods
+        turns[:, self._years] = _years(days[:, self._years])
+        angles = 2.0 * np.pi * (turns - np.floor(turns))
+        circles = np.empty((len(X), 2 * len(self._columns)))
+        circles[:, ::2], circles[:, 1::2] = np.sin(angles), np.cos(angles)
+        circles *= 0.5
+        if gaps is not None:
+            circles[np.repeat(gaps, 2, axis=1)] = 0.0
+        return since[:, self.dated], circles
+
+    def names(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Names of the days and of the circles."""
+        days = [f"{names[j]}#days" for j in self.dated]
+        circles = [
+            f"{name}#{hand}-{part}"
+            for name, kind in zip(names, self.kinds, strict=True)
+            for hand in _hands(kind)
+            for part in ("sin", "cos")
+        ]
+        return days, circles
+
+
+def _hands(kind: str) -> tuple[str, ...]:
+    """The clock hands that a column of a kind becomes."""
+    return {CLOCK: ("day",), DATE: ("week", "year")}.get(kind, ("day", "week", "year"))
+
+
+def _years(days: Array) -> Array:
+    """Days since 1970 as the part of their year that is over."""
+    whole = np.floor(days).astype(np.int64).astype("datetime64[D]")
+    in_year = (whole - whole.astype("datetime64[Y]")).astype(np.float64) + days % 1.0
+    return np.asarray(in_year / 365.2425)
+
+
+class Preparation:
+    """Fill in, scale, and append slots of categories and circles of times.
+
+    The learner's columns are the numbers, in their order, the days of times, the slots of each
+    category, the circles.
+
+    Parameters
+    ----------
+    scaler : Scaler
+        Of the columns that are numbers.
+    kinds : of the columns; see `pronk.data.values`
+    missing : "error" or "mean"
+    slots, encoding : for each categorical column
+    """
+
+    def __init__(
+        self,
+        scaler: Scaler,
+        kinds: Sequence[str],
+        missing: str = "error",
+        slots: int = SLOTS,
+        encoding: str = "onehot",
+    ) -> None:
+        self.scaler = scaler
+        self.kinds = list(kinds)
+        self.means = Means() if missing == "mean" else None
+        self.numbers = [j for j, kind in enumerate(self.kinds) if kind in NUMERIC]
+        self.categorical = [j for j, kind in enumerate(self.kinds) if kind == CATEGORY]
+        self.timed = [j for j, kind in enumerate(self.kinds) if kind not in (*NUMERIC, CATEGORY)]
+        self.encoders = [Categories(slots, encoding) for _ in self.categorical]
+        self.times = Times([self.kinds[j] for j in self.timed]) if self.timed else None
+
+    def learn_transform(self, X: Array) -> Array:
+        """The rows of the learner; learns on the way."""
+        return self._prepare(X, "learn_transform")
+
+    def transform(self, X: Array) -> Array:
+        """The rows of the learner as if each came next; changes nothing."""
+        return self._prepare(X, "transform")
+
+    def _prepare(self, X: Array, verb: str) -> Array:
+        plain = len(self.numbers) == X.shape[1]
+        numbers, circles = X if plain else X[:, self.numbers], []
+        if self.times is not None:
+            days, hands = getattr(self.times, verb)(X[:, self.timed])
+            numbers, circles = np.hstack([numbers, days]), [hands]
+        if numbers.shape[1]:
+            if self.means is not None:
+                numbers = getattr(self.means, verb)(numbers)
+            numbers = getattr(self.scaler, verb)(numbers)
+        if plain:
+            return np.ascontiguousarray(numbers)
+        slots = [
+            getattr(encoder, verb)(X[:, j])
+            for j, encoder in zip(self.categorical, self.encoders, strict=True)
+        ]
+        return np.ascontiguousarray(np.hstack([numbers, *slots, *circles]))
+
+    def names(self, names: Sequence[str]) -> list[str]:
+        """Names of the learner's columns, from those of the rows."""
+        days, circles = (
+            ([], []) if self.times is None else self.times.names([names[j] for j in self.timed])
+        )
+        slots = [
+            f"{names[j]}#{slot}"
+            for j, encoder in zip(self.categorical, self.encoders, strict=True)
+            for slot in range(encoder.slots)
+        ]
+        return [names[j] for j in self.numbers] + days + slots + circles
+
+    def __copy__(self) -> Self:
+        """Parts replace their arrays and never write into them, so a copy of each is enough."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.scaler, twin.means = copy.copy(self.scaler), copy.copy(self.means)
+        twin.encoders = [copy.copy(encoder) for encoder in self.encoders]
+        twin.times = copy.copy(self.times)
+        return twin
+
+    def to_state(self) -> dict[str, Any]:
+        return {
+            "scaler": self.scaler.to_state(),
+            "means": None if self.means is None else self.means.sums,
+            "categories": [encoder.known for encoder in self.encoders],
+            "first_times": None if self.times is None else self.times.first,
+        }
+
+    def restore(self, state: Any) -> None:
+        """Go on from what `to_state` gave, from a file; a StateError if it is something else."""
+        require(isinstance(state, dict), "the preparation is not a table")
+        entries = {"scaler", "means", "categories", "first_times"}
+        require(set(state) == entries, "the preparation has other entries than it should")
+        dated = 0 if self.times is None else len(self.times.dated)
+        columns = len(self.numbers) + dated
+        sizes = take_part(self.scaler, state["scaler"], "scaler")  # type: ignore[arg-type]
+        require(sizes.get("columns", columns) == columns, "scaler does not fit the columns")
+        means = state["means"]
+        require(means is None or self.means is not None, "means are unknown")
+        if self.means is not None and means is not None:
+            self.means.sums = Numbers("means", (2, columns)).checked(means, Sizes())
+            require((self.means.sums[1] >= 0.0).all(), "means have a negative count")
+        self._restore_categories(state["categories"])
+        first = state["first_times"]
+        require(first is None or self.times is not None, "first_times are unknown")
+        if self.times is not None and first is not None:
+            fit = isinstance(first, np.ndarray) and first.shape == (len(self.timed),)
+            require(fit and first.dtype == np.float64, "first_times do not fit the columns")
+            require(not (np.abs(first) > _FARTHEST).any(), "first_times are out of range")
+            self.times.first = np.array(first)
+
+    def _restore_categories(self, listed: Any) -> None:
+        fit = isinstance(listed, list) and len(listed) == len(self.encoders)
+        require(fit, "categories do not fit the columns")
+        for encoder, known in zip(self.encoders, listed, strict=True):
+            values = Numbers("categories", ("known",)).checked(known, Sizes())
+            good = len(np.unique(values)) == len(values) <= encoder.most
+            require(good, "categories are more than can be kept, or twice")
+            encoder._keep(values)
+
+
+def prepare(preparation: Preparation, rows: Array, weights: Array | None) -> Array:
+    """The rows of the learner, which the preparation learns; one of weight 0 it only sees."""
+    if weights is None or (weights > 0.0).all():
+        return preparation.learn_transform(rows)
+    cuts = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(rows)]
+    return np.concatenate(
+        [
+            preparation.learn_transform(rows[start:stop])
+            if weights[start] > 0.0
+            else preparation.transform(rows[start:stop])
+            for start, stop in pairwise(cuts)
+        ]
+    )
+
+
+# ----------------------------------------------------------------------------------------
+# What each column became, as data for files and in a line for people.
+#
+# A column is a table of its name and kind. A category has how many categories came, its slots, and
+# how many categories came after all slots were given; a date has how dates with the year last are
+# read; ``unread`` tells of text that is no date and was taken as missing.
+
+#: The kind of a column that is left out.
+DROPPED = "dropped"
+_WORDS = {
+    NUMBER: "number",
+    BOOLEAN: "true or false",
+    TIME: "date and time",
+    DATE: "date",
+    CLOCK: "time of the day",
+    DROPPED: "dropped",
+}
+_ORDERS = {ISO: "", DAY_FIRST: ", day first", MONTH_FIRST: ", month first"}
+#: Names of a group of columns that are spelled out.
+_NAMED = 8
+
+
+def column(name: str, kind: str, order: str, encoder: Categories | None = None) -> dict[str, Any]:
+    """A column that is used."""
+    found: dict[str, Any] = {"name": name, "kind": kind}
+    if encoder is not None:
+        categories = len(encoder.known)
+        found |= {"categories": categories, "slots": encoder.slots}
+        if encoder.encoding != "hash" and categories > encoder.slots:
+            found["beyond"] = categories - encoder.slots
+    elif kind in (TIME, DATE):
+        found["dates"] = order
+    return found
+
+
+def in_words(found: dict[str, Any]) -> str:
+    """A column without its name."""
+    if found["kind"] == CATEGORY:
+        if "categories" not in found:
+            return "category"
+        beyond = f", {found['beyond']:,} of them beyond the slots" if "beyond" in found else ""
+        words = "1 category" if found["categories"] == 1 else f"{found['categories']:,} categories"
+        return f"{words}{beyond}"
+    unread = f", {found['unread']['rows']:,} not read" if "unread" in found else ""
+    return f"{_WORDS[found['kind']]}{_ORDERS[found.get('dates', ISO)]}{unread}"
+
+
+def in_a_line(columns: Sequence[dict[str, Any]]) -> str:
+    """All columns, those of the same words together."""
+    groups: dict[str, list[str]] = {}
+    for found in columns:
+        groups.setdefault(in_words(found), []).append(found["name"])
+    return "; ".join(f"{_listed(names)}: {words}" for words, names in groups.items())
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+
+
+def notes(columns: Sequence[dict[str, Any]]) -> list[str]:
+    """What a user should know of some columns."""
+    said = []
+    for found in columns:
+        column = f"column {found['name']!r}"
+        if "beyond" in found:
+            said.append(
+                f"{column} has {found['categories']:,} categories and {found['slots']} slots; the "
+                f"{found['beyond']:,} that came last are told apart less well"
+            )
+        if "unread" in found:
+            rows, row, value = (found["unread"][key] for key in ("rows", "first", "value"))
+            said.append(
+                f"{column} does not read as a date or time in {rows:,} rows, taken as missing: "
+                f"first {value[:40]!r} at row {row} (counting from 0)"
+            )
+    return said

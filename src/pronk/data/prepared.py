@@ -1,0 +1,694 @@
+"""A learner behind the preparation of its columns, as one estimator: one call, one file."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from pronk.core.checks import labelled_runs, without_gaps, without_label
+from pronk.core.state import require
+from pronk.data.dates import DATES, ORDERS
+from pronk.data.frames import Layout, layout_of, whole
+from pronk.data.preparation import Preparation, column, prepare
+from pronk.data.scaling import make_scaler
+from pronk.data.schema import MISSING, Preparing
+from pronk.data.stream import FileStream
+from pronk.data.targets import Targets, joined, scales_targets
+from pronk.data.values import KINDS, NUMBER
+from pronk.estimators import files
+from pronk.estimators.estimator import as_html
+from pronk.estimators.fitted import own_lock
+from pronk.estimators.inputs import (
+    Parameters,
+    check_finite,
+    check_given,
+    check_length,
+    check_weights,
+    refuse_lazy,
+)
+
+# ----------------------------------------------------------------------------------------
+# What an estimator around a learner passes on, so that it can whatever the learner can.
+
+Array = NDArray[np.float64]
+
+
+def has(name: str) -> Callable[[Any], bool]:
+    """Whether the learner, if need be the one that has learned, has a method."""
+    return lambda self: hasattr(self.__dict__.get("learner_", self.learner), name)
+
+
+def _passed(name: str, words: str) -> Any:
+    """A method of the learner on prepared rows, if the learner has it; it changes nothing."""
+
+    def method(self: AroundLearner, X: Any, *more: Any, **options: Any) -> Any:
+        self._check_fitted()
+        with own_lock(self):
+            return getattr(self.learner_, name)(self._transformed(X), *more, **options)
+
+    method.__name__, method.__doc__ = name, words
+    return available_if(has(name))(method)
+
+
+class AroundLearner(Parameters):
+    """Around ``learner``, of which a copy learns, ``learner_``: its methods on rows that the class
+    makes of those given (`_transformed`), its attributes, its tags, its picture in a notebook."""
+
+    learner: Any
+    learner_: Any
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        raise NotImplementedError
+
+    def _transformed(self, X: Any) -> Array:
+        """The rows that the learner would see if they came next."""
+        raise NotImplementedError
+
+    def _seen(self) -> dict[str, str]:
+        """What a notebook tells of the class itself."""
+        raise NotImplementedError
+
+    decision_function = _passed(
+        "decision_function", "Margins by the current model; changes nothing."
+    )
+    predict_proba = _passed("predict_proba", "Probabilities by the current model; changes nothing.")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier, R2 of a regressor, by the current model."""
+        measure = accuracy_score if self._classifies else r2_score
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+
+    @property
+    def _classifies(self) -> bool:
+        return bool(self.learner.__sklearn_tags__().estimator_type == "classifier")
+
+    def __getattr__(self, name: str) -> Any:
+        """What the learner has learned: ``classes_``, ``size_``, ``n_seen_``, .."""
+        learner = self.__dict__.get("learner_")
+        public = not name.startswith("_") and (name.endswith("_") or name == "certificate")
+        if learner is None or not public:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(learner, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: state[name] for name in state if name not in ("_lock", "_looked")}
+
+    def _check_fitted(self) -> None:
+        """scikit-learn's check, which takes its time, for its error only."""
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        learner = self.__dict__.get("learner_")
+        return learner is not None and bool(learner.__sklearn_is_fitted__())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.learner.__sklearn_tags__()
+        for name in ("estimator_type", "target_tags", "classifier_tags", "regressor_tags"):
+            setattr(tags, name, getattr(inner, name))
+        return tags
+
+    def _repr_html_inner(self) -> str:
+        """What was learned, for a notebook; before that scikit-learn's diagram."""
+        if not self.__sklearn_is_fitted__():
+            diagram: str = super()._repr_html_inner()
+            return diagram
+        return as_html(self.learner_, self._seen())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
+
+
+def count_rows(X: Any) -> int:
+    """Rows of a frame, a table, an array or a list of rows."""
+    shape = getattr(X, "shape", None)
+    if shape:
+        return int(shape[0])
+    refuse_lazy(X)
+    return int(X.num_rows) if hasattr(X, "num_rows") else len(X)
+
+
+def missing_labels(y: Any, n: int) -> NDArray[np.bool_] | None:
+    """Which of ``n`` rows have no label (None or NaN); None if all have one."""
+    if type(y) is np.ndarray and y.dtype.kind in "biuUS":
+        return None
+    check_given(y)
+    values = np.asarray(y)
+    if values.ndim not in (1, 2):
+        return None  # the learner refuses it
+    check_length(values, n)
+    return without_label(values)
+
+
+class LearnerCall:
+    """Give prepared rows to a learner, behind the scaling of its targets if there is one.
+
+    ``learner`` is the learner after the call: during the first rows scaled targets make a new one.
+    """
+
+    def __init__(self, blank: Any, learner: Any, targets: Targets | None) -> None:
+        self._blank = blank
+        self.learner = learner
+        self._targets = targets
+
+    def learn(self, verb: str, X: Array, y: Any, options: dict[str, Any]) -> Any:
+        """Call the method ``verb``, which learns the rows."""
+        if self._targets is None:
+            return getattr(self.learner, verb)(X, y, **options)
+        self.learner, answer = self._targets.learn(self._blank, self.learner, X, y, options)
+        return answer
+
+    def learn_labelled(
+        self,
+        verb: str,
+        X: Array,
+        y: NDArray[Any],
+        missing: NDArray[np.bool_],
+        options: dict[str, Any],
+    ) -> Any:
+        """The same, where rows without a label are predicted and not learned."""
+        output = options.get("output", "label")
+        if output == "decision":
+            row = int(np.argmax(missing))
+            raise ValueError(
+                f"y has no label (None or NaN) at row {row} (counting from 0), which "
+                "output='decision' needs; leave the row out"
+            )
+        weights, answers, classes = options.get("sample_weight"), [], []
+        for rows, unlabelled in labelled_runs(missing):
+            own = options if weights is None else {**options, "sample_weight": weights[rows]}
+            if unlabelled and verb == "predict_then_learn":
+                answers.append(self.predicted(X[rows], y.shape[1:], own))
+            elif not unlabelled:
+                answers.append(self.learn(verb, X[rows], without_gaps(y[rows]), own))
+            classes.append(self._classes())
+        if verb != "predict_then_learn":
+            return None
+        if output in ("probability", "both"):
+            return _with_all_classes(answers, classes)
+        return joined(answers)
+
+    def predicted(self, X: Array, outputs: tuple[int, ...], options: dict[str, Any]) -> Any:
+        """Predict rows without learning, in the form that learning them would answer."""
+        if hasattr(self.learner, "decision_function"):
+            return self._predicted_labels(X, options.get("output", "label"))
+        coverage = options.get("interval")
+        if not self.learner.__sklearn_is_fitted__():
+            values = np.zeros((len(X), *outputs))
+            return values if coverage is None else (values, np.full((*values.shape, 2), np.nan))
+        answer = self.learner.predict(X)
+        if coverage is not None:
+            answer = answer, self.learner.predict_interval(X, coverage)
+        return answer if self._targets is None else self._targets.all_back(answer)
+
+    def _predicted_labels(self, X: Array, output: str) -> Any:
+        known = self.learner.__sklearn_is_fitted__()
+        named = self.learner.predict(X) if known else np.full(len(X), None)
+        if output == "label":
+            return named
+        shares = self.learner.predict_proba(X) if known else np.empty((len(X), 0))
+        return shares if output == "probability" else (named, shares)
+
+    def _classes(self) -> NDArray[Any]:
+        fitted = hasattr(self.learner, "decision_function") and self.learner.__sklearn_is_fitted__()
+        return self.learner.classes_ if fitted else np.empty(0)
+
+
+def _with_all_classes(answers: list[Any], classes: list[NDArray[Any]]) -> Any:
+    """Probabilities with a column for each of the last classes: 0 of one that was not known yet,
+    NaN where none was."""
+    paired = isinstance(answers[0], tuple)
+    widened = []
+    for answer, known in zip(answers, classes, strict=True):
+        shares = answer[1] if paired else answer
+        wide = np.full((len(shares), len(classes[-1])), 0.0 if len(known) else np.nan)
+        wide[:, np.isin(classes[-1], known)] = shares
+        widened.append((answer[0], wide) if paired else wide)
+    return joined(widened)
+
+
+#: The attributes that hold what was learned.
+HELD = (
+    *("_layout", "_preparation", "_looked", "_targets", "learner_"),
+    *("n_features_in_", "feature_names_in_", "story_"),
+)
+
+
+class Prepared(AroundLearner):
+    """A learner that takes tables as they come: text, categories, dates, times, gaps, any scale.
+
+    The first rows decide what the columns are; later rows are found by name. Every column is
+    prepared as the stream goes, by the rows so far and never by its future, and cutting the stream
+    into calls differently changes nothing. X may be a pandas or polars frame, an Arrow table, a
+    NumPy array. It is what `pronk run` uses: a model that ``--save`` wrote takes the same frame.
+
+    Whatever the learner can, this can: probabilities, intervals, ``score``, ``GridSearchCV``
+    (parameters of the learner are ``learner__alpha``), ``clone``, ``save``, river by
+    `pronk.compat.river.wrap`.
+
+    Parameters
+    ----------
+    learner : a pronk learner
+        A copy of it learns, ``learner_``.
+    scale : "auto", "minmax", "standard", "robust" or "none"
+        How numbers are scaled; "auto" is minmax, and none for a learner that scales itself.
+    missing : "error" or "mean"
+        What a missing number is: an error, or the mean of its column so far.
+    categorical : "auto" or sequence of names or column numbers
+        Columns that hold categories; "auto" takes all text that is no date. In an array of numbers
+        they are told apart by their number.
+    encoding : "onehot" or "hash"
+        How a category gets its slot: in the order in which categories come, or by a hash, where
+        different categories may share one.
+    slots : int, default 32
+        Columns that a categorical column becomes. Where it has more categories, those that come
+        late are told apart by random signs over all slots, less well than by a slot each.
+    dates : "auto", "dayfirst", "monthfirst" or "iso"
+        How dates in text that have the year last are read, as 01/02/2015: "auto" decides by the
+        first value of a column, "iso" takes them for text; see `pronk.data.dates`.
+    scale_target : "auto", "standard" or "none"
+        Whether y is given to a regressor as (y - mean) / deviation of the first rows, at most 256
+        (see `pronk.data.targets`); "auto" does it unless the learner does so itself. What a
+        learner tells of itself, as its ``certificate()``, then speaks of these numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import pronk
+    >>> hours = pd.date_range("2024-01-01", periods=3000, freq="h")
+    >>> city = np.where(np.arange(3000) % 3 == 0, "Rome", "Oslo")
+    >>> frame = pd.DataFrame({"time": hours, "city": city})
+    >>> turn = 2 * np.pi * (hours.hour.to_numpy() - 9) / 24
+    >>> warm = 10 + 5 * np.sin(turn) + 8 * (city == "Rome")
+    >>> model = pronk.Prepared(pronk.OnlineKernelRegressor(random_state=0))
+    >>> predictions = model.predict_then_learn(frame, warm)
+    >>> print(f"mean absolute error {np.abs(predictions - warm)[1000:].mean():.1f}")
+    mean absolute error 0.0
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        *,
+        scale: str = "auto",
+        missing: str = "error",
+        categorical: str | Sequence[str | int] = "auto",
+        encoding: str = "onehot",
+        slots: int = 32,
+        dates: str = "auto",
+        scale_target: str = "auto",
+    ) -> None:
+        self.learner = learner
+        self.scale = scale
+        self.missing = missing
+        self.categorical = categorical
+        self.encoding = encoding
+        self.slots = slots
+        self.dates = dates
+        self.scale_target = scale_target
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def predict_then_learn(self, X: Any, y: Any, **options: Any) -> Any:
+        """As the learner's, on prepared rows; a refused call changes nothing.
+
+        A row whose label is missing (None or NaN) is predicted and not learned, and so is a row of
+        weight 0 in ``sample_weight``; neither moves a scale, a mean or a list of categories. Before
+        the first label a prediction is 0, or None of a classifier.
+        """
+        return self._learn("predict_then_learn", X, y, options)
+
+    @available_if(has("predict_interval_then_learn"))
+    def predict_interval_then_learn(
+        self, X: Any, y: Any, coverage: float = 0.9, **options: Any
+    ) -> Any:
+        """`predict_then_learn`, with the intervals in the place of the predictions."""
+        return self.predict_then_learn(X, y, interval=coverage, **options)[1]
+
+    def partial_fit(self, X: Any, y: Any, **options: Any) -> Self:
+        """Learn the rows in order; one whose label is missing (None or NaN) is left out."""
+        self._learn("partial_fit", X, y, options)
+        return self
+
+    def fit(self, X: Any, y: Any, **options: Any) -> Self:
+        """Forget everything, then learn the rows in order: one pass.
+
+        A fresh copy learns and then takes the place of what was learned before, so that a call
+        which raises or is interrupted leaves that as it was.
+        """
+        fresh = clone(self).partial_fit(X, y, **options)
+        if not fresh.__sklearn_is_fitted__() or not fresh.n_seen_:
+            raise ValueError("no row has a label and a positive weight: there is nothing to learn")
+        with own_lock(self):
+            kept = {name: value for name, value in self.__dict__.items() if name not in HELD}
+            learned = {name: fresh.__dict__[name] for name in HELD if name in fresh.__dict__}
+            self.__dict__ = {**kept, **learned}  # at once: a signal comes before or after
+        return self
+
+    def learn_one(self, x: Any, y: Any, **options: Any) -> Self:
+        """Learn one row, a dict or a vector; a key of the first dict that is absent is missing."""
+        return self.partial_fit(self._one(x), [y], **options)
+
+    def with_columns(
+        self, names: Sequence[str] | None, kinds: Sequence[str], orders: Sequence[str] = ()
+    ) -> Self:
+        """Say beforehand what the columns are, where rows will come as arrays of numbers.
+
+        ``kinds`` are "number", "boolean", "category", "time", "date" or "clock", and ``orders`` how
+        dates with the year last are read, as `FileStream` gives both.
+        """
+        self._begin(Layout(None if names is None else tuple(names), tuple(kinds), tuple(orders)))
+        return self
+
+    def _begin(self, layout: Layout) -> None:
+        if self.missing not in MISSING:
+            raise ValueError(f"missing must be one of {', '.join(MISSING)}; got {self.missing!r}")
+        if self.dates not in DATES:
+            raise ValueError(f"dates must be one of {', '.join(DATES)}; got {self.dates!r}")
+        self._layout = layout
+        self._preparation = Preparation(
+            make_scaler(self._scale), layout.kinds, self.missing, self.slots, self.encoding
+        )
+        self._targets = Targets() if scales_targets(self.learner, self.scale_target) else None
+        self.learner_ = clone(self.learner)
+        self.n_features_in_ = len(layout.kinds)
+        if layout.names is not None:
+            self.feature_names_in_ = np.array(layout.names, dtype=object)
+
+    @property
+    def scaling_(self) -> str:
+        """The scaling of the numbers."""
+        return self._scale
+
+    @property
+    def kinds_(self) -> list[str]:
+        """What each column holds: "number", "boolean", "category", "time", "date" or "clock"."""
+        return list(self._layout.kinds)
+
+    @property
+    def columns_(self) -> list[dict[str, Any]]:
+        """What each column became, by the rows so far; see `pronk.data.preparation`."""
+        names = self._layout.names or [f"x{i}" for i in range(len(self._layout.kinds))]
+        encoders = dict(zip(self._preparation.categorical, self._preparation.encoders, strict=True))
+        each = zip(names, self._layout.kinds, self._layout.orders, strict=True)
+        return [column(*one, encoders.get(place)) for place, one in enumerate(each)]
+
+    @property
+    def orders_(self) -> list[str]:
+        """How dates with the year last are read in each column; see ``dates``."""
+        return list(self._layout.orders)
+
+    @property
+    def target_scaled_(self) -> bool:
+        """Whether the learner gets y less its mean, over its deviation."""
+        return self._targets is not None
+
+    @property
+    def _scale(self) -> str:
+        if self.scale != "auto":
+            return self.scale
+        return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
+
+    def _learn(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        """Prepare the rows and let the learner have them; all of it or, where it raises, nothing.
+
+        Whether the learner was rolled back is told by its count of rows: what is held here then
+        follows it.
+        """
+        X = whole(X)
+        with own_lock(self):
+            before, seen = dict(self.__dict__), self._learned
+            try:
+                if not count_rows(X):
+                    return self._no_rows(verb, X, y, options)
+                if "_layout" not in before:
+                    self._begin(layout_of(X, self.categorical, self.dates))
+                with self.learner_._all_or_nothing():
+                    return self._pass(verb, X, y, options)
+            except BaseException:
+                if self._learned == seen:
+                    self.__dict__ = {**before, "_lock": own_lock(self)}
+                raise
+
+    @property
+    def _learned(self) -> int:
+        """Rows learned so far."""
+        return int(getattr(self.__dict__.get("learner_"), "n_seen_", 0))
+
+    def _no_rows(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        """The answer to a call without rows, which changes nothing, not even a fresh model."""
+        check_given(y)
+        check_length(y, 0)
+        call = LearnerCall(self.learner, clone(self.learner), None)
+        width = 1
+        if self.__sklearn_is_fitted__():
+            self._rows(X)  # its columns are checked
+            call.learner, width = self.learner_, self.learner_.n_features_in_
+        if verb == "predict_then_learn":
+            return call.predicted(np.empty((0, width)), np.shape(y)[1:], options)
+        return None
+
+    def _pass(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        rows = self._rows(X)
+        weights = check_weights(options.get("sample_weight"), len(rows))
+        missing = missing_labels(y, len(rows))
+        counted = weights
+        if missing is not None:
+            counted = np.where(missing, 0.0, 1.0 if weights is None else weights)
+        targets = copy.copy(self._targets)
+        if len(rows) == 1 and (counted is None or counted[0] > 0.0):
+            preparation, prepared = self._look(rows)
+        else:
+            # Parts replace their arrays and never write into them: a copy is cheap.
+            preparation = copy.copy(self._preparation)
+            prepared = prepare(preparation, rows, counted)
+        call = LearnerCall(self.learner, self.learner_, targets)
+        if missing is None:
+            result = call.learn(verb, prepared, y, options)
+        else:
+            result = call.learn_labelled(verb, prepared, np.asarray(y), missing, options)
+        after = {"learner_": call.learner, "_targets": targets, "_preparation": preparation}
+        self.__dict__.update(after)  # at once: a signal comes before or after
+        return result
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """The current model's predictions; changes nothing."""
+        self._check_fitted()
+        with own_lock(self):
+            values = self.learner_.predict(self._transformed(X), **options)
+            if self._targets is None:
+                return values
+            if isinstance(values, tuple):  # with return_std
+                return self._targets.back(values[0]), self._targets.size * values[1]
+            return self._targets.back(values)
+
+    @available_if(has("predict_interval"))
+    def predict_interval(self, X: Any, *more: Any, **options: Any) -> Any:
+        """Intervals by the current model, in the unit of y; changes nothing."""
+        self._check_fitted()
+        with own_lock(self):
+            ends = self.learner_.predict_interval(self._transformed(X), *more, **options)
+            return ends if self._targets is None else self._targets.ends_back(ends)
+
+    def predict_one(self, x: Any) -> Any:
+        """Predict one row, a dict or a vector; before the first label 0, or None for a class."""
+        if not self.__sklearn_is_fitted__():
+            return None if self._classifies else 0.0
+        found: Any = self.predict(self._one(x))[0]
+        return found if self._classifies or np.ndim(found) else float(found)
+
+    @available_if(has("predict_proba"))
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Probabilities of one row by label; empty before the first label."""
+        if not self.__sklearn_is_fitted__():
+            return {}
+        shares = self.predict_proba(self._one(x))[0]
+        return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
+
+    def _one(self, x: Any) -> Any:
+        """One row, a dict or a vector, as rows."""
+        if isinstance(x, Mapping):
+            if "_layout" in self.__dict__:
+                return self._layout.row(x)
+            return pa.table({str(name): [value] for name, value in x.items()})
+        values = np.asarray(x)
+        return (values if values.dtype.kind in "biuf" else np.array(x, dtype=object))[None, :]
+
+    def transform(self, X: Any) -> Array:
+        """The rows that the learner would see if they came next; changes nothing."""
+        check_is_fitted(self)
+        return self._transformed(X).copy()
+
+    def first_look(self, X: Any) -> Array:
+        """The rows that the learner would see if these were the first; changes nothing."""
+        return copy.copy(self._preparation).learn_transform(self._rows(X))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns that the learner sees."""
+        check_is_fitted(self)
+        names = self._layout.names or [f"x{i}" for i in range(len(self._layout.kinds))]
+        return np.array(self._preparation.names(names), dtype=object)
+
+    def _transformed(self, X: Any) -> Array:
+        rows = self._rows(X)
+        return self._look(rows)[1] if len(rows) == 1 else self._preparation.transform(rows)
+
+    def _look(self, row: Array) -> tuple[Preparation, Array]:
+        """The preparation after one more row, and the row prepared.
+
+        It is kept until the next one: a row that is predicted is mostly the next that is learned.
+        """
+        key = row.tobytes()
+        held = self.__dict__.get("_looked")
+        if held is not None and held[0] is self._preparation and held[1] == key:
+            return held[2], held[3]
+        after = copy.copy(self._preparation)
+        prepared = after.learn_transform(row)
+        self._looked = self._preparation, key, after, prepared
+        return after, prepared
+
+    def _rows(self, X: Any) -> Array:
+        fills = self.missing == "mean"
+        rows = self._layout.rows(X, fills)
+        checked = np.where(np.isnan(rows), 0.0, rows) if fills else rows
+        if not fills and self._layout.names is not None:
+            self._refuse_gaps(rows)
+        check_finite(checked, "X")
+        return rows
+
+    def _refuse_gaps(self, rows: Array) -> None:
+        """A gap by the name of its column."""
+        if np.isnan(rows.sum()) and np.isnan(rows).any():
+            row, column = (int(i) for i in np.argwhere(np.isnan(rows))[0])
+            assert self._layout.names is not None
+            raise ValueError(
+                f"X column {self._layout.names[column]!r} is missing or NaN at row {row} (counting "
+                "from 0); missing='mean' fills it in"
+            )
+
+    # -- what is held ----------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.input_tags.categorical = True
+        tags.input_tags.allow_nan = self.missing == "mean"
+        tags.input_tags.sparse = True
+        return tags
+
+    def _seen(self) -> dict[str, str]:
+        """The columns as they come, and how they are prepared."""
+        names = self._layout.names or [f"x{i}" for i in range(len(self._layout.kinds))]
+        shown = ", ".join(f"{n} ({k})" for n, k in zip(names[:8], self.kinds_, strict=False))
+        told = {"prepared from": shown + (", .." if len(names) > 8 else "")}
+        told["scaling"] = f"{self.scaling_}; missing values: {self.missing}"
+        if self._targets is not None:
+            told["target"] = f"less {self._targets.centre}, over {self._targets.size}"
+        return told
+
+    # -- saving ----------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write preparation and learner to one file (no pickle); `pronk.load` reads it."""
+        files.save(self, path)
+
+    def _file_params(self) -> dict[str, Any]:
+        """What a model file needs to build this again: the learner by its class."""
+        params = self.get_params(deep=False)
+        learner = params.pop("learner")
+        return {**params, "learner": type(learner).__name__, "params": learner.get_params(False)}
+
+    @classmethod
+    def _from_file(cls, params: dict[str, Any]) -> Self:
+        known = dict(params)
+        name, settings = known.pop("learner"), known.pop("params")
+        if isinstance(known["categorical"], list):
+            known["categorical"] = tuple(known["categorical"])
+        return cls(files.learner_class(name, "the file")(**settings), **known)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        return {
+            "names": None if self._layout.names is None else list(self._layout.names),
+            "kinds": list(self._layout.kinds),
+            "orders": list(self._layout.orders),
+            "preparation": self._preparation.to_state(),
+            "learner": self.learner_._fitted_state(),
+            "story": self.__dict__.get("story_"),
+            "targets": None if self._targets is None else self._targets.to_state(),
+        }
+
+    def _restore(self, state: Any) -> None:
+        """Take over a state that anybody may have written; a StateError if it does not fit."""
+        require(isinstance(state, dict), "the state is not a table")
+        entries = {"names", "kinds", "orders", "preparation", "learner", "story"}
+        require(set(state) == entries | {"targets"}, "the state has other entries than it should")
+        names, kinds = state["names"], state["kinds"]
+        text = isinstance(kinds, list) and all(kind in KINDS for kind in kinds)
+        require(text and kinds, "kinds are not those of columns")
+        if names is not None:
+            named = isinstance(names, list) and all(type(name) is str for name in names)
+            require(named and len(names) == len(kinds), "names do not fit the columns")
+        orders = state["orders"]
+        text = isinstance(orders, list) and all(order in ORDERS for order in orders)
+        require(text and len(orders) == len(kinds), "orders do not fit the columns")
+        self.with_columns(names, kinds, orders)
+        self._preparation.restore(state["preparation"])
+        self.learner_._restore(state["learner"])
+        held = state["targets"]
+        require((held is None) == (self._targets is None), "targets are not what the learner needs")
+        if self._targets is not None:
+            self._targets.restore(held, int(self.learner_.n_features_in_))
+        if state["story"] is not None:
+            self.story_ = state["story"]
+
+    def _try_out(self) -> None:
+        """Predict a row, and try the learner out: the answers must be numbers."""
+        row = self._preparation.transform(np.zeros((1, self.n_features_in_)))
+        require(row.shape[1] == self.learner_.n_features_in_, "the learner has other columns")
+        self.learner_._try_out()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.learner_.predict(row)
+
+
+def around(model: Any) -> Prepared:
+    """A model that was loaded, if need be behind a preparation that does nothing."""
+    if isinstance(model, Prepared):
+        return model
+    names = getattr(model, "feature_names_in_", None)
+    whole = Prepared(clone(model), scale="none", categorical=(), scale_target="none")
+    kinds = [NUMBER] * int(model.n_features_in_)
+    whole.with_columns(None if names is None else [str(name) for name in names], kinds)
+    whole.learner_ = model
+    return whole
+
+
+def prepared(learner: Any, stream: FileStream, how: Preparing) -> Prepared:
+    """A learner behind what the columns of a stream need."""
+    model = Prepared(
+        learner,
+        scale=how.scale,
+        missing=stream.missing,
+        categorical=tuple(stream.categorical),
+        encoding=how.encoding,
+        slots=how.slots,
+        dates=stream.reading.dates,
+        scale_target=how.scale_target,
+    )
+    return model.with_columns(stream.columns, stream.kinds, stream.orders)

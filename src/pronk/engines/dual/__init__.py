@@ -1,1 +1,0 @@
-"""Kernel terms and one vector of random features."""

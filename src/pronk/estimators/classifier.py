@@ -1,0 +1,326 @@
+"""The face of all learners of labels, also of classes that are discovered on the way."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Sequence
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from pronk.core.runtime import limited
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.inputs import Interval, check_given, check_length, keep_keys, one_row
+from pronk.estimators.labels import MAX_CLASSES, Labels
+
+Array = NDArray[np.float64]
+
+#: What `predict_then_learn` may return.
+OUTPUTS = ("label", "decision", "probability", "both")
+
+
+class OnlineClassifier(ClassifierMixin, OnlineLearner):
+    """A learner of labels, known beforehand (``classes``) or discovered on the way.
+
+    Every classifier has the parameter ``max_classes`` (default 1,000): a row that brings one more
+    label is refused, because a class costs time and memory as an output of its own.
+    ``_linear_in_targets`` says whether several outputs come at no cost (see `labels`).
+    """
+
+    _linear_in_targets: ClassVar[bool] = True
+    max_classes: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give the constructor of a classifier the parameter ``max_classes``."""
+        super().__init_subclass__(**options)
+        inherited = cls.__init__
+        signature = inspect.signature(inherited)
+        if inherited is object.__init__ or "max_classes" in signature.parameters:
+            return
+
+        @functools.wraps(inherited)
+        def __init__(self: Any, *args: Any, max_classes: int = MAX_CLASSES, **params: Any) -> None:
+            inherited(self, *args, **params)
+            self.max_classes = max_classes
+
+        own = inspect.Parameter(
+            "max_classes", inspect.Parameter.KEYWORD_ONLY, default=MAX_CLASSES, annotation=int
+        )
+        parameters = [*signature.parameters.values(), own]
+        __init__.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        cls.__init__ = __init__  # type: ignore[method-assign]
+        several = [Interval(Integral, 2, None, closed="left")]
+        cls._parameter_constraints = {**cls._parameter_constraints, "max_classes": several}
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels given so far, in rows or as ``classes=``, sorted."""
+        check_is_fitted(self)
+        return self._labels.known
+
+    def predict_then_learn(
+        self, X: Any, y: Any, output: str = "label", *, sample_weight: Any = None
+    ) -> Any:
+        """Predict each row, then learn it, in order; return the predicted labels.
+
+        A prediction names a label of an earlier row, or one of ``classes=``. Before the first label
+        it is None, in an array of objects. ``output="decision"`` gives the margins (n,), or
+        (n, classes) for three classes or more. ``output="probability"``, where the learner has
+        `predict_proba`, gives (n, classes), the classes being ``classes_`` after the call (NaN
+        before any label is known, 0 for a class that was not). ``output="both"`` gives the pair of
+        labels and probabilities.
+        """
+        if output not in OUTPUTS:
+            raise ValueError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
+        if output in ("probability", "both") and not hasattr(self, "predict_proba"):
+            raise ValueError(
+                f"output={output!r}: {type(self).__name__} has no probabilities here; the default "
+                "learner has them, and learners with loss='logistic'"
+            )
+        return self._walk(X, y, None, output, sample_weight)
+
+    def _walk(
+        self, X: Any, y: Any, classes: Sequence[Any] | None, output: str, sample_weight: Any = None
+    ) -> Any:
+        with self._all_or_nothing():
+            rows = self._rows(X)
+            labels = self._known_labels(classes)
+            if not rows.shape[0]:
+                return self._no_rows(y, output)
+            if len(labels.classes) > max(self.max_classes, 2):
+                raise ValueError(
+                    f"classes has {len(labels.classes):,} labels, more than "
+                    f"max_classes={self.max_classes}; set a larger one"
+                )
+            values, since, after = labels.receive(y, rows.shape[0], self.max_classes)
+            if not self.__sklearn_is_fitted__():
+                self._start(rows.shape[1], labels.outputs)
+            weights = self._check_weights(sample_weight, rows.shape[0])
+            given = () if weights is None else (weights,)
+            P = self._learn_labels(rows, values, labels, after, *given)
+            self._labels = after
+            if output == "decision":
+                return after.decisions(P)
+            named = after.name(P, since) if output != "probability" else None
+            if output == "label":
+                return named
+            shares = after.share_out(P, since, self._link)
+            return shares if output == "probability" else (named, shares)
+
+    def _no_rows(self, y: Any, output: str) -> Any:
+        """The answer to a call without rows."""
+        check_given(y)
+        check_length(y, 0)
+        known = self.classes_ if self.__sklearn_is_fitted__() else np.empty(0, dtype=object)
+        named, shares = known[:0], np.empty((0, len(known)))
+        if output == "decision":
+            return shares if len(known) > 2 else np.empty(0)
+        return {"label": named, "probability": shares, "both": (named, shares)}[output]
+
+    @property
+    def _outputs(self) -> int:  # type: ignore[override]
+        return self._labels.outputs
+
+    def _link(self, margins: Array, rows: slice | None = None) -> Array:
+        """P(+1) of each margin; of the given rows of the last call, as it was when they came."""
+        return np.asarray(expit(margins))
+
+    def _learn_labels(
+        self, rows: Any, values: NDArray[Any], labels: Labels, after: Labels, *weights: Array
+    ) -> Array:
+        """Predict then learn rows whose labels turn the known ``labels`` into ``after``."""
+        if after.classes is not labels.classes:
+            self._model.remap(labels.matrix(after))
+        return self._pass(rows, after.targets(values), *weights)
+
+    def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
+        if not self.__sklearn_is_fitted__():
+            return Labels(classes, linear=self._linear_in_targets)
+        if classes is not None and not np.array_equal(np.unique(classes), self._labels.known):
+            raise ValueError(
+                f"classes={list(classes)} differ from the classes known so far, "
+                f"{self._labels.known.tolist()}"
+            )
+        return self._labels
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None
+    ) -> Self:
+        """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
+        self._walk(X, y, classes, "label", sample_weight)
+        return self
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn the rows in order: one pass."""
+        with self._all_or_nothing():
+            self._reset()
+            self.partial_fit(X, y, sample_weight=sample_weight)
+            return self._learned_something()
+
+    def decision_function(self, X: Any) -> Array:
+        """Margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
+        with self._own_lock():  # the classes must be those of the scores
+            P = self._predict(X)  # first: it tells a learner that is not fitted
+            return self._labels.decisions(P)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels by the current model; changes nothing."""
+        with self._own_lock(), limited:
+            P = self._predict(X)
+            return self._labels.name(P)
+
+    @available_if(lambda self: getattr(self, "loss", None) == "logistic")
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities (n, classes) by the logistic link; for three classes or more normalised."""
+        return self._probabilities(X)
+
+    def _probabilities(self, X: Any) -> Array:
+        with self._own_lock():
+            positive = self._link(np.atleast_2d(self.decision_function(X).T).T)
+            known = len(self.classes_)
+        if known == 1:
+            return np.ones((len(positive), 1))
+        if positive.shape[1] == 1:
+            positive = np.hstack((1.0 - positive, positive))
+        return np.asarray(positive / positive.sum(axis=1, keepdims=True))
+
+    def _first_output(self) -> int:
+        return self._labels.ones if len(self._labels.classes) > 1 else 0
+
+    def learn_one(self, x: Any, y: Any) -> Self:
+        """Learn one row, a dict or a vector."""
+        self.partial_fit(one_row(self, x), [y])
+        keep_keys(self, x)
+        return self
+
+    def predict_one(self, x: Any) -> Any:
+        """Predict one row, a dict or a vector; None before the first row is learned."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        return self.predict(one_row(self, x))[0]
+
+    def _gather_state(self) -> dict[str, Any]:
+        return {**super()._gather_state(), "labels": self._labels.to_state()}
+
+    _FIELDS = (*OnlineLearner._FIELDS, "labels")
+
+    def _saved_labels(self, state: Any) -> Labels:
+        return Labels.from_state(state, linear=self._linear_in_targets)
+
+    def _restore_face(self, state: dict[str, Any]) -> int:
+        self._labels = self._saved_labels(state["labels"])
+        return self._labels.outputs
+
+    def _trial_targets(self, rows: int) -> Any:
+        return np.resize(self._labels.known, rows)
+
+
+# ----------------------------------------------------------------------------------------
+# Classifiers that take several classes as one problem, not as one output against the rest.
+#
+# Their engine has one output for two classes (targets -1 and 1) and one a class for three or more
+# (targets are the numbers of the classes). Classes are discovered as the stream goes: a new class
+# enters with a zero function at the row that brings it, and when the third comes the one output s
+# of the first two becomes -s/2 and s/2, which keeps their margin. (A learner of one output against
+# the rest can instead treat all earlier rows as negative for the new class; here there is no such
+# rest.)
+
+
+class CodedLabels(Labels):
+    """The classes known so far, and their numbers."""
+
+    def __init__(self, classes: Any = None, *, linear: bool = False) -> None:
+        super().__init__(classes, linear=False)
+
+    @property
+    def ones(self) -> int:
+        return 0
+
+    @property
+    def outputs(self) -> int:
+        return len(self.classes) if len(self.classes) > 2 else 1
+
+    def steps(self, values: NDArray[Any]) -> Iterator[tuple[int, CodedLabels]]:
+        """The rows whose label changes the classes, and the labels with it."""
+        labels = self
+        found, firsts = np.unique(values, return_index=True)
+        new = ~np.isin(found, self.known)
+        for row, label in sorted(zip(firsts[new].tolist(), found[new], strict=True)):
+            after = labels._with(np.array([label]))
+            if after.classes is not labels.classes:
+                yield row, after
+            labels = after
+
+    def matrix(self, after: Any) -> Array:
+        """M with new outputs = old outputs @ M, when the classes become those of ``after``."""
+        if after.outputs == 1:
+            known = [label for label in after.classes if label in self.classes]
+            same = not known or self._sign(known[0]) == after._sign(known[0])
+            return np.array([[1.0 if same else -1.0]])
+        M = np.zeros((self.outputs, after.outputs))
+        places = np.searchsorted(after.classes, self.classes)
+        if self.outputs == 1:
+            M[0, places] = [0.5 * self._sign(label) for label in self.classes]
+        else:
+            M[np.arange(len(places)), places] = 1.0
+        return M
+
+    def _sign(self, label: Any) -> float:
+        """-1 or 1, the target of one of two classes; a lone label counts as -1."""
+        return 1.0 if len(self.classes) == 2 and label == self.classes[1] else -1.0
+
+    def targets(self, values: NDArray[Any]) -> Array:
+        """One column: -1 or 1, or the number of the class."""
+        numbers = np.searchsorted(self.classes, values).astype(np.float64)
+        return (2.0 * numbers - 1.0 if self.outputs == 1 else numbers)[:, None]
+
+    def decisions(self, P: Array) -> Array:
+        return P[:, 0] if self.outputs == 1 else P
+
+    def _margin(self, P: Array, pair: NDArray[np.intp]) -> Array:
+        return P if self.outputs == 1 else P[:, pair[1:]] - P[:, pair[:1]]
+
+
+class CodedClassifier(OnlineClassifier):
+    """An `OnlineClassifier` whose engine takes class numbers."""
+
+    def _learn_labels(
+        self, rows: Any, values: NDArray[Any], labels: Any, after: Any, *weights: Array
+    ) -> Array:
+        """Learn the rows between two new classes at a time; a score per class known at the end."""
+        parts: list[tuple[NDArray[Any], Array]] = []  # classes, and scores of rows under them
+        start = 0
+        for row, new in labels.steps(values):
+            if row > start:
+                Y = labels.targets(values[start:row])
+                parts.append((labels.classes, self._pass(rows[start:row], Y)))
+            matrix = labels.matrix(new)
+            self._model.remap(matrix)
+            if labels.outputs == 1:
+                parts = [(new.classes, P @ matrix) for _, P in parts]
+            labels, start = new, row
+        last = self._pass(rows[start:], labels.targets(values[start:]))
+        if not parts:
+            return last
+        scores = np.zeros((len(values), last.shape[1]))
+        start = 0
+        for classes, P in [*parts, (labels.classes, last)]:
+            own = np.searchsorted(labels.classes, classes) if P.shape[1] > 1 else [0]
+            scores[start : start + len(P), own] = P
+            start += len(P)
+        return scores
+
+    def _known_labels(self, classes: Sequence[Any] | None) -> Any:
+        if not self.__sklearn_is_fitted__():
+            return CodedLabels(classes)
+        return super()._known_labels(classes)
+
+    def _saved_labels(self, state: Any) -> Labels:
+        return CodedLabels.from_state(state)

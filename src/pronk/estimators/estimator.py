@@ -1,0 +1,451 @@
+"""What all learners share: one pass over rows, checked first, then given to the engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from html import escape
+from itertools import pairwise
+from numbers import Integral
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from pronk import parallel
+from pronk.aggregate.automatic import FIRST, Tuned
+from pronk.core.kernels import KERNELS, Kernel, get_kernel, with_bandwidth
+from pronk.core.one_vs_rest import OneVsRest
+from pronk.core.randomness import make_seed
+from pronk.core.runtime import limited
+from pronk.estimators.fitted import Filed
+from pronk.estimators.inputs import (
+    LARGEST_INPUT,
+    Interval,
+    StrOptions,
+    check_rows,
+    check_weights,
+    dense_blocks,
+)
+from pronk.newton.certificate import Certificate
+
+# ----------------------------------------------------------------------------------------
+# The pass of a learner on several threads (``n_jobs``) or elsewhere, where it can be split.
+
+Array = NDArray[np.float64]
+
+#: What can be done instead.
+ADVICE = (
+    "learners that can: OnlineKernelRegressor and OnlineKernelClassifier (the default), "
+    "PKAWVRegressor and PKAWVClassifier with fixed features or "
+    'history="projected"; others gain from keyed models (pronk.Keyed) and from comparisons in '
+    "parallel"
+)
+
+
+def check_splits(learner: Any, engine: Any) -> None:
+    """Refuse ``n_jobs`` where the learner's pass is sequential by nature."""
+    reason = parallel.why_not(engine)
+    if reason is not None:
+        raise ValueError(
+            f"n_jobs={learner.n_jobs}: the pass of {type(learner).__name__} cannot be split: "
+            f"{reason}; {ADVICE}"
+        )
+
+
+_elsewhere: ContextVar[Any] = ContextVar("elsewhere", default=None)
+
+
+@contextmanager
+def sharing(pool: Any) -> Iterator[None]:
+    """Long calls of learners inside are shared by the workers of a pool."""
+    token = _elsewhere.set(pool)
+    try:
+        yield
+    finally:
+        _elsewhere.reset(token)
+
+
+def shared() -> bool:
+    """Whether a pool shares the calls of this moment."""
+    return _elsewhere.get() is not None
+
+
+def learn_shared(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:
+    """The engine's pass. Inside a learner's call BLAS has one thread in each of ours."""
+    pool = _elsewhere.get()
+    if pool is not None:
+        return parallel.learn(engine, X, Y, pool)
+    with ThreadPoolExecutor(effective_n_jobs(jobs)) as pool:
+        return parallel.learn(engine, X, Y, pool)
+
+
+# ----------------------------------------------------------------------------------------
+# A fitted learner in a notebook: what it has learned and holds, not only its parameters.
+
+#: Classes and experts that are named.
+SHOWN = 6
+
+
+def facts(learner: Any) -> dict[str, str]:
+    """What a fitted learner can tell of itself, by name."""
+    told = {"rows learned": f"{learner.n_seen_:,}", "columns": f"{learner.n_features_in_:,}"}
+    names = getattr(learner, "feature_names_in_", None)
+    if names is not None:
+        told["columns"] += f": {_some([str(name) for name in names])}"
+    told["points held"] = f"{learner.size_:,}" if learner.size_ else "none: fixed features"
+    if hasattr(learner, "classes_"):
+        told["classes"] = _some([str(label) for label in learner.classes_.tolist()])
+    try:
+        proof = learner.certificate()
+        told["regret"] = _proof(proof)
+        if getattr(proof, "combination", None) is not None:
+            told["regret, combinations"] = _proof(proof.combination)
+    except (AttributeError, TypeError, ValueError):
+        pass  # it is not tracked
+    for expert in getattr(learner, "experts_", [])[:SHOWN]:
+        if expert.get("weight", 0.0) >= 0.005:
+            setting = f"guess: {expert.get('view')}"
+            if expert["bandwidth"] is not None:
+                setting = f"bandwidth {expert['bandwidth']:.3g}, alpha {expert['alpha']:g}"
+                setting += f", last {expert['window']} rows" if expert.get("window") else ""
+            told[f"expert: {setting}"] = f"weight {expert['weight']:.0%}"
+    return told
+
+
+def as_html(learner: Any, more: dict[str, str] | None = None) -> str:
+    """A small table, with the parameters below; ``more`` comes first."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<td style='text-align:left'>{escape(text)}</td></tr>"
+        for name, text in {**(more or {}), **facts(learner)}.items()
+    )
+    return (
+        f"<div><strong>{escape(type(learner).__name__)}</strong><table>{rows}</table>"
+        f"<details><summary>parameters</summary><code>{escape(repr(learner))}</code></details></div>"
+    )
+
+
+def _proof(proof: Any) -> str:
+    bound = "none known" if proof.bound is None else f"{proof.bound:.4g}"
+    return f"{proof.regret:.4g}, bound {bound}"
+
+
+def _some(texts: list[str]) -> str:
+    return ", ".join(texts[:SHOWN]) + (", .." if len(texts) > SHOWN else "")
+
+
+#: Rows of a call that is worth being spread over threads.
+LONG_CALL = 512
+#: From here on a row costs milliseconds, which a user should know of.
+MANY_POINTS = 2000
+
+
+class OnlineLearner(Filed):
+    """One state-changing operation, `predict_then_learn`; everything else is built on it.
+
+    A subclass stores its parameters and builds its engine in ``_make_model(columns, outputs)``.
+    ``sample_weight`` says how much each row counts, where that has a meaning (`_takes_weights`): a
+    second-order learner has the row that often in its sums, a first-order one takes the step that
+    many times as long. A row of weight 0 is predicted and not learned.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [StrOptions(set(KERNELS)), Kernel, callable],
+        "random_state": [
+            Interval(Integral, 0, None, closed="left"),
+            np.random.Generator,
+            np.random.RandomState,
+            None,
+        ],
+    }
+    random_state: Any
+    _outputs: int  # of the engine
+
+    @property
+    def _theorem(self) -> str | None:
+        """Which theorem of `pronk.regret` speaks of the learner, if one does."""
+        return None
+
+    @property
+    def _dictionary_grows(self) -> bool:
+        """Whether a dictionary grows with the data, until a budget is reached if there is one."""
+        return False
+
+    # -- the parameters of the kernel are parameters of the learner -----------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with ``deep`` also the kernel's, as ``kernel__bandwidth``."""
+        params: dict[str, Any] = super().get_params(deep=deep)
+        if deep and isinstance(self.kernel, str) and self.kernel in KERNELS:
+            nested = KERNELS[self.kernel]().get_params()
+            params |= {f"kernel__{name}": value for name, value in nested.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; ``kernel__bandwidth`` also on a kernel given by its name."""
+        kernel = params.get("kernel", self.kernel)
+        nested = any(name.startswith("kernel__") for name in params)
+        if nested and isinstance(kernel, str) and kernel in KERNELS:
+            params["kernel"] = KERNELS[kernel]()
+        super().set_params(**params)
+        return self
+
+    # -- a pass ------------------------------------------------------------------------------
+
+    def _reset(self) -> None:
+        """Forget everything that was learned."""
+        for name in ("_model", "_warned", "_keys", "_seed", "_labels", "n_seen_", "n_features_in_"):
+            self.__dict__.pop(name, None)
+        for name in ("feature_names_in_", "_bandwidth"):
+            self.__dict__.pop(name, None)
+
+    def _rows(self, X: Any) -> Any:
+        """Checked rows; the first call also checks the parameters and sets the columns."""
+        first = not self.__sklearn_is_fitted__()
+        if first:
+            self._validate_params()
+            get_kernel(self.kernel, auto=True)
+        rows = check_rows(self, X, first=first)
+        if not rows.shape[0]:
+            if first:  # an empty batch decides nothing
+                for name in ("n_features_in_", "feature_names_in_"):
+                    self.__dict__.pop(name, None)
+            return rows
+        if first or self._dot_kernel:
+            self._check_kernel_values(rows)
+        return rows
+
+    def _start(self, columns: int, outputs: int) -> None:
+        self._seed = make_seed(self.random_state)
+        self._model = self._new_model(columns, outputs)
+        if getattr(self, "n_jobs", None) is not None:
+            check_splits(self, getattr(self._model, "inner", self._model))
+        self._note_kernel()
+        self.n_seen_ = 0
+
+    def _note_kernel(self) -> None:
+        """What every call asks of the kernel, asked once."""
+        kernel = get_kernel(self.kernel, auto=True)
+        self._user_kernel = kernel.foreign
+        self._dot_kernel = kernel.unlimited
+
+    def _check_kernel_values(self, X: Any) -> None:
+        """Refuse rows whose kernel values would overflow: by Cauchy-Schwarz k(x, x) tells."""
+        kernel = get_kernel(self.kernel, auto=True)
+        if not kernel.unlimited:
+            return
+        with np.errstate(over="ignore"):
+            for rows, block in dense_blocks(X):
+                diagonal = kernel.diagonal(block())
+                if not diagonal.max() <= LARGEST_INPUT:
+                    row = rows.start + int(np.argmax(~(diagonal <= LARGEST_INPUT)))
+                    raise ValueError(
+                        f"X makes k(x, x) overflow at row {row} (counting from 0); rescale it"
+                    )
+
+    def _takes_weights(self) -> bool:
+        """Whether a weighted row has a meaning for the learner."""
+        return False
+
+    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
+        """Checked weights; none where all are 1."""
+        weights = check_weights(sample_weight, rows)
+        if weights is None or (weights == 1.0).all():
+            return None
+        if not self._takes_weights():
+            raise ValueError(
+                f"sample_weight has no meaning for {self!r}; leave it out, or take a learner "
+                "that has one (docs: rows that count more)"
+            )
+        return weights
+
+    def _learned_something(self) -> Self:
+        """Refuse a fit in which every row had the weight 0."""
+        if not self.__sklearn_is_fitted__():
+            raise ValueError("X has 0 rows: there is nothing to learn")
+        if not self.n_seen_:
+            raise ValueError("sample_weight is zero for all rows: there is nothing to learn")
+        return self
+
+    def _pass_weighted(self, X: Any, Y: Array, weights: Array) -> Array:
+        """Predict then learn rows of positive weight, predict the others, in order."""
+        P = np.empty((len(Y), Y.shape[1]))
+        for rows, block in dense_blocks(X):
+            values, own = block(), weights[rows]
+            ends = np.flatnonzero(np.diff(own > 0.0)) + 1
+            for start, stop in pairwise([0, *ends.tolist(), len(own)]):
+                part = slice(start, stop)
+                whole = slice(rows.start + start, rows.start + stop)
+                if own[start] > 0.0:
+                    P[whole] = self._model.learn(  # type: ignore[call-arg]
+                        np.ascontiguousarray(values[part]), Y[whole], own[part]
+                    )
+                else:
+                    P[whole] = self._model.predict(np.ascontiguousarray(values[part]))
+        return P
+
+    def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn all rows."""
+        try:
+            if weights is not None:
+                P = self._pass_weighted(X, Y, weights)
+            elif isinstance(X, np.ndarray):
+                P = self._learn(X, Y)
+            else:
+                P = np.concatenate(
+                    [self._model.learn(block(), Y[rows]) for rows, block in dense_blocks(X)]
+                )
+        except FloatingPointError as error:
+            raise ValueError(f"{error}; rescale X and y, or choose a larger alpha") from None
+        self._settle()
+        self._check_result(P)
+        self.n_seen_ += len(Y) if weights is None else int(np.count_nonzero(weights))
+        if self._dictionary_grows:
+            self._warn_of_size()
+        return P
+
+    @property
+    def _settled(self) -> bool:
+        """Whether the bandwidth is final; where it is not "auto" it always is."""
+        return not isinstance(self._model, Tuned)
+
+    def _settle(self) -> None:
+        """Where the bandwidth of the first rows is final: the engine itself from here on."""
+        model: Any = self._model
+        if isinstance(model, Tuned) and model.settled:
+            self._bandwidth, self._model = model.bandwidth, model.inner
+
+    def _learn(self, X: Array, Y: Array) -> Array:
+        """The engine's pass; on the threads that ``n_jobs`` asks for where a call is long."""
+        model: Any = self._model
+        if isinstance(model, Tuned) and len(X) > (left := FIRST - model.rows):
+            first = model.learn(X[:left], Y[:left])
+            self._settle()
+            return np.concatenate((first, self._learn(X[left:], Y[left:])))
+        jobs = getattr(self, "n_jobs", None)
+        if len(X) < LONG_CALL or (jobs is None and not shared()):
+            return self._model.learn(X, Y)
+        return learn_shared(self._model, X, Y, jobs)
+
+    def _check_result(self, P: Array) -> None:
+        """Refuse numbers that are none: only a state far out of range makes them."""
+        total = P.sum()
+        if total - total == 0.0:  # finite, in one quick look
+            return
+        finite = np.isfinite(P).all(axis=1)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise ValueError(
+                f"the prediction of row {row} (counting from 0) overflows; rescale X and y"
+            )
+
+    def _warn_of_size(self) -> None:
+        """Say once that a dictionary grows so large that rows become slow."""
+        points = self._model.points
+        size = 0 if points is None else len(points)
+        if size < MANY_POINTS or getattr(self, "_warned", False):
+            return
+        self._warned = True
+        warnings.warn(
+            f"the dictionary holds {size} points and a row costs the square of that; set budget=, "
+            "a larger bandwidth or gamma, or scale the columns",
+            UserWarning,
+            stacklevel=4,
+        )
+
+    def _predict(self, X: Any) -> Array:
+        check_is_fitted(self)
+        X = self._rows(X)
+        if not X.shape[0]:
+            return np.empty((0, self._outputs))
+        with self._own_lock(), limited:
+            parts = [self._model.predict(block()) for _, block in dense_blocks(X)]
+        P = np.concatenate(parts) if len(parts) > 1 else parts[0]
+        self._check_result(P)
+        return P
+
+    # -- what is held --------------------------------------------------------------------------
+
+    @property
+    def rows_seen_(self) -> int:
+        """Rows learned so far, the same as ``n_seen_``.
+
+        After a call that was stopped it says whether its rows were learned: none were, except where
+        the call had ended and only its answer was lost.
+        """
+        check_is_fitted(self)
+        return int(self.n_seen_)
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel, with the bandwidth that the first rows gave where it is "auto"."""
+        kernel = get_kernel(self.kernel, auto=True)
+        if not self._tunes:
+            return kernel
+        check_is_fitted(self)
+        held = self.__dict__.get("_bandwidth")
+        return with_bandwidth(kernel, self._model.bandwidth if held is None else held)  # type: ignore[attr-defined]
+
+    @property
+    def size_(self) -> int:
+        """Points held now; 0 for fixed features."""
+        points = self._held_points()
+        return 0 if points is None else len(points)
+
+    @property
+    def dictionary_(self) -> Array:
+        """The held points, (size_, columns)."""
+        points = self._held_points()
+        if points is None:
+            raise AttributeError("fixed features hold no points")
+        return points.copy()
+
+    def _held_points(self) -> Array | None:
+        check_is_fitted(self)
+        with self._own_lock():
+            model = getattr(self._model, "inner", self._model)
+            if isinstance(model, OneVsRest):
+                return model.points_from(self._first_output())
+            return self._model.points
+
+    def certificate(self) -> Certificate:
+        """Regret so far against the best function in hindsight, and its bound, from the state.
+
+        Ridge and AWV learners always have it, online Newton learners with ``track_regret=True``.
+        It speaks of one output: the first of several, or the classes' one output for two classes.
+        """
+        check_is_fitted(self)
+        if not hasattr(self._model, "certificate"):
+            raise ValueError(f"{type(self).__name__} has no certificate: its regret is not tracked")
+        with self._own_lock(), limited:
+            certificate: Certificate = self._model.certificate(self._first_output())
+        return certificate
+
+    def _first_output(self) -> int:
+        """The first output that stands for something the user asked for."""
+        return 0
+
+    # -- in a notebook -----------------------------------------------------------------------------
+
+    def _repr_html_inner(self) -> str:
+        """What was learned, for a notebook; before that scikit-learn's diagram."""
+        if self.__sklearn_is_fitted__():
+            return as_html(self)
+        diagram: str = super()._repr_html_inner()
+        return diagram
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
+
+    # -- scikit-learn ----------------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,220 @@
+"""The space that a learner's parameters name: fixed features, given points, or a dictionary."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.core.dictionary import KORS, RULES, Dictionary, Rule
+from pronk.core.features import Embedding, Fourier, Taylor
+from pronk.core.kernels import Kernel
+from pronk.core.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
+from pronk.estimators.classifier import OnlineClassifier
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.inputs import Interval, StrOptions, check_finite
+from pronk.estimators.regressor import OnlineRegressor
+from pronk.newton.engine import OnlineNewton
+from pronk.newton.spaces import FixedPoints
+
+Array = NDArray[np.float64]
+
+#: Constraints of the parameters that choose the space.
+SPACE: dict[str, list[Any]] = {
+    "features": [StrOptions({"nystrom", "taylor", "fourier"})],
+    "degree": [Interval(Integral, 0, None, closed="left")],
+    "n_features": [Interval(Integral, 1, None, closed="left")],
+    "gamma": [Interval(Real, 0, None, closed="neither")],
+    "epsilon": [Interval(Real, 0, 1, closed="left")],
+    "beta": [Interval(Real, 0, None, closed="neither")],
+    "dictionary": [StrOptions(set(RULES)), Rule, "array-like", None],
+    "budget": [Interval(Integral, 1, None, closed="left"), None],
+}
+
+
+def rule_of(learner: Any) -> Rule | None:
+    """The rule that samples a learner's dictionary; None for fixed features and points given.
+
+    "kors", which is also meant by None, takes the learner's gamma, epsilon and beta; the other
+    names stand for a rule with its defaults.
+    """
+    chosen = learner.dictionary
+    if learner.features != "nystrom":
+        return None
+    if chosen is None or (isinstance(chosen, str) and chosen == KORS.name):
+        return KORS(learner.gamma, learner.epsilon, learner.beta)
+    if isinstance(chosen, str):
+        return RULES[chosen]()
+    return chosen if isinstance(chosen, Rule) else None
+
+
+def growing_dictionary(learner: Any, kernel: Kernel, columns: int) -> Dictionary | None:
+    """An empty dictionary with the learner's rule and budget; None where nothing grows."""
+    rule = rule_of(learner)
+    if rule is None:
+        return None
+    rule.check()
+    if learner.budget is None and rule.needs_budget:
+        raise ValueError(f"dictionary={rule.name!r} needs a budget: without one every row enters")
+    return Dictionary(kernel, columns, rule, learner._seed, learner.budget)
+
+
+def fixed_embedding(learner: Any, kernel: Kernel, columns: int) -> Embedding:
+    """Points given, Taylor features of ``degree``, or ``n_features`` random frequencies."""
+    if learner.features == "nystrom":
+        points = np.ascontiguousarray(learner.dictionary, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != columns or not len(points):
+            raise ValueError(f"dictionary must have shape (points, {columns}), got {points.shape}")
+        check_finite(points, "dictionary")
+        return FixedPoints(kernel, points)
+    if learner.features == "fourier":
+        return Fourier(kernel, columns, learner.n_features, learner._seed)
+    if kernel.rate is None:
+        raise ValueError("kernel must be gaussian for features='taylor'")
+    return Taylor(columns, kernel.bandwidth, learner.degree)
+
+
+# ----------------------------------------------------------------------------------------
+# What the first-order learners share: their losses, and steps that must not run away.
+
+
+def with_losses(base: type[OnlineLearner], task: str) -> dict[str, list[Any]]:
+    """The parameter checks of ``base``, and of ``loss`` for one of its faces."""
+    names = {name for name, loss in LOSSES.items() if loss.task in (task, "both")}
+    return {**base._parameter_constraints, "loss": [StrOptions(names)]}
+
+
+class FirstOrder(OnlineLearner):
+    """A learner by gradient steps on a loss.
+
+    With an unbounded slope (squared and squared hinge loss) steps above a limit overshoot more and
+    more, until the weights overflow. Such a call is refused: it raises and leaves the learner as it
+    was. Where the steps are known to be below the limit nothing is looked at for that.
+    """
+
+    _step_parameter: ClassVar[str] = "eta"
+    loss: str
+
+    def _get_loss(self) -> Loss:
+        return get_loss(self.loss)
+
+    def _steps_are_safe(self) -> bool:
+        """Whether steps on a loss of curvature 2 cannot overshoot for ever."""
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if tags.regressor_tags is not None:
+            # One pass of small steps over a hundred rows cannot fit them well.
+            tags.regressor_tags.poor_score = True
+        return tags
+
+    def _may_overflow(self) -> bool:
+        return self._get_loss().code in (SQUARED, SQUARED_HINGE) and not self._steps_are_safe()
+
+    def _check_result(self, P: Array) -> None:
+        if not ("_learning" in self.__dict__ and self._may_overflow()):  # else `_pass` words it
+            super()._check_result(P)
+
+    def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
+        if not self._may_overflow():
+            return super()._pass(X, Y, weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            P = super()._pass(X, Y, weights)
+            finite = np.isfinite(P).all(axis=1)
+            models = getattr(self._model, "models", [self._model])
+            if finite.all() and all(np.isfinite(model.weights).all() for model in models):
+                return P
+        row = int(np.argmin(finite)) if not finite.all() else len(P)
+        name = self._step_parameter
+        raise ValueError(
+            f"{name}={getattr(self, name)!r} with loss={self.loss!r} makes steps that overshoot: "
+            f"the weights overflowed before row {row} (counting from 0); choose a "
+            f"{'larger' if name == 'alpha' else 'smaller'} {name}, or a loss with a bounded slope"
+        )
+
+
+# ----------------------------------------------------------------------------------------
+# What the online Newton learners share: loss, curvature eta and clip, and their certificate.
+
+
+class OnlineNewtonLearner(OnlineLearner):
+    """Parameters of the step; ``eta`` is the coefficient of g g' in A."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **OnlineLearner._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "eta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "convex"})],
+        "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+    }
+    eta: Any
+    clip: Any
+    loss: str
+
+    def _takes_weights(self) -> bool:
+        return True
+
+    def _rule(self) -> OnlineNewton:
+        """The step; an automatic clip is 1 for labels and the largest |y| so far for numbers."""
+        labels = isinstance(self, OnlineClassifier)
+        clip = (1.0 if labels else None) if self.clip == "auto" else float(self.clip)
+        eta = self.eta if isinstance(self.eta, str) else float(self.eta)
+        return OnlineNewton(get_loss(self.loss), eta, clip)
+
+
+class OnlineNewtonRegressor(OnlineNewtonLearner, OnlineRegressor):
+    """The regression face: losses on numbers."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
+        OnlineNewtonLearner, "regression"
+    )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # A Newton step on a row that is far from all others goes to 2 y: with so few rows that
+        # each is alone, as in scikit-learn's checks, the fit of the training rows is poor.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
+    """The classification face: losses on labels, one output against the rest."""
+
+    _linear_in_targets: ClassVar[bool] = False
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
+        OnlineNewtonLearner, "classification"
+    )
+
+
+# ----------------------------------------------------------------------------------------
+# Other default values for a constructor that is otherwise the same.
+
+
+def defaults(**values: Any) -> Callable[[type], type]:
+    """A class decorator: the inherited ``__init__`` with these default values.
+
+    The two faces of an algorithm take the same parameters, and only some defaults differ. The
+    signature is set too, because scikit-learn and the help text read the parameters from it.
+    """
+
+    def decorate(cls: Any) -> Any:
+        inherited = cls.__init__
+        signature = inspect.signature(inherited)
+        parameters = [
+            p.replace(default=values.get(p.name, p.default)) for p in signature.parameters.values()
+        ]
+
+        @functools.wraps(inherited)
+        def __init__(self: Any, *args: Any, **params: Any) -> None:
+            inherited(self, *args, **{**values, **params})
+
+        __init__.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        cls.__init__ = __init__
+        return cls
+
+    return decorate

@@ -1,1 +1,0 @@
-"""What several algorithms share: losses and steps, features, default values."""

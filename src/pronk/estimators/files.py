@@ -1,0 +1,350 @@
+"""Saved learners and checkpoints: one safetensors file, arrays plus a JSON header, no pickle.
+
+The header names the class, its parameters and the fitted state; arrays of that tree stand in the
+file by their path (`encoding`). A SHA-256 over header and arrays catches what the container does
+not. The file is written whole or not at all (`atomic`).
+
+A file may come from anybody: it gives a learner that works, or a `ModelFileError`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import importlib
+import json
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import numpy as safetensors_numpy
+
+from pronk._version import __version__
+from pronk.core.dictionary import RULES, Rule
+from pronk.core.kernels import KERNELS, Kernel
+from pronk.estimators.atomic import remove_leftovers, write_whole
+
+# ----------------------------------------------------------------------------------------
+# The bytes of a model file: arrays plus a JSON header in one safetensors container, no pickle.
+#
+# Whoever can write a file can also make its checksum, so reading trusts nothing: whatever the
+# bytes are, `decoded` gives a header of the right kinds with its arrays, or raises a
+# `ModelFileError`.
+
+#: Version of the file format; files of other versions are refused.
+FORMAT = 3
+
+_ARRAY = "__array__"
+_KERNEL = "__kernel__"
+_RULE = "__rule__"
+#: What a user's kernel function is in a file.
+USER_KERNEL = {_KERNEL: "user"}
+
+#: The names of NumPy's kinds of numbers in the container, and their places: large ones come first.
+_KINDS = {
+    "|b1": ("BOOL", 0), "|u1": ("U8", 1), "|i1": ("I8", 2), "<i2": ("I16", 3), "<u2": ("U16", 4),
+    "<f2": ("F16", 5), "<i4": ("I32", 6), "<u4": ("U32", 7), "<f4": ("F32", 8), "<f8": ("F64", 9),
+    "<i8": ("I64", 10), "<u8": ("U64", 11),
+}  # fmt: skip
+
+#: The header's entries and what they are.
+_HEADER = {"format": int, "pronk": str, "class": str, "params": dict, "state": dict}
+
+
+class ModelFileError(ValueError):
+    """The file is not a pronk model, is damaged, or needs something that was not given."""
+
+
+def encoded(kind: str, params: Any, state: Any) -> bytes:
+    """The file of a learner or checkpoint."""
+    arrays: dict[str, NDArray[Any]] = {}
+    header = {
+        "format": FORMAT,
+        "pronk": __version__,
+        "class": kind,
+        "params": pack(params, "params", arrays),
+        "state": pack(state, "state", arrays),
+    }
+    text = json.dumps(header, sort_keys=True)
+    metadata = {"pronk": text, "sha256": digest(text, arrays)}
+    return _container(arrays, metadata)
+
+
+def _container(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> bytes:
+    """The file as safetensors writes it, with its header's keys in order.
+
+    Written here, because safetensors writes the metadata in any order, and because of small models
+    there may be many.
+    """
+    header: dict[str, Any] = {"__metadata__": metadata}
+    parts, end = [b"", b""], 0
+    for name in sorted(arrays, key=lambda name: (-_KINDS[arrays[name].dtype.str][1], name)):
+        array = arrays[name]
+        start, end = end, end + array.nbytes
+        kind = _KINDS[array.dtype.str][0]
+        header[name] = {"data_offsets": [start, end], "dtype": kind, "shape": array.shape}
+        parts.append(array.tobytes())
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    parts[0], parts[1] = len(text).to_bytes(8, "little"), text
+    return b"".join(parts)
+
+
+def decoded(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays of a file's bytes; ``path`` is for messages."""
+    try:
+        arrays = safetensors_numpy.load(data)
+        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        text, said = metadata["pronk"], metadata["sha256"]
+        found = digest(text, arrays)
+    except Exception:  # the container's own errors are of many kinds
+        raise ModelFileError(f"{path} is not a pronk model file, or it is truncated") from None
+    if said != found:
+        raise ModelFileError(f"{path} is damaged: its checksum does not match its contents")
+    try:
+        header = json.loads(text)
+    except (ValueError, RecursionError, MemoryError):
+        raise ModelFileError(f"{path} has a header that cannot be read") from None
+    kinds = header if isinstance(header, dict) else {}
+    for name, kind in _HEADER.items():
+        if type(kinds.get(name)) is not kind:
+            raise ModelFileError(f"{path} has a header without {name}, or of a wrong kind")
+    if header["format"] != FORMAT:
+        remedy = "upgrade pronk" if header["format"] > FORMAT else "learn it anew"
+        raise ModelFileError(
+            f"{path} has format {header['format']}, written by pronk {header['pronk']}; this is "
+            f"pronk {__version__}, which reads format {FORMAT}: {remedy}"
+        )
+    try:
+        header["params"] = unpack(header["params"], arrays)
+        header["state"] = unpack(header["state"], arrays)
+    except Exception:  # a kernel's constructor may raise anything for what stands in the file
+        raise ModelFileError(f"{path} has a header whose entries do not fit together") from None
+    return header, arrays
+
+
+def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
+    """SHA-256 over the header's text and the arrays, in hexadecimal."""
+    total = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()
+
+
+def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    """A tree as JSON: arrays move to ``arrays`` under their path."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        little = value.dtype.newbyteorder("<") if value.dtype.byteorder == ">" else value.dtype
+        arrays[path] = np.ascontiguousarray(value, dtype=little)
+        return {_ARRAY: path}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: pack(item, f"{path}/{key}", arrays) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [pack(item, f"{path}/{i}", arrays) for i, item in enumerate(value)]
+    if isinstance(value, Kernel):
+        return {_KERNEL: value.name, "params": pack(value.get_params(), path, arrays)}
+    if isinstance(value, Rule):
+        if RULES.get(value.name) is not type(value):
+            raise ValueError(
+                f"dictionary is a {type(value).__name__}, a rule of your own, which a file cannot "
+                "hold; pickle the learner instead"
+            )
+        return {_RULE: value.name, "params": dict(vars(value))}
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        return None  # the seed drawn from it is part of the state
+    if isinstance(value, np.generic):
+        return value.item()
+    if callable(value):
+        return {_KERNEL: "user"}
+    return value
+
+
+def unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
+    """A tree from its JSON and its arrays."""
+    if isinstance(value, list):
+        return [unpack(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if _ARRAY in value:
+        return arrays[value[_ARRAY]]
+    if value.get(_RULE) in RULES:
+        return RULES[value[_RULE]](**value["params"])
+    if value.get(_KERNEL) in KERNELS:
+        return KERNELS[value[_KERNEL]](**unpack(value["params"], arrays))
+    return {key: unpack(item, arrays) for key, item in value.items()}
+
+
+__all__ = ["FORMAT", "ModelFileError", "remove_leftovers", "write_whole"]
+
+#: The class that the header of a checkpoint names; its state holds a model beside other things.
+CHECKPOINT = "checkpoint"
+
+
+def save(learner: Any, path: str | Path) -> None:
+    """Write a fitted learner to ``path``, whole or not at all; its folder must be there."""
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(errno.ENOENT, f"there is no folder {str(folder)!r}; make it first")
+    tree = learner_tree(learner)
+    _save(tree["class"], tree["params"], tree["state"], Path(path))
+
+
+def to_bytes(learner: Any) -> bytes:
+    """A fitted learner as the bytes of its file; `from_bytes` reads them."""
+    tree = learner_tree(learner)
+    return encoded(tree["class"], tree["params"], tree["state"])
+
+
+def from_bytes(
+    data: bytes, name: str, kernel: Callable[..., Any] | None = None, *, tried: bool = True
+) -> Any:
+    """The learner whose file these bytes are; ``name`` is for messages."""
+    header, _ = decoded(data, name)
+    return learner_from_tree(header, name, kernel, tried=tried)
+
+
+def save_checkpoint(tree: dict[str, Any], path: str | Path) -> None:
+    """Write a tree of arrays, numbers and text, whole or not at all.
+
+    Under "model" it holds a `learner_tree`, or nothing yet.
+    """
+    _save(CHECKPOINT, {}, tree, Path(path))
+
+
+def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
+    """Read a learner that `save` wrote. A learner with a user's kernel needs that ``kernel``.
+
+    Of a checkpoint of `pronk run` it reads the model. Nothing in the file is ever executed. A file
+    that is foreign, truncated or altered gives a ModelFileError, which is a ValueError. A folder
+    that `Keyed` wrote gives its models, which go on there.
+    """
+    if Path(path).is_dir():
+        return importlib.import_module("pronk").Keyed.open(path)
+    header = read_header(path)
+    if header["class"] != CHECKPOINT:
+        return learner_from_tree(header, path, kernel)
+    model = header["state"].get("model")
+    if model is None:
+        raise ModelFileError(f"{path} is a checkpoint before the first labelled row")
+    return learner_from_tree(model, path, kernel)
+
+
+def load_checkpoint(path: str | Path) -> dict[str, Any]:
+    """Read a tree that `save_checkpoint` wrote."""
+    header = read_header(path)
+    if header["class"] != CHECKPOINT:
+        raise ModelFileError(f"{path} is a saved model ({header['class']}), not a checkpoint")
+    tree: dict[str, Any] = header["state"]
+    return tree
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """The header of a file whose checksum holds: "format", "pronk", "class", "params", "state"."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ModelFileError(f"{path} is not a file")
+        data = Path(path).read_bytes()
+    except (OSError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or "not enough memory"
+        raise ModelFileError(f"{path} cannot be read: {reason}") from None
+    return decoded(data, path)[0]
+
+
+def settings_text(learner: Any) -> str:
+    """A learner's class and parameters as text; what it has learned is no part of it."""
+    arrays: dict[str, NDArray[Any]] = {}
+    params = pack(_params(learner), "params", arrays)
+    held = {name: array.tolist() for name, array in arrays.items()}
+    return json.dumps(
+        {"class": type(learner).__name__, "params": params, "arrays": held}, sort_keys=True
+    )
+
+
+def from_settings_text(text: str, path: str | Path) -> Any:
+    """A fresh learner from what `settings_text` gave; ``path`` is for messages."""
+    tree = json.loads(text)
+    parts = ("class", "params", "arrays")
+    known = isinstance(tree, dict) and set(tree) == set(parts)
+    if not known or not all(isinstance(tree[name], dict) for name in parts[1:]):
+        raise ModelFileError(f"{path} does not say what its learner is")
+    arrays = {name: np.array(values) for name, values in tree["arrays"].items()}
+    return _build(learner_class(tree["class"], path), unpack(tree["params"], arrays))
+
+
+def learner_tree(learner: Any) -> dict[str, Any]:
+    """A fitted learner as its class's name, its parameters and its state."""
+    return {
+        "class": type(learner).__name__,
+        "params": _params(learner),
+        "state": learner._fitted_state(),
+    }
+
+
+def learner_from_tree(
+    tree: Any,
+    path: str | Path,
+    kernel: Callable[..., Any] | None = None,
+    *,
+    tried: bool = True,
+) -> Any:
+    """The learner that `learner_tree` described; ``path`` is for messages.
+
+    It works, or a ModelFileError says what does not fit. ``tried``: a few rows are predicted and
+    learned, and that undone, which finds numbers that are wrong in ways no table says.
+    """
+    known = isinstance(tree, dict) and {"class", "params", "state"} <= set(tree)
+    if not known or not isinstance(tree["params"], dict):
+        raise ModelFileError(f"{path} holds no learner")
+    params = dict(tree["params"])
+    if params.get("kernel") == USER_KERNEL:
+        if kernel is None:
+            raise ModelFileError(
+                f"{path} was saved with a kernel function, which is not in the file: "
+                "call load(path, kernel=function)"
+            )
+        params["kernel"] = kernel
+    found = learner_class(tree["class"], path)
+    try:
+        learner = _build(found, params)
+        learner._restore(tree["state"])
+        if tried:
+            learner._try_out()
+    except ImportError:
+        raise
+    except ModelFileError as error:  # of a learner inside another
+        raise ModelFileError(f"{path}: {error}") from None
+    except Exception as error:  # whatever stands in the file, the answer is one kind of error
+        text = str(error) or type(error).__name__
+        raise ModelFileError(f"{path} does not hold a working {tree['class']}: {text}") from None
+    return learner
+
+
+def _params(learner: Any) -> dict[str, Any]:
+    """Parameters as a file holds them: a learner around another names the inner one's class."""
+    own = getattr(learner, "_file_params", None)
+    return dict(learner.get_params(deep=False) if own is None else own())
+
+
+def _build(kind: Any, params: dict[str, Any]) -> Any:
+    """A learner of a class from what `_params` gave."""
+    make = getattr(kind, "_from_file", None)
+    return kind(**params) if make is None else make(params)
+
+
+def learner_class(name: Any, path: str | Path) -> Any:
+    found = getattr(importlib.import_module("pronk"), name, None) if isinstance(name, str) else None
+    if not (isinstance(found, type) and hasattr(found, "_try_out")):
+        raise ModelFileError(f"{path} holds a {name!r}, which this version of pronk does not know")
+    return found
+
+
+def _save(kind: str, params: Any, state: Any, path: Path) -> None:
+    write_whole(path, encoded(kind, params, state))

@@ -1,0 +1,307 @@
+"""A learner's fitted state: gathered for a file, taken back from one, undone after a call.
+
+A file may have been written by anybody, so everything in it is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import warnings
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from pronk.aggregate.automatic import Tuned
+from pronk.core.kernels import get_kernel, is_automatic, with_bandwidth
+from pronk.core.runtime import limited
+from pronk.core.state import checked_count, require
+from pronk.estimators import files
+from pronk.estimators.inputs import Parameters
+
+# ----------------------------------------------------------------------------------------
+# A call that learns: one at a time, and undone if it does not come to its end.
+
+
+def own_lock(learner: Any) -> Any:
+    """The lock of a learner: calls from several threads wait for each other.
+
+    Made at the first call, because a constructor only stores; not copied, not pickled.
+    """
+    lock = learner.__dict__.get("_lock")
+    if lock is None:
+        # Atomic. A lock around it would stay held where a signal comes just before its block.
+        lock = learner.__dict__.setdefault("_lock", threading.RLock())
+    return lock
+
+
+class Call:
+    """A call that learns: alone with the learner, BLAS limited, undone if it raises.
+
+    Whatever stops it (an error, Ctrl-C, no memory), the learner is then what it was before the
+    call, or, if the last row was learned already, what it is after it; ``n_seen_`` tells. All
+    checks of the input come first; for the rest the engine is marked. (A plain class: calls are
+    short.)
+    """
+
+    def __init__(self, learner: Any) -> None:
+        self._learner = learner
+
+    def __enter__(self) -> None:
+        held = self._learner.__dict__
+        self._lock = lock = own_lock(self._learner)
+        owned = lock._is_owned()
+        self._nested = owned and "_learning" in held  # `fit` calls `partial_fit`: one mark for both
+        try:
+            lock.acquire()
+            if not self._nested:
+                self._before = dict(held)
+                model = held.get("_model")
+                self._mark = None if model is None else model.mark()
+                held["_learning"] = True
+            limited.__enter__()
+        except BaseException:  # a signal may come at any moment, also right after the lock
+            if not self._nested:
+                held.pop("_learning", None)
+            if lock._is_owned() and not owned:
+                lock.release()
+            raise
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        held = self._learner.__dict__
+        try:
+            limited.__exit__()
+            if kind is None or self._nested:
+                return
+            if self._mark is not None:
+                self._before["_model"].undo(self._mark)
+            held.clear()
+            held.update(self._before)
+        finally:
+            if not self._nested:
+                held.pop("_learning", None)
+            self._lock.release()
+
+
+Array = NDArray[np.float64]
+
+#: A model from a file may be made of at most so many numbers before its arrays are looked at.
+MOST_NUMBERS = 2**30
+#: States of fewer numbers are tried out in full when they are loaded.
+SMALL_STATE = 2**20
+
+
+class Model(Protocol):
+    """What an engine offers to the learner around it."""
+
+    @property
+    def points(self) -> Array | None: ...
+    def learn(self, X: Array, Y: Array) -> Array: ...
+    def predict(self, X: Array) -> Array: ...
+    def remap(self, matrix: Array) -> None: ...
+    def to_state(self) -> dict[str, Any]: ...
+    def restore(self, state: dict[str, Any]) -> None: ...
+    def mark(self) -> Any: ...
+    def undo(self, mark: Any) -> None: ...
+
+
+class Filed(Parameters):
+    """What of a learner goes into files and comes back from them."""
+
+    kernel: Any
+    _model: Model
+    _user_kernel: bool
+    _bandwidth: float
+    _seed: int
+
+    def _make_model(self, columns: int, outputs: int) -> Model:
+        """The engine; this is what a subclass writes."""
+        raise NotImplementedError
+
+    @property
+    def _tunes(self) -> bool:
+        """Whether the first rows give the bandwidth; a learner that has many takes it as 1."""
+        return is_automatic(self.kernel) and not getattr(self, "_scales_itself", False)
+
+    def _new_model(self, columns: int, outputs: int) -> Model:
+        """The engine; one that finds its bandwidth, where that is not known yet."""
+        if not is_automatic(self.kernel):
+            return self._make_model(columns, outputs)
+        make = Making(self, columns)
+        if not self._tunes:
+            return make(1.0, outputs)
+        if "_bandwidth" in self.__dict__:
+            return make(self._bandwidth, outputs)
+        return Tuned(make, get_kernel(self.kernel, auto=True), columns, outputs)
+
+    def _note_kernel(self) -> None:
+        raise NotImplementedError
+
+    def _held_points(self) -> Array | None:
+        raise NotImplementedError
+
+    def _predict(self, X: Any) -> Array:
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_model" in self.__dict__
+
+    def _all_or_nothing(self) -> AbstractContextManager[None]:
+        """A call that raises leaves everything as it was."""
+        return Call(self)
+
+    def _own_lock(self) -> Any:
+        """The lock that calls from several threads wait at."""
+        return own_lock(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: state[name] for name in state if name not in ("_lock", "_learning")}
+
+    def save(self, path: str | Path) -> None:
+        """Write the complete state to one file (no pickle); `pronk.load` reads it."""
+        files.save(self, path)
+
+    def _fitted_state(self) -> dict[str, Any]:
+        check_is_fitted(self)
+        with self._own_lock():
+            return self._gather_state()
+
+    def _gather_state(self) -> dict[str, Any]:
+        """The state; the learner is still meanwhile."""
+        state: dict[str, Any] = {
+            "n_features_in_": self.n_features_in_,
+            "n_seen_": self.n_seen_,
+            "seed": self._seed,
+            "keys": getattr(self, "_keys", None),
+            "model": self._model.to_state(),
+        }
+        if hasattr(self, "feature_names_in_"):
+            state["feature_names_in_"] = list(self.feature_names_in_)
+        if "_bandwidth" in self.__dict__:
+            state["bandwidth"] = self._bandwidth
+        return state
+
+    #: The entries of a fitted state; ``feature_names_in_`` may be there too.
+    _FIELDS: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_seen_", "seed", "keys", "model")
+
+    def _restore(self, state: Any) -> None:
+        """Take over a fitted state that anybody may have written; a StateError if it does not fit.
+
+        The parameters are checked first, as at the first row.
+        """
+        self._validate_params()
+        get_kernel(self.kernel, auto=True)
+        require(isinstance(state, dict), "the state is not a table")
+        unknown = set(state) ^ set(self._FIELDS) - {"feature_names_in_"}
+        unknown.discard("feature_names_in_")
+        settled = self._tunes and "bandwidth" in state
+        unknown -= {"bandwidth"} if settled else set()
+        require(not unknown, f"{min(unknown, default='')} is unknown or missing")
+        columns = checked_count(state["n_features_in_"], "n_features_in_", 1)
+        self.n_features_in_ = columns
+        self.n_seen_ = checked_count(state["n_seen_"], "n_seen_")
+        if "feature_names_in_" in state:
+            names = _checked_names(state["feature_names_in_"], "feature_names_in_", columns)
+            require(all(type(name) is str for name in names), "feature_names_in_ are not text")
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if state["keys"] is not None:
+            self._keys = _checked_names(state["keys"], "keys", columns)
+        seed = state["seed"]
+        whole = isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0
+        require(whole, "seed is not a whole number from 0 on")
+        self._seed = seed
+        outputs = self._restore_face(state)
+        self._check_sizes(columns, outputs, state["model"])
+        if settled:
+            self._bandwidth = _checked_bandwidth(state["bandwidth"])
+        with limited:
+            self._model = self._new_model(columns, outputs)
+            self._model.restore(state["model"])
+        self._note_kernel()
+
+    def _restore_face(self, state: dict[str, Any]) -> int:
+        """What a face holds beside the engine; the number of outputs."""
+        raise NotImplementedError
+
+    def _check_sizes(self, columns: int, outputs: int, model: Any) -> None:
+        """Bound what is made before the state is looked at: a file may name any sizes."""
+        require(outputs <= _entries(model), "outputs are more than the model has entries")
+        frequencies = getattr(self, "n_features", None)
+        wide = frequencies if isinstance(frequencies, int) else 16
+        points = getattr(self, "dictionary", None)
+        given = 0 if points is None or isinstance(points, str) else np.size(points)
+        large = columns * wide > MOST_NUMBERS or given > MOST_NUMBERS**0.5 / 4
+        require(not large, "the model would take too much memory")
+
+    def _try_out(self) -> None:
+        """Predict and learn a few rows, and undo it: the answers must be numbers.
+
+        Rows are only predicted where the state is large, and not even that with a user's kernel,
+        which need not take any rows.
+        """
+        if self._user_kernel:
+            return
+        X = np.zeros((3, self.n_features_in_))
+        X[1], X[2] = 0.5, np.linspace(-1.0, 1.0, self.n_features_in_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            held = self._held_points()
+            if held is not None and len(held):
+                X[2] = held[-1]
+            self._predict(X)
+            if _entries(self._model.to_state()) < SMALL_STATE:
+                with suppress(_TriedOut), self._all_or_nothing():
+                    self.partial_fit(X, self._trial_targets(len(X)))
+                    self._predict(X)
+                    clone(self)._restore(self._fitted_state())  # what goes out must come in again
+                    raise _TriedOut
+
+    def _trial_targets(self, rows: int) -> Any:
+        """Targets that the learner takes."""
+        raise NotImplementedError
+
+
+class Making:
+    """Makes the engines of a learner for bandwidths: its parameters and seed, nothing learned."""
+
+    def __init__(self, learner: Filed, columns: int) -> None:
+        self._blank: Any = clone(learner)
+        self._blank._seed, self._columns = learner._seed, columns
+
+    def __call__(self, bandwidth: float, outputs: int) -> Model:
+        twin = copy.copy(self._blank)
+        twin.kernel = with_bandwidth(get_kernel(twin.kernel, auto=True), bandwidth)
+        made: Model = twin._make_model(self._columns, outputs)
+        return made
+
+
+def _checked_bandwidth(value: Any) -> float:
+    good = isinstance(value, float) and 0.0 < value < float("inf")
+    require(good, "bandwidth is not a positive number")
+    return float(value)
+
+
+class _TriedOut(Exception):
+    """Ends a trial, so that it is undone."""
+
+
+def _checked_names(value: Any, field: str, columns: int) -> list[Any]:
+    """A list of as many names (text or numbers) as there are columns."""
+    require(isinstance(value, list) and len(value) == columns, f"{field} do not fit the columns")
+    require(all(isinstance(name, str | int | float) for name in value), f"{field} are no names")
+    return list(value)
+
+
+def _entries(tree: Any) -> int:
+    """The numbers, texts and array entries of a tree."""
+    if isinstance(tree, dict):
+        return len(tree) + sum(_entries(value) for value in tree.values())
+    if isinstance(tree, list):
+        return len(tree) + sum(_entries(value) for value in tree)
+    return tree.size if isinstance(tree, np.ndarray) else 1

@@ -1,0 +1,275 @@
+"""What users hand in, as float64 rows: checked before anything is learned.
+
+A fitted learner takes a C-contiguous float64 array past scikit-learn's full validation, which
+costs more than learning a row; everything else goes through it. Errors name the argument, the row
+and the column.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils._param_validation import Interval, InvalidParameterError, StrOptions
+from sklearn.utils.validation import check_array, validate_data
+
+from pronk.core.state import LARGEST_TARGET
+
+Array = NDArray[np.float64]
+
+#: Larger values overflow when they are squared.
+LARGEST_INPUT = 1e150
+#: A weight of this size times a squared target stays far below what a file holds (1e300).
+LARGEST_WEIGHT = 1e10
+#: What to do about a row without a label.
+NO_LABEL = (
+    "leave the row out, or use pronk.Prepared, which predicts such rows and learns the others"
+)
+
+
+def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
+    """X as a C-contiguous float64 array, or as a CSR matrix; ``first`` sets the columns.
+
+    It may have no rows: an empty batch gets an empty answer.
+    """
+    if (
+        type(X) is np.ndarray
+        and X.dtype == np.float64
+        and X.ndim == 2
+        and X.flags.c_contiguous
+        and X.size
+        and (first or X.shape[1] == learner.n_features_in_)
+    ):
+        if first:  # what scikit-learn sets for an array, which has no names
+            learner.n_features_in_ = X.shape[1]
+            learner.__dict__.pop("feature_names_in_", None)
+        check_finite(X, "X")
+        return X
+    refuse_lazy(X)
+    if hasattr(X, "column_names") and hasattr(X, "num_rows"):
+        rows = from_arrow(X)
+        if hasattr(X, "to_struct_array") and not hasattr(X, "combine_chunks"):  # a batch
+            X = import_module("pyarrow").Table.from_batches([X])
+        validate_data(learner, X, reset=first, skip_check_array=True)  # the names
+        rows = check_array(
+            rows, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=0
+        )
+        check_finite(rows, "X")
+        return rows
+    try:
+        rows = validate_data(
+            learner,
+            X,
+            reset=first,
+            accept_sparse="csr",
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite=False,
+            ensure_min_samples=0,
+        )
+    except (ValueError, TypeError) as error:
+        found = _other_column(X)
+        if found is None:
+            raise
+        raise ValueError(_not_numeric(*found)) from error
+    if isinstance(rows, np.ndarray):
+        check_finite(rows, "X")
+    else:
+        check_finite(rows.data, "X", rows)
+    return rows
+
+
+def refuse_lazy(X: Any) -> None:
+    """Refuse a query that has no rows yet, as a polars LazyFrame."""
+    if hasattr(X, "collect") and hasattr(X, "collect_schema"):
+        raise ValueError("X is a LazyFrame, which has no rows yet; give X.collect()")
+
+
+def check_finite(
+    values: Array, name: str, whole: Any = None, *, largest: float = LARGEST_INPUT
+) -> None:
+    """Raise a ValueError that names the first row with NaN, infinity or an overflowing value."""
+    if not values.size or (values.max() <= largest and values.min() >= -largest):
+        return  # NaN compares as False
+    if whole is not None:  # the stored values of a sparse matrix
+        entry = int(np.flatnonzero(~(np.abs(values) <= largest))[0])
+        row = int(np.searchsorted(whole.indptr, entry, side="right")) - 1
+        where, value = f"row {row}, column {whole.indices[entry]}", values[entry]
+    else:
+        place = tuple(int(i) for i in np.argwhere(~(np.abs(values) <= largest))[0])
+        value = values[place]
+        where = f"row {place[0]}" + (f", column {place[1]}" if len(place) > 1 else "")
+    what = "NaN" if np.isnan(value) else "inf" if np.isinf(value) else f"{value:.3g}"
+    advice = "rescale it" if np.isfinite(value) else "drop the row or fill the value in"
+    if name == "y" and np.isnan(value):
+        advice = NO_LABEL
+    raise ValueError(f"{name} has {what} at {where} (counting from 0); {advice}")
+
+
+def check_weights(weights: Any, n: int) -> Array | None:
+    """One finite number that is not negative for each row; None stands for 1 everywhere."""
+    if weights is None:
+        return None
+    try:
+        values = np.ascontiguousarray(weights, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers ({error})") from None
+    if values.ndim != 1:
+        raise ValueError(f"sample_weight must have one dimension, got shape {values.shape}")
+    if len(values) != n:
+        raise ValueError(f"sample_weight has {len(values)} entries, X has {n} rows")
+    check_finite(values, "sample_weight", largest=LARGEST_WEIGHT)
+    if values.size and values.min() < 0.0:
+        row = int(np.argmin(values))
+        raise ValueError(
+            f"sample_weight is {values[row]:.3g} at row {row} (counting from 0); it must be at "
+            "least 0, which means predicted but not learned"
+        )
+    return values
+
+
+def check_targets(y: Any, n: int) -> Array:
+    """y of a regression as (n,) or (n, outputs), finite."""
+    if type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == n:
+        check_finite(y, "y", largest=LARGEST_TARGET)
+        return np.ascontiguousarray(y)
+    check_given(y)
+    try:
+        values = np.asarray(y)
+        if np.iscomplexobj(values):
+            raise ValueError("Complex data not supported: y has complex values")
+        values = np.ascontiguousarray(values, dtype=np.float64)
+    except TypeError as error:
+        raise ValueError(f"y must hold numbers ({error})") from None
+    if values.ndim not in (1, 2):
+        raise ValueError(f"y must have one or two dimensions, got shape {values.shape}")
+    check_length(values, n)
+    check_finite(values, "y", largest=LARGEST_TARGET)
+    return values
+
+
+def check_given(y: Any) -> None:
+    if y is None:
+        raise ValueError("this learner requires y to be passed, but the target y is None")
+
+
+def check_length(y: Any, n: int) -> None:
+    if len(y) != n:
+        raise ValueError(f"y has {len(y)} rows but X has {n}: give one label a row")
+
+
+def dense_blocks(X: Any, rows: int = 2048) -> list[tuple[slice, Any]]:
+    """The blocks a matrix is worked through in: itself, or pieces of a sparse one, dense."""
+    n = X.shape[0]
+    if isinstance(X, np.ndarray):
+        return [(slice(0, n), lambda: X)]
+    return [
+        (slice(i, min(i + rows, n)), lambda i=i: X[i : i + rows].toarray())
+        for i in range(0, n, rows)
+    ]
+
+
+def one_row(learner: Any, x: Any) -> Any:
+    """A dict or a vector as one row; a dict's keys name the columns and may come in any order."""
+    if not isinstance(x, dict):
+        return np.asarray(x, dtype=np.float64).reshape(1, -1)
+    names = _keys(learner, x)
+    missing = [name for name in names if name not in x]
+    if missing or len(x) != len(names):
+        extra = [name for name in x if name not in names]
+        raise ValueError(f"x must have the keys {names}; missing {missing}, unknown {extra}")
+    return np.array([[x[name] for name in names]], dtype=np.float64)
+
+
+def keep_keys(learner: Any, x: Any) -> None:
+    """Remember the keys of a row that was learned, if it is a dict."""
+    if isinstance(x, dict):
+        learner._keys = _keys(learner, x)
+
+
+def _keys(learner: Any, x: dict[Any, Any]) -> list[Any]:
+    known = getattr(learner, "_keys", None)
+    return known or list(getattr(learner, "feature_names_in_", x))
+
+
+def from_arrow(table: Any) -> Array:
+    """The columns of a pyarrow table or batch as an array; missing values become NaN."""
+    for name in table.column_names:
+        kind = str(table.schema.field(name).type)
+        if not kind.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")):
+            raise ValueError(_not_numeric(name, kind))
+    columns = [
+        np.asarray(column.to_numpy(zero_copy_only=False), dtype=np.float64)
+        for column in table.columns
+    ]
+    return np.column_stack(columns) if columns else np.empty((table.num_rows, 0))
+
+
+def _not_numeric(name: Any, kind: str) -> str:
+    return (
+        f"X column {name!r} is not numeric (its type is {kind}); pronk.Prepared(learner) takes "
+        "text, categories, dates and gaps, or drop the column"
+    )
+
+
+def _other_column(X: Any) -> tuple[Any, str] | None:
+    """The first column of a frame that does not hold numbers, and its type, if X is a frame."""
+    if not hasattr(X, "columns"):
+        return None
+    for place, name in enumerate(X.columns):
+        column = X.iloc[:, place] if hasattr(X, "iloc") else X[name]
+        kind = str(column.dtype)
+        try:
+            np.asarray(column, dtype=np.float64)
+        except (ValueError, TypeError):
+            return name, kind
+        if kind.lower().startswith(("date", "time", "period", "duration")):
+            return name, kind
+    return None
+
+
+# ----------------------------------------------------------------------------------------
+# What a parameter may be, in scikit-learn's words; asked once of values that come again.
+#
+# scikit-learn has these in a private module. They are taken from there here and nowhere else, so
+# that a release which moves them changes one file.
+
+__all__ = ["Interval", "InvalidParameterError", "Parameters", "StrOptions"]
+
+#: Values that are what they are: a parameter of another kind is looked at every time.
+_PLAIN = {int, float, bool, str, type(None)}
+#: Settings that were good, of all learners of this process; so many are remembered.
+_GOOD: set[Any] = set()
+_MOST_GOOD = 1000
+
+
+class Parameters(BaseEstimator):
+    """An estimator whose parameters are read and checked quickly: of keyed models there are many.
+
+    scikit-learn asks the constructor for its signature every time, and looks at every value.
+    """
+
+    _param_names: ClassVar[tuple[str, ...]]
+
+    @classmethod
+    def _get_param_names(cls) -> list[str]:
+        names = cls.__dict__.get("_param_names")
+        if names is None:
+            names = cls._param_names = tuple(super()._get_param_names())
+        return list(names)
+
+    def _validate_params(self) -> None:
+        """Check the parameters; those of a setting that was good before, but for the seed, are."""
+        params = self.get_params(deep=False)
+        seed = params.pop("random_state", None)
+        kinds, values = [type(value) for value in params.values()], params.values()
+        plain = _PLAIN.issuperset(kinds) and (seed is None or (type(seed) is int and seed >= 0))
+        setting = (type(self), *kinds, *values) if plain else ()
+        if plain and setting in _GOOD:
+            return
+        super()._validate_params()
+        if plain and len(_GOOD) < _MOST_GOOD:
+            _GOOD.add(setting)

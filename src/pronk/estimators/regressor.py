@@ -1,0 +1,101 @@
+"""The face of all learners of real numbers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+
+from pronk.core.state import MOST, checked_count, require
+from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.inputs import check_targets, keep_keys, one_row
+
+Array = NDArray[np.float64]
+
+
+class OnlineRegressor(RegressorMixin, OnlineLearner):
+    """A learner of real numbers; several outputs where y has several columns."""
+
+    _several_outputs: ClassVar[bool] = True
+
+    def predict_then_learn(self, X: Any, y: Any, *, sample_weight: Any = None) -> Array:
+        """Walk the rows in order; return the predictions made before each row's y was used."""
+        with self._all_or_nothing():
+            rows = self._rows(X)
+            Y = check_targets(y, rows.shape[0])
+            if not len(Y):
+                return Y
+            outputs = 1 if Y.ndim == 1 else Y.shape[1]
+            self._check_outputs(Y.ndim, outputs)
+            weights = self._check_weights(sample_weight, len(Y))
+            if not self.__sklearn_is_fitted__():
+                self._start(rows.shape[1], outputs)
+                self._flat, self._outputs = Y.ndim == 1, outputs
+            given = () if weights is None else (weights,)
+            P = self._pass(rows, Y.reshape(len(Y), outputs), *given)
+        return P[:, 0] if self._flat else P
+
+    def _check_outputs(self, dimensions: int, outputs: int) -> None:
+        if dimensions == 2 and not self._several_outputs and outputs > 1:
+            raise ValueError(f"y has {outputs} columns; this learner has one output")
+        if self.__sklearn_is_fitted__() and outputs != self._outputs:
+            raise ValueError(
+                f"y has {outputs} columns; the learner was started with {self._outputs}"
+            )
+
+    def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+        """Learn the rows in order."""
+        self.predict_then_learn(X, y, sample_weight=sample_weight)
+        return self
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn the rows in order: one pass."""
+        with self._all_or_nothing():
+            self._reset()
+            self.partial_fit(X, y, sample_weight=sample_weight)
+            return self._learned_something()
+
+    def predict(self, X: Any) -> Array:
+        """The current model's predictions; changes nothing."""
+        P = self._predict(X)
+        return P[:, 0] if self._flat else P
+
+    def learn_one(self, x: Any, y: float) -> Self:
+        """Learn one row, a dict or a vector."""
+        self.partial_fit(one_row(self, x), [y])
+        keep_keys(self, x)
+        return self
+
+    def predict_one(self, x: Any) -> float:
+        """Predict one row, a dict or a vector; 0 before the first row is learned."""
+        if not self.__sklearn_is_fitted__():
+            return 0.0
+        return float(self.predict(one_row(self, x))[0])
+
+    def _reset(self) -> None:
+        super()._reset()
+        for name in ("_flat", "_outputs"):
+            self.__dict__.pop(name, None)
+
+    def _gather_state(self) -> dict[str, Any]:
+        return {**super()._gather_state(), "flat": self._flat, "outputs": self._outputs}
+
+    _FIELDS = (*OnlineLearner._FIELDS, "flat", "outputs")
+
+    def _restore_face(self, state: dict[str, Any]) -> int:
+        require(type(state["flat"]) is bool, "flat is not true or false")
+        self._flat = state["flat"]
+        most = MOST if self._several_outputs else 1
+        self._outputs = checked_count(state["outputs"], "outputs", 1, 1 if self._flat else most)
+        return self._outputs
+
+    def _trial_targets(self, rows: int) -> Any:
+        return np.zeros(rows if self._flat else (rows, self._outputs))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._several_outputs
+        tags.target_tags.single_output = True
+        return tags

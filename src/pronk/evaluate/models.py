@@ -1,0 +1,267 @@
+"""One face for the models that can be evaluated: pronk's blocks, and river's rows."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.data.prepared import Prepared
+from pronk.estimators.estimator import ADVICE
+from pronk.evaluate.forecasts import Forecast
+
+Weights = NDArray[np.float64] | None
+
+
+class Adapter(Protocol):
+    """A model as the evaluation calls it."""
+
+    def predict_then_learn(self, X: Any, y: NDArray[Any], weights: Weights) -> Forecast: ...
+    def predict(self, X: Any) -> Forecast: ...
+    def learn(self, X: Any, y: NDArray[Any], weights: Weights) -> None: ...
+
+
+class Blocks:
+    """A model with ``predict_then_learn``: whole blocks at once.
+
+    ``shares`` asks for probabilities, ``coverage`` for intervals.
+    """
+
+    def __init__(
+        self, model: Any, labels: bool, shares: bool = False, coverage: float | None = None
+    ) -> None:
+        self.model = model
+        self._first: Any = None if labels else 0.0
+        self._started = False
+        self._shares = shares
+        self._coverage = coverage
+
+    def predict_then_learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> Forecast:
+        more = _weighted(weights)
+        if self._shares:
+            values, shares = self.model.predict_then_learn(X, y, output="both", **more)
+            return Forecast(np.asarray(values), shares, self.model.classes_)
+        if self._coverage is not None:
+            values, intervals = self.model.predict_then_learn(X, y, interval=self._coverage, **more)
+            return Forecast(np.asarray(values), intervals=intervals)
+        return Forecast(np.asarray(self.model.predict_then_learn(X, y, **more)))
+
+    def predict(self, X: Any) -> Forecast:
+        """Predictions that change nothing; 0, or no label, before anything was learned."""
+        if not self._started:
+            self._started = bool(getattr(self.model, "__sklearn_is_fitted__", lambda: True)())
+        if not self._started:
+            n = X.shape[0]
+            shares = np.empty((n, 0)) if self._shares else None
+            return Forecast(
+                np.full(n, self._first),
+                shares,
+                None if shares is None else np.empty(0),
+                None if self._coverage is None else np.zeros((n, 2)),
+            )
+        values = np.asarray(self.model.predict(X))
+        if self._shares:
+            return Forecast(values, self.model.predict_proba(X), self.model.classes_)
+        if self._coverage is not None:
+            intervals = self.model.predict_interval(X, coverage=self._coverage)
+            return Forecast(values, intervals=intervals)
+        return Forecast(values)
+
+    def learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> None:
+        self.model.partial_fit(X, y, **_weighted(weights))
+
+
+class RowModel:
+    """A model with river's ``predict_one`` and ``learn_one``: a dict a row."""
+
+    def __init__(self, model: Any, labels: bool, columns: Sequence[str] | None) -> None:
+        self.model = model
+        self.columns = columns
+        self._labels = labels
+
+    def predict_then_learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> Forecast:
+        _refuse_weights(weights)
+        predictions = []
+        for x, target in zip(self._dicts(X), y.tolist(), strict=True):
+            predictions.append(self.model.predict_one(x))
+            self.model.learn_one(x, target)
+        return Forecast(self._array(predictions))
+
+    def predict(self, X: Any) -> Forecast:
+        return Forecast(self._array([self.model.predict_one(x) for x in self._dicts(X)]))
+
+    def learn(self, X: Any, y: NDArray[Any], weights: Weights = None) -> None:
+        _refuse_weights(weights)
+        for x, target in zip(self._dicts(X), y.tolist(), strict=True):
+            self.model.learn_one(x, target)
+
+    def _dicts(self, X: Any) -> list[dict[Any, float]]:
+        names = self.columns if self.columns is not None else range(X.shape[1])
+        return [dict(zip(names, row, strict=True)) for row in np.asarray(X).tolist()]
+
+    def _array(self, predictions: list[Any]) -> NDArray[Any]:
+        if not self._labels:  # a model that knows nothing yet may say None
+            return np.array([0.0 if p is None else p for p in predictions], dtype=np.float64)
+        array = np.empty(len(predictions), dtype=object)
+        array[:] = predictions
+        return array
+
+
+def _weighted(weights: Weights) -> dict[str, Any]:
+    """Models need not know of weights where there are none."""
+    return {} if weights is None else {"sample_weight": weights}
+
+
+def _refuse_weights(weights: Weights) -> None:
+    if weights is not None:
+        raise ValueError("sample_weight: a model of predict_one and learn_one takes none")
+
+
+def adapt(
+    model: Any,
+    labels: bool,
+    columns: Sequence[str] | None = None,
+    shares: bool = False,
+    coverage: float | None = None,
+) -> Adapter:
+    """The adapter for a model."""
+    if hasattr(model, "predict_then_learn"):
+        return Blocks(model, labels, shares, coverage)
+    if hasattr(model, "predict_one") and hasattr(model, "learn_one"):
+        return RowModel(model, labels, columns)
+    raise TypeError(
+        f"model must have predict_then_learn(X, y), or predict_one(x) and learn_one(x, y); a "
+        f"{type(model).__name__} has neither"
+    )
+
+
+def has_probabilities(model: Any) -> bool:
+    """Whether a model of whole blocks has probabilities of its classes."""
+    learner = getattr(model, "learner", model)  # behind a scaler
+    return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_proba")
+
+
+def has_intervals(model: Any) -> bool:
+    """Whether a model of whole blocks has intervals around its predictions."""
+    learner = getattr(model, "learner", model)
+    return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_interval")
+
+
+def takes_weights(model: Any) -> bool:
+    """Whether rows of a weight have a meaning for a model of whole blocks."""
+    learner = getattr(model, "learner", model)
+    return bool(getattr(learner, "_takes_weights", lambda: False)())
+
+
+def predicts_labels(model: Any, y: NDArray[Any]) -> bool:
+    """Whether a model is a classifier; if it does not tell, whether y is labels."""
+    if hasattr(model, "__sklearn_tags__"):
+        return bool(model.__sklearn_tags__().estimator_type == "classifier")
+    kinds = {kind.__name__ for kind in type(model).__mro__}
+    if kinds & {"Classifier", "MultiLabelClassifier", "RunningMajority"}:
+        return True
+    if kinds & {"Regressor", "RunningMean"}:
+        return False
+    return y.dtype.kind in "bUSO"
+
+
+# ----------------------------------------------------------------------------------------
+# A learner whose passes are shared by threads, for the time of an evaluation.
+
+
+@contextmanager
+def spread(model: Any, n_jobs: int | None) -> Iterator[None]:
+    """``n_jobs`` of the learner inside; what it was afterwards. None leaves it alone."""
+    if n_jobs is None:
+        yield
+        return
+    before = set_jobs(model, n_jobs)
+    try:
+        yield
+    finally:
+        set_jobs(model, before)
+
+
+def set_jobs(model: Any, n_jobs: int | None) -> int | None:
+    """Set ``n_jobs`` of a model's learner; what it was. A learner without it is refused by name."""
+    learners = [model]
+    if isinstance(model, Prepared):
+        learners = [model.learner, *([model.learner_] if hasattr(model, "learner_") else [])]
+    for learner in learners:
+        if not hasattr(learner, "n_jobs"):
+            raise ValueError(
+                f"n_jobs={n_jobs}: the pass of {type(learner).__name__} cannot be split: its "
+                f"updates depend on its predictions; {ADVICE}"
+            )
+    before: int | None = learners[0].n_jobs
+    for learner in learners:
+        learner.n_jobs = n_jobs
+    return before
+
+
+# ----------------------------------------------------------------------------------------
+# How much memory a model holds: its arrays and the objects around them, counted once each.
+
+_ATOMS = frozenset({str, bytes, int, float, complex, bool, type(None)})
+
+
+def held_bytes(model: Any) -> int:
+    """Bytes of everything that can be reached from a model; code and classes do not count.
+
+    Arrays count with the memory they own or keep alive: one with room to grow counts whole.
+
+    >>> import numpy as np
+    >>> from pronk.evaluate import held_bytes
+    >>> held_bytes(np.zeros((100, 100))[:5]) >= 80_000
+    True
+    """
+    total = 0
+    seen: set[int] = set()
+    stack = [model]
+    while stack:
+        item = stack.pop()
+        while isinstance(item, np.ndarray) and isinstance(item.base, np.ndarray):
+            item = item.base
+        if id(item) in seen:
+            continue
+        seen.add(id(item))
+        kind = type(item)
+        if kind in _ATOMS:  # most of all objects
+            total += sys.getsizeof(item)
+        elif isinstance(item, np.ndarray):
+            total += max(item.nbytes, sys.getsizeof(item))
+            if item.dtype == object:
+                stack.extend(item.tolist())
+        elif not _is_code(item):
+            total += sys.getsizeof(item, 0)
+            if isinstance(item, dict):
+                stack.extend(item.keys())
+                stack.extend(item.values())
+            elif isinstance(item, list | tuple | set | frozenset | deque):
+                stack.extend(item)
+            elif not isinstance(item, np.generic):
+                stack.extend(_attributes(item))
+    return total
+
+
+def _is_code(item: Any) -> bool:
+    """Classes, modules and functions, also compiled ones."""
+    if isinstance(item, type | ModuleType):
+        return True
+    return callable(item) and hasattr(item, "__name__")
+
+
+def _attributes(item: Any) -> list[Any]:
+    values = [item.__dict__] if hasattr(item, "__dict__") else []
+    for kind in type(item).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(item, name):
+                values.append(getattr(item, name))
+    return values

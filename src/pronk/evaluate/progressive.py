@@ -1,0 +1,429 @@
+"""Progressive validation: every row is predicted before its label is learned, and scored.
+
+A record has its metrics exactly at its row, wherever the blocks are cut; its time and size are
+those at the end of the block that holds the row.
+
+A row without a label (NaN of a number, None of a label) is predicted and changes nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from itertools import chain
+from time import perf_counter
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.core.checks import labelled_runs, without_gaps, without_label
+from pronk.core.state import checked_count, require, take_part
+from pronk.estimators.estimator import sharing
+from pronk.evaluate.forecasts import Forecast, column, figure
+from pronk.evaluate.formatting import Bar
+from pronk.evaluate.models import Adapter, Weights, adapt, predicts_labels, spread
+from pronk.evaluate.scoring import LONG_PIECE, PIECE, Account, Record, early, gathered, part, pieces
+
+# ----------------------------------------------------------------------------------------
+# Progressive validation block by block: what gives the rows to a learner, and when.
+#
+# The learner gets whole blocks and the losses are vectors, so the evaluation costs some NumPy
+# calls a block, not a row. It can stop between two blocks and go on from its state. What is
+# counted of the rows is the account's (`pronk.evaluate.scoring`).
+
+_FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "portrait"}
+_FIELDS |= {"waiting"}
+
+
+class Evaluation(Account):
+    """Progressive validation that is given its blocks one by one; see `progressive`.
+
+    `feed` gives a block to the model and returns the records that fall into it; `record` is one
+    more, at any moment; `finish` ends the stream and returns the last record.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        metrics: Any = None,
+        every: int | None = None,
+        *,
+        window: int | None = None,
+        delay: int = 0,
+        predictions: bool = False,
+        memory: bool = True,
+        columns: Sequence[str] | None = None,
+        probabilities: bool = False,
+        interval: float | None = None,
+        portrait: bool = True,
+        piece: int = PIECE,
+        fine: bool = False,
+    ) -> None:
+        super().__init__(
+            model,
+            metrics,
+            every,
+            window=window,
+            predictions=predictions,
+            memory=memory,
+            portrait=portrait,
+        )
+        if delay < 0:
+            raise ValueError(f"delay must be 0 or more rows, got {delay}")
+        self.delay = delay
+        self._fine = fine  # the first rows in short pieces, for pictures of a short stream
+        self.piece = piece  # rows of a long block that the model gets at a time
+        self._columns = columns
+        self.probabilities = probabilities
+        self.interval = interval
+        self._labels: bool | None = None
+        self._adapter: Adapter | None = None
+        # x, y, forecast, weight
+        self._waiting: deque[tuple[Any, Any, Forecast, float | None]] = deque()
+
+    def feed(self, X: Any, y: Any, weights: Weights = None) -> list[Record]:
+        """Predict then learn a block; the records of the rows that were scored.
+
+        ``weights`` say how much each row counts when it is learned; for the metrics all count once.
+        """
+        y = np.asarray(y)
+        adapter = self._adapter or self._start(y)
+        records = []
+        done = self.rows + self.unlabelled
+        watched = self._fine and self._paint and not self.delay
+        blocks = early(X, y, weights, done) if watched else [(X, y, weights)]
+        for piece, targets, own in chain.from_iterable(
+            pieces(rows, labels, self.piece, given) for rows, labels, given in blocks
+        ):
+            missing = without_label(targets)
+            if self.delay:
+                records += self._feed_delayed(adapter, piece, targets, own)
+            elif missing is None:
+                records += self._feed_labelled(adapter, piece, targets, own)
+            else:
+                for rows, unlabelled in labelled_runs(missing):
+                    some, known = piece[rows], without_gaps(targets[rows])
+                    if unlabelled:
+                        self._feed_unlabelled(adapter, some, known)
+                    else:
+                        records += self._feed_labelled(adapter, some, known, part(own, rows))
+        return records
+
+    def count(self, y: NDArray[Any], predictions: NDArray[Any], seconds: float) -> list[Record]:
+        """As `feed`, for rows that a model predicted and learned elsewhere."""
+        if self._adapter is None:
+            self._start(y)
+        self.seconds += seconds
+        self._memory = None
+        records, missing = [], without_label(y)
+        flags = np.zeros(len(y), dtype=bool) if missing is None else missing
+        for rows, unlabelled in labelled_runs(flags):
+            forecast = Forecast(predictions[rows])
+            if unlabelled:
+                self._pass_by(y[rows], forecast)
+            else:
+                records += self._score(without_gaps(y[rows]), forecast)
+        if self.portrait is not None:
+            self.portrait.watch(self.rows, self.model)
+        return records
+
+    def _feed_labelled(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+    ) -> list[Record]:
+        began = perf_counter()
+        forecast = adapter.predict_then_learn(X, y, weights)
+        self.seconds += perf_counter() - began
+        self._memory = None
+        records = self._score(y, forecast)
+        if self.portrait is not None:
+            self.portrait.watch(self.rows, self.model)
+        return records
+
+    def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> None:
+        began = perf_counter()
+        forecast = adapter.predict(X).widened(_outputs(y))
+        self.seconds += perf_counter() - began
+        self._pass_by(y, forecast)
+
+    def _feed_delayed(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+    ) -> list[Record]:
+        began = perf_counter()
+        arrived = self._delayed(adapter, X, y, weights)
+        self.seconds += perf_counter() - began
+        self._memory = None
+        return self._score_mixed(arrived)
+
+    def finish(self) -> Record | None:
+        """Score what still waits for its label; the last record, unless it was just returned."""
+        if self._waiting and self._adapter is not None:
+            rest = list(self._waiting)
+            self._waiting.clear()
+            began = perf_counter()
+            for x, target, _, weight in rest:
+                self._learn_one(self._adapter, x, target, weight)
+            self.seconds += perf_counter() - began
+            self._memory = None
+            self.every = None  # one record for the rest
+            self._score_mixed([(target, forecast) for _, target, forecast, _ in rest])
+        if not self.rows:
+            what = "has no row with a label" if self.unlabelled else "has no rows"
+            raise ValueError(f"the stream {what}")
+        fresh = self.rows + self.unlabelled > self._recorded
+        return self.record() if fresh else None
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def to_state(self, *, clock: bool = True) -> dict[str, Any]:
+        """Everything but the model and the arguments, for a checkpoint between two blocks.
+
+        Without ``clock`` it is the same whenever the same rows are given, and the time begins anew.
+        """
+        if self._kept:
+            raise ValueError("predictions wait for a record: call record() first")
+        waiting = [
+            [np.asarray(x), y, forecast.to_state(), *([] if weight is None else [weight])]
+            for x, y, forecast, weight in self._waiting
+        ]
+        return {
+            "rows": self.rows,
+            "unlabelled": self.unlabelled,
+            "seconds": self.seconds if clock else 0.0,
+            "untimed": self._untimed if clock else self.rows + self.unlabelled,
+            "recorded": self._recorded,
+            "labels": self._labels,
+            "scores": None if self._scores is None else self._scores.to_state(),
+            "portrait": None if self.portrait is None else self.portrait.to_state(),
+            "waiting": waiting,
+            **self._part_state(),
+            **({"each": [one.to_state() for one in self._each]} if self._each else {}),
+        }
+
+    def restore(self, state: Any) -> None:
+        """Go on from what `to_state` gave; made with the same arguments, its model restored.
+
+        It may come from a file: a StateError if it is something else.
+        """
+        require(isinstance(state, dict) and set(state) >= _FIELDS, "the evaluation lacks fields")
+        self.rows = checked_count(state["rows"], "rows")
+        self.unlabelled = checked_count(state["unlabelled"], "unlabelled")
+        self._recorded = checked_count(state["recorded"], "recorded")
+        self._untimed = checked_count(state["untimed"], "untimed", 0, self.rows + self.unlabelled)
+        self.seconds = figure(state["seconds"], "seconds")
+        if state["labels"] is None:
+            return
+        require(type(state["labels"]) is bool, "labels is neither true nor false")
+        self._begin(state["labels"])
+        assert self._scores is not None
+        take_part(self._scores, state["scores"], "scores")
+        self._scores.try_out(state["labels"])
+        if self.portrait is not None:
+            take_part(self.portrait, state["portrait"], "portrait")
+            require(self.portrait.course.rows == self.rows, "portrait is of other rows")
+            shapes = self._scores.outputs | self.portrait.outputs
+            require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
+        self._restore_each(state.get("each", []))
+        if "part" in state:
+            self._restore_part(state["part"])
+        require(isinstance(state["waiting"], list), "waiting is not a list")
+        require(len(state["waiting"]) <= self.delay, "more rows wait than delay says")
+        self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
+
+    def _start(self, y: NDArray[Any]) -> Adapter:
+        return self._begin(predicts_labels(self.model, y))
+
+    def _begin(self, labels: bool) -> Adapter:
+        self._labels = labels
+        shares = labels and self.probabilities
+        coverage = None if labels else self.interval
+        self._adapter = adapt(self.model, labels, self._columns, shares, coverage)
+        self._open(labels, shares, coverage)
+        return self._adapter
+
+    def _delayed(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+    ) -> list[tuple[Any, Forecast]]:
+        """Row by row: predict the newest, then learn the one whose label arrives now."""
+        arrived = []
+        for i in range(len(y)):
+            x = X[i : i + 1]
+            weight = None if weights is None else float(weights[i])
+            said = adapter.predict(x).widened(_outputs(y))
+            self._waiting.append((x, y[i], said, weight))
+            if len(self._waiting) > self.delay:
+                x, target, forecast, weight = self._waiting.popleft()
+                self._learn_one(adapter, x, target, weight)
+                arrived.append((target, forecast))
+        return arrived
+
+    def _learn_one(self, adapter: Adapter, x: Any, target: Any, weight: float | None) -> None:
+        y = column([target])
+        if without_label(y) is None:
+            adapter.learn(x, y, None if weight is None else np.array([weight]))
+
+
+def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
+    """A row that waits for its label, from a file."""
+    require(isinstance(entry, list) and len(entry) in (3, 4), "waiting has no rows")
+    x, y, forecast = entry[0], entry[1], Forecast.from_state(entry[2])
+    good = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype.kind == "f" and len(x) == 1
+    require(good and len(forecast) == 1, "waiting has no rows")
+    simple = y is None or isinstance(y, str | int | float)
+    require(simple or (isinstance(y, np.ndarray) and y.dtype.kind == "f"), "waiting has no labels")
+    return x, y, forecast, figure(entry[3], "waiting") if len(entry) == 4 else None
+
+
+def _outputs(y: NDArray[Any]) -> int | None:
+    return y.shape[1] if y.ndim == 2 else None
+
+
+def progressive(
+    model: Any,
+    stream: Iterable[Any],
+    metrics: Any = None,
+    every: int | None = None,
+    *,
+    window: int | None = None,
+    delay: int = 0,
+    predictions: bool = False,
+    memory: bool = True,
+    probabilities: bool = False,
+    interval: float | None = None,
+    n_jobs: int | None = None,
+    client: Any = None,
+    progress: bool | Literal["always"] = False,
+) -> Iterator[Record]:
+    """Predict then learn a stream, and yield a record every ``every`` rows and at the end.
+
+    Parameters
+    ----------
+    model : a pronk learner, or any model with river's ``predict_one`` and ``learn_one``
+    stream : pair of arrays (X, y), or an iterable of such pairs
+        For example a `pronk.data.FileStream` or `pronk.data.drifting`.
+    metrics : names or functions, optional
+        "mse", "rmse", "mae", "error", "accuracy", or functions of (y, predictions) that return one
+        loss a row. Default: "mse" and "mae" for a regressor, "error" for a classifier.
+    every : int, optional
+        Rows between two records; without it there is one record, at the end.
+    window : int, optional
+        Rows of the windowed metrics; ``every`` unless given.
+    delay : int, default 0
+        Labels come so many rows late: a row is predicted by a model that has not learned the
+        ``delay`` rows before it either. Row by row, thus slower. A row is scored when its label
+        comes; at the end of the stream all labels come.
+    predictions : bool, default False
+        Put the predictions and targets since the last record into each record.
+    memory : bool, default True
+        Count the bytes that the model holds at each record; up to a millisecond.
+    probabilities : bool, default False
+        Ask a classifier for probabilities too: each record then has them in its ``forecast``.
+    interval : float, optional
+        Ask a regressor for intervals that hold y with this probability, as 0.9: in ``forecast``.
+    n_jobs : int, optional
+        Threads that share the pass of a learner that can be split, -1 for all cores; no bit depends
+        on their number. Others are refused by name.
+    client : a Dask ``Client``, optional
+        The workers of a cluster share the pass of a learner that can be split. Of the default
+        learner's rows the sequential part is done here. For the PKAWV learners the workers read
+        the stream themselves: without a preparation before them, no probabilities or intervals.
+    progress : bool or "always", default False
+        Show a bar with rows, loss and, where the length of the stream is known, the time left: on
+        stderr, where that is a terminal, or always.
+
+    Examples
+    --------
+    >>> import pronk
+    >>> from pronk.evaluate import progressive
+    >>> from pronk.data import drifting
+    >>> learner = pronk.make("pkawv-taylor", degree=4)
+    >>> for record in progressive(learner, drifting(20_000), every=10_000):
+    ...     print(f"{record.rows} rows, mean squared error {record.metrics['mse']:.2f}")
+    10000 rows, mean squared error 0.05
+    20000 rows, mean squared error 0.06
+    """
+    parallel = n_jobs is not None or client is not None
+    if parallel and delay:
+        raise ValueError("delay: rows whose labels come late are learned one by one, not n_jobs")
+    piece = LONG_PIECE if parallel else PIECE
+    pool: Any = None
+    if client is not None:
+        from pronk.cluster.pool import pool_for
+
+        pool = pool_for(model, client)
+        piece = LONG_PIECE if pool is None else pool.plan.longest
+    evaluation = Evaluation(
+        model,
+        metrics,
+        every,
+        window=window,
+        delay=delay,
+        predictions=predictions,
+        memory=memory,
+        columns=getattr(stream, "columns", None),
+        probabilities=probabilities,
+        interval=interval,
+        piece=piece,
+    )
+    pair = isinstance(stream, tuple) and len(stream) == 2 and not isinstance(stream[0], tuple)
+    blocks = [stream] if pair else stream
+    bar = Bar(blocks, progress == "always") if progress else None
+    if client is not None and pool is None:
+        if probabilities or interval is not None:
+            raise ValueError("client: a pass on a cluster has no probabilities or intervals")
+        if getattr(stream, "weight", None) is not None:
+            raise ValueError("client: a pass on a cluster has no weights")
+        return _from_cluster(evaluation, Arrays(*stream) if pair else stream, client, bar)
+    if parallel and getattr(stream, "weight", None) is None:
+        blocks = gathered(blocks, piece)
+    return _records(evaluation, blocks, bar, n_jobs, pool)
+
+
+class Arrays:
+    """A pair of arrays as a stream of blocks."""
+
+    rows = PIECE
+
+    def __init__(self, X: Any, y: Any) -> None:
+        self.X, self.y = np.ascontiguousarray(X, dtype=np.float64), np.asarray(y)
+
+    def blocks(self, skip: int = 0) -> Iterator[tuple[Any, Any]]:
+        for i in range(skip, len(self.y), self.rows):
+            yield self.X[i : i + self.rows], self.y[i : i + self.rows]
+
+
+def _from_cluster(
+    evaluation: Evaluation, stream: Any, client: Any, bar: Bar | None
+) -> Iterator[Record]:
+    from pronk.cluster import ClusterPass
+
+    model = evaluation.model
+    with bar or nullcontext():
+        began = perf_counter()
+        for part in ClusterPass(model, stream, client).run():
+            model.__dict__.update(part.model().__dict__)
+            yield from evaluation.count(part.targets, part.predictions, perf_counter() - began)
+            began = perf_counter()
+            if bar is not None:
+                bar.show(evaluation)
+        last = evaluation.finish()
+    if last is not None:
+        yield last
+
+
+def _records(
+    evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None, pool: Any
+) -> Iterator[Record]:
+    with bar or nullcontext(), spread(evaluation.model, n_jobs):
+        for X, y in blocks:
+            weights = getattr(blocks, "weights", None)
+            for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
+                with sharing(pool):
+                    records = evaluation.feed(rows, targets, own)
+                yield from records
+                if bar is not None:
+                    bar.show(evaluation)
+        last = evaluation.finish()
+    if last is not None:
+        yield last

@@ -1,0 +1,483 @@
+"""The engine of DualSVRG: a core of kernel terms, random features, a memory and a snapshot.
+
+`oracles` decides which points join the core; `steps` has the step and how it is computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.core.features import Embedding, chunks
+from pronk.core.kernels import Kernel, square_distances
+from pronk.core.linalg import GrowingRows, Workspace, recombined
+from pronk.core.losses import Loss
+from pronk.core.state import Count, Numbers, Rows, Sizes, Stateful, require
+from pronk.first_order.dual_sgd import CHUNK, class_numbers, slopes
+from pronk.first_order.gradient import add_multiple, dot
+
+# ----------------------------------------------------------------------------------------
+# The steps of DualSVRG, compiled, on lazily scaled vectors: a row costs what its slopes touch.
+#
+# All vectors live in R^(D + N): D random features, then one coordinate a core point. A row is seen
+# through q = [phi(x), k(core, x)], so that a score is one product; as a term of a gradient it is
+# phi(x) if the oracle moves it, else the unit vector of its own core coordinate.
+#
+# With h = sum over the memory of v_i (row i), |memory| = M and kappa = 1/(1 + eta alpha) a step is
+#
+#     w <- kappa (w - eta (h / M + d (row t))),   v_i = l'(<u, x_i>),  d = l'(<w, x>) - l'(<u, x>).
+#
+# h changes by its newest and its oldest term only. So w is kept as  scale a + pull h:
+#
+#     h <- h + v (row)     with     a <- a - (pull / scale) v (row)         (w stays)
+#     a <- a - (eta d / scale) (row t)
+#     scale <- kappa scale,         pull <- kappa (pull - eta / M)
+#
+# and the running sum of w as  scales a + pulls h + b  with scales, pulls the sums of the scalars:
+# whatever a and h change by, b changes by -(scales da + pulls dh) so that the past sum stays. A
+# row thus touches the coordinates of two rows and no others, and none where the slopes are 0. The
+# vectors are a (BASE), h (MEMORY), b (SUM) and u (SNAPSHOT).
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: The layers of the vectors.
+BASE, MEMORY, SUM, SNAPSHOT = 0, 1, 2, 3
+#: The scalars.
+SCALE, PULL, SCALES, PULLS = 0, 1, 2, 3
+#: Rows between two folds of the lazy scalars, counted from the start of the stream, ...
+FOLD_ROWS = 1024
+#: ... and the scale at which they are folded at once: the sum of w loses 1/scale in accuracy.
+SMALLEST_SCALE = 1e-3
+
+
+class ReducedRule(NamedTuple):
+    """How a step is made; scalars only."""
+
+    loss: int  # code of the loss
+    parameter: float  # of the loss
+    eta: float
+    kappa: float  # 1 / (1 + eta alpha)
+    memory: int  # rows remembered
+    period: int  # rows between two snapshots
+
+
+class Memory(NamedTuple):
+    """The remembered rows; a row is in the slot of its number modulo the memory."""
+
+    features: Array
+    targets: Array
+    places: Indices  # in the core, or -1
+    terms: Array  # v_i, one column an output
+
+
+@njit(cache=True, fastmath={"contract"})
+def add_term(
+    vectors: Array, c: int, phi: Array, place: int, in_h: float, step: float, scalars: Array
+) -> None:
+    """h += in_h (row), a -= step (row) beside what keeps w and its sum; place < 0: moved."""
+    in_a = -(scalars[PULL] / scalars[SCALE]) * in_h - step
+    in_b = -(scalars[SCALES] * in_a + scalars[PULLS] * in_h)
+    if place >= 0:
+        j = phi.size + place
+        vectors[BASE, c, j] += in_a
+        vectors[MEMORY, c, j] += in_h
+        vectors[SUM, c, j] += in_b
+        return
+    a, h, b = vectors[BASE, c], vectors[MEMORY, c], vectors[SUM, c]
+    for j in range(phi.size):
+        a[j] += in_a * phi[j]
+        h[j] += in_h * phi[j]
+        b[j] += in_b * phi[j]
+
+
+@njit(cache=True, fastmath={"contract", "reassoc"})
+def three_dots(a: Array, h: Array, u: Array, q: Array) -> tuple[float, float, float]:
+    """a'q, h'q and u'q."""
+    in_a, in_h, in_u = 0.0, 0.0, 0.0
+    for j in range(q.size):
+        in_a += a[j] * q[j]
+        in_h += h[j] * q[j]
+        in_u += u[j] * q[j]
+    return in_a, in_h, in_u
+
+
+@njit(cache=True, fastmath={"contract"})
+def fold(vectors: Array, scalars: Array) -> None:
+    """Write w into a and its sum into b, so that the scalars start anew."""
+    scale, pull, scales, pulls = scalars
+    for c in range(vectors.shape[1]):
+        a, h, b = vectors[BASE, c], vectors[MEMORY, c], vectors[SUM, c]
+        for j in range(a.size):
+            b[j] += scales * a[j] + pulls * h[j]
+            a[j] = scale * a[j] + pull * h[j]
+    scalars[:] = 0.0
+    scalars[SCALE] = 1.0
+
+
+@njit(cache=True, fastmath={"contract"})
+def take_snapshot(vectors: Array, scalars: Array, period: int) -> None:
+    """u = w = the average of w over the period."""
+    fold(vectors, scalars)
+    share = 1.0 / period
+    for c in range(vectors.shape[1]):
+        a, b, u = vectors[BASE, c], vectors[SUM, c], vectors[SNAPSHOT, c]
+        for j in range(a.size):
+            u[j] = share * b[j]
+            a[j] = u[j]
+            b[j] = 0.0
+
+
+@njit(cache=True, fastmath={"contract"})
+def refresh_memory(
+    rule: ReducedRule, memory: Memory, vectors: Array, kernels: Array, count: int
+) -> None:
+    """The memory's terms v_i and their sum h at the snapshot u; w must not hang on h (pull = 0)."""
+    features, targets, places, terms = memory
+    outputs = vectors.shape[1]
+    scores = np.empty(outputs)
+    size = features.shape[1]
+    vectors[MEMORY] = 0.0
+    for i in range(count):
+        phi = features[i]
+        for c in range(outputs):
+            u = vectors[SNAPSHOT, c]
+            scores[c] = dot(u, phi) + dot(u[size:], kernels[i])
+        slopes(rule.loss, rule.parameter, scores, targets[i], terms[i])
+        for c in range(outputs):
+            v = terms[i, c]
+            if v == 0.0:
+                continue
+            if places[i] >= 0:
+                vectors[MEMORY, c, size + places[i]] += v
+            else:
+                add_multiple(vectors[MEMORY, c], v, phi)
+
+
+@njit(cache=True, fastmath={"contract"})
+def reduced_rows(
+    rule: ReducedRule, memory: Memory, vectors: Array, scalars: Array, Q: Array, arrivals: Indices,
+    y: Array, start: int, t: int, out: Array,
+) -> int:  # fmt: skip
+    """Walk the rows from ``start`` on, t of the stream done; stop where a period ends.
+
+    Without core points the period's end needs nothing from outside, and the walk goes on.
+    """
+    features, targets, places, terms = memory
+    kappa, eta = rule.kappa, rule.eta
+    outputs = vectors.shape[1]
+    size = features.shape[1]
+    no_kernels = np.empty((features.shape[0], 0))
+    at_w, at_u = np.empty(outputs), np.empty(outputs)
+    scores = np.empty(outputs)
+    for i in range(start, Q.shape[0]):
+        q = Q[i]
+        phi = q[:size]
+        for c in range(outputs):
+            in_a, in_h, in_u = three_dots(
+                vectors[BASE, c], vectors[MEMORY, c], vectors[SNAPSHOT, c], q
+            )
+            out[i, c] = scalars[SCALE] * in_a + scalars[PULL] * in_h
+            scores[c] = in_u
+        slopes(rule.loss, rule.parameter, out[i], y[i], at_w)
+        slopes(rule.loss, rule.parameter, scores, y[i], at_u)
+        if rule.memory == 1:
+            at_u[:] = 0.0  # h is the row's own term and cancels: exactly, so that ties stay ties
+        slot = t % rule.memory
+        for c in range(outputs):
+            if t >= rule.memory and terms[slot, c] != 0.0:
+                add_term(vectors, c, features[slot], places[slot], -terms[slot, c], 0.0, scalars)
+            step = eta * (at_w[c] - at_u[c]) / scalars[SCALE]
+            if at_u[c] != 0.0 or step != 0.0:
+                add_term(vectors, c, phi, arrivals[i], at_u[c], step, scalars)
+            terms[slot, c] = at_u[c]
+        features[slot] = phi
+        targets[slot], places[slot] = y[i], arrivals[i]
+        t += 1
+        scalars[SCALE] *= kappa
+        scalars[PULL] = kappa * (scalars[PULL] - eta / min(t, rule.memory))
+        scalars[SCALES] += scalars[SCALE]
+        scalars[PULLS] += scalars[PULL]
+        if t % rule.period == 0:
+            take_snapshot(vectors, scalars, rule.period)
+            if q.size > size:
+                return i + 1
+            if rule.memory == 1:
+                continue
+            refresh_memory(rule, memory, vectors, no_kernels, min(t, rule.memory))
+        elif t % FOLD_ROWS == 0 or scalars[SCALE] < SMALLEST_SCALE:
+            fold(vectors, scalars)
+    return Q.shape[0]
+
+
+# ----------------------------------------------------------------------------------------
+# The oracles of DualSVRG: which points stay kernel terms, decided once, when a point arrives.
+#
+# They look at inputs only, so the rows of a chunk can be asked for before any of them is learned.
+
+
+class FirstPoints:
+    """The budget oracle: the first ``budget`` points ever stay kernel terms, later ones move."""
+
+    #: Whether there may be kernel terms at all.
+    keeps = True
+
+    def __init__(self, budget: int) -> None:
+        self.budget = budget
+
+    def stay(self, X: Array, core: Array) -> NDArray[np.intp]:
+        """The rows of X that join the core."""
+        return np.arange(min(len(X), self.budget - len(core)))
+
+
+class Coverage:
+    """The coverage oracle: a point within ``radius`` of the core moves, any other joins it."""
+
+    keeps = True
+
+    def __init__(self, radius: float) -> None:
+        self.radius = radius
+
+    def stay(self, X: Array, core: Array) -> NDArray[np.intp]:
+        """The rows of X that join the core."""
+        if not len(core):
+            near = np.zeros(len(X), dtype=bool)
+        else:
+            near = np.sqrt(square_distances(X, core).min(axis=1)) <= self.radius
+        far = np.flatnonzero(~near)
+        if not far.size:
+            return far
+        distances = np.sqrt(square_distances(X[far], X[far]))
+        joined: list[int] = []
+        for i in range(len(far)):
+            if not (distances[i, joined] <= self.radius).any():
+                joined.append(i)
+        return far[joined]
+
+
+class AlwaysMove:
+    """The always-move oracle: no kernel terms at all."""
+
+    keeps = False
+
+    def stay(self, X: Array, core: Array) -> NDArray[np.intp]:
+        """The rows of X that join the core: none."""
+        return np.empty(0, dtype=np.intp)
+
+
+Oracle = FirstPoints | Coverage | AlwaysMove
+
+
+class ReducedDual(Stateful):
+    """DualSVRG: gradient steps with their variance reduced by a memory and a snapshot.
+
+    ``memory`` rows of features and targets are held, and their average gradient at the snapshot u,
+    the average of w over the last full ``period``.
+    """
+
+    coded = True  # targets of several outputs are numbers of classes
+
+    def __init__(
+        self, kernel: Kernel, embedding: Embedding, loss: Loss, oracle: Oracle, alpha: float,
+        eta: float, memory: int, period: int, columns: int, outputs: int = 1,
+    ) -> None:  # fmt: skip
+        self.kernel, self.embedding, self.loss, self.oracle = kernel, embedding, loss, oracle
+        self.eta, self.kappa = eta, 1.0 / (1.0 + eta * alpha)
+        self.memory, self.period = memory, period
+        self.rows = 0
+        self._core = GrowingRows(columns)
+        self._vectors = np.zeros((4, outputs, embedding.size))
+        self._scalars = np.array([1.0, 0.0, 0.0, 0.0])
+        # Kernel values of remembered rows are evaluated anew at a snapshot, if there are any.
+        self._set_memory(0, columns if oracle.keeps else 0, outputs)
+        self._work = Workspace()
+        self._overwritten: list[Any] | None = None  # what a mark has to put back
+
+    def _set_memory(self, rows: int, columns: int, outputs: int) -> None:
+        """Room for ``rows`` remembered rows."""
+        self._X = np.zeros((rows, columns))
+        self._features = np.zeros((rows, self.embedding.size))
+        self._targets = np.zeros(rows)
+        self._places = np.full(rows, -1, dtype=np.int64)
+        self._terms = np.zeros((rows, outputs))
+
+    @property
+    def points(self) -> Array:
+        return self._core.values
+
+    @property
+    def weights(self) -> Array:
+        """w: the random features, then one coefficient a core point; one row an output."""
+        scale, pull = self._scalars[[SCALE, PULL]]
+        return np.asarray(scale * self._vectors[BASE] + pull * self._vectors[MEMORY])
+
+    def learn(self, X: Array, Y: Array) -> Array:
+        """Predict then learn each row; Y is one column of targets or of numbers of classes."""
+        out = np.empty((len(X), self._vectors.shape[1]))
+        for rows in chunks(len(X), CHUNK):
+            self._learn_chunk(X[rows], np.ascontiguousarray(Y[rows, 0]), out[rows])
+        return out
+
+    def _learn_chunk(self, X: Array, y: Array, out: Array) -> None:
+        arrivals = self._ask_oracle(X)
+        self._make_room(len(X))
+        self._remember(len(X))
+        Q = self._seen(X)
+        start = 0
+        while start < len(X):
+            stop = reduced_rows(
+                self._rule(), self._remembered(), self._vectors, self._scalars, Q, arrivals, y,
+                start, self.rows, out,
+            )  # fmt: skip
+            if self._core.size:
+                self._X[np.arange(self.rows, self.rows + stop - start) % self.memory] = X[
+                    start:stop
+                ]
+            self.rows += stop - start
+            start = stop
+            if self._core.size and self.rows % self.period == 0:
+                self._refresh()
+
+    def _ask_oracle(self, X: Array) -> Indices:
+        """Each row's place in the core, or -1. The core's new coordinates are 0 before their row.
+
+        The oracles do not look at labels, so a chunk's answers come before its walk.
+        """
+        arrivals = np.full(len(X), -1, dtype=np.int64)
+        joined = self.oracle.stay(X, self.points)
+        if joined.size:
+            first = self._core.size
+            arrivals[joined] = np.arange(first, first + len(joined))
+            self._core.append(X[joined])
+            zeros = np.zeros((*self._vectors.shape[:2], len(joined)))
+            self._vectors = np.concatenate((self._vectors, zeros), axis=2)
+        return arrivals
+
+    def _make_room(self, rows: int) -> None:
+        """The memory grows with the stream until it is full: it may be longer than the stream."""
+        held, needed = len(self._targets), min(self.memory, self.rows + rows)
+        if needed <= held:
+            return
+        old = self._X, self._features, self._targets, self._places, self._terms
+        size = min(self.memory, max(needed, 2 * held))
+        self._set_memory(size, self._X.shape[1], self._terms.shape[1])
+        new = self._X, self._features, self._targets, self._places, self._terms
+        for target, source in zip(new, old, strict=True):
+            target[:held] = source
+
+    def _rule(self) -> ReducedRule:
+        """How the compiled loops step."""
+        loss = self.loss
+        return ReducedRule(
+            loss.code, loss.parameter, self.eta, self.kappa, self.memory, self.period
+        )
+
+    def _remembered(self) -> Memory:
+        """The memory as the compiled loops see it."""
+        return Memory(self._features, self._targets, self._places, self._terms)
+
+    def _seen(self, X: Array) -> Array:
+        """[phi(x), k(core, x)] for every row."""
+        Phi = self.embedding.transform(X)
+        if not self._core.size:
+            return Phi
+        size = self.embedding.size
+        Q = self._work.take("rows", len(X), size + self._core.size)
+        Q[:, :size] = Phi
+        Q[:, size:] = self.kernel(X, self.points)
+        return Q
+
+    def _refresh(self) -> None:
+        """The memory's gradient at a new snapshot; a memory of one row cancels and is not used."""
+        if self.memory == 1:
+            return
+        count = min(self.rows, self.memory)
+        kernels = np.empty((count, 0))
+        if self._core.size:
+            kernels = self.kernel(self._X[:count], self.points)
+        refresh_memory(self._rule(), self._remembered(), self._vectors, kernels, count)
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        W = self.weights.T
+        return np.concatenate([self._seen(X[rows]) @ W for rows in chunks(len(X), CHUNK)])
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs as combinations of the old; the memory's gradient is of the new classes."""
+        fold(self._vectors, self._scalars)
+        self._vectors = recombined(self._vectors, matrix, axis=-2)
+        used = min(self.rows, self.memory)
+        self._targets = self._targets.copy()
+        self._targets[:used] = class_numbers(self._targets[:used], matrix)
+        self._terms = np.zeros((len(self._targets), matrix.shape[1]))
+        self._refresh()
+
+    def negate(self) -> None:
+        """The model of the opposite targets."""
+        self.remap(np.array([[-1.0]]))
+
+    # -- state ------------------------------------------------------------------------------
+
+    STATE = (
+        Rows("core", ("core", "columns")),
+        Numbers("X", ("used", "remembered"), marked=False),
+        Numbers("features", ("used", "features"), marked=False),
+        Numbers("targets", ("used",), marked=False),
+        Numbers("places", ("used",), whole=True, low=-1, high="core", marked=False),
+        Numbers("terms", ("used", "outputs")),
+        Count("rows", "rows"),
+        Numbers("vectors", (4, "outputs", "coordinates")),
+        Numbers("scalars", (4,)),
+    )
+    DERIVED = ("_X", "_features", "_targets", "_places")
+
+    def _sizes(self) -> dict[str, int]:
+        return {
+            "columns": self._core.columns,
+            "remembered": self._X.shape[1],
+            "features": self.embedding.size,
+            "outputs": self._terms.shape[1],
+        }
+
+    def to_state(self) -> dict[str, Any]:
+        """Of the memory only what is in use."""
+        used = min(self.rows, self.memory)
+        state = super().to_state()
+        memory = ("X", "features", "targets", "places", "terms")
+        return state | {name: state[name][:used] for name in memory}
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(sizes["used"] == min(self.rows, self.memory), "rows do not fit the memory")
+        expected = sizes["features"] + sizes["core"]
+        require(sizes["coordinates"] == expected, "vectors do not fit the core")
+        require(self._scalars[SCALE] > 0.0, "scalars have a scale that is not positive")
+        outputs = sizes["outputs"]
+        if outputs > 1:
+            y = self._targets
+            numbers = (y == np.floor(y)) & (y >= 0.0) & (y < outputs)
+            require(numbers.all(), "targets are not numbers of classes")
+
+    def mark(self) -> Any:
+        self._overwritten = []
+        return super().mark(), self._overwritten
+
+    def _remember(self, rows: int) -> None:
+        """Keep for a mark the remembered rows that the next rows write over, each once."""
+        if self._overwritten is None:
+            return
+        done = sum(len(slots) for slots, _ in self._overwritten)
+        rows = min(rows, self.memory - done)
+        if rows > 0:
+            slots = np.arange(self.rows, self.rows + rows) % self.memory
+            held = [(array := getattr(self, name), array[slots]) for name in self.DERIVED]
+            self._overwritten.append((slots, held))
+
+    def undo(self, mark: Any) -> None:
+        mark, overwritten = mark
+        for slots, held in overwritten:
+            for array, values in held:
+                array[slots] = values
+        super().undo(mark)

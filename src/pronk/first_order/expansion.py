@@ -1,0 +1,435 @@
+"""The kernel expansion engine: support vectors with coefficients, one output, first-order updates.
+
+One compiled loop (`expansion_rows`) walks the rows: kernel values of the row, score, update, and,
+where the set is over its budget, one of the strategies that `support` lists. The values of a
+Gaussian kernel are evaluated inside the loop, except of many wide points. Those, and all other
+kernels, come in blocks through `Kernel`: rows against points, and rows against rows for the points
+that enter on the way.
+
+Cost a row: one kernel evaluation a point; O(size) for the update and the maintenance, O(size^2) for
+the Projectron on a mistake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.core.kernels import DIRECT_COLUMNS, Kernel
+from pronk.core.randomness import REMOVALS, Uniforms
+from pronk.core.state import Numbers, Part, Stateful, require
+from pronk.first_order.budgets import forget, merge, project, project_margin
+from pronk.first_order.support import (
+    FORGET,
+    LEAST_SHRINK,
+    MERGE,
+    MISTAKES,
+    MOST_SHRINK,
+    NONE,
+    PROJECT,
+    RANDOM,
+    SEEN,
+    SHRINK,
+    SIZE,
+    SMALLEST,
+    USED,
+    RowBlock,
+    Support,
+    Update,
+    UpdateRule,
+    add,
+    dot_of_first,
+    kernel_row,
+    remove,
+    remove_random,
+    scale,
+    shrink,
+    smallest,
+    step,
+)
+
+# ----------------------------------------------------------------------------------------
+# The rows of a kernel expansion, compiled: score, update, and what keeps the budget.
+#
+# `updates` has the rules by which a row enters, `support` the set itself and the list of
+# strategies.
+
+Array = NDArray[np.float64]
+
+
+@njit(cache=True)
+def mistake_row(
+    rule: UpdateRule,
+    support: Support,
+    rows: RowBlock,
+    i: int,
+    f: float,
+    values: Array,
+    memory: Array,
+) -> None:
+    """The Perceptrons that shrink or project: Forgetron, Projectron and Projectron++."""
+    y = rows.y[i]
+    if y * f > 0.0:
+        if rule.aggressive and y * f < 1.0:
+            project_margin(rule, support, rows.norms[i], f, y, values, memory)
+    elif rule.strategy == FORGET:
+        forget(rule, support, rows, i, y, values)
+    else:
+        project(rule, support, rows, i, y, values, memory)
+
+
+@njit(cache=True, error_model="numpy")
+def plain_row(
+    rule: UpdateRule, support: Support, rows: RowBlock, i: int, f: float, memory: Array
+) -> None:
+    """f <- (1 - eta alpha) f + a k(x, .), a by the update rule; nothing is added where a is 0.
+
+    With pegasos the shrinking by 1 - 1/t is in the scale. Where the rule is balanced, random
+    removal multiplies the others by B / (B - 1), which keeps f in the mean (BOGD).
+    """
+    coefficient = step(rule, f, rows.y[i], rows.norms[i], rows.weights[i])
+    if not rule.pegasos and rule.alpha > 0.0:
+        shrink(support, 1.0 - rule.eta * rule.alpha)
+    if coefficient == 0.0:
+        return
+    if rule.strategy == RANDOM and support.running[SIZE] == rule.budget:
+        remove_random(support, rows.uniforms[i])
+        if rule.balanced and rule.budget > 1:
+            shrink(support, rule.budget / (rule.budget - 1.0))
+    add(support, rows, i, coefficient / support.running[SHRINK])
+    if support.running[SIZE] > rule.budget:
+        if rule.strategy == MERGE:
+            merge(rule, support, memory)
+        else:
+            remove(support, smallest(support))
+
+
+@njit(cache=True)
+def score(rule: UpdateRule, support: Support, values: Array) -> float:
+    """f(x) from the kernel values of x."""
+    used = int(support.running[USED])
+    return scale(rule, support) * dot_of_first(support.raw, values, used)
+
+
+@njit(cache=True)
+def learn_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -> None:
+    """Predict then learn each row."""
+    memory = np.empty((3, support.raw.size))
+    for i in range(rows.y.size):
+        values = kernel_row(rule, support, rows, i, memory[2])
+        f = score(rule, support, values)
+        out[i] = f
+        support.running[SEEN] += 1.0
+        if rule.strategy == FORGET or rule.strategy == PROJECT:
+            mistake_row(rule, support, rows, i, f, values, memory)
+        else:
+            plain_row(rule, support, rows, i, f, memory)
+
+
+@njit(cache=True)
+def score_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -> None:
+    """The score of each row; changes nothing."""
+    memory = np.empty(support.raw.size)
+    for i in range(out.size):
+        out[i] = score(rule, support, kernel_row(rule, support, rows, i, memory))
+
+
+Strategy = Literal["random", "forget", "smallest", "merge", "project"]
+
+_STRATEGIES = {
+    None: NONE,
+    "random": RANDOM,
+    "forget": FORGET,
+    "smallest": SMALLEST,
+    "merge": MERGE,
+    "project": PROJECT,
+}
+
+#: Rows at a time where kernel values come in blocks, and where the loop evaluates them.
+BLOCK, CHUNK = 256, 1024
+#: Rows wider than `DIRECT_COLUMNS` go through BLAS, which is faster once the set has more numbers
+#: (points x columns) than this; below, the loop evaluates a Gaussian kernel itself
+#: (benchmarks/bench_expansion).
+SMALL = 32768
+#: So does it in calls of fewer rows, where a block would not pay.
+SHORT_CALL = 8
+
+
+@dataclass(frozen=True)
+class Budget:
+    """At most ``size`` points, kept by a strategy; ``threshold`` is the Projectron's eta."""
+
+    strategy: Strategy | None = None
+    size: int | None = None
+    threshold: float = 0.0
+
+
+class Expansion(Stateful):
+    """One output as a kernel expansion over the rows it learned from."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        columns: int,
+        update: Update,
+        budget: Budget | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        budget = budget or Budget()
+        self.rule = _rule(kernel, update, budget)
+        # The new point enters before one is dropped, so there is one slot more.
+        self._most = np.inf if budget.size is None else budget.size + 1
+        self._uniforms = Uniforms(seed, REMOVALS) if budget.strategy == "random" else None
+        slots = int(min(self._most, 16))
+        self._support = Support(
+            points=np.zeros((columns, slots)),
+            raw=np.zeros(slots),
+            norms=np.zeros(slots),
+            order=np.arange(slots),
+            square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
+            running=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
+        )
+        self._overwritten: list[Any] | None = None  # what a mark has to put back
+
+    @property
+    def _needs_square(self) -> bool:
+        return self.rule.strategy in (FORGET, PROJECT)
+
+    @property
+    def _used(self) -> int:
+        return int(self._support.running[USED])
+
+    @property
+    def _held(self) -> NDArray[np.int64]:
+        """The slots of the points held, by age."""
+        return self._support.order[: int(self._support.running[SIZE])]
+
+    @property
+    def points(self) -> Array:
+        """The support vectors, oldest first."""
+        return np.ascontiguousarray(self._support.points[:, self._held].T)
+
+    @property
+    def weights(self) -> Array:
+        """The coefficients of the points."""
+        return np.asarray(scale(self.rule, self._support) * self._support.raw[self._held])
+
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row of X (n, columns), Y (n, 1); a weight is a factor."""
+        out = np.empty(len(X))
+        weights = np.ones(len(X)) if weights is None else weights
+        start = 0
+        while start < len(X):
+            stop = min(len(X), start + self._chunk())
+            rows = slice(start, stop)
+            self._learn_block(X[rows], Y[rows, 0].copy(), weights[rows], out[rows])
+            start = stop
+        return out[:, None]
+
+    def _learn_block(self, X: Array, y: Array, weights: Array, out: Array) -> None:
+        self._reserve(len(X))
+        uniforms = np.empty(0) if self._uniforms is None else self._uniforms.take(len(X))
+        self._remember(len(X), uniforms)
+        learn_rows(self.rule, self._support, self._rows(X, y, weights, uniforms), out)
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        out = np.empty(len(X))
+        nothing = np.empty(0)
+        for start in range(0, len(X), BLOCK):
+            rows = slice(start, start + BLOCK)
+            block = self._rows(X[rows], nothing, nothing, nothing, learning=False)
+            score_rows(self.rule, self._support, block, out[rows])
+        return out[:, None]
+
+    def _inside(self, n: int) -> bool:
+        """Whether the loop evaluates the kernel itself for a block of n rows."""
+        if self.kernel.rate is None:
+            return False
+        if self.rule.strategy == MERGE or n < SHORT_CALL:
+            return True
+        columns = len(self._support.points)
+        return columns <= DIRECT_COLUMNS or columns * self._used <= SMALL
+
+    def _chunk(self) -> int:
+        return CHUNK if self._inside(CHUNK) else BLOCK
+
+    def _rows(
+        self, X: Array, y: Array, weights: Array, uniforms: Array, learning: bool = True
+    ) -> RowBlock:
+        """The block with what the loop needs of its kernel values."""
+        n, used = len(X), self._used
+        # A read-only array would be another type to the compiler, and compile everything again.
+        X = np.ascontiguousarray(X) if X.flags.writeable else X.copy()
+        empty = np.empty((0, 0))
+        if self._inside(n):
+            return RowBlock(X, y, weights, np.ones(n), uniforms, empty, empty)
+        points = np.ascontiguousarray(self._support.points[:, :used].T)
+        K = np.empty((n, len(self._support.raw)))
+        if used:
+            K[:, :used] = self.kernel(X, points)
+        if not learning:
+            return RowBlock(X, y, weights, np.empty(0), uniforms, K, empty)
+        own = self.kernel(X, X)
+        return RowBlock(X, y, weights, np.diag(own).copy(), uniforms, K, own)
+
+    def _reserve(self, n: int) -> None:
+        """Room for n more points, or for the budget."""
+        old = self._support
+        have, needed = len(old.raw), min(self._used + n, self._most)
+        if needed <= have:
+            return
+        slots = int(min(max(needed, 2 * have), self._most))
+        self._support = Support(
+            points=np.zeros((len(old.points), slots)),
+            raw=np.zeros(slots),
+            norms=np.zeros(slots),
+            order=np.arange(slots),
+            square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
+            running=old.running,
+        )
+        self._fill(old)
+        self._overwritten = None  # a mark holds the old arrays, which stay as they are
+
+    def _fill(self, source: Support) -> None:
+        """Copy the slots in use from another support set."""
+        used, own = self._used, self._support
+        own.points[:, :used] = source.points[:, :used]
+        own.raw[:used] = source.raw[:used]
+        own.norms[:used] = source.norms[:used]
+        own.order[:used] = source.order[:used]
+        if self._needs_square:
+            own.square[:used, :used] = source.square[:used, :used]
+
+    def negate(self) -> None:
+        """The model of the opposite targets."""
+        np.negative(self._support.raw, out=self._support.raw)
+
+    # -- state ------------------------------------------------------------------------------
+
+    STATE = (
+        Numbers("points", ("columns", "used"), marked=False),
+        Numbers("raw", ("used",), marked=False),
+        Numbers("norms", ("used",), low=0.0, marked=False),
+        Numbers("order", ("used",), whole=True, structure="permutation", marked=False),
+        Numbers("running", (6,), marked=False),
+        Numbers("square", ("used", "used"), optional=True, marked=False),
+        Part("uniforms"),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": len(self._support.points)}
+
+    def to_state(self) -> dict[str, Any]:
+        """The slots in use; free ones among them as zeros, not as the points they had."""
+        used, own = self._used, self._support
+        state: dict[str, Any] = {
+            "points": own.points[:, :used].copy(),
+            "raw": own.raw[:used].copy(),
+            "norms": own.norms[:used].copy(),
+            "order": own.order[:used].copy(),
+            "running": own.running.copy(),
+        }
+        if self._needs_square:
+            state["square"] = own.square[:used, :used].copy()
+        free = own.order[len(self._held) : used]
+        state["points"][:, free] = 0.0
+        for name in {"norms", "square"} & set(state):
+            state[name][free] = 0.0
+        if self._uniforms is not None:
+            state["uniforms"] = self._uniforms.to_state()
+        return state
+
+    def _adopt(self, values: dict[str, Any]) -> None:
+        uniforms, square = values.pop("uniforms"), values.pop("square")
+        require((square is not None) == self._needs_square, "square does not fit the strategy")
+        source = Support(**values, square=np.empty((0, 0)) if square is None else square)
+        self._check(source)
+        self._uniforms = uniforms
+        self._reserve(len(source.raw))
+        self._support = self._support._replace(running=source.running)
+        self._fill(source)
+
+    def _check(self, source: Support) -> None:
+        """The counts that the compiled loops use as indices, and what they rely on."""
+        running, used = source.running, len(source.raw)
+        size = running[SIZE]
+        require(running[USED] == used <= self._most, "running has another number of slots")
+        require(size == np.floor(size) and 0 <= size <= used, "running has a wrong size")
+        require(size <= self.rule.budget, "running has a size above the budget")
+        counts = running[[SEEN, MISTAKES]]
+        require(
+            (counts >= 0.0).all() and (counts == np.floor(counts)).all(), "running has no count"
+        )
+        good = LEAST_SHRINK <= abs(running[SHRINK]) <= MOST_SHRINK
+        require(good, "running has a scale out of range")
+        free = source.order[int(size) :]
+        require(not source.raw[free].any(), "raw has coefficients of slots that are free")
+
+    # A mark refers to the arrays; what the next rows may write over is copied before they do.
+
+    def mark(self) -> Any:
+        own = self._support
+        self._overwritten = []
+        copies = own.raw.copy(), own.order.copy(), own.running.copy()
+        uniforms = None if self._uniforms is None else self._uniforms.mark()
+        return own, copies, uniforms, self._overwritten
+
+    def undo(self, mark: Any) -> None:
+        own, copies, uniforms, overwritten = mark
+        for slots, points, norms, square in overwritten:
+            own.points[:, slots] = points
+            own.norms[slots] = norms
+            if square is not None:
+                own.square[slots] = square
+        for array, values in zip((own.raw, own.order, own.running), copies, strict=True):
+            array[:] = values
+        self._support = own
+        if self._uniforms is not None:
+            self._uniforms.undo(uniforms)
+
+    def _remember(self, n: int, uniforms: Array) -> None:
+        """Keep for a mark the points that n rows may write over, each once."""
+        if self._overwritten is None:
+            return
+        own = self._support
+        slots = self._at_risk(n, uniforms).copy()
+        done = [slots for slots, *_ in self._overwritten]
+        slots = np.setdiff1d(slots, np.concatenate(done)) if done else slots
+        if slots.size:
+            square = own.square[slots] if self._needs_square else None
+            self._overwritten.append((slots, own.points[:, slots], own.norms[slots], square))
+
+    def _at_risk(self, n: int, uniforms: Array) -> NDArray[np.int64]:
+        """The slots of held points that n rows may give to others.
+
+        A new point takes a free slot where there is one, so a row that drops a point afterwards
+        leaves it readable; points are dropped in the order of age, or anywhere.
+        """
+        held, strategy = self._held, self.rule.strategy
+        if strategy in (NONE, PROJECT):
+            return held[:0]
+        if strategy == FORGET:
+            return held[: n - 1]
+        if n == 1 and strategy == SMALLEST:
+            return held[:0]
+        if n == 1 and strategy == RANDOM and held.size:
+            rank = min(int(uniforms[0] * held.size), held.size - 1)
+            return held[rank : rank + 1]
+        return held
+
+
+def _rule(kernel: Kernel, update: Update, budget: Budget) -> UpdateRule:
+    """The scalars that the compiled loop reads."""
+    return UpdateRule(
+        strategy=_STRATEGIES[budget.strategy],
+        budget=2**62 if budget.size is None else int(budget.size),
+        threshold=float(budget.threshold),
+        rate=kernel.rate or 0.0,
+        **update.numbers(),
+    )

@@ -1,0 +1,295 @@
+"""The support set of a kernel expansion, compiled: its kernel values, its scale, its slots.
+
+f(x) = scale * sum_i raw_i k(x_i, x). Shrinking f is one multiplication of the scale, whatever the
+number of points. Points lie in slots; ``order`` lists the slots by age, oldest first, then the free
+ones. A free slot below ``USED`` has the coefficient 0, so evaluations need not know about it.
+
+The ways to keep the set within a budget:
+
+    random     drop the point number floor(u size), numbered by age       (RBP, BOGD)
+    smallest   drop the smallest a^2 k(x, x), the oldest of equals        (BSGD)
+    forget     shrink as much as the budget of mistakes asks, drop the oldest  (`forgetron`)
+    merge      replace that point and its best partner by one point       (`merging`: BSGD)
+    project    put the new point into the span of the old ones            (`projectron`)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.core import losses
+from pronk.core.elementary import exp_scalar
+from pronk.core.losses import HINGE, Loss
+
+Array = NDArray[np.float64]
+
+NONE, RANDOM, FORGET, SMALLEST, MERGE, PROJECT = range(6)
+#: Positions in ``Support.running``: points held, slots in use, the product of all shrinking, rows
+#: seen, and the Forgetron's mistakes M and spent budget Q.
+SIZE, USED, SHRINK, SEEN, MISTAKES, SPENT = range(6)
+
+#: Slots evaluated at a time, so that their distances stay in the first-level cache.
+_TILE = 512
+#: The scale is kept within these bounds, so that neither it nor raw^2 leaves the range of numbers.
+LEAST_SHRINK, MOST_SHRINK = 1e-40, 1e40
+
+
+class UpdateRule(NamedTuple):
+    """What is learned from a row and how the budget is kept; scalars only."""
+
+    update: int  # what a row adds (`updates`)
+    loss: int  # code of the loss
+    parameter: float  # of the loss
+    eta: float  # step size or cost; with pegasos 1, the step being counted in 1 / (alpha t)
+    alpha: float
+    pegasos: bool
+    balanced: bool  # the others make up for a point dropped at random
+    strategy: int
+    budget: int
+    threshold: float  # of the Projectron, on |delta|
+    aggressive: bool  # Projectron++: learn from margin errors too
+    rate: float  # 1 / (2 bandwidth^2) of a Gaussian kernel, else 0
+
+
+class Support(NamedTuple):
+    """The support set; all arrays have room for the same number of slots."""
+
+    points: Array  # (columns, slots)
+    raw: Array  # coefficients without the scale
+    norms: Array  # k(x, x)
+    order: NDArray[np.int64]
+    square: Array  # Forgetron: kernel values; Projectron: inverse factor of K; else empty
+    running: Array
+
+
+class RowBlock(NamedTuple):
+    """A block of rows. ``K`` and ``own`` are empty where the kernel is evaluated row by row."""
+
+    X: Array
+    y: Array
+    weights: Array
+    norms: Array  # k(x, x)
+    uniforms: Array
+    K: Array  # (rows, slots): values with the points; a column is filled in when its slot is taken
+    own: Array  # (rows, rows): values among the rows
+
+
+# -- kernel values and the model ------------------------------------------------------------------
+
+
+@njit(cache=True, fastmath={"contract"})
+def distance_row(x: Array, points: Array, used: int, out: Array) -> None:
+    """out[j] = sum_k (x_k - points[k, j])^2 for j < used; four columns at a time."""
+    d = x.size
+    for start in range(0, used, _TILE):
+        stop = min(start + _TILE, used)
+        row = out[start:stop]
+        for j in range(stop - start):
+            row[j] = 0.0
+        for k in range(0, d - 3, 4):
+            x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
+            z0, z1 = points[k, start:stop], points[k + 1, start:stop]
+            z2, z3 = points[k + 2, start:stop], points[k + 3, start:stop]
+            for j in range(stop - start):
+                s0, s1, s2, s3 = x0 - z0[j], x1 - z1[j], x2 - z2[j], x3 - z3[j]
+                row[j] += (s0 * s0 + s1 * s1) + (s2 * s2 + s3 * s3)
+        for k in range(d - d % 4, d):
+            x0 = x[k]
+            z0 = points[k, start:stop]
+            for j in range(stop - start):
+                s0 = x0 - z0[j]
+                row[j] += s0 * s0
+
+
+@njit(cache=True, fastmath={"contract"})
+def kernel_row(rule: UpdateRule, support: Support, rows: RowBlock, i: int, memory: Array) -> Array:
+    """k(x_i, .) for all slots in use: from the block's matrix, or evaluated into ``memory``."""
+    if rows.K.shape[0] > 0:
+        return rows.K[i]
+    used = int(support.running[USED])
+    distance_row(rows.X[i], support.points, used, memory)
+    for j in range(used):
+        memory[j] = exp_scalar(-rule.rate * memory[j])
+    return memory
+
+
+# The sum may be taken in any order ("reassoc"), or it would not vectorise.
+@njit(cache=True, fastmath={"contract", "reassoc"})
+def dot_of_first(a: Array, b: Array, n: int) -> float:
+    """sum_j a_j b_j over j < n."""
+    total = 0.0
+    for j in range(n):
+        total += a[j] * b[j]
+    return total
+
+
+@njit(cache=True, error_model="numpy")
+def scale(rule: UpdateRule, support: Support) -> float:
+    """What the raw coefficients are multiplied by; with pegasos 1 / (alpha t) after t rows."""
+    running = support.running
+    if rule.pegasos and running[SEEN] > 0.0:
+        return running[SHRINK] / (rule.alpha * running[SEEN])
+    return running[SHRINK]
+
+
+@njit(cache=True)
+def shrink(support: Support, factor: float) -> None:
+    """f becomes factor * f. Far from 1, the scale moves into the coefficients."""
+    running = support.running
+    running[SHRINK] *= factor
+    size = abs(running[SHRINK])
+    if size < LEAST_SHRINK or size > MOST_SHRINK:
+        used = int(running[USED])
+        for j in range(used):
+            support.raw[j] *= running[SHRINK]
+        running[SHRINK] = 1.0
+
+
+# -- adding and removing --------------------------------------------------------------------------
+
+
+@njit(cache=True)
+def add(support: Support, rows: RowBlock, i: int, coefficient: float) -> int:
+    """Row i becomes the youngest point; the later rows of the block learn their values with it."""
+    running = support.running
+    size = int(running[SIZE])
+    slot = support.order[size]
+    running[SIZE] = size + 1
+    running[USED] = max(running[USED], slot + 1.0)
+    support.raw[slot] = coefficient
+    support.norms[slot] = rows.norms[i]
+    for k in range(rows.X.shape[1]):
+        support.points[k, slot] = rows.X[i, k]
+    if rows.K.shape[0] > 0:
+        for r in range(i + 1, rows.y.size):
+            rows.K[r, slot] = rows.own[i, r]
+    return slot
+
+
+@njit(cache=True)
+def remove(support: Support, rank: int) -> None:
+    """Drop the point number ``rank`` by age; its slot is the next to be taken."""
+    size = int(support.running[SIZE])
+    order = support.order
+    slot = order[rank]
+    for r in range(rank, size - 1):
+        order[r] = order[r + 1]
+    order[size - 1] = slot
+    support.raw[slot] = 0.0
+    support.running[SIZE] = size - 1
+
+
+@njit(cache=True)
+def remove_random(support: Support, u: float) -> None:
+    """Drop the point number floor(u size)."""
+    size = int(support.running[SIZE])
+    remove(support, min(int(u * size), size - 1))
+
+
+@njit(cache=True)
+def smallest(support: Support) -> int:
+    """The age of the point with the smallest a^2 k(x, x), the oldest of equals.
+
+    The coefficients are compared without their common scale: under the hinge loss they are equal
+    exactly, where rounding of the shrunk ones would decide.
+    """
+    best, rank = np.inf, 0
+    for r in range(int(support.running[SIZE])):
+        slot = support.order[r]
+        value = support.raw[slot] * support.raw[slot] * support.norms[slot]
+        if value < best:
+            best, rank = value, r
+    return rank
+
+
+# ----------------------------------------------------------------------------------------
+# Update rules of a kernel expansion: the coefficient with which a row enters, f += a k(x, .).
+#
+#     mistakes     a = y where y f(x) <= 0                                      (Perceptron)
+#     gradient     a = -eta slope of the loss at f(x)                           (OGD, NORMA, BSGD)
+#     passive      a = tau times the direction that lowers the loss l = l(f(x), y), with the cost C
+#                  tau = min(C, l / k(x, x))                                    (PA-I)
+#                  tau = l / (k(x, x) + 1 / (2 C))                              (PA-II)
+#
+# A rule of its own is a frozen dataclass here that gives the numbers of `UpdateRule`, a code, and
+# its line in `step`. A row of weight w takes the step of the first two w times as long, and has
+# the cost w C in the third, whose steps solve a problem in which C weighs the row.
+
+MISTAKES_ONLY, GRADIENT, PASSIVE_1, PASSIVE_2 = range(4)
+
+
+@dataclass(frozen=True)
+class Mistakes:
+    """The Perceptron; ``aggressive`` learns from margin errors too (Projectron++)."""
+
+    aggressive: bool = False
+
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "update": MISTAKES_ONLY, "loss": HINGE, "parameter": 0.0, "eta": 1.0, "alpha": 0.0,
+            "pegasos": False, "balanced": False, "aggressive": bool(self.aggressive),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Gradient descent on a loss; ``eta`` a number or "pegasos", which needs alpha > 0."""
+
+    loss: Loss
+    eta: float | str
+    alpha: float
+
+    def numbers(self) -> dict[str, Any]:
+        pegasos = self.eta == "pegasos"
+        return {
+            "update": GRADIENT, "loss": self.loss.code, "parameter": self.loss.parameter,
+            "eta": 1.0 if pegasos else float(self.eta), "alpha": float(self.alpha),
+            "pegasos": pegasos, "balanced": True, "aggressive": False,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Passive:
+    """Passive-Aggressive: as far as the loss of the row asks, at a ``cost`` for what is left.
+
+    The loss is the hinge or the epsilon-insensitive loss.
+    """
+
+    loss: Loss
+    cost: float
+    squared: bool
+
+    def numbers(self) -> dict[str, Any]:
+        return {
+            "update": PASSIVE_2 if self.squared else PASSIVE_1, "loss": self.loss.code,
+            "parameter": self.loss.parameter, "eta": float(self.cost), "alpha": 0.0,
+            "pegasos": False, "balanced": False, "aggressive": False,
+        }  # fmt: skip
+
+
+Update = Mistakes | Descent | Passive
+
+
+@njit(cache=True, error_model="numpy")
+def step(rule: UpdateRule, f: float, y: float, norm: float, weight: float) -> float:
+    """The coefficient of k(x, .); 0 where nothing is learned. ``norm`` is k(x, x).
+
+    A mistake is y f <= 0: a score of 0 is one.
+    """
+    if rule.update == MISTAKES_ONLY:
+        return 0.0 if y * f > 0.0 else weight * y
+    slope = losses.slope(rule.loss, rule.parameter, f, y)
+    if rule.update == GRADIENT:
+        return -rule.eta * weight * slope
+    if slope == 0.0:
+        return 0.0
+    loss = losses.value(rule.loss, rule.parameter, f, y)
+    cost = rule.eta * weight
+    if rule.update == PASSIVE_1:
+        return -slope * min(cost, loss / norm)
+    return -slope * loss / (norm + 0.5 / cost)

@@ -1,0 +1,626 @@
+"""The Newton engine: second-order learning in R^r, exact in blocks.
+
+The state is two plain sums over the rows,
+
+    A = alpha I + sum_t c_t phi_t phi_t'        b = sum_t e_t phi_t        weights v = A^-1 b,
+
+with (c, e) = (1, y) for the ridge and AWV forecasters and (eta g^2, c p - g - (f - p)/q) for the
+online Newton step with slope g. Rows gather in an open block: A's factor L is the one of the
+block's start, and what the open rows do to a prediction is a recurrence over scalars and a small
+triangle (``recurrence``). A full block is added to the sums and A is factored anew, so rounding
+errors do not build up however long the stream is. One row a call and a thousand rows a call walk
+the same blocks, because blocks are counted from the start of the stream.
+
+Cost a row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dtrsm
+
+from pronk.core.linalg import (
+    PanelledTriangle,
+    Workspace,
+    add_products,
+    bordered,
+    cholesky,
+    recombined,
+    solve_lower,
+    solve_rows,
+)
+from pronk.core.losses import Loss
+from pronk.core.state import Count, LowerTriangle, Numbers, Sizes, StateError, Stateful, require
+from pronk.newton import recurrence
+from pronk.newton.certificate import Certificate, account, new_ledger, squared_certificate
+from pronk.newton.recurrence import Open
+
+# ----------------------------------------------------------------------------------------
+# What a row adds to the Newton engine's sums: its curvature c, and how that comes about.
+#
+# The engine asks a rule what it does (``unit``, ``anticipate``, ``clip``), not which it is.
+
+Array = NDArray[np.float64]
+
+#: Up to this many features the compiled row loop is faster for any call (benchmarks/bench_newton).
+SMALL = 16
+#: No rule has longer blocks.
+LONGEST_BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Squared:
+    """The ridge forecaster, or with ``anticipate`` the AWV forecaster; any number of outputs."""
+
+    anticipate: bool = True
+
+    #: Whether c = 1 for every row, known before its prediction.
+    unit: ClassVar[bool] = True
+    clip: ClassVar[float | None] = None
+
+    def block_rows(self, r: int) -> int:
+        """Block length by measurement: the new factor costs r^3 / 3B a row, the triangle B r."""
+        return 40 if r <= SMALL else min(LONGEST_BLOCK, max(96, 16 * round(r / 32)))
+
+    def as_array(self) -> Array:
+        """The compiled rows need no more than ``anticipate``."""
+        return np.empty(0)
+
+
+@dataclass(frozen=True)
+class OnlineNewton:
+    """The online Newton step on a loss; one output. ``clip`` None: the largest |y| so far."""
+
+    loss: Loss
+    eta: float | str = "auto"
+    clip: float | None = None
+
+    #: c depends on the prediction.
+    unit: ClassVar[bool] = False
+    anticipate: ClassVar[bool] = False
+
+    def block_rows(self, r: int) -> int:
+        """Shorter than for squared loss: the triangle is a compiled loop, not LAPACK."""
+        return min(512, max(48, 16 * round(r / 32)))
+
+    def as_array(self) -> Array:
+        """What the compiled rows read: loss, its parameter, how eta is made, whether clip grows."""
+        eta = self.eta
+        if eta == "auto" and not self.loss.curved:
+            eta = "convex"
+        mode, given = recurrence.ETA_GIVEN, 0.0
+        if eta == "auto":
+            mode = recurrence.ETA_CURVATURE
+        elif eta == "convex":
+            mode = recurrence.ETA_CONVEX
+        else:
+            given = float(eta)
+        growing = float(self.clip is None)
+        return np.array([self.loss.code, self.loss.parameter, mode, given, growing])
+
+
+Curvature = Squared | OnlineNewton
+
+
+# ----------------------------------------------------------------------------------------
+# Many rows at once through the triangle of the open block, by BLAS and LAPACK (`recurrence` walks
+# row by row).
+
+
+def squared_block(G: Array, F: Array, Y: Array, t: int, block: Open, memory: Workspace) -> Array:
+    """Append rows to a block with t open ones under squared loss; their ridge predictions.
+
+    G (m, t + m) are the rows' products with the open rows and each other, F what the block's start
+    predicts for them. c = 1 throughout, so R comes out of LAPACK: with C C' = I + G - R kappa R'
+    over the older rows,
+
+        1 + q_t = C_tt^2,  T = C diag(C)^-1,  and the errors f - y solve T (f - y) = f_old - y.
+    """
+    m = len(F)
+    own = slice(t, t + m)
+    corner = G if t == 0 else np.ascontiguousarray(G[:, t:])
+    if t:
+        R = through_open(G[:, :t], block.upper)
+        F = F - R @ block.step[:t]
+        scaled = R * block.kappa[:t]
+        corner -= scaled @ R.T
+        block.upper[:t, own] = scaled.T
+    corner.flat[:: m + 1] += 1.0
+    C = cholesky(corner, "block matrix I + G", memory.take("C", m, m).T)
+    root = np.diag(C)
+    errors = root[:, None] * solve_lower(C, F - Y)
+    np.divide(C.T, root[:, None], out=block.upper[own, own])
+    block.kappa[own] = root**-2
+    block.step[own] = errors * block.kappa[own, None]
+    return np.asarray(Y + errors)
+
+
+def through_open(G: Array, upper: Array) -> Array:
+    """R for rows whose products with the open rows are G: R T' = G."""
+    t = G.shape[1]
+    return np.asarray(dtrsm(1.0, upper[:t, :t].T, G.T, lower=1, diag=1)).T
+
+
+# ----------------------------------------------------------------------------------------
+# Whether the parts of a Newton state from a file fit each other.
+
+
+def require_solved(name: str, L: Array, solved: Array, given: Array) -> None:
+    """Refuse what is not L^-1 of what was given."""
+    most = (np.abs(L) @ np.abs(solved)).max(initial=0.0)
+    off = np.abs(L @ solved - given).max(initial=0.0)
+    require(off <= 1e-6 * most + 1e-300, f"{name} does not fit L")
+
+
+def require_open_rows(block: Open, Z: Array, t: int) -> None:
+    """Refuse t open rows that do not keep to the recurrence: for s < t
+
+    kappa_s G[t, s] = T[t, s] + kappa_s sum_{i<s} T[t, i] T[s, i] / kappa_i,  0 <= kappa <= c.
+    """
+    kappa, c, Z = block.kappa[:t], block.curvature[:t], Z[:t]
+    require((kappa <= c * (1.0 + 1e-9)).all(), "kappa is larger than the curvature")
+    T = np.tril(block.upper[:t, :t].T, -1)
+    inverse = np.divide(1.0, kappa, out=np.zeros(t), where=kappa > 0.0)
+    expected = kappa * (Z @ Z.T)
+    got = T + kappa * ((T * inverse) @ T.T)
+    off = np.abs(np.tril(got - expected, -1)).max(initial=0.0)
+    most = np.abs(expected).max(initial=0.0)
+    require(off <= 1e-6 * most + 1e-300, "upper does not fit the open rows")
+
+
+#: Calls up to this many rows take the compiled row loop; longer ones go through BLAS.
+SHORT_CALL = 4
+
+
+class OpenRows(Numbers):
+    """Rows of the open block; the room behind them is not saved. A mark holds the arrays."""
+
+    def __init__(self, name: str, shape: tuple[str | int, ...], **options: Any) -> None:
+        super().__init__(name, shape, kept=True, **options)
+
+    def give(self, owner: Any) -> Any:
+        return getattr(owner, self.attribute)[: owner.open_rows].copy()
+
+
+class OpenTriangle(LowerTriangle):
+    """T' of the open rows, strictly above the diagonal: saved as T is, with a diagonal of 0."""
+
+    def __init__(self, name: str, size: str) -> None:
+        super().__init__(name, size, kept=True)
+
+    def give(self, owner: Any) -> Any:
+        t = owner.open_rows
+        lower = np.tril(getattr(owner, self.attribute)[:t, :t].T, -1)
+        return lower[np.tri(t, dtype=np.bool_)]
+
+    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        return np.ascontiguousarray(self.checked(value, sizes).T)
+
+
+class Newton(Stateful):
+    """A, b and the open block; ``rule`` says what a row adds (`curvature`)."""
+
+    def __init__(self, rule: Curvature, alpha: float, size: int, outputs: int = 1) -> None:
+        self.rule = rule
+        self.alpha = alpha
+        self.outputs = outputs
+        self._Phi = np.empty((0, 0))
+        self._marked = False  # whether a mark holds the sums and the open block
+        self._memory = Workspace()
+        self._row: recurrence.State | None = None
+        self._panels: tuple[Array, PanelledTriangle] | None = None
+        self._rule = rule.as_array()
+        self._running = np.array([rule.clip or 0.0, 0.0, 0.0])  # clip, rows, sum of g'A^-1 g
+        self._ledger = new_ledger(outputs)
+        self._start(size)
+
+    def restart(self, size: int) -> None:
+        """Forget the sums and start in R^size; the clip and the row count stay."""
+        self._running[2] = 0.0
+        self._ledger[:] = 0.0
+        self._start(size)
+
+    def _start(self, size: int) -> None:
+        self.size = size
+        self._A = np.asfortranarray(self.alpha * np.eye(size))
+        self._b = np.zeros((size, self.outputs))
+        self._L = np.asfortranarray(np.sqrt(self.alpha) * np.eye(size))
+        self._factored = 0  # coordinates that A had when L was made; those since are alone in A
+        self._beta = np.zeros((size, self.outputs))  # L^-1 b
+        self._open_block()
+
+    def _open_block(self) -> None:
+        self._open = 0  # rows in the open block
+        self._weights: Array | None = None
+        rows = self._length = self.rule.block_rows(self.size)
+        self._make_block(rows)
+
+    def _make_block(self, rows: int) -> None:
+        """Room for the rows of an open block."""
+        if self._Phi.shape == (rows, self.size) and not self._marked:
+            return  # what a closed block left is overwritten before it is read
+        self._Phi = np.zeros((rows, self.size))
+        self._Z = np.zeros((rows, self.size))  # L^-1 phi
+        self._upper = np.zeros((rows, rows))
+        self._kappa = np.zeros(rows)
+        self._step = np.zeros((rows, self.outputs))
+        self._curvature = np.ones(rows)  # c
+        self._target = np.zeros((rows, self.outputs))  # e
+        self._marked = False  # whoever opens a block has made the sums anew
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def learn(self, Phi: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row of features Phi (n, r), targets Y (n, outputs).
+
+        A row of weight w counts w times in A and b. Under squared loss that is the row times
+        sqrt(w), with the target and the prediction times sqrt(w) too.
+        """
+        if weights is not None and self.rule.unit:
+            roots = np.sqrt(weights)[:, None]
+            return np.asarray(self.learn(Phi * roots, Y * roots) / roots)
+        out = np.empty((len(Phi), self.outputs))
+        start = 0
+        while start < len(Phi):
+            stop = min(len(Phi), start + len(self._kappa) - self._open)
+            rows = slice(start, stop)
+            given = () if weights is None else (weights[rows],)
+            self._append(Phi[rows], Y[rows], out[rows], *given)
+            start = stop
+        account(out, Y, self._ledger)
+        return out
+
+    def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
+        t, m = self._open, len(Phi)
+        self._Phi[t : t + m] = Phi
+        Phi = self._Phi[t : t + m]
+        if m <= SHORT_CALL or self.size <= SMALL:
+            self._append_rows(Phi, Y, out, weights)
+        else:
+            self._append_block(Phi, Y, out, weights)
+        self._weights = None
+        self._open = t + m
+        if self._open == len(self._kappa):
+            self._close_block()
+
+    def _append_rows(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
+        t, rule = self._open, self.rule
+        batch, block = recurrence.Batch(Y, _ones_or(weights, Y), out), self._block
+        if rule.unit:
+            self._target[t : t + len(Phi)] = Y
+            recurrence.squared_rows_from_features(
+                Phi, batch, t, rule.anticipate, self._L.T, self._beta, self._Z, block
+            )
+        else:
+            recurrence.newton_rows_from_features(
+                Phi, batch, t, self._rule, self._running, self._L.T, self._beta, self._Z, block
+            )
+
+    # -- one row, in two steps: `onerow` ------------------------------------------------------
+
+    def look(self, phi: Array, out: Array) -> None:
+        """Predict a row of features (r,) under squared loss, ready to be taken by `take`.
+
+        What is kept of it is valid until another row is looked at or learned.
+        """
+        anticipate = self.rule.anticipate
+        recurrence.look(phi, self._root_next(), self._open, anticipate, self._row_state(), out)
+
+    def take(self, y: Array, p: Array) -> None:
+        """Learn the row that was looked at last and predicted p."""
+        recurrence.take(y, self._root_next(), self._open, self._row_state(), self._ledger, p)
+        self._weights = None
+        self._open += 1
+        if self._open == len(self._kappa):
+            self._close_block()
+
+    def _root_next(self) -> float:
+        """The root of the weight with which the next row enters the open block."""
+        return 1.0
+
+    def _row_state(self) -> recurrence.State:
+        """For the compiled steps; made again when its arrays are others, once a block at most."""
+        row = self._row
+        if row is None or row.beta is not self._beta or row.Phi is not self._Phi:
+            factor = np.ascontiguousarray(self._L)
+            row = self._row = recurrence.State(factor, self._beta, self._Phi, self._Z, self._block)
+        return row
+
+    @property
+    def _block(self) -> recurrence.Open:
+        """The open block for the compiled rows."""
+        return recurrence.Open(self._upper, self._kappa, self._step, self._curvature, self._target)
+
+    def _append_block(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
+        t, m, rule = self._open, len(Phi), self.rule
+        Z = self._Z[t : t + m]
+        Z[:] = Phi
+        self._solve_rows(Z)
+        F = Z @ self._beta
+        G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.take("G", m, t + m))
+        if rule.unit:
+            self._target[t : t + m] = Y
+            F = squared_block(G, F, Y, t, self._block, self._memory)
+            out[:] = F * self._kappa[t : t + m, None] if rule.anticipate else F
+        else:
+            batch = recurrence.Batch(Y, _ones_or(weights, Y), out)
+            recurrence.newton_rows(G, F, batch, t, self._rule, self._running, self._block)
+
+    def _solve_rows(self, Z: Array) -> None:
+        """L^-1 of each row, in place; many rows by panels, which serve until the block closes."""
+        if min(Z.shape) < PanelledTriangle.FEWEST:
+            solve_rows(self._L, Z)
+            return
+        held = self._panels
+        if held is None or held[0] is not self._beta:  # made anew whenever L is
+            held = self._panels = self._beta, PanelledTriangle(self._L)
+        held[1].solve_rows(Z)
+
+    def _close_block(self) -> None:
+        """Add the open rows to the sums and factor A anew."""
+        if self._blocks_left:
+            self._blocks_left -= 1
+            if not self._blocks_left:
+                return
+        self._add_open_rows()
+        self._factor()
+        self._open_block()
+
+    def _add_open_rows(self) -> None:
+        t = self._open
+        rows = self._Phi[:t]
+        self._b = self._b + rows.T @ self._target[:t]
+        if self._marked:
+            self._A = self._A.copy(order="F")
+        if not self.rule.unit:
+            out = self._memory.take("weighted", *rows.shape)
+            rows = np.multiply(rows, np.sqrt(self._curvature[:t, None]), out=out)
+        self._A = add_products(self._A, rows)
+
+    def _factor(self) -> None:
+        reuse = self._L.shape == self._A.shape and not self._marked
+        out = self._L if reuse else None
+        self._L = cholesky(self._A, "A", out)
+        self._factored = self.size
+        # C order throughout: a compiled loop is another one, with other sums, for another layout.
+        self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
+
+    # -- the pass in partitions: see `split` --------------------------------------------------
+
+    #: Whether older rows count less; then blocks must be weighed one by one.
+    forgets = False
+    #: A partition's learner leaves its last block open (`begun`).
+    _blocks_left = 0
+
+    @property
+    def ledger(self) -> Array:
+        """Rows, losses and largest values, a column an output."""
+        return self._ledger
+
+    @property
+    def open_rows(self) -> int:
+        """Rows of the open block, and"""
+        return self._open
+
+    @property
+    def open_room(self) -> int:
+        """how many more it takes."""
+        return len(self._kappa) - self._open
+
+    @property
+    def block_length(self) -> int:
+        """Rows of the open block when it is full."""
+        return self._length
+
+    @property
+    def sums(self) -> tuple[Array, Array]:
+        """A (its lower triangle) and b, without the open rows."""
+        return self._A, self._b
+
+    def weighed(self, Phi: Array, Y: Array) -> tuple[float, Array, Array, float]:
+        """What a whole block leaves of the sums before it, its rows and targets as they are then
+        added, and what is put back on A's diagonal."""
+        return 1.0, Phi, Y, 0.0
+
+    def settle(self) -> None:
+        """Close the open block, whatever it holds."""
+        if self._open:
+            self._close_block()
+
+    def continue_from(self, A: Array, b: Array) -> None:
+        """Go on from these sums with an empty block; the ledger stays."""
+        self._A, self._b = np.asfortranarray(A), np.array(b)
+        self.size = len(A)
+        self._factor()
+        self._open_block()
+
+    def begun(self, A: Array, b: Array, blocks: int) -> Self:
+        """A learner of the same settings that starts from these sums; its last block of so many
+        stays open, because nobody needs its factor."""
+        twin = copy.copy(self)
+        twin._memory = Workspace()
+        twin._row = twin._panels = None
+        twin._running, twin._ledger = self._running.copy(), new_ledger(self.outputs)
+        twin._Phi, twin._L = np.empty((0, 0)), np.empty((0, 0))
+        twin._blocks_left = blocks
+        twin.continue_from(A.copy(order="F") if blocks > 1 else A, b)
+        return twin
+
+    # -- the current model --------------------------------------------------------------------
+
+    @property
+    def weights(self) -> Array:
+        """v = A^-1 b, (r, outputs)."""
+        if self._weights is None:
+            t = self._open
+            inner = dtrsm(1.0, self._upper[:t, :t], self._step[:t], diag=1) if t else self._step[:0]
+            self._weights = solve_lower(
+                self._L, self._beta - self._Z[:t].T @ inner, transposed=True
+            )
+        return self._weights
+
+    def predict(self, Phi: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        F = Phi @ self.weights
+        if not self.rule.unit:
+            return np.clip(F, -self._running[0], self._running[0])
+        if not self.rule.anticipate:
+            return F
+        return np.asarray(F / (1.0 + self.leverage(Phi)[:, None]))
+
+    def leverage(self, Phi: Array) -> Array:
+        """q = phi' A^-1 phi for every row."""
+        Z = solve_rows(self._L, Phi.copy())
+        q = np.einsum("ij,ij->i", Z, Z)
+        if self._open:
+            R = through_open(Z @ self._Z[: self._open].T, self._upper)
+            q -= (R * R) @ self._kappa[: self._open]
+        return np.maximum(q, 0.0)
+
+    @property
+    def running_clip(self) -> float:
+        """The level predictions are clipped at now."""
+        return float(self._running[0])
+
+    @property
+    def regret_terms(self) -> float:
+        """Online Newton: sum of g_t' A_t^-1 g_t since the start or restart."""
+        return float(self._running[2])
+
+    def log_determinant(self) -> float:
+        """log det(A / alpha): the factor's diagonal, and 1 + c q of each open row."""
+        factor = 2.0 * float(np.log(np.diag(self._L)).sum()) - self.size * np.log(self.alpha)
+        if self.rule.unit:
+            return factor - float(np.log(self._kappa[: self._open]).sum())
+        # kappa = c / (1 + c q)
+        c, kappa = self._curvature[: self._open], self._kappa[: self._open]
+        return factor + float(np.log(c[c > 0] / kappa[c > 0]).sum())
+
+    def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
+        """Regret so far against the best of the current space: O(r) from the cached weights."""
+        if not self.rule.unit:
+            raise TypeError("online Newton keeps its certificate in RegretSums")
+        v, t = self.weights[:, output], self._open
+        fit = float(v @ (self._b[:, output] + self._Phi[:t].T @ self._target[:t, output]))
+        penalty = self.alpha * float(v @ v)
+        column = self._ledger[:, output]
+        determinant = self.log_determinant() if bounded else None
+        return squared_certificate(
+            column, float(column[2]) - fit - penalty, penalty, determinant, self.rule.anticipate
+        )
+
+    # -- changes of the space and of the outputs ------------------------------------------------
+
+    def grow(self, diagonal: float | None = None) -> None:
+        """One more coordinate, in which all rows so far are 0. The open block stays open.
+
+        Its diagonal in A is alpha, if no other is given.
+        """
+        diagonal = self.alpha if diagonal is None else diagonal
+        self._A = bordered(self._A, diagonal)
+        self._L = bordered(self._L, np.sqrt(diagonal))
+        self._b, self._beta = _with_zero_row(self._b), _with_zero_row(self._beta)
+        self._Phi, self._Z = _with_zero_row(self._Phi.T).T, _with_zero_row(self._Z.T).T
+        self._Phi, self._Z = np.ascontiguousarray(self._Phi), np.ascontiguousarray(self._Z)
+        self.size += 1
+        self._weights = None
+        if self._open == 0:
+            self._open_block()
+
+    def grow_with_history(self, history: Array, column: Array, targets: Array) -> None:
+        """One more coordinate, in which the rows so far (features ``history``) are ``column``."""
+        self._add_open_rows()
+        self._A = bordered(self._A, self.alpha + float(column @ column))
+        self._A[-1, :-1] = column @ history
+        self._b = np.vstack((self._b, column @ targets))
+        self.size += 1
+        self._factor()
+        self._open_block()
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs, each a multiple of an old one: valid where learning is linear in y."""
+        self.outputs = matrix.shape[1]
+        self._b, self._beta = recombined(self._b, matrix), recombined(self._beta, matrix)
+        self._step, self._target = recombined(self._step, matrix), recombined(self._target, matrix)
+        self._ledger = recombined(self._ledger, matrix, absolute=True)
+        self._weights = self._row = None
+
+    def negate(self) -> None:
+        """As if all targets had had the other sign."""
+        self.remap(-np.eye(self.outputs))
+
+    # -- state ------------------------------------------------------------------------------
+
+    # What only a full block changes is not copied for a mark. Rows of the open block are only
+    # added to, and `_marked` says that the block's end must not write over what a mark holds.
+    STATE = (
+        LowerTriangle("A", "size", order="F", kept=True),
+        Numbers("b", ("size", "outputs"), kept=True),
+        Numbers("beta", ("size", "outputs"), kept=True),
+        Count("factored"),
+        OpenRows("Phi", ("open", "size")),
+        OpenRows("Z", ("open", "size")),
+        OpenTriangle("upper", "open"),
+        OpenRows("kappa", ("open",), low=0.0),
+        OpenRows("step", ("open", "outputs"), low=-1e160, high=1e160),
+        OpenRows("curvature", ("open",), low=0.0),
+        OpenRows("target", ("open", "outputs"), low=-1e160, high=1e160),
+        Numbers("running", (3,), low=0.0),
+        Numbers("ledger", (5, "outputs"), low=0.0),
+        Count("open", size="open"),
+        Count("length", low=1, high=LONGEST_BLOCK),
+    )
+    DERIVED = ("size", "outputs", "_weights", "_L")
+
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": self.outputs}
+
+    def _restored(self, sizes: Sizes) -> None:
+        """Compute the factor again, to the same bits, and put the open rows in a block."""
+        self.size, n = sizes["size"], self._factored
+        require(n <= self.size, "factored is larger than A")
+        own = np.diagonal(self._A)
+        require((own > 0.0).all(), "A is not positive definite")
+        require(not np.tril(self._A, -1)[n:].any(), "factored is smaller than A")
+        try:
+            leading = cholesky(np.asfortranarray(self._A[:n, :n]), "A")
+        except FloatingPointError:
+            raise StateError("A is not positive definite") from None
+        self._L = np.zeros(self._A.shape, order="F")
+        self._L[:n, :n] = leading
+        self._L[range(n, self.size), range(n, self.size)] = np.sqrt(own[n:])
+        names = ("_Phi", "_Z", "_upper", "_kappa", "_step", "_curvature", "_target")
+        held, t = [getattr(self, name) for name in names], self._open
+        require(t < self._length, "open rows are more than a block has")
+        self._Phi, self._weights = np.empty((0, 0)), None
+        self._make_block(self._length)
+        for name, rows in zip(names, held, strict=True):
+            getattr(self, name)[tuple(slice(length) for length in rows.shape)] = rows
+        if self.size:
+            require_solved("beta", self._L, self._beta, self._b)
+            require_solved("Z", self._L, self._Z[:t].T, self._Phi[:t].T)
+            require_open_rows(self._block, self._Z, t)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_row": None, "_panels": None}  # copies make their own
+
+    def mark(self) -> Any:
+        before, self._marked = self._marked, True
+        return before, super().mark()
+
+    def undo(self, mark: Any) -> None:
+        self._marked, held = mark
+        super().undo(held)
+
+
+def _ones_or(weights: Array | None, Y: Array) -> Array:
+    return np.ones(len(Y)) if weights is None else weights
+
+
+def _with_zero_row(rows: Array) -> Array:
+    return np.concatenate((rows, np.zeros((1, rows.shape[1]))))

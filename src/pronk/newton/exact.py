@@ -1,0 +1,325 @@
+"""The exact engine in the span of all points: kernel ridge and Kernel-AWV forecasters.
+
+It holds every row and a growing factor L L' = K + alpha I with U = L^-1 Y. For a row with
+l = L^-1 k(x) and pivot d^2 = k(x, x) + alpha - |l|^2,
+
+    ridge   f = l'U            AWV   f / (1 + q),   1 + q = d^2 / alpha
+
+and the row appends (l, d) to L and (y - f) / d to U. For weighted rows K is S K S, S the roots of
+the weights. A block of m rows is one triangular solve and
+one Cholesky factor of m x m. Time O(t^2) a row, memory O(t^2).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.core.dictionary import KORS, Dictionary
+from pronk.core.kernels import Kernel
+from pronk.core.linalg import GrowingCholesky, GrowingRows, recombined, solve_lower
+from pronk.core.state import Field, Numbers, Part, Rows, Sizes, Stateful, require
+from pronk.newton import recurrence
+from pronk.newton.certificate import Certificate, account, new_ledger, squared_certificate
+from pronk.newton.engine import OnlineNewton
+
+Array = NDArray[np.float64]
+
+#: Rows taken at a time: enough for matrix products, little kernel memory beside L.
+BLOCK = 128
+
+
+class ExactSpan(Stateful):
+    """All points, the factor of K + alpha I, and U; any number of outputs."""
+
+    def __init__(
+        self, kernel: Kernel, alpha: float, anticipate: bool, columns: int, outputs: int = 1
+    ) -> None:
+        self.kernel, self.alpha, self.anticipate = kernel, alpha, anticipate
+        self._points = GrowingRows(columns)
+        self._factor = GrowingCholesky(floor=alpha)
+        self._U = GrowingRows(outputs)
+        self._ledger = new_ledger(outputs)
+        self._coefficients: Array | None = None
+        self._roots: Array | None = None  # of the rows' weights; all 1 until the first one comes
+
+    @property
+    def points(self) -> Array:
+        return self._points.values
+
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row."""
+        blocks = [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
+        if weights is None and self._roots is None:
+            return np.concatenate([self._learn_block(X[rows], Y[rows]) for rows in blocks])
+        if self._roots is None:
+            self._roots = np.ones(self._points.size)
+        roots = np.ones(len(X)) if weights is None else np.sqrt(weights)
+        parts = [self._learn_block(X[rows], Y[rows], roots[rows]) for rows in blocks]
+        return np.asarray(np.concatenate(parts))
+
+    def _learn_block(self, X: Array, Y: Array, roots: Array | None = None) -> Array:
+        """A row of weight w is sqrt(w) k(x, .) with sqrt(w) times the target and prediction."""
+        if roots is None:
+            return self._learn_values(X, self.kernel(self.points, X), self.kernel(X, X), Y)
+        K = self._roots[:, None] * self.kernel(self.points, X) * roots  # type: ignore[index]
+        own = roots[:, None] * self.kernel(X, X) * roots
+        P = self._learn_values(X, K, own, Y * roots[:, None])
+        self._roots = np.concatenate((self._roots, roots))  # type: ignore[arg-type]
+        return np.asarray(P / roots[:, None])
+
+    def _learn_values(self, X: Array, K: Array, own: Array, Y: Array) -> Array:
+        V = self._factor.solve(K)
+        F = V.T @ self._U.values
+        corner = own + self.alpha * np.eye(len(X))
+        block = self._factor.append(V, corner)
+        pivots = np.diag(block)[:, None]
+        U = solve_lower(block, Y - F)
+        self._U.append(U)
+        self._points.append(X)
+        self._coefficients = None
+        F = Y - pivots * U
+        P = F * (self.alpha / pivots**2) if self.anticipate else F
+        account(P, Y, self._ledger)
+        return P
+
+    @property
+    def coefficients(self) -> Array:
+        """(K + alpha I)^-1 Y."""
+        if self._coefficients is None:
+            self._coefficients = self._factor.solve_transposed(self._U.values)
+        return self._coefficients
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        blocks = [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
+        return np.concatenate([self._predict_block(X[rows]) for rows in blocks])
+
+    def _predict_block(self, X: Array) -> Array:
+        K = self.kernel(X, self.points)
+        if self._roots is not None:
+            K = K * self._roots
+        F = K @ self.coefficients
+        if not self.anticipate:
+            return F
+        V = self._factor.solve(np.ascontiguousarray(K.T))
+        rest = np.maximum(self.kernel.diagonal(X) - np.einsum("ij,ij->j", V, V), 0.0)
+        return np.asarray(F / (1.0 + rest / self.alpha)[:, None])
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs as linear combinations of the old."""
+        self._U.remap(matrix)
+        self._ledger = recombined(self._ledger, matrix, absolute=True)
+        self._coefficients = None
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Regret so far against the best function of the whole RKHS.
+
+        min_f sum (y - f)^2 + alpha |f|^2 = alpha |U|^2, and |f|^2 = c'y - alpha |c|^2.
+        """
+        U, c = self._U.values[:, output], self.coefficients[:, output]
+        least = self.alpha * float(U @ U)
+        loss = self.alpha**2 * float(c @ c)  # the residuals of the fit are alpha c
+        determinant = self._factor.log_determinant() - len(U) * np.log(self.alpha)
+        return squared_certificate(
+            self._ledger[:, output], loss, max(least - loss, 0.0), determinant, self.anticipate
+        )
+
+    STATE = (
+        Rows("points", ("points", "columns")),
+        Part("factor", sizes={"size": "points"}),
+        Rows("U", ("points", "outputs")),
+        Numbers("ledger", (5, "outputs"), low=0.0),
+        Numbers("roots", ("points",), low=0.0, kept=True, optional=True),
+    )
+    DERIVED = ("_coefficients",)
+
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self._points.columns, "outputs": self._U.columns}
+
+    def _restored(self, sizes: Sizes) -> None:
+        self._coefficients = None
+        if not self.kernel.foreign:
+            X = self.points
+            roots = np.ones(len(X)) if self._roots is None else self._roots
+            self._factor.require_of(
+                lambda rows: roots[rows, None] * self.kernel(X[rows], X) * roots, self.alpha
+            )
+
+
+# ----------------------------------------------------------------------------------------
+# KONS and Sketched-KONS: the online Newton step in the span of all points, by kernel values only.
+#
+# The state is all points with their coefficients c in b = sum c_i phi_i, and over the rows R whose
+# curvature entered A the numbers d_i (d_i^2 is the curvature) with a growing factor L L' = D K_RR
+# D + alpha I. By the matrix inversion lemma, for rows with kernel values k,
+#
+#     V = L^-1 D k_R            u = L^-1 D (K c)_R
+#     phi_t' A^-1 phi_s = (k_ts - V_t'V_s) / alpha         phi_t' A^-1 b = (k_t'c - V_t'u) / alpha
+#
+# so a block needs one triangular solve, and then runs the same recurrence as the embedded
+# learners. KONS takes every row into R: O(t^2) a row. Sketched-KONS takes a row by a coin whose
+# probability is its estimated leverage, at least ``floor``: O(t + |R|^2) a row.
+
+#: Rows taken at a time.
+KONS_BLOCK = 64
+
+
+class KONS(Stateful):
+    """The exact learner; one output."""
+
+    def __init__(self, kernel: Kernel, alpha: float, rule: OnlineNewton, columns: int) -> None:
+        self.kernel, self.alpha, self.rule = kernel, alpha, rule
+        self._rule = rule.as_array()
+        self._running = np.array([rule.clip or 0.0, 0.0, 0.0])
+        self._points = GrowingRows(columns)
+        self._coefficients = GrowingRows(1)  # c
+        self._members = GrowingRows(3)  # a row of R: its number, d, and (K c) there
+        self._factor = GrowingCholesky(floor=alpha)
+
+    @property
+    def points(self) -> Array:
+        return self._points.values
+
+    @property
+    def sketch(self) -> NDArray[np.intp]:
+        """The numbers of the rows whose curvature is in A."""
+        return self._members.values[:, 0].astype(np.intp)
+
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row."""
+        w = np.ones(len(X)) if weights is None else weights
+        blocks = [slice(i, i + KONS_BLOCK) for i in range(0, len(X), KONS_BLOCK)]
+        return np.concatenate([self._learn_block(X[rows], Y[rows], w[rows]) for rows in blocks])
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        blocks = [slice(i, i + KONS_BLOCK) for i in range(0, len(X), KONS_BLOCK)]
+        raw = np.concatenate([self._raw(self.kernel(X[b], self.points))[1] for b in blocks])
+        return np.clip(raw, -self._running[0], self._running[0])[:, None]
+
+    def _raw(self, K: Array) -> tuple[Array, Array]:
+        """V (|R|, m) and the unclipped predictions of rows with kernel values K (m, t)."""
+        _, d, values = self._members.values.T
+        V = self._factor.solve(d[:, None] * K[:, self.sketch].T)
+        u = self._factor.solve(d * values)
+        return V, (K @ self._coefficients.values[:, 0] - u @ V) / self.alpha
+
+    def _learn_block(self, X: Array, Y: Array, weights: Array) -> Array:
+        K, own = self.kernel(X, self.points), self.kernel(X, X)
+        V, F = self._raw(K)
+        block = KonsBlock(weights)
+        block.G = (own - V.T @ V) / self.alpha
+        block.F = F[:, None].copy()
+        out = self._walk(X, Y, K, own, block)
+        c = block.target[:, 0]
+        self._take_in(K, own, V, c, np.sqrt(block.curvature))
+        self._points.append(X)
+        self._coefficients.append(block.target)
+        return out
+
+    def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
+        """The recurrence over the block; every row's curvature enters."""
+        out = np.empty((len(X), 1))
+        batch = recurrence.Batch(Y, block.weights, out)
+        recurrence.newton_rows(block.G, block.F, batch, 0, self._rule, self._running, block.open)
+        return out
+
+    def _take_in(self, K: Array, own: Array, V: Array, c: Array, d: Array) -> None:
+        """Add the block's coefficients c to (K c)_R, and its rows with d > 0 to R."""
+        rows = np.flatnonzero(d)
+        first = self._points.size
+        self._members.values[:, 2] += K[:, self.sketch].T @ c
+        if not rows.size:
+            return
+        corner = d[rows, None] * own[np.ix_(rows, rows)] * d[rows]
+        corner.flat[:: len(rows) + 1] += self.alpha
+        self._factor.append(np.ascontiguousarray(V[:, rows] * d[rows]), corner)
+        there = K[rows] @ self._coefficients.values[:, 0] + own[rows] @ c
+        self._members.append(np.column_stack((first + rows, d[rows], there)))
+
+    def negate(self) -> None:
+        """As if all targets had had the other sign."""
+        self._coefficients.remap(-np.eye(1))
+        self._members.values[:, 2] *= -1.0
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        Rows("points", ("points", "columns")),
+        Rows("coefficients", ("points", 1)),
+        Rows("members", ("members", 3), kept=False),  # (K c) there changes with every row
+        Part("factor", sizes={"size": "members"}),
+        Numbers("running", (3,), low=0.0),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self._points.columns}
+
+    def _restored(self, sizes: Sizes) -> None:
+        numbers, d, _ = self._members.values.T
+        whole = (numbers == np.floor(numbers)).all() and (numbers >= 0.0).all()
+        require(whole and (numbers < sizes["points"]).all(), "members are not rows of points")
+        require((d > 0.0).all(), "members have a curvature that is not positive")
+        if not self.kernel.foreign:
+            X = np.ascontiguousarray(self.points[self.sketch])
+            self._factor.require_of(
+                lambda rows: d[rows, None] * self.kernel(X[rows], X) * d, self.alpha
+            )
+
+
+class KonsBlock:
+    """The arrays of one block's recurrence."""
+
+    G: Array
+    F: Array
+
+    def __init__(self, weights: Array) -> None:
+        m = len(weights)
+        self.weights = weights
+        self.curvature, self.target = np.zeros(m), np.zeros((m, 1))
+        self.open = recurrence.Open(
+            np.zeros((m, m)), np.zeros(m), np.zeros((m, 1)), self.curvature, self.target
+        )
+
+
+class SketchedKONS(KONS):
+    """KONS with a sketch of the curvature.
+
+    KORS runs on the rescaled points d_t phi_t, with the learner's alpha, so its score is known once
+    the label is; the same uniform decides whether it keeps the point and, with the probability
+    raised to ``floor``, whether the sketch does. So every point of KORS is in the sketch.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        alpha: float,
+        rule: OnlineNewton,
+        columns: int,
+        floor: float,
+        epsilon: float,
+        beta: float,
+        seed: int,
+    ) -> None:
+        super().__init__(kernel, alpha, rule, columns)
+        self.kors = Dictionary(kernel, columns, KORS(alpha, epsilon, beta), seed)
+        self._coins = np.array([floor, epsilon, beta, alpha])
+
+    def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
+        """As far as KORS keeps no point; then its scores of the later rows change."""
+        out = np.empty((len(X), 1))
+        batch = recurrence.Batch(Y, block.weights, out)
+        reading = self.kors.read(X, self.kernel(X, self.kors.points))
+        row = 0
+        while row < len(X):
+            row, p = recurrence.sketched_rows(
+                block.G, block.F, batch, row, self._rule, self._running, self._coins,
+                reading.rho, reading.uniforms, block.open,
+            )  # fmt: skip
+            if p > 0.0:  # KORS keeps the row before this one
+                kept = row - 1
+                reading.take(kept, np.sqrt(block.curvature[kept] / p), own[kept, kept:])
+        return out
+
+    STATE = (*KONS.STATE, Part("kors", "kors"))

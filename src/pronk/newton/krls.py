@@ -1,0 +1,111 @@
+"""Least squares in the span of a dictionary chosen by approximate linear dependence (KRLS-ALD).
+
+With a(x) = K^-1 k(x) over the dictionary the prediction is k(x)'w = a(x)'theta, theta = K w, and
+theta minimises the sum of squares over the rows a_t: plain recursive least squares. A row whose
+squared distance to the span
+
+    delta = k(x, x) - k(x)'K^-1 k(x)
+
+exceeds nu enters the dictionary: its row is a unit vector in a new coordinate, in which all earlier
+rows are 0. So growing adds 1 to the diagonal of A = sum a a' and y to b = sum y a, and A never
+needs a regulariser. With a full budget such a row is learned as its projection on the span.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.core.dictionary import ALD, Dictionary
+from pronk.core.kernels import Kernel
+from pronk.core.state import Part, Sizes, Stateful, require
+from pronk.newton.engine import Newton, Squared
+
+Array = NDArray[np.float64]
+
+#: Rows whose kernel values are held at a time.
+CHUNK = 256
+
+
+class LeastSquares(Newton):
+    """Least squares without a regulariser, as every coordinate begins with a unit row."""
+
+    def __init__(self, outputs: int) -> None:
+        super().__init__(Squared(anticipate=False), 1.0, 0, outputs)
+
+    def grow_with_row(self, targets: Array, weight: float = 1.0) -> None:
+        """One more coordinate, and the row that is 1 in it and 0 elsewhere."""
+        self.grow(weight)
+        self._b[-1] = weight * targets
+        self._beta[-1] = np.sqrt(weight) * targets
+
+
+class KRLS(Stateful):
+    """The dictionary, with the factor L L' = K, and least squares in the coordinates K^-1 k."""
+
+    def __init__(
+        self, kernel: Kernel, nu: float, columns: int, outputs: int = 1, budget: int | None = None
+    ) -> None:
+        self.kernel = kernel
+        self.dictionary = Dictionary(kernel, columns, ALD(nu), budget=budget)
+        self.learner = LeastSquares(outputs)
+
+    @property
+    def points(self) -> Array:
+        """The dictionary, oldest first."""
+        return self.dictionary.points
+
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row."""
+        out = np.empty(Y.shape)
+        for start in range(0, len(X), CHUNK):
+            rows = slice(start, start + CHUNK)
+            self._learn_chunk(
+                X[rows], Y[rows], None if weights is None else weights[rows], out[rows]
+            )
+        return out
+
+    def _learn_chunk(self, X: Array, Y: Array, weights: Array | None, out: Array) -> None:
+        reading = self.dictionary.read(X, self.kernel(X, self.points))
+        while True:
+            start, new = reading.start, reading.next_row()
+            stop = len(X) if new is None else new
+            A = self.dictionary.solve_transposed(reading.coordinates(start, stop))
+            given = None if weights is None else weights[start:stop]
+            out[start:stop] = self.learner.learn(A, Y[start:stop], given)
+            if new is None:
+                break
+            own = self.dictionary.solve_transposed(reading.coordinates(new, new + 1))
+            out[new] = self.learner.predict(own)[0]
+            reading.take(new)
+            self.learner.grow_with_row(Y[new], 1.0 if weights is None else float(weights[new]))
+
+    def predict(self, X: Array) -> Array:
+        """What each row would be predicted if it came next; changes nothing."""
+        parts = []
+        for start in range(0, len(X), CHUNK):
+            W = self.dictionary.coordinates(self.kernel(X[start : start + CHUNK], self.points))
+            parts.append(self.learner.predict(self.dictionary.solve_transposed(W)))
+        return np.concatenate(parts)
+
+    def remap(self, matrix: Array) -> None:
+        """New outputs as linear combinations of the old."""
+        self.learner.remap(matrix)
+
+    STATE = (
+        Part("dictionary", "dictionary", sizes={"points": "points"}),
+        Part("learner", "learner", sizes={"size": "points"}),
+    )
+
+    # A file has the dictionary's fields beside the learner's.
+
+    def to_state(self) -> dict[str, Any]:
+        return {**self.dictionary.to_state(), "learner": self.learner.to_state()}
+
+    def _take(self, state: Any) -> Sizes:
+        require(isinstance(state, dict), "the state is not a table")
+        own = {"learner": state["learner"]} if "learner" in state else {}
+        held = {name: value for name, value in state.items() if name != "learner"}
+        return super()._take({"dictionary": held, **own})

@@ -1,6 +1,0 @@
-"""Kernels, losses, dictionaries, embeddings and linear algebra: what the engines are made of."""
-
-from pronk.parts import caching as _caching
-
-# Before the first compiled function of the package is defined.
-_caching.register()

@@ -1,0 +1,614 @@
+"""The papers' regret bounds as functions of plain numbers, one function a theorem.
+
+Symbols are the same in all of them:
+
+    n           rows                       norm2       |f|^2 of the function compared with
+    alpha       penalty of the learner     lipschitz   L, |l'| <= L on [-clip, clip]
+    gamma       KORS's regulariser         sigma       curvature of Assumption 2 on [-clip, clip]
+    epsilon     KORS's accuracy            clip        C, the range of predictions
+    eta         coefficient of g g' in A   largest_label   B, |y_t| <= B
+
+Effective dimensions and log determinants come from `effective_dimension(K, alpha)` and
+`log_determinant(K, alpha)` of the rows' kernel matrix. The online Newton theorems assume
+k(x, x) <= 1; ``trace``, the trace of K, stands for n where that is not so. Their comparators must
+stay in [-clip, clip] on all rows (`Best.within` scales one) and the labels of the squared loss too.
+
+A premise that fails leaves no guarantee: the bound is infinity. Arguments that make no sense
+(negative, not finite, out of range) raise a ValueError.
+
+The papers are named by their algorithm:
+
+    PROS-N-KONS   Calandriello, Lazaric, Valko, "Efficient second-order online kernel learning with
+                  adaptive embedding", NeurIPS 2017
+    PKAWV         Jezequel, Gaillard, Rudi, "Efficient online learning with kernels for adversarial
+                  large scale problems", NeurIPS 2019
+    KONS          Calandriello, Lazaric, Valko, "Second-order kernel online convex optimization
+                  with adaptive sketching", ICML 2017
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pronk.core.dictionary import (
+    effective_dimension,
+    online_effective_dimension,
+    online_leverage_scores,
+)
+from pronk.core.linalg import cholesky
+from pronk.core.runtime import limited
+
+# ----------------------------------------------------------------------------------------
+# What the bounds share: the range of their arguments, and the logarithm of their proofs.
+
+
+def log_factor(x: float) -> float:
+    """2 log(2x) of the theorems, and 1 + log(1 + x) of their proofs where that is larger."""
+    printed = 2.0 * math.log(2.0 * x) if x > 0.0 else -math.inf
+    return max(printed, 1.0 + math.log1p(x))
+
+
+def check(
+    positive: dict[str, float] | None = None,
+    nonnegative: dict[str, float] | None = None,
+    at_most_one: dict[str, float] | None = None,
+) -> None:
+    """ValueError for a number outside its range; NaN is outside every range."""
+    for name, value in (positive or {}).items():
+        if not 0.0 < value < math.inf:
+            raise ValueError(f"{name} must be positive and finite, got {value!r}")
+    for name, value in (nonnegative or {}).items():
+        if not 0.0 <= value < math.inf:
+            raise ValueError(f"{name} must be non-negative and finite, got {value!r}")
+    for name, value in (at_most_one or {}).items():
+        if not value <= 1.0:
+            raise ValueError(f"{name} must be at most 1, got {value!r}")
+
+
+# ----------------------------------------------------------------------------------------
+# Effective dimensions and log determinants: the quantities that the bounds are made of.
+
+Array = NDArray[np.float64]
+
+
+@limited
+def log_determinant(K: Array, alpha: float) -> float:
+    """log det(I + K/alpha), from a Cholesky factor."""
+    check(positive={"alpha": alpha})
+    L = cholesky(K / alpha + np.eye(len(K)), "kernel matrix")
+    return 2.0 * float(np.log(np.diag(L)).sum())
+
+
+class Chain(NamedTuple):
+    """d_onl <= log det(I + K/alpha) <= d_eff (1 + log(|K|/alpha + 1))."""
+
+    online_dimension: float
+    log_determinant: float
+    from_effective_dimension: float
+
+
+@limited
+def dimension_chain(K: Array, alpha: float) -> Chain:
+    """KONS, Lemma 3: the three quantities that the bounds are made of, in increasing order.
+
+    For the online Newton bounds K is the rescaled matrix D K D with D_t = l'(yhat_t) sqrt(eta_t);
+    its dimensions never exceed those of eta L^2 K.
+    """
+    check(positive={"alpha": alpha})
+    largest = float(np.linalg.eigvalsh(K)[-1]) if len(K) else 0.0
+    return Chain(
+        online_effective_dimension(K, alpha),
+        log_determinant(K, alpha),
+        effective_dimension(K, alpha) * (1.0 + math.log1p(max(largest, 0.0) / alpha)),
+    )
+
+
+def log_determinant_bound(
+    n: int, alpha: float, effective_dimension: float, largest_kernel: float = 1.0
+) -> float:
+    """PKAWV, Prop. 2: log det(I + K/alpha) <= log(e + e n kappa^2/alpha) d_eff(alpha),
+    kappa^2 = ``largest_kernel`` >= k(x, x)."""
+    check(
+        positive={"n": n, "alpha": alpha, "largest_kernel": largest_kernel},
+        nonnegative={"effective_dimension": effective_dimension},
+    )
+    return effective_dimension * (1.0 + math.log1p(n * largest_kernel / alpha))
+
+
+# ----------------------------------------------------------------------------------------
+# What KORS guarantees of its dictionary: the gap to the whole space, and its size.
+
+
+def kors_beta(n: int, epsilon: float, delta: float) -> float:
+    """The oversampling 3 log(n/delta)/epsilon^2 from which KORS's guarantee holds.
+
+    PROS-N-KONS, Prop. 1. The bounds that speak of KORS hold on its event, of probability at
+    least 1 - delta for such a beta.
+    """
+    check(positive={"n": n, "epsilon": epsilon, "delta": delta}, at_most_one={"delta": delta})
+    return 3.0 * math.log(n / delta) / epsilon**2
+
+
+def kors_gap(gamma: float, epsilon: float) -> float:
+    """gamma epsilon/(1 - epsilon), which on KORS's event bounds the largest eigenvalue of
+    K - K~, K~ the kernel projected on the dictionary's span (PROS-N-KONS, Prop. 1); infinity for
+    epsilon >= 1."""
+    check(positive={"gamma": gamma}, nonnegative={"epsilon": epsilon})
+    return gamma * epsilon / (1.0 - epsilon) if epsilon < 1.0 else math.inf
+
+
+def kors_size_bound(
+    n: int, effective_dimension: float, epsilon: float, beta: float, delta: float
+) -> float:
+    """Points that KORS holds after n rows, at most (PROS-N-KONS, Prop. 1):
+
+        J <= (1+eps)/(1-eps) 3 beta d_eff(gamma) log(2 n/delta).
+
+    Its Thm 1 drops the first fraction and delta, and Prop. 5 of PKAWV prints
+    9 d_eff log(2n/delta)^2, which its own eps = 1/2 and beta = 12 log(n/delta) do not give; this is
+    the proven form.
+    """
+    check(
+        positive={"n": n, "beta": beta, "delta": delta},
+        nonnegative={"effective_dimension": effective_dimension, "epsilon": epsilon},
+        at_most_one={"delta": delta},
+    )
+    if epsilon >= 1.0:
+        return math.inf
+    ratio = (1.0 + epsilon) / (1.0 - epsilon)
+    return ratio * 3.0 * beta * effective_dimension * math.log(2.0 * n / delta)
+
+
+# ----------------------------------------------------------------------------------------
+# The AWV forecasters: Kernel-AWV, and PKAWV in fixed subspaces and on a growing dictionary.
+
+
+def kernel_awv_bound(
+    alpha: float, norm2: float, log_determinant: float, largest_label: float
+) -> float:
+    """PKAWV, Prop. 1: Kernel-AWV, squared loss, |y_t| <= B, no clipping:
+
+        R(f) <= alpha |f|^2 + B^2 log det(I + K/alpha)        for every f.
+
+    By Prop. 2 the log det is at most `log_determinant_bound`. The sum of y_t^2 times the online
+    leverage scores is a sharper second term, and `kernel_awv_penalised_regret` the exact value.
+    """
+    check(
+        positive={"alpha": alpha},
+        nonnegative={
+            "norm2": norm2,
+            "log_determinant": log_determinant,
+            "largest_label": largest_label,
+        },
+    )
+    return alpha * norm2 + largest_label**2 * log_determinant
+
+
+def pkawv_bound(
+    n: int, alpha: float, norm2: float, log_determinant: float, largest_label: float, gap: float
+) -> float:
+    """PKAWV, Thm 3: PKAWV in a fixed subspace (features or points chosen beforehand), for every f
+    of the whole RKHS:
+
+        R(f) <= alpha |f|^2 + B^2 log det(I + K/alpha) + B^2 (mu + alpha) n mu/alpha^2,
+
+    mu = ``gap`` the largest eigenvalue of K - K~, K~ the kernel projected on the subspace. The last
+    term is unreadable in print; it is (28) of the proof at t = n.
+    """
+    check(positive={"n": n}, nonnegative={"gap": gap})
+    cost = largest_label**2 * (gap + alpha) * n * gap / alpha**2
+    return kernel_awv_bound(alpha, norm2, log_determinant, largest_label) + cost
+
+
+def pkawv_kors_bound(
+    n: int,
+    alpha: float,
+    norm2: float,
+    effective_dimension: float,
+    largest_label: float,
+    gap: float,
+    size: int,
+    largest_kernel: float = 1.0,
+) -> float:
+    """PKAWV, Thm 6: PKAWV on a dictionary that KORS grows, the past recomputed at each growth
+    (``history="exact"``), on KORS's event:
+
+        R(f) <= alpha |f|^2 + B^2 d_eff(alpha) log(e + e n kappa^2/alpha)
+                + 2 B^2 (size + 1) n mu/alpha,                      mu = ``gap`` <= alpha.
+
+    ``size`` is |I_n|, the final dictionary; the paper has epsilon = 1/2 and mu = gamma, in general
+    mu is `kors_gap`. For mu > alpha the bound is infinity. It does not speak of
+    ``history="projected"``.
+    """
+    check(positive={"n": n}, nonnegative={"gap": gap, "size": size})
+    if gap > alpha:
+        return math.inf
+    log_det = log_determinant_bound(n, alpha, effective_dimension, largest_kernel)
+    cost = 2.0 * largest_label**2 * (size + 1) * n * gap / alpha
+    return kernel_awv_bound(alpha, norm2, log_det, largest_label) + cost
+
+
+def taylor_degree(n: int, alpha: float, radius: float, bandwidth: float) -> int:
+    """The degree of PKAWV, Thm 4, for rows with |x| <= R = ``radius``:
+
+        M = ceil(max(8 R^2/sigma^2, 2 log(n/min(alpha, 1)))).
+
+    The print has lost parts of the formula; the proof uses this.
+    """
+    check(positive={"n": n, "alpha": alpha, "bandwidth": bandwidth}, nonnegative={"radius": radius})
+    return math.ceil(max(8.0 * radius**2 / bandwidth**2, 2.0 * math.log(n / min(alpha, 1.0))))
+
+
+def taylor_gap(n: int, radius: float, bandwidth: float, degree: int) -> float:
+    """n (R/sigma)^(2M+2)/(M+1)!, which bounds the largest eigenvalue of K - K~ for Taylor features
+    of degree M (PKAWV, Lemma 13, summed over the rows); `pkawv_bound` takes it for any degree."""
+    check(positive={"n": n, "bandwidth": bandwidth}, nonnegative={"radius": radius})
+    if radius == 0.0:
+        return 0.0
+    powers = 2 * (degree + 1) * math.log(radius / bandwidth) - math.lgamma(degree + 2)
+    return n * math.exp(powers) if powers < 700.0 else math.inf
+
+
+def pkawv_taylor_bound(
+    n: int,
+    alpha: float,
+    norm2: float,
+    log_determinant: float,
+    largest_label: float,
+    radius: float,
+    bandwidth: float,
+    degree: int,
+) -> float:
+    """PKAWV, Thm 4: PKAWV on Taylor features of the Gaussian kernel, |x_t| <= R, |y_t| <= B:
+
+        R(f) <= alpha |f|^2 + 3/2 B^2 log det(I + K/alpha)      for degree >= `taylor_degree`.
+
+    Below that degree the theorem is silent (infinity); `pkawv_bound` with `taylor_gap` is not.
+    """
+    bound = kernel_awv_bound(alpha, norm2, 1.5 * log_determinant, largest_label)
+    return bound if degree >= taylor_degree(n, alpha, radius, bandwidth) else math.inf
+
+
+# ----------------------------------------------------------------------------------------
+# The online Newton step with all points: KONS and Sketched-KONS.
+
+
+class NewtonTerms(NamedTuple):
+    """The two sums of KONS, Prop. 1."""
+
+    gradients: float  # R_G = sum_t g_t'A_t^-1 g_t
+    curvature: float  # R_D = sum_t (eta_t - sigma_t) (l'(yhat_t) (yhat_t - f(x_t)))^2
+
+
+@limited
+def newton_terms(
+    K: Array,
+    alpha: float,
+    slopes: ArrayLike,
+    etas: ArrayLike | float,
+    sigmas: ArrayLike | float = 0.0,
+    predictions: ArrayLike = 0.0,
+    comparator_predictions: ArrayLike = 0.0,
+) -> NewtonTerms:
+    """R_G and R_D of a run: K over its rows, slopes l'(yhat_t), coefficients eta_t > 0, curvatures.
+
+    R_G = sum_t tau_t/eta_t, tau_t the online leverage score of row t in D K D with
+    D_t = l'(yhat_t) sqrt(eta_t).
+    """
+    g = np.asarray(slopes, dtype=np.float64)
+    eta = np.broadcast_to(np.asarray(etas, dtype=np.float64), g.shape)
+    if not (eta > 0).all():
+        raise ValueError("etas must be positive")
+    D = g * np.sqrt(eta)
+    scores = online_leverage_scores(D[:, None] * K * D, alpha)
+    apart = np.asarray(predictions, dtype=np.float64) - np.asarray(comparator_predictions)
+    return NewtonTerms(
+        float((scores / eta).sum()),
+        float(((eta - np.asarray(sigmas)) * (g * apart) ** 2).sum()),
+    )
+
+
+def newton_bound(alpha: float, norm2: float, terms: NewtonTerms) -> float:
+    """KONS, Prop. 1, the sharp form that the theorems relax:
+
+        2 R(f) <= alpha |f|^2 + R_G + R_D,
+
+    for KONS, for online Newton in any features, and for each epoch of PROS-N-KONS in its own space
+    (all its rows, K and f those of the space). The paper prints it without the 2, which its proof
+    gives: 2 g'(w_t - w) telescopes, and Assumption 2 has sigma/2.
+    """
+    check(positive={"alpha": alpha}, nonnegative={"norm2": norm2})
+    return 0.5 * (alpha * norm2 + terms.gradients + terms.curvature)
+
+
+def kons_step_bound(
+    alpha: float,
+    norm2: float,
+    online_dimension: float,
+    etas: ArrayLike,
+    sigma: float,
+    lipschitz: float,
+    clip: float,
+) -> float:
+    """KONS, Thm 1, any step sizes. KONS with coefficients eta_t:
+
+        R(f) <= alpha |f|^2 + d_onl(alpha)/min eta_t + 4 C^2 L^2 sum_t max(eta_t - sigma, 0).
+
+    ``online_dimension`` is that of the rescaled matrix D K D, D_t = l'(yhat_t) sqrt(eta_t), where
+    the text shows that of K (its bars are lost). The print has eta_T and needs eta_t >= sigma; with
+    the least eta_t and the positive parts every sequence is covered. Half of it holds as well.
+    """
+    eta = np.asarray(etas, dtype=np.float64)
+    check(
+        positive={"alpha": alpha, "etas": float(eta.min(initial=np.inf)), "clip": clip},
+        nonnegative={
+            "norm2": norm2,
+            "online_dimension": online_dimension,
+            "sigma": sigma,
+            "lipschitz": lipschitz,
+        },
+    )
+    drift = 4.0 * (clip * lipschitz) ** 2 * float(np.maximum(eta - sigma, 0.0).sum())
+    return alpha * norm2 + online_dimension / float(eta.min()) + drift
+
+
+def kons_bound(
+    n: int,
+    alpha: float,
+    norm2: float,
+    effective_dimension: float,
+    sigma: float,
+    lipschitz: float,
+    eta: float | None = None,
+    trace: float | None = None,
+) -> float:
+    """KONS, Thm 1, sigma > 0: KONS with eta_t = sigma (or a smaller constant ``eta``):
+
+        R(f) <= alpha |f|^2 + (2/eta) d log(2 eta L^2 n/alpha),    d = d_eff(alpha/(eta L^2)).
+
+    ``effective_dimension`` is d. Restored: "/alpha" in the logarithm, which the print has not and
+    Eq. 3 of PROS-N-KONS has. Where eta L^2 n/alpha is below about 1.2 the logarithm is too small,
+    or negative; there 1 + log(1 + .) of the proof stands for 2 log(2 .), so alpha <= sqrt(n) is
+    not needed. For eta > sigma this form is silent (infinity): see `kons_step_bound`.
+    """
+    check(
+        positive={"n": n, "alpha": alpha, "sigma": sigma, "lipschitz": lipschitz},
+        nonnegative={"norm2": norm2, "effective_dimension": effective_dimension},
+    )
+    eta = sigma if eta is None else eta
+    check(positive={"eta": eta})
+    if eta > sigma * (1.0 + 1e-12):
+        return math.inf
+    x = eta * lipschitz**2 * (n if trace is None else trace) / alpha
+    return alpha * norm2 + effective_dimension * log_factor(x) / eta
+
+
+def kons_convex_bound(
+    n: int,
+    alpha: float,
+    norm2: float,
+    effective_dimension: float,
+    lipschitz: float,
+    clip: float,
+    trace: float | None = None,
+) -> float:
+    """KONS, Thm 1, sigma = 0: KONS with eta_t = 1/(L C sqrt t), any convex loss:
+
+        R(f) <= alpha |f|^2 + 4 L C sqrt(n) d log(2 L^2 n/alpha),        d = d_eff(alpha/L^2).
+
+    Restored: the root covers n alone (the text below the theorem says so, the print does not), and
+    "/alpha". The proof has eta_t <= 1, that is L C >= 1; for L C < 1 read L/C for L^2, also in
+    ``effective_dimension`` = d_eff(alpha/max(L^2, L/C)). Where the logarithm is too small the
+    proof's own L C sqrt(n) (d (1 + log(1 + .))/2 + 4) stands for the second term.
+    """
+    check(
+        positive={"n": n, "alpha": alpha, "lipschitz": lipschitz, "clip": clip},
+        nonnegative={"norm2": norm2, "effective_dimension": effective_dimension},
+    )
+    x = max(lipschitz**2, lipschitz / clip) * (n if trace is None else trace) / alpha
+    printed = 4.0 * effective_dimension * math.log(2.0 * x)
+    proven = 0.5 * effective_dimension * (1.0 + math.log1p(x)) + 4.0
+    return alpha * norm2 + lipschitz * clip * math.sqrt(n) * max(printed, proven)
+
+
+def sketched_kons_bound(
+    n: int,
+    alpha: float,
+    norm2: float,
+    effective_dimension: float,
+    sigma: float,
+    lipschitz: float,
+    floor: float,
+    epsilon: float,
+    beta: float = 0.0,
+    least_leverage: float = 0.0,
+    eta: float | None = None,
+    trace: float | None = None,
+) -> float:
+    """KONS, Thm 3: Sketched-KONS with eta_t = sigma (or less), with probability at least
+    1 - 2 delta for beta >= `kors_beta`:
+
+        R(f) <= alpha |f|^2 + 2 d log(2 eta L^2 n/alpha) / (eta (1 - eps) p),
+        p = max(floor, min(beta tau_min, 1)),                       d = d_eff(alpha/(eta L^2)).
+
+    tau_min = ``least_leverage``: the least online leverage score of the rescaled rows whose slope
+    is not 0 (0 if it is not known: then p = floor). Restored: 1/(1 - eps) from Corollary 1, the cap
+    of beta tau_min at 1 (p is a probability), "/alpha". p = 0 or eps >= 1: infinity. The second
+    delta pays for a floor above KORS's own coin: the sketch is then compared with a dictionary
+    drawn with the larger probability.
+    """
+    check(
+        positive={"beta + floor": beta + floor},
+        nonnegative={
+            "floor": floor,
+            "epsilon": epsilon,
+            "beta": beta,
+            "least_leverage": least_leverage,
+        },
+        at_most_one={"floor": floor, "least_leverage": least_leverage},
+    )
+    exact = kons_bound(n, alpha, norm2, effective_dimension, sigma, lipschitz, eta, trace)
+    p = max(floor, min(beta * least_leverage, 1.0))
+    if p == 0.0 or epsilon >= 1.0:
+        return math.inf
+    return alpha * norm2 + (exact - alpha * norm2) / ((1.0 - epsilon) * p)
+
+
+# ----------------------------------------------------------------------------------------
+# The online Newton step in the span of a dictionary with restarts: PROS-N-KONS.
+
+
+def pros_n_kons_bound(
+    n: int,
+    alpha: float,
+    gamma: float,
+    epsilon: float,
+    norm2: float,
+    effective_dimension: float,
+    sigma: float,
+    lipschitz: float,
+    clip: float,
+    restarts: float,
+    rows_before: int = 0,
+    trace: float | None = None,
+) -> float:
+    """PROS-N-KONS, Thm 1: any loss with curvature, eta_t = sigma/2, on KORS's event:
+
+        R(f) <= J (alpha |f|^2 + (4/sigma) d log(2 sigma L^2 n/alpha))
+                + (L^2/alpha) (n gamma eps/(4 (1-eps)) + J) + 2 J L C + L C rows_before,
+
+    d = d_eff(alpha/(sigma L^2)) = ``effective_dimension``, J = ``restarts`` the number of epochs
+    (at most `kors_size_bound`). Needs gamma <= alpha (else infinity). Restored against the print,
+    from its own proof: J L^2/alpha (printed L^2/alpha), 2 J L C (printed 2 J C), |f|^2 (printed
+    |f| in the proof). ``rows_before`` counts the rows before the first epoch, which the theorem
+    leaves out: they are predicted 0 and cost at most L C each. 2 L C an epoch is its last row: it
+    joined the dictionary, and is not covered by the space of its own time.
+
+    The proof applies Assumption 2 to each epoch's regularised minimisers without asking that they
+    stay in [-C, C]; the theorem is taken as it stands.
+    """
+    check(
+        positive={"n": n, "alpha": alpha, "sigma": sigma, "lipschitz": lipschitz, "clip": clip},
+        nonnegative={
+            "norm2": norm2,
+            "effective_dimension": effective_dimension,
+            "restarts": restarts,
+            "rows_before": rows_before,
+        },
+    )
+    gap = kors_gap(gamma, epsilon)
+    if gamma > alpha or math.isinf(gap):
+        return math.inf
+    x = sigma * lipschitz**2 * (n if trace is None else trace) / alpha
+    epoch = alpha * norm2 + 2.0 * effective_dimension * log_factor(x) / sigma
+    spaces = lipschitz**2 / alpha * (n * gap / 4.0 + restarts)
+    ends = lipschitz * clip * (2.0 * restarts + rows_before)
+    return restarts * epoch + spaces + ends
+
+
+def pros_n_kons_squared_bound(
+    alpha: float,
+    gamma: float,
+    epsilon: float,
+    norm2: float,
+    clip: float,
+    effective_dimensions: ArrayLike,
+    traces: ArrayLike,
+    best_losses: ArrayLike,
+    rows_before: int = 0,
+) -> float:
+    """PROS-N-KONS, Thm 2: squared loss, L = 4C, sigma = 1/(8 C^2), eta_t = sigma/2, on KORS's
+    event:
+
+        R(f) <= sum_j [(4/sigma) d_j log(2 sigma L^2 Tr(K_j)/alpha) + eps' L_j]
+                + J (L C + L^2/alpha + alpha |f|^2) + L C rows_before,
+        eps' = alpha/(alpha - gamma eps/(1-eps)) - 1.
+
+    One entry an epoch j = 1..J: d_j = d_eff(alpha/(sigma L^2)) and Tr(K_j) of its rows, L_j the
+    least value of sum (f(x_t) - y_t)^2 + alpha |f|^2 on them. Restored: alpha |f|^2 in the last
+    bracket, where the print has eps' alpha |f|^2. The proof drops the 1 in
+    (1 + eps') alpha |f|^2 when it splits (1 + eps') L_j; with eps' = 0 the print would have no
+    penalty at all and contradict KONS's own bound. Needs gamma eps/(1-eps) < alpha, else infinity:
+    gamma = alpha with epsilon = 1/2, the paper's own setting, has no finite eps'.
+    """
+    check(
+        positive={"alpha": alpha, "clip": clip},
+        nonnegative={"norm2": norm2, "rows_before": rows_before},
+    )
+    d, trace, best = (
+        np.atleast_1d(np.asarray(a, float)) for a in (effective_dimensions, traces, best_losses)
+    )
+    if not len(d) == len(trace) == len(best):
+        raise ValueError("the arrays of the epochs must have one length")
+    gap = kors_gap(gamma, epsilon)
+    if not gap < alpha:
+        return math.inf
+    lipschitz, sigma = 4.0 * clip, 1.0 / (8.0 * clip**2)
+    slack = alpha / (alpha - gap) - 1.0
+    logs = np.array([log_factor(sigma * lipschitz**2 * t / alpha) for t in trace])
+    epochs = float((2.0 * d * logs / sigma + slack * best).sum())
+    ends = len(d) * (lipschitz * clip + lipschitz**2 / alpha + alpha * norm2)
+    return epochs + ends + lipschitz * clip * rows_before
+
+
+# ----------------------------------------------------------------------------------------
+# What is guaranteed of Passive-Aggressive learners without a budget.
+#
+# Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, "Online passive-aggressive algorithms", JMLR 7,
+# 2006. ``largest`` is R^2, the largest k(x, x); f is any function of the RKHS.
+
+
+def pa_mistake_bound(C: float, norm2: float, loss: float, largest: float = 1.0) -> float:
+    """Mistakes of PA-I on labels, at most (Thm 4):
+
+        M <= max(R^2, 1/C) (|f|^2 + 2 C sum_t l_t(f)),
+
+    ``loss`` the sum of f's hinge losses.
+    """
+    check(positive={"C": C, "largest": largest}, nonnegative={"norm2": norm2, "loss": loss})
+    return max(largest, 1.0 / C) * (norm2 + 2.0 * C * loss)
+
+
+def pa_squared_loss_bound(C: float, norm2: float, squares: float, largest: float = 1.0) -> float:
+    """The sum of PA-II's squared losses, at most (Thm 5, and Section 5 for numbers):
+
+        sum_t l_t^2 <= (R^2 + 1/(2C)) (|f|^2 + 2 C sum_t l_t(f)^2),
+
+    ``squares`` the sum of f's squared losses: the hinge loss of labels, the epsilon-insensitive
+    loss of numbers.
+    """
+    check(positive={"C": C, "largest": largest}, nonnegative={"norm2": norm2, "squares": squares})
+    return (largest + 0.5 / C) * (norm2 + 2.0 * C * squares)
+
+
+# In the order of the documentation.
+__all__ = [  # noqa: RUF022
+    "log_determinant",
+    "Chain",
+    "dimension_chain",
+    "log_determinant_bound",
+    "kors_beta",
+    "kors_gap",
+    "kors_size_bound",
+    "kernel_awv_bound",
+    "pkawv_bound",
+    "pkawv_kors_bound",
+    "taylor_degree",
+    "taylor_gap",
+    "pkawv_taylor_bound",
+    "NewtonTerms",
+    "newton_terms",
+    "newton_bound",
+    "kons_step_bound",
+    "kons_bound",
+    "kons_convex_bound",
+    "sketched_kons_bound",
+    "pros_n_kons_bound",
+    "pros_n_kons_squared_bound",
+    "pa_mistake_bound",
+    "pa_squared_loss_bound",
+]

@@ -1,0 +1,137 @@
+"""What the default learner's experts look at: relevance, the past, guesses."""
+
+import numpy as np
+import pytest
+
+import pronk
+from pronk.aggregate.baselines import Guesses, Past, autocorrelation, find_lags, informative_outputs
+from pronk.aggregate.settings import PAST, RELEVANCE, derivative_sizes, make_views, relevance
+
+
+def close(got, expected, atol=1e-10):
+    np.testing.assert_allclose(got, expected, rtol=0, atol=atol)
+
+
+def test_guesses_are_the_last_target_and_means():
+    Y = np.random.default_rng(0).normal(size=(40, 2))
+    guesses = Guesses(2)
+    got = np.concatenate([guesses.learn(Y[:7], Y[:7]), guesses.learn(Y[7:], Y[7:])])
+    close(got[1:, 0], Y[:-1])
+    close(got[1:, 2], np.cumsum(Y, axis=0)[:-1] / np.arange(1, 40)[:, None])
+    mean = Y[:10].mean(axis=0)  # the first ten count alike
+    for t in range(10, 40):
+        close(got[t, 1], mean)
+        mean = 0.9 * mean + 0.1 * Y[t]
+    close(guesses.predict(Y[:1])[0, 0], Y[-1])
+    guesses.remap(np.array([[0.0, 1.0], [-1.0, 0.0]]))
+    close(guesses.predict(Y[:1])[0, 0], [-Y[-1, 1], Y[-1, 0]])
+
+
+def test_slopes_are_those_of_the_kernel_ridge_fit():
+    rng = np.random.default_rng(1)
+    Z, points, Y = rng.normal(size=(60, 3)), rng.normal(size=(8, 3)), rng.normal(size=(60, 2))
+
+    def features(A):
+        return np.exp(-((A[:, None] - points) ** 2).sum(axis=2) / (2 * 1.3**2))
+
+    K = features(Z)
+    a = np.linalg.solve(K.T @ K + features(points) + 1e-6 * np.eye(8), K.T @ Y)
+    step = 1e-5
+    slopes = [(features(Z + step * e) - features(Z - step * e)) @ a / (2 * step) for e in np.eye(3)]
+    expected = np.sqrt(np.mean(np.square(slopes), axis=(1, 2)))
+    close(derivative_sizes(Z, Y, points, 1.3), expected, 1e-7)
+
+
+def test_columns_that_say_nothing_hardly_count():
+    rng = np.random.default_rng(2)
+    Z = rng.normal(size=(600, 5))
+    Z[:, 4] = 3.0
+    Y = np.sin(2 * Z[:, :1]) + 0.3 * Z[:, 1:2]
+    weights = relevance(Z, Y, 3.0)
+    assert weights[0] == 1.0 > weights[1] > 2 * weights[2:4].max()
+    assert weights[4] == 1.0  # constant: it may still come to matter
+    assert np.array_equal(relevance(Z[:20], Y[:20], 3.0), np.ones(5))
+    assert np.array_equal(relevance(Z, np.zeros((600, 1)), 3.0), np.ones(5))
+
+
+def test_wide_rows_have_a_relevance_as_soon_as_they_are_as_many_as_columns():
+    """Categories as zeros and ones: of 80 columns three matter, and 80 rows tell which."""
+    rng = np.random.default_rng(3)
+    Z = (rng.random((80, 80)) < 0.3).astype(float)
+    Y = np.where(Z[:, :1] + Z[:, 1:2] * Z[:, 2:3] > 0.5, 1.0, -1.0)
+    weights = relevance(Z, Y, 5.0)
+    assert weights[0] == 1.0
+    assert weights[:3].min() > np.median(weights[3:])
+    assert np.array_equal(relevance(Z[:79], Y[:79], 5.0), np.ones(80))
+
+
+def test_autocorrelation_is_its_definition():
+    y = np.random.default_rng(3).normal(size=50).cumsum()
+    centred = y - y.mean()
+    expected = [centred[k:] @ centred[: 50 - k] / (centred @ centred) for k in range(11)]
+    close(autocorrelation(y, 10), expected)
+    assert not autocorrelation(np.ones(9), 3).any()
+
+
+def test_lags_are_found_where_rows_hang_together_and_nowhere_else():
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=(512, 1))
+    season = np.sin(2 * np.pi * np.arange(512) / 24)[:, None] + 0.3 * noise
+    assert find_lags(noise, [0]) == []
+    assert find_lags(season, [0]) == [1, 2, 24]
+    assert find_lags(noise.cumsum(axis=0), [0])[:2] == [1, 2]
+    assert find_lags(season[:20], [0]) == [] and find_lags(season, []) == []
+    assert find_lags(np.tile(season, (1, 4)), [0, 1, 2, 3]) == []
+
+
+def test_a_row_reads_targets_that_came_before_it():
+    Y = np.arange(1.0, 21.0)[:, None] * [1.0, 100.0]
+    past = Past(2, [1], [1, 2, 5])
+    got = np.concatenate([past.learn(Y[:1]), past.learn(Y[1:9]), past.learn(Y[9:])])
+    for t in range(20):
+        assert got[t].tolist() == [100.0 * max(t + 1 - lag, 0) for lag in (1, 2, 5)]
+    assert past.predict(2).tolist() == [[2000.0, 1900.0, 1600.0]] * 2
+    fresh = Past(2, [1], [1, 2, 5])
+    close(fresh.columns_of(Y), got)
+    past.remap(np.array([[1.0, 0.0, 0.0], [0.0, -1.0, 1.0]]))  # the last of the two
+    assert past.predict(1).tolist() == [[2000.0, 1900.0, 1600.0]]
+    past.remap(np.array([[1.0, 0.0], [0.0, 0.0], [0.0, -1.0]]))
+    assert past.predict(1).tolist() == [[2000.0, 1900.0, 1600.0]]
+
+
+def test_of_two_labels_one_is_read():
+    Y = np.array([[1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]])
+    assert informative_outputs(Y, signed=True) == [2]
+    assert informative_outputs(Y[:, :3], signed=False) == [1, 2]
+
+
+def test_views_have_their_columns_and_units():
+    rng = np.random.default_rng(5)
+    Z, Y = rng.normal(size=(200, 3)), rng.normal(size=(200, 1)).cumsum(axis=0)
+    past = Past(1, [0], [1, 2])
+    plain, relevant, late = make_views(pronk.Gaussian(2.0), [0, RELEVANCE, PAST], Z, Y, past)
+    rows = np.hstack((Z, past.columns_of(Y)))
+    assert plain.rows(rows).shape == relevant.rows(rows).shape == (200, 3)
+    close(late.rows(rows), rows * late.weights)
+    distances = np.abs(late.rows(rows)[:, None] - late.rows(rows)).sum(axis=2)
+    assert late.unit == pytest.approx(np.median(distances[np.triu_indices(200, 1)]), rel=0.2)
+    assert late.weights[3] == 1.0  # the last target says most
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_it_is_not_worse_than_a_trivial_guess(task):
+    """Targets that only hang together in time, and targets that nothing tells."""
+    rng = np.random.default_rng(6)
+    X, walk = rng.normal(size=(1500, 3)), rng.normal(size=1500).cumsum()
+    noise = rng.normal(size=1500)
+    for y, guess in ((walk, np.roll(walk, 1)), (noise, np.zeros(1500))):
+        learner = pronk.make("default", task, budget=30, random_state=0)
+        late = slice(100, None)
+        if task == "regression":
+            own = np.mean((learner.predict_then_learn(X, y) - y)[late] ** 2)
+            assert own < 1.1 * np.mean((guess - y)[late] ** 2)
+        else:
+            truth = y > np.median(y) if y is walk else y > -1.0
+            expected = np.roll(truth, 1) if y is walk else np.ones(1500, dtype=bool)
+            own = np.mean((learner.predict_then_learn(X, truth) != truth)[late])
+            assert own < 1.1 * np.mean((expected != truth)[late])

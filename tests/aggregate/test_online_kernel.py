@@ -1,0 +1,392 @@
+"""The default learner: its parts against their definitions, and what it promises as a whole."""
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import pronk
+from pronk import Gaussian, OnlineKernelClassifier, OnlineKernelRegressor
+from pronk.aggregate.calibration import COVERAGES, Intervals
+from pronk.aggregate.mixture import Mixture
+from pronk.core.scales import FixedScale
+from pronk.newton.discounted import DiscountedNewton
+from pronk.newton.engine import Newton, Squared
+
+
+class WithoutForgetting(OnlineKernelRegressor):
+    _forgetting = False
+
+
+def regression(n=2600, seed=0, columns=3):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, columns))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=n)
+
+
+def three_classes(n=2600, seed=0):
+    X, score = regression(n, seed)
+    return X, np.array(["ant", "bee", "cat"])[np.digitize(score, [0.3, 1.5])]
+
+
+# -- the discounted engine --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("anticipate", [True, False])
+@pytest.mark.parametrize("step", [1, 3, 50, 200])
+def test_forgetting_is_a_discounted_sum(anticipate, step):
+    """A <- lambda A + phi phi', b <- lambda b + y phi; alpha I is filled up at block ends."""
+    rng = np.random.default_rng(1)
+    Phi, Y = rng.normal(size=(200, 5)), rng.normal(size=(200, 2))
+    alpha, window = 0.5, 30
+    engine = DiscountedNewton(Squared(anticipate), alpha, 5, 2, window)
+    keep = 1 - 1 / window
+    block = engine.rule.block_rows(5)
+    A, b, expected = alpha * np.eye(5), np.zeros((5, 2)), []
+    for t, (phi, y) in enumerate(zip(Phi, Y, strict=True)):
+        before = A
+        A = keep * A + np.outer(phi, phi)
+        expected.append(phi @ np.linalg.solve(A if anticipate else keep * before, keep * b))
+        b = keep * b + np.outer(phi, y)
+        if (t + 1) % block == 0:
+            A = A + (1 - keep**block) * alpha * np.eye(5)
+    got = [engine.learn(Phi[i : i + step], Y[i : i + step]) for i in range(0, 200, step)]
+    np.testing.assert_allclose(np.concatenate(got), expected, rtol=0, atol=1e-10)
+    new = rng.normal(size=(1, 5))
+    predicted = engine.predict(new)
+    np.testing.assert_allclose(engine.learn(new, np.zeros((1, 2))), predicted, rtol=0, atol=1e-12)
+
+
+def test_without_a_window_it_is_the_plain_engine():
+    rng = np.random.default_rng(2)
+    Phi, Y = rng.normal(size=(300, 20)), rng.normal(size=(300, 1))
+    plain, discounted = Newton(Squared(), 1.0, 20), DiscountedNewton(Squared(), 1.0, 20)
+    assert np.array_equal(plain.learn(Phi, Y), discounted.learn(Phi, Y))
+
+
+@pytest.mark.parametrize("rows", [0, 7, 64])
+def test_several_coordinates_at_once_are_as_many_single_ones(rows):
+    rng = np.random.default_rng(3)
+    Phi, Y = rng.normal(size=(100, 8)), rng.normal(size=(100, 1))
+    one, many = Newton(Squared(), 0.1, 5), DiscountedNewton(Squared(), 0.1, 5)
+    for engine in (one, many):
+        engine.learn(Phi[:rows, :5], Y[:rows])
+    for _ in range(3):
+        one.grow()
+    many.grow_by(3)
+    assert np.array_equal(one.learn(Phi[rows:], Y[rows:]), many.learn(Phi[rows:], Y[rows:]))
+
+
+# -- the mixture ------------------------------------------------------------------------------
+
+
+def some_experts(n=400, seed=4):
+    rng = np.random.default_rng(seed)
+    y = np.sin(np.arange(n) / 20)[:, None] + 0.1 * rng.normal(size=(n, 1))
+    P = y[:, None] * np.array([1.0, 0.5, -0.3, 0.0])[:, None]
+    return P + np.array([0.5, 0.2, 0.3, 0.4])[:, None] * rng.normal(size=P.shape), y
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_mixture_keeps_its_bound(seed):
+    """In units of 2 D^2 the average loses log(experts) + log t (fixed share) at most."""
+    P, y = some_experts(1000, seed)
+    limits = np.array([[y.min()], [y.max()]])
+    average = Mixture(4, limits, signed=False, windows=())
+    out = average.learn(P, y)
+    clipped = np.clip(P[:, :, 0], *limits[:, 0])
+    largest = np.maximum.accumulate(np.abs(clipped - y).max(axis=1)) ** 2  # the mean's is less
+    losses = ((clipped - y) ** 2 / (2 * largest[:, None])).sum(axis=0)
+    own = ((out - y)[:, 0] ** 2 / (2 * largest)).sum()
+    assert own <= losses.min() + np.log(4) + np.log(len(y) + 1)
+
+
+def test_dropping_an_expert_is_never_having_had_its_coordinate():
+    P, y = some_experts()
+    mixture = Mixture(4, np.array([[-2.0], [2.0]]), signed=False)
+    mixture.learn(P, y)
+    weights = mixture.weights
+    mixture.keep([0, 2])
+    np.testing.assert_allclose(
+        mixture.weights, weights[[0, 2]] / weights[[0, 2]].sum(), rtol=1e-12, atol=0
+    )
+    assert mixture.learn(P[:5, [0, 2]], y[:5]).shape == (5, 1)
+
+
+# -- scales -----------------------------------------------------------------------------------
+
+
+def test_scales_do_not_see_the_unit_of_a_column():
+    X = np.random.default_rng(5).normal(size=(100, 3))
+    scale, other = FixedScale(X), FixedScale(X * [1, 1000, 1e-9] + [0, 7, 0])
+    np.testing.assert_allclose(
+        scale.transform(X), other.transform(X * [1, 1000, 1e-9] + [0, 7, 0]), rtol=0, atol=1e-09
+    )
+
+
+def test_a_column_that_was_constant_gets_its_unit_when_it_changes():
+    X = np.full((50, 2), 3.0)
+    X[:, 0] = np.arange(50)
+    scale = FixedScale(X)
+    assert not scale.transform(X)[:, 1].any()
+    new = np.array([[1.0, 3.0], [1.0, 3.5], [1.0, 2.5], [1.0, 90.0]])
+    assert scale.transform(new[:2])[:, 1].tolist() == [0.0, 1.0]
+    assert scale.learn_transform(new)[:, 1].tolist() == [0.0, 1.0, -1.0, 1.5]
+
+
+# -- the learner ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cuts", [[1, 7, 8, 9, 500, 2048], [31, 33, 128, 2047, 2300], [1000]])
+@pytest.mark.parametrize("task", ["regression", "classes"])
+def test_cuts_change_nothing_through_all_stages(task, cuts):
+    if task == "regression":
+        X, y = regression()
+        whole, cut = (OnlineKernelRegressor(budget=40, random_state=1) for _ in range(2))
+        expected, read = whole.predict_then_learn(X, y), lambda m, a, b: m.predict_then_learn(a, b)
+    else:
+        X, y = three_classes()
+        whole, cut = (OnlineKernelClassifier(budget=40, random_state=1) for _ in range(2))
+        whole.partial_fit(X[:1], y[:1])  # the others are discovered, one call with all of them
+        cut.partial_fit(X[:1], y[:1])
+        X, y = X[1:], y[1:]
+        expected = whole.predict_then_learn(X, y)
+
+        def read(model, rows, labels):
+            return model.predict_then_learn(rows, labels)
+
+    edges = [0, *cuts, len(X)]
+    got = [read(cut, X[i:j], y[i:j]) for i, j in pairwise(edges)]
+    if task == "regression":
+        np.testing.assert_allclose(np.concatenate(got), expected, rtol=0, atol=1e-07)
+        np.testing.assert_allclose(cut.predict(X[:50]), whole.predict(X[:50]), rtol=0, atol=1e-07)
+    else:
+        assert np.mean(np.concatenate(got) != expected) < 0.002
+        ours, theirs = cut.decision_function(X[:50]), whole.decision_function(X[:50])
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-07)
+    assert np.array_equal(cut.dictionary_, whole.dictionary_)
+
+
+def test_classes_known_beforehand_change_nothing():
+    X, y = three_classes(700)
+    told = OnlineKernelClassifier(budget=30, random_state=0)
+    told.partial_fit(X[:1], y[:1], classes=["ant", "bee", "cat"]).partial_fit(X[1:], y[1:])
+    found = OnlineKernelClassifier(budget=30, random_state=0)
+    for i in range(0, 700, 50):
+        found.partial_fit(X[i : i + 50], y[i : i + 50])
+    ours, theirs = found.decision_function(X[:40]), told.decision_function(X[:40])
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-08)
+    np.testing.assert_allclose(
+        found.predict_proba(X[:40]), told.predict_proba(X[:40]), rtol=0, atol=1e-08
+    )
+
+
+@pytest.mark.parametrize("stop", [5, 100, 600, 2048, 2300])
+def test_saving_and_going_on_is_never_having_stopped(stop, tmp_path):
+    X, y = regression()
+    learner = OnlineKernelRegressor(budget=40, random_state=0).partial_fit(X[:stop], y[:stop])
+    learner.save(tmp_path / "model.pronk")
+    other = pronk.load(tmp_path / "model.pronk")
+    ours = learner.predict_interval_then_learn(X[stop:], y[stop:])
+    assert np.array_equal(other.predict_interval_then_learn(X[stop:], y[stop:]), ours)
+    assert other.experts_ == learner.experts_
+    for own, theirs in zip(learner.predict(X, True), other.predict(X, True), strict=True):
+        assert np.array_equal(own, theirs)
+
+
+@pytest.mark.parametrize("stop", [150, 700, 1290, 2500])
+def test_a_file_holds_how_the_open_rows_came(stop, tmp_path):
+    """One row and many rows a call round differently: a loaded model goes on to the same bits."""
+    X, y = regression()
+    learner = OnlineKernelRegressor(budget=70, random_state=0).partial_fit(X[:64], y[:64])
+    rng, start = np.random.default_rng(stop), 64
+    while start < stop:
+        rows = slice(start, min(stop, start + int(rng.choice([1, 1, 1, 3, 17, 90]))))
+        learner.predict(X[:2])
+        learner.partial_fit(X[rows], y[rows])
+        start = rows.stop
+    learner.save(tmp_path / "model.pronk")
+    other = pronk.load(tmp_path / "model.pronk")
+    other.save(tmp_path / "again.pronk")
+    assert (tmp_path / "model.pronk").read_bytes() == (tmp_path / "again.pronk").read_bytes()
+    for rows in (slice(stop, stop + 1), slice(stop + 1, stop + 400)):
+        ours = learner.predict_interval_then_learn(X[rows], y[rows])
+        assert np.array_equal(other.predict_interval_then_learn(X[rows], y[rows]), ours)
+    assert np.array_equal(other.predict(X, True), learner.predict(X, True))
+
+
+@pytest.mark.parametrize("new", [300, 511, 512, 600])
+def test_a_file_of_an_epoch_in_which_a_class_came(new, tmp_path):
+    X, y = three_classes(900)
+    y[:new] = np.where(y[:new] == "cat", "bee", y[:new])
+    learner = OnlineKernelClassifier(budget=40, random_state=0)
+    for i in range(0, 620, 31):
+        learner.partial_fit(X[i : i + 31], y[i : i + 31])
+    learner.save(tmp_path / "model.pronk")
+    other = pronk.load(tmp_path / "model.pronk")
+    for rows in (slice(620, 621), slice(621, 900)):
+        ours = learner.predict_then_learn(X[rows], y[rows], output="probability")
+        theirs = other.predict_then_learn(X[rows], y[rows], output="probability")
+        assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize(("rows", "most"), [(1500, 4e6), (2000, 5e6), (4090, 6e6)])
+def test_files_are_small(rows, most, tmp_path):
+    X, y = regression(rows, columns=4)
+    OnlineKernelRegressor(random_state=0).fit(X, y).save(tmp_path / "model.pronk")
+    assert (tmp_path / "model.pronk").stat().st_size < most
+
+
+def test_units_of_columns_and_targets_change_nothing():
+    X, y = regression()
+    plain = OnlineKernelRegressor(budget=60, random_state=0).predict_then_learn(X, y)
+    other = OnlineKernelRegressor(budget=60, random_state=0)
+    scaled = other.predict_then_learn(X * [1000, 1, 1e-6] + [0, 5, 0], 1e6 * y + 3e6)
+    np.testing.assert_allclose(
+        (scaled[1:] - 3e6) / 1e6, plain[1:], rtol=0, atol=1e-05
+    )  # the first is 0
+
+
+def test_constant_columns_are_harmless():
+    X, y = regression(800)
+    plain = OnlineKernelRegressor(budget=40, random_state=0).predict_then_learn(X, y)
+    padded = np.column_stack((X, np.full(800, 7.0), np.zeros(800)))
+    other = OnlineKernelRegressor(budget=40, random_state=0).predict_then_learn(padded, y)
+    np.testing.assert_allclose(other, plain, rtol=0, atol=1e-09)
+    only = OnlineKernelRegressor(random_state=0)
+    mean = only.predict_then_learn(np.zeros((300, 2)), y[:300])
+    assert np.isfinite(mean).all()
+    flat = OnlineKernelRegressor(random_state=0).predict_then_learn(X[:300], np.full(300, 4.0))
+    np.testing.assert_allclose(flat[1:], 4.0, rtol=1e-12, atol=0)
+
+
+def test_a_stream_that_turns_is_followed():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (8000, 3))
+    y = np.where(
+        np.arange(8000) < 4000, np.sin(3 * X[:, 0]) + X[:, 1], np.cos(3 * X[:, 0]) - X[:, 1]
+    )
+    y = y + 0.1 * rng.normal(size=8000)
+    learner = OnlineKernelRegressor(budget=100, random_state=0)
+    intervals = learner.predict_interval_then_learn(X, y)
+    stubborn = WithoutForgetting(budget=100, random_state=0).predict_then_learn(X, y)
+    after = slice(4000, None)
+    own = np.mean((intervals.mean(axis=1) - y)[after] ** 2)
+    assert own < 0.25 * np.mean((stubborn - y)[after] ** 2)
+    covered = (intervals[:, 0] <= y) & (y <= intervals[:, 1])
+    assert 0.88 < covered.mean() < 0.92
+    assert 0.87 < covered[after].mean() < 0.93
+    assert learner.experts_[0]["window"] is not None  # the leader forgets
+    steady = OnlineKernelRegressor(budget=100, random_state=0).partial_fit(X[:4000], y[:4000])
+    assert steady.experts_[0]["window"] is None
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.65, 0.9, 0.99])
+def test_intervals_cover_what_they_say(coverage):
+    fresh, answers = regression(1000, seed=9)
+    found = []
+    for seed in range(3):  # the width of the moment scatters by stream: a coverage of 0.5 by 0.035
+        X, y = regression(4000, seed=20 + seed)
+        learner = OnlineKernelRegressor(budget=40, random_state=seed)
+        low, high = learner.predict_interval_then_learn(X, y, coverage=coverage).T
+        assert abs(np.mean((low <= y) & (y <= high)) - coverage) < 0.02
+        low, high = learner.predict_interval(fresh, coverage=coverage).T
+        found.append(np.mean((low <= answers) & (answers <= high)))
+    assert abs(np.mean(found) - coverage) < 0.05
+
+
+def test_misses_come_at_their_rate_whatever_the_errors_are():
+    rng = np.random.default_rng(0)
+    sizes = np.repeat([1.0, 20.0, 0.1, 5.0], 5000)
+    errors = (sizes * rng.standard_t(2, 20000))[:, None]
+    intervals = Intervals(1)
+    intervals.start()
+    used = intervals.learn(np.zeros_like(errors), np.ones_like(errors), errors)[:, :, 0]
+    missed = (np.abs(errors) > used).mean(axis=0)
+    assert np.abs(missed - (1 - COVERAGES))[1:].max() < 0.02
+
+
+def test_the_deviation_grows_away_from_the_rows():
+    X, y = regression(3000, columns=2)
+    learner = OnlineKernelRegressor(budget=100, random_state=0).partial_fit(X, y)
+    mean, deviation = learner.predict(np.array([[0.0, 0.0], [4.0, -4.0]]), return_std=True)
+    assert mean.shape == deviation.shape == (2,)
+    assert deviation[1] > 1.1 * deviation[0] > 0
+    both = OnlineKernelRegressor(budget=30, random_state=0).partial_fit(X, np.column_stack((y, -y)))
+    mean, deviation = both.predict(X[:7], return_std=True)
+    assert mean.shape == deviation.shape == (7, 2)
+    assert both.predict_interval(X[:7]).shape == (7, 2, 2)
+
+
+def test_probabilities_are_calibrated_and_agree_with_the_labels():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (6000, 2))
+    truth = 1 / (1 + np.exp(-3 * np.sin(2 * X[:, 0]) - X[:, 1]))
+    y = (rng.random(6000) < truth).astype(int)
+    learner = OnlineKernelClassifier(budget=80, random_state=0).partial_fit(X[:5000], y[:5000])
+    P = learner.predict_proba(X[5000:])
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-12, atol=0)
+    assert np.array_equal(learner.classes_[P.argmax(axis=1)], learner.predict(X[5000:]))
+    assert np.mean(np.abs(P[:, 1] - truth[5000:])) < 0.05
+    X, y = three_classes(1500)
+    learner = OnlineKernelClassifier(budget=80, random_state=0).partial_fit(X, y)
+    P = learner.predict_proba(X)
+    assert P.shape == (1500, 3)
+    assert np.array_equal(learner.classes_[P.argmax(axis=1)], learner.predict(X))
+
+
+def test_experts_are_visible_and_some_sleep():
+    X, y = regression(2600)
+    learner = OnlineKernelRegressor(budget=50, random_state=0)
+    assert learner.partial_fit(X[:5], y[:5]).experts_ == []
+    learner.partial_fit(X[5:600], y[5:600])
+    assert len(learner.experts_) == 20 and all(e["awake"] for e in learner.experts_)
+    assert sum(e["weight"] for e in learner.experts_) == pytest.approx(1.0, rel=1e-12)
+    learner.partial_fit(X[600:], y[600:])
+    awake = [e for e in learner.experts_ if e["awake"] and e["factor"]]  # guesses apart
+    assert len(awake) == 8 and {e["window"] for e in awake} == {None, 1000, 100}
+    assert awake[0]["weight"] == max(e["weight"] for e in awake)
+    assert all(e["points"] <= 50 for e in awake)
+    assert learner.shares_.sum() == pytest.approx(1.0, rel=1e-12)
+    assert learner.size_ <= 50
+
+
+@pytest.mark.parametrize(
+    "kernel", ["laplacian", pronk.Matern(1.0, 2.5), "linear", pronk.Polynomial(2), Gaussian(2.0)]
+)
+def test_other_kernels_work(kernel):
+    X = regression(700)[0]
+    y = X[:, 0] + 0.5 * X[:, 1]
+    predictions = OnlineKernelRegressor(kernel, budget=30, random_state=0).predict_then_learn(X, y)
+    assert np.mean((predictions - y)[300:] ** 2) < 0.2
+
+
+def test_a_function_sees_the_rows_as_they_come():
+    seen = []
+
+    def kernel(A, B):
+        seen.append(np.abs(A).max())
+        return np.exp(-0.5 * ((A[:, None] - B[None]) ** 2).sum(axis=2) / 100.0**2)
+
+    X, y = regression(300)
+    OnlineKernelRegressor(kernel, budget=30, random_state=0).partial_fit(100 * X, y)
+    assert max(seen) == np.abs(100 * X).max()
+
+
+def test_refusals_name_the_parameter_and_leave_the_state():
+    X, y = regression(100)
+    learner = OnlineKernelRegressor(random_state=0).partial_fit(X, y)
+    before = copy.deepcopy(learner._fitted_state())
+    for coverage in (0.0, 1.0, -1, 2.0):
+        with pytest.raises(ValueError, match="coverage"):
+            learner.predict_interval_then_learn(X, y, coverage=coverage)
+    assert str(learner._fitted_state()) == str(before)
+    with pytest.raises(ValueError, match="budget"):
+        OnlineKernelRegressor(budget=0).fit(X, y)
+
+
+def test_it_is_the_default():
+    assert isinstance(pronk.make("default"), OnlineKernelRegressor)
+    assert isinstance(pronk.make("default", "classification"), OnlineKernelClassifier)
+    assert "online-kernel" in pronk.algorithms()

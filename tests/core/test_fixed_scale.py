@@ -1,0 +1,76 @@
+"""Scales that the first rows fix, against their definition."""
+
+import numpy as np
+import pytest
+
+from naive import scaling as naive
+from pronk.core.scales import FixedScale, without_glitches
+
+RNG = np.random.default_rng(11)
+
+
+def close(got, expected):
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("rows", [4, 5, 60, 499, 500, 1100])
+def test_scales_are_their_twin(rows):
+    first = RNG.normal(size=(rows, 4)) * [1.0, 1e-3, 50.0, 1.0] + [0.0, 7.0, -3.0, 2.0]
+    first[:, 3] = 2.0
+    first[1, 0], first[2, 2] = 1e4, -1e5
+    later = 3.0 * first[RNG.integers(rows, size=200)] + RNG.normal(size=(200, 4))
+    later[:40, 3] = 2.0
+    scale = FixedScale(first)
+    close(scale.transform(first), naive.fixed(first, first))
+    assert scale.changes(later) and not scale.changes(later[:40])
+    close(scale.learn_transform(later), naive.fixed(first, later))
+    assert not scale.changes(later)
+
+
+@pytest.mark.parametrize("rows", [4, 5, 499, 500, 1100])
+@pytest.mark.parametrize("away", [9.9, 10.1])
+@pytest.mark.parametrize("glitches", [1, 2, 3, 4])
+def test_few_values_far_away_are_glitches(rows, away, glitches):
+    """Ten ranges of the others is the border, and the few are one in five hundred at each end."""
+    column = np.linspace(0.0, 1.0, rows)
+    if glitches < rows // 2:
+        column[:glitches], column[-1] = -away, 1.0 + away
+    got = without_glitches(column[:, None])[:, 0]
+    close(got, naive.without_glitches(column))
+
+
+def test_glitches_of_columns_are_their_own():
+    X = np.zeros((600, 2))
+    X[7, 0] = 1.0  # all others are one number: no glitch
+    X[:, 1] = np.arange(600)
+    X[300, 1] = 1e6
+    got = without_glitches(X)
+    close(got[:, 0], X[:, 0])
+    assert got[300, 1] == 599.0
+    close(got[:, 1], naive.without_glitches(X[:, 1]))
+
+
+def test_rounding_is_no_spread():
+    """A column of one number, up to rounding, is constant; a step within rounding is none."""
+    first = np.column_stack((1e6 * (1.0 + 1e-13 * RNG.normal(size=50)), np.full(50, 1e6)))
+    scale = FixedScale(first)
+    assert scale.unit.tolist() == [0.0, 0.0]
+    later = np.array([[1e6, 1e6 * (1 + 0.5e-12)], [1e6, 1e6 * (1 + 2e-12)]])
+    assert scale.transform(later)[:, 1].tolist() == [0.0, 1.0]
+    assert not scale.changes(later[:1]) and scale.changes(later)
+
+
+def test_a_column_of_zeros_does_not_change():
+    scale = FixedScale(np.zeros((20, 1)))
+    assert not scale.changes(np.zeros((3, 1))) and scale.changes(np.array([[0.0], [1e-300]]))
+    assert scale.transform(np.zeros((2, 1))).tolist() == [[0.0], [0.0]]
+
+
+def test_ten_ranges_away_is_not_yet_a_glitch():
+    column = np.linspace(0.0, 1.0, 30)
+    for place, kept, drawn in ((-1, 11.0, 11.5), (0, -10.0, -10.5)):
+        column[1], column[-2] = 0.0, 1.0
+        for value, expected in ((kept, kept), (drawn, column[place - 1 if place else 1])):
+            given = column.copy()
+            given[place] = value
+            assert without_glitches(given[:, None])[place, 0] == expected

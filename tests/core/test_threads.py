@@ -1,0 +1,253 @@
+"""One thread of BLAS inside pronk's calls, and everything as it was after them.
+
+Every test first asks the libraries for two threads, so that nothing in the environment, as the
+Makefile's variables, can make it pass.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import pronk
+from pronk.core.runtime import Limit, Pool, limited, loaded_pools
+from pronk.regret import best_in_hindsight, regret_against_best
+
+X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
+Y = np.sin(3 * X[:, 0])
+
+
+def threads() -> set[int]:
+    """What an outsider sees: the numbers of all BLAS libraries."""
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    """Two threads before the call; the default setting before and after."""
+    with threadpool_limits(2, user_api="blas"):
+        assert threads() == {2}, "the libraries do not take two threads"
+        pronk.set_threads(1)
+        yield
+        pronk.set_threads(1)
+
+
+class Spy:
+    """A kernel function that notes the threads it is called with."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+        self.fails = False
+
+    def __call__(self, A, B):
+        self.seen |= threads()
+        if self.fails:
+            raise RuntimeError("no kernel today")
+        return np.exp(-((A[:, None] - B) ** 2).sum(axis=2))
+
+
+def fitted(spy: Spy):
+    return pronk.KernelAWVRegressor(kernel=spy).fit(X[:20], Y[:20])
+
+
+CALLS = {
+    "fit": lambda m: m.fit(X, Y),
+    "partial_fit": lambda m: m.partial_fit(X, Y),
+    "predict_then_learn": lambda m: m.predict_then_learn(X, Y),
+    "one row": lambda m: m.predict_then_learn(X[:1], Y[:1]),
+    "learn_one": lambda m: m.learn_one(X[0], Y[0]),
+    "predict": lambda m: m.predict(X),
+    "predict_one": lambda m: m.predict_one(X[0]),
+    "score": lambda m: m.score(X, Y),
+    "regret": lambda m: best_in_hindsight(X, Y, m.kernel, alpha=1.0).predict(X),
+    "measured": lambda m: regret_against_best(Y, X, Y, m.kernel),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_one_thread_inside_a_call_and_two_after_it(call):
+    spy = Spy()
+    learner = fitted(spy)
+    spy.seen.clear()
+    CALLS[call](learner)
+    assert spy.seen == {1}
+    assert threads() == {2}
+
+
+def test_loading_a_model_and_its_certificate(tmp_path, monkeypatch):
+    spy, seen = Spy(), []
+    learner = fitted(spy)
+    learner.save(tmp_path / "m.pronk")
+    engine = type(learner._model)
+    for name in ("restore", "certificate"):
+        whole = getattr(engine, name)
+
+        def watched(self, *given, whole=whole):
+            seen.append(threads())
+            return whole(self, *given)
+
+        monkeypatch.setattr(engine, name, watched)
+    pronk.load(tmp_path / "m.pronk", kernel=spy).certificate()
+    assert seen == [{1}, {1}] and threads() == {2}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_two_after_a_call_that_failed(call):
+    spy = Spy()
+    learner = fitted(spy)
+    spy.fails = True
+    with pytest.raises(RuntimeError, match="no kernel today"):
+        CALLS[call](learner)
+    assert threads() == {2}
+
+
+def test_refused_input_restores_too():
+    learner = fitted(Spy())
+    with pytest.raises(ValueError, match="NaN"):
+        learner.predict_then_learn(np.full((3, 2), np.nan), np.zeros(3))
+    assert threads() == {2}
+
+
+def test_the_user_decides():
+    spy = Spy()
+    learner = fitted(spy)
+    for asked, inside in ((3, {3}), (None, {2}), (1, {1})):
+        pronk.set_threads(asked)
+        spy.seen.clear()
+        learner.predict(X)
+        assert spy.seen == inside
+        assert threads() == {2}
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2"])
+def test_a_wrong_number_is_refused(wrong):
+    with pytest.raises(ValueError, match=r"n must be a number of threads from 1 on, or None"):
+        pronk.set_threads(wrong)
+    assert limited.wanted == 1
+
+
+def test_a_learner_inside_a_kernel_of_another_learner():
+    """Nested: the inner call's end is not the outer one's."""
+    spy = Spy()
+    inner = fitted(Spy())
+
+    def kernel(A, B):
+        inner.predict(X[:1])
+        return spy(A, B)
+
+    pronk.KernelAWVRegressor(kernel=kernel).fit(X[:30], Y[:30])
+    assert spy.seen == {1} and threads() == {2}
+
+
+def test_calls_of_several_threads_at_once():
+    """The first in sets the number; only the last out puts it back."""
+    inside, go_on = threading.Barrier(2), threading.Event()
+
+    def work():
+        with limited:
+            inside.wait()
+            go_on.wait()
+
+    other = threading.Thread(target=work)
+    other.start()
+    inside.wait()
+    with limited:
+        assert threads() == {1}
+    assert threads() == {1}  # the other one is still inside
+    go_on.set()
+    other.join()
+    assert threads() == {2}
+
+
+def test_many_threads_in_any_order():
+    learners = [fitted(Spy()) for _ in range(4)]
+    seen: list[set[int]] = []
+
+    def work(learner):
+        for i in range(25):
+            learner.predict_then_learn(X[i : i + 1], Y[i : i + 1])
+        seen.append(learner.kernel.seen)
+
+    running = [threading.Thread(target=work, args=(learner,)) for learner in learners]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    assert seen == [{1}] * 4
+    assert threads() == {2}
+
+
+def test_a_new_choice_inside_a_call_holds_at_once():
+    with limited:
+        pronk.set_threads(2)
+        assert threads() == {2}
+        pronk.set_threads(1)
+        assert threads() == {1}
+        pronk.set_threads(None)
+        assert threads() == {2}
+    assert threads() == {2}
+
+
+def test_what_others_set_meanwhile_stays():
+    pools = loaded_pools()
+    with limited:
+        for pool in pools:
+            pool.put(3)
+    assert threads() == {3}
+    for pool in pools:
+        pool.put(2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_process_forked_inside_of_a_call_starts_with_what_was_before():
+    with limited:
+        child = os.fork()
+        if not child:
+            before = threads()
+            with limited:
+                within = threads()
+            limited.__exit__()  # the end of the call that was forked
+            os._exit(0 if (before, within, threads()) == ({2}, {1}, {2}) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert threads() == {2}
+
+
+class Local(threading.local):
+    """A library, like MKL, that has a number of threads for every thread of Python."""
+
+    n = 8
+
+
+def test_libraries_with_a_number_for_every_thread():
+    library = Local()
+
+    def put(n):
+        library.n = n
+
+    limit = Limit([Pool(lambda: library.n, put, local=True)])
+    seen = []
+
+    def work():
+        seen.append(library.n)
+        with limit, limit:
+            seen.append(library.n)
+        seen.append(library.n)
+
+    with limit:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        assert library.n == 1
+    assert library.n == 8
+    assert seen == [8, 1, 8]
+
+
+def test_limits_as_a_decorator_keep_the_signature():
+    assert best_in_hindsight.__name__ == "best_in_hindsight"
+    assert "alpha" in inspect.signature(best_in_hindsight).parameters

@@ -1,0 +1,252 @@
+"""What CSV files may look like: line breaks in quoted values, no header, blank lines, errors."""
+
+import csv
+import gzip
+import io
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pronk.data import FileStream, StreamError
+from pronk.data import source as module
+from pronk.data.csv import _Grammar
+from pronk.data.values import code
+
+WORDS = ["one", "two\nlines", 'a "quote"', "a, comma", '"\n,\r\n"', "", "three\n\n\nlines"]
+ROWS = 200
+
+
+def rows_of(blocks):
+    blocks = list(blocks)
+    return np.concatenate([X for X, _ in blocks]), np.concatenate([y for _, y in blocks])
+
+
+def written(rows, delimiter=",", end="\n"):
+    target = io.StringIO()
+    csv.writer(target, delimiter=delimiter, lineterminator=end).writerows(rows)
+    return target.getvalue().encode()
+
+
+@pytest.fixture
+def rows():
+    return [[i / 8, WORDS[i % len(WORDS)], i % 5 / 2] for i in range(ROWS)]
+
+
+# -- line breaks in values -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("piece", [7, 64, 1 << 20])
+@pytest.mark.parametrize("delimiter, end", [(",", "\n"), (";", "\r\n"), ("|", "\n")])
+def test_a_quoted_value_may_hold_line_breaks(tmp_path, monkeypatch, rows, piece, delimiter, end):
+    monkeypatch.setattr(module, "_TEXT_BYTES", piece)
+    data = written([["a", "the\nword", "y"], *rows], delimiter, end)
+    path = tmp_path / "d.csv.gz"
+    path.write_bytes(gzip.compress(data))
+    stream = FileStream(
+        path, "y", categorical=["the\nword"], delimiter=delimiter, rows=16, missing="mean"
+    )
+    X, y = rows_of(stream)
+    expected = [code(word) if word else np.nan for _, word, _ in rows]
+    np.testing.assert_array_equal(X[:, 0], [a for a, _, _ in rows])
+    np.testing.assert_array_equal(X[:, 1], expected)
+    np.testing.assert_array_equal(y, [last for _, _, last in rows])
+    for skip in range(16, ROWS, 16):  # a run that goes on
+        np.testing.assert_array_equal(rows_of(stream.blocks(skip))[0], X[skip:])
+
+
+def row_ends(data):
+    """Character by character: where rows end, and whether a quote is open at the end."""
+    ends, quoted, fresh, place = [0], False, True, 0
+    while place < len(data):
+        character = data[place : place + 1]
+        if quoted and data[place : place + 2] == b'""':
+            place += 1
+        elif quoted:
+            quoted = character != b'"'
+        elif fresh and character == b'"':
+            quoted, fresh = True, False
+        else:
+            fresh = character in b",\r\n"
+            if character == b"\n":
+                ends.append(place + 1)
+        place += 1
+    return ends, quoted
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.text('a,"\r\n', max_size=30).map(str.encode))
+def test_rows_end_where_reading_one_character_at_a_time_says(data):
+    grammar = _Grammar(",")
+    ends, quoted = row_ends(data)
+    assert grammar.whole_rows(data) == ends[-1]
+    assert grammar.is_row(data[ends[-1] :]) == (not quoted)
+    assert grammar.first_row(data, 0) == (ends[1] if len(ends) > 1 else len(data))
+
+
+def test_a_quote_inside_a_value_is_a_character(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_TEXT_BYTES", 10)
+    path = tmp_path / "d.csv"
+    path.write_text('size,y\n5" pipe,0.5\n"6"" pipe",0.7\n7" pipe,0.9\n')
+    stream = FileStream(path, "y", categorical=["size"])
+    X, y = rows_of(stream)
+    assert X[:, 0].tolist() == [code(f'{i}" pipe') for i in (5, 6, 7)]
+    assert y.tolist() == [0.5, 0.7, 0.9]
+
+
+@pytest.mark.parametrize("piece", [10, 1 << 20])
+def test_a_quote_that_is_never_closed_loses_no_rows_silently(tmp_path, monkeypatch, piece):
+    monkeypatch.setattr(module, "_TEXT_BYTES", piece)
+    path = tmp_path / "d.csv"
+    path.write_text('a,word,y\n1,"two\nlines",0.5\n2,"one,0.7\n3,two,0.9\n4,two,0.9\n')
+    with pytest.raises(StreamError, match=r"d.csv has a quote in line 4 that is never closed"):
+        list(FileStream(path, "y", drop=["word"]))
+    monkeypatch.setattr(module, "_ROW_BYTES", 20)
+    if piece == 10:
+        with pytest.raises(StreamError, match="quoted value of more than 20 bytes"):
+            list(FileStream(path, "y", drop=["word"]))
+
+
+def test_lines_of_errors_count_line_breaks_in_values(tmp_path, monkeypatch):
+    path = tmp_path / "d.csv"
+    path.write_text('\n\na,word,y\n1,"two\nlines",0.5\n\n2,"one",0.7\n3,two\n')
+    for piece in (30, 1 << 20):
+        monkeypatch.setattr(module, "_TEXT_BYTES", piece)
+        with pytest.raises(StreamError, match="2 values instead of 3 in line 8"):
+            list(FileStream(path, "y", drop=["word"]))
+    path.write_text("a,y\n" + "1,0.5\n" * 20 + '"x\ny",0.5\n')
+    monkeypatch.setattr(module, "_TEXT_BYTES", 30)
+    with pytest.raises(StreamError, match=r"column 'a' has 'x\\ny' at row 20"):
+        list(FileStream(path, "y"))
+
+
+@pytest.mark.parametrize("end", ["\n", "\n\n\n", "\r\n\r\n", ""])
+def test_the_end_of_a_file(tmp_path, monkeypatch, end):
+    monkeypatch.setattr(module, "_TEXT_BYTES", 8)
+    path = tmp_path / "d.csv"
+    path.write_text('\ufeff"a\nb",y\n1,0.5\n2,"0.7"' + end)
+    stream = FileStream(path, "y")
+    X, y = rows_of(stream)
+    assert stream.columns == ["a\nb"] and X[:, 0].tolist() == [1, 2] and y.tolist() == [0.5, 0.7]
+
+
+# -- no header -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("piece", [7, 1 << 20])
+def test_without_a_header_columns_are_numbered(tmp_path, monkeypatch, rows, piece):
+    monkeypatch.setattr(module, "_TEXT_BYTES", piece)
+    path = tmp_path / "d.csv"
+    path.write_bytes(b"\n\n" + written(rows))
+    stream = FileStream(path, "x2", drop=["x1"], header=False, rows=16)
+    assert stream.columns == ["x0"]
+    X, y = rows_of(stream)
+    np.testing.assert_array_equal(X[:, 0], [a for a, _, _ in rows])
+    np.testing.assert_array_equal(y, [last for _, _, last in rows])
+    np.testing.assert_array_equal(rows_of(stream.blocks(64))[0], X[64:])
+    with pytest.raises(StreamError, match=r"no column 'y'; it has x0, x1, x2"):
+        FileStream(path, "y", header=False)
+
+
+def test_several_files_without_headers(tmp_path):
+    (tmp_path / "1.csv").write_text("1,0.5\n2,0.7\n")
+    (tmp_path / "2.csv").write_text("3,0.9\n")
+    X, y = rows_of(FileStream(tmp_path, "x1", header=False))
+    assert X[:, 0].tolist() == [1, 2, 3] and y.tolist() == [0.5, 0.7, 0.9]
+    (tmp_path / "3.csv").write_text("3\n")
+    with pytest.raises(StreamError, match=r"3.csv has no column 'x1'"):
+        list(FileStream(tmp_path, "x1", header=False))
+    (tmp_path / "3.csv").write_text("")
+    with pytest.raises(StreamError, match=r"3.csv is empty"):
+        list(FileStream(tmp_path, "x1", header=False))
+
+
+@pytest.mark.parametrize("first", ["1,0.5", "1,1"])
+def test_a_missing_header_is_noticed(tmp_path, first):
+    path = tmp_path / "d.csv"
+    path.write_text(f"{first}\n2,0.7\n")
+    with pytest.raises(StreamError, match="seems to be data: give header=False"):
+        FileStream(path, "x1")
+
+
+def test_only_csv_files_have_no_header(tmp_path):
+    (tmp_path / "d.ndjson").write_text('{"a": 1, "y": 0.5}\n')
+    with pytest.raises(StreamError, match=r"header=False: .*d.ndjson is no CSV file"):
+        FileStream(tmp_path / "d.ndjson", "y", header=False)
+
+
+# -- places in the middle of a file ---------------------------------------------------------------
+
+
+def tricky(rows, header="a,b,y", ends="\n"):
+    """Rows with quotes, line breaks in values, doubled quotes, empty lines."""
+    rng = np.random.default_rng(rows)
+    lines = [header] if header else []
+    for i in range(rows):
+        text = ['"x\ny"', "plain", '"say ""no""\n\n"', '"a,b"', 'in"side'][int(rng.integers(5))]
+        lines += [f"{rng.normal():.6f},{text},{i}"] + ([""] if rng.random() < 0.1 else [])
+    return ends.join(lines) + ends
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("header", ["a,b,y", ""])
+def test_reading_begins_at_any_row(tmp_path, monkeypatch, ends, header):
+    """The same rows as from the start, also in another process, and nothing before is parsed."""
+    monkeypatch.setattr("pronk.data.source._TEXT_BYTES", 300)
+    monkeypatch.setattr("pronk.data.source._LINES", 1)
+    path = tmp_path / "t.csv"
+    path.write_bytes(tricky(400, header, ends).encode())
+    names = ("y", "b") if header else ("x2", "x1")
+    stream = FileStream(path, names[0], drop=[names[1]], header=bool(header), rows=50)
+    expected = np.concatenate([y for _, y in stream])
+    assert expected.tolist() == list(range(400))
+    for row in (0, 1, 57, 200, 399, 400, 1000):
+        twin = pickle.loads(pickle.dumps(stream.at(row)))
+        assert twin._source.before(row).rows > min(row, 400) - 60
+        found = [y for _, y in twin.blocks(row)]
+        assert np.concatenate([*found, np.empty(0)]).tolist() == expected[row:].tolist()
+    assert stream._source.count == 400
+
+
+def test_a_bad_row_is_named_by_its_place_also_from_the_middle(tmp_path, monkeypatch):
+    monkeypatch.setattr("pronk.data.source._TEXT_BYTES", 300)
+    lines = tricky(300).splitlines()
+    lines += ["not a number,x,300", "1,2"]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    messages = []
+    for row in (0, 200):
+        with pytest.raises(StreamError) as caught:
+            list(FileStream(tmp_path / "t.csv", "y", drop=["b"]).at(row).blocks(row))
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1] and f"line {len(lines)}" in messages[0]
+    (tmp_path / "t.csv").write_text("\n".join(lines[:-1]) + "\n")
+    for row in (0, 200):
+        with pytest.raises(StreamError, match="at row 300 "):
+            list(FileStream(tmp_path / "t.csv", "y", drop=["b"]).at(row).blocks(row))
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.csv"])
+def test_text_that_has_no_places_is_read_from_the_start(tmp_path, name):
+    data = tricky(50).encode()
+    if name == "t.csv":
+        (tmp_path / name).write_bytes(data.decode().encode("utf-16"))
+    else:
+        (tmp_path / name).write_bytes(gzip.compress(data))
+    twin = FileStream(tmp_path / name, "y", drop=["b"]).at(30)
+    assert np.concatenate([y for _, y in twin.blocks(30)]).tolist() == list(range(30, 50))
+
+
+def test_several_files_begin_at_any_row(tmp_path, monkeypatch):
+    monkeypatch.setattr("pronk.data.source._TEXT_BYTES", 300)
+    for i in range(4):
+        lines = [f"{j}.5,{90 * i + j}" for j in range(90)]
+        (tmp_path / f"{i}.csv").write_text("\n".join(["a,y", *lines]))
+    stream = FileStream(tmp_path, "y", rows=25)
+    for row in (0, 89, 90, 200, 359, 360, 500):
+        twin = pickle.loads(pickle.dumps(stream.at(row)))
+        for skip in (row, row + 17):
+            found = [y for _, y in twin.blocks(skip)]
+            expected = list(range(360))[skip:]
+            assert np.concatenate([*found, np.empty(0)]).tolist() == expected

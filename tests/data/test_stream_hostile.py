@@ -1,0 +1,104 @@
+"""Files that are damaged, odd or meant badly: one clear error, or the right rows."""
+
+import decimal
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+
+from pronk.data import FileStream, StreamError, source
+
+LINES = b"a,c,y\n" + b"1,x,2.5\n" * 400
+
+
+def read(path, **choices):
+    return [y for _, y in FileStream(path, "y", **choices)]
+
+
+def refused(path, words, **choices):
+    with pytest.raises(StreamError, match=words) as caught:
+        read(path, **choices)
+    assert "\n" not in str(caught.value)
+
+
+def test_damaged_containers(tmp_path):
+    path = tmp_path / "d.csv.gz"
+    whole = gzip.compress(LINES * 20)
+    path.write_bytes(whole[: len(whole) // 2])
+    refused(path, "cannot be read: Truncated", drop=["c"])
+    path.write_bytes(b"no gzip at all")
+    refused(path, "cannot be read")
+    path = tmp_path / "d.parquet"
+    columns = {"a": np.arange(9000.0), "y": np.arange(9000.0) % 7 + 0.5}
+    parquet.write_table(pa.table(columns), path, row_group_size=3000)
+    good = path.read_bytes()
+    path.write_bytes(good[:4000] + b"\x0e" * 400 + good[4400:])
+    with pytest.raises(StreamError, match=r"cannot be read|is missing|is infinite|too large"):
+        read(path)
+    path.write_bytes(good[: len(good) // 2])
+    refused(path, "cannot be read: Parquet magic bytes")
+
+
+def test_types_that_are_no_numbers(tmp_path):
+    path = tmp_path / "d.parquet"
+    y = np.arange(90.0) % 7 + 0.5
+    parquet.write_table(pa.table({"n": pa.array([{"x": 1}] * 90), "a": y, "y": y}), path)
+    refused(path, r"'n' is not numeric \(of type struct.*drop='n'$")
+    refused(path, "'n' .*is no category", categorical=["n"])
+    assert len(np.concatenate(read(path, drop=["n"]))) == 90
+    values = [decimal.Decimal(f"{i % 3}.25") for i in range(90)]
+    parquet.write_table(pa.table({"a": pa.array(values), "y": pa.array(values)}), path)
+    assert np.concatenate(read(path))[:3].tolist() == [0.25, 1.25, 2.25]
+
+
+def test_whole_numbers_that_a_double_cannot_hold(tmp_path):
+    path = tmp_path / "d.parquet"
+    large = pa.array([2**62 + i % 2 for i in range(90)], pa.int64())
+    parquet.write_table(pa.table({"a": np.arange(90.0), "y": large}), path)
+    assert np.concatenate(read(path)).tolist() == large.to_pylist()  # labels are exact
+    stream = FileStream(path, "a", task="regression", categorical=["y"])
+    assert len({x for X, _ in stream for x in X[:, 0].tolist()}) == 2  # categories too
+    X, _ = next(iter(FileStream(path, "a", task="regression")))
+    assert X[0, 0] == float(2**62)  # numbers are rounded as everywhere
+    beyond = pa.array([2**63 + i % 2 for i in range(90)], pa.uint64())
+    parquet.write_table(pa.table({"a": np.arange(90.0), "y": beyond}), path)
+    refused(path, "column 'y' cannot be used: Integer value")
+
+
+def test_long_lines(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "_TEXT_BYTES", 1 << 12)
+    monkeypatch.setattr(source, "_ROW_BYTES", 1 << 18)
+    path = tmp_path / "d.csv"
+    path.write_bytes(LINES + b"1," + b"z" * (1 << 17) + b",3\n" + b"1,x,2.5\n" * 9)
+    assert np.concatenate(read(path, categorical=["c"]))[400] == 3
+    path.write_bytes(LINES + b"1," + b"z" * (1 << 19) + b",3\n")
+    refused(path, "a line or quoted value of more than", categorical=["c"])
+
+
+@pytest.mark.parametrize("where", [b"1,\xff\xfe,2.5\n", b"1,x\xc3,2.5\n"])
+def test_bytes_that_are_no_text(tmp_path, where):
+    path = tmp_path / "d.csv"
+    for data in (b"a,c,y\n" + where + LINES[6:], LINES * 1 + where):
+        path.write_bytes(data)
+        refused(path, "no UTF-8 text.*charset", categorical=["c"])
+        assert len(np.concatenate(read(path, drop=["c"]))) == 401
+    path = tmp_path / "d.ndjson"
+    path.write_bytes(b'{"a":1,"c":"\xff\xfe","y":2.5}\n' + b'{"a":1,"c":"x","y":2.5}\n' * 9)
+    refused(path, "no UTF-8 text", categorical=["c"])
+
+
+def test_zero_bytes(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_bytes(b"a,c,y\n1,x\0y,2.5\n" + LINES[6:])
+    assert len(np.concatenate(read(path, categorical=["c"]))) == 401
+    path.write_bytes(b"a,c,y\n\0,x,2.5\n" + LINES[6:])
+    refused(path, r"'a' is numbers but for '\\x00'", drop=["c"])
+
+
+def test_many_columns(tmp_path):
+    path = tmp_path / "d.csv"
+    names = ",".join(f"c{i}" for i in range(3000))
+    path.write_text(f"{names},y\n" + f"{','.join(['1.5'] * 3000)},2.5\n" * 300)
+    assert len(np.concatenate(read(path))) == 300

@@ -1,0 +1,189 @@
+"""Rows in every form users have them in, and errors that say where and what."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+import pronk
+from pronk import KernelAWVRegressor, Linear, PKAWVClassifier, PKAWVRegressor, Polynomial
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    X[rng.random(X.shape) < 0.3] = 0.0
+    return X, np.sin(X[:, 0])
+
+
+FORMS = {
+    "list": lambda X: X.tolist(),
+    "Fortran order": np.asfortranarray,
+    "float32": lambda X: X.astype(np.float32).astype(np.float64),
+    "pandas": lambda X: pd.DataFrame(X, columns=["a", "b", "c"]),
+    "polars": lambda X: pl.DataFrame(X, schema=["a", "b", "c"]),
+    "arrow table": lambda X: pa.table({name: X[:, i] for i, name in enumerate("abc")}),
+    "arrow batch": lambda X: pa.record_batch({name: X[:, i] for i, name in enumerate("abc")}),
+    "csr": sparse.csr_matrix,
+    "csr array": sparse.csr_array,
+    "csc": sparse.csc_matrix,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_rows_gives_the_same(data, form):
+    X, y = data
+    convert = FORMS[form]
+    dense = np.asarray(X.astype(np.float32), dtype=np.float64) if form == "float32" else X
+    expected = PKAWVRegressor(random_state=0).predict_then_learn(dense, y)
+    learner = PKAWVRegressor(random_state=0)
+    first = learner.predict_then_learn(convert(X[:50]), pd.Series(y[:50]))
+    second = learner.predict_then_learn(convert(X[50:]), list(y[50:]))
+    np.testing.assert_allclose(np.concatenate((first, second)), expected, rtol=0, atol=1e-12)
+    named = form in ("pandas", "polars", "arrow table", "arrow batch")
+    assert hasattr(learner, "feature_names_in_") == named
+    assert learner.predict(convert(X)).shape == (80,)
+
+
+def test_a_long_sparse_matrix_is_densified_in_pieces(data, monkeypatch):
+    X = sparse.random(5000, 40, density=0.05, random_state=np.random.default_rng(0), format="csr")
+    y = np.asarray(X.sum(axis=1)).ravel()
+    expected = PKAWVRegressor("linear", features="nystrom").predict_then_learn(X.toarray(), y)
+    largest = []
+    original = sparse.csr_matrix.toarray
+
+    def watched(self, *args, **kwargs):
+        largest.append(self.shape[0])
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(sparse.csr_matrix, "toarray", watched)
+    learner = PKAWVRegressor("linear", features="nystrom", random_state=None)
+    learner.random_state = 0
+    got = learner.predict_then_learn(X, y)
+    assert got.shape == expected.shape
+    assert max(largest) <= 2048
+
+
+def _without_day(rows):
+    return rows.drop(columns="day") if isinstance(rows, pd.DataFrame) else rows.drop("day")
+
+
+def test_errors_name_the_column_of_a_frame(data):
+    X, y = data
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["b"] = "text"
+    table = pa.table({"a": X[:, 0], "b": ["text"] * 80})
+    for rows in (frame, pl.from_pandas(frame), table):
+        with pytest.raises(ValueError, match="column 'b' is not numeric"):
+            PKAWVRegressor().predict_then_learn(rows, y)
+    dated = pd.DataFrame({"a": X[:, 0], "day": pd.date_range("2024-01-01", periods=80)})
+    dated["city"] = "Rome"
+    for rows in (dated, pl.from_pandas(dated), pa.Table.from_pandas(dated)):
+        with pytest.raises(ValueError, match=r"'day' is not numeric .*(date|time).*pronk.Prepared"):
+            PKAWVRegressor().fit(rows, y)
+        with pytest.raises(ValueError, match=r"'city' is not numeric .*(tr|obj).*pronk.Prepared"):
+            PKAWVRegressor().fit(_without_day(rows), y)
+    holes = pa.table({"a": X[:, 0], "b": pa.array([1.0, None] * 40)})
+    with pytest.raises(ValueError, match="NaN at row 1, column 1"):
+        PKAWVRegressor().predict_then_learn(holes, y)
+    spoiled = sparse.csr_matrix(X)
+    spoiled[6, 2] = np.inf
+    with pytest.raises(ValueError, match="inf at row 6, column 2"):
+        PKAWVRegressor().predict_then_learn(spoiled, y)
+
+
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(3, 1.0)])
+def test_rows_that_overflow_an_unbounded_kernel_are_refused(data, kernel):
+    X, y = data
+    X = X.copy()
+    X[11] = 1e100
+    learner = KernelAWVRegressor(kernel).partial_fit(X[:5], y[:5])
+    with pytest.raises(ValueError, match="overflow at row 11"):
+        learner.predict_then_learn(X, y)
+    assert learner.n_seen_ == 5
+
+
+def test_a_refused_row_leaves_no_keys_behind():
+    learner = pronk.make("pkawv-nystrom", random_state=0)
+    with pytest.raises(ValueError, match="NaN"):
+        learner.learn_one({"a": np.nan}, 1.0)
+    learner.learn_one({"b": 1.0}, 1.0)
+    with pytest.raises(ValueError, match="missing"):
+        learner.learn_one({"a": 1.0}, 1.0)
+
+
+def test_one_row_as_a_dict_or_a_vector():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] * X[:, 1]
+    expected = PKAWVRegressor(features="taylor").predict_then_learn(X, y)
+    by_dict, by_vector = PKAWVRegressor(features="taylor"), PKAWVRegressor(features="taylor")
+    for i in range(60):
+        row = {"a": X[i, 0], "b": X[i, 1]} if i % 2 else {"b": X[i, 1], "a": X[i, 0]}
+        if i == 0:
+            row = {"a": X[i, 0], "b": X[i, 1]}
+        assert by_dict.predict_one(row) == pytest.approx(expected[i], abs=1e-12)
+        assert by_vector.predict_one(X[i]) == pytest.approx(expected[i], abs=1e-12)
+        by_dict.learn_one(row, y[i])
+        by_vector.learn_one(X[i], y[i])
+    with pytest.raises(ValueError, match="missing \\['b'\\]"):
+        by_dict.predict_one({"a": 1.0})
+    classifier = PKAWVClassifier()
+    assert classifier.predict_one({"a": 1.0}) is None
+    classifier.learn_one({"a": 1.0}, "yes")
+    assert classifier.predict_one({"a": 1.0}) == "yes"
+
+
+def test_several_outputs_and_their_number():
+    rng = np.random.default_rng(2)
+    X, Y = rng.normal(size=(50, 2)), rng.normal(size=(50, 3))
+    learner = PKAWVRegressor(features="taylor")
+    together = learner.predict_then_learn(X, Y)
+    for o in range(3):
+        alone = PKAWVRegressor(features="taylor").predict_then_learn(X, Y[:, o])
+        np.testing.assert_allclose(together[:, o], alone, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match="3"):
+        learner.predict_then_learn(X, Y[:, :2])
+    assert learner.predict(X).shape == (50, 3)
+
+
+def test_names_and_registry():
+    assert set(pronk.__all__) <= set(dir(pronk))
+    with pytest.raises(AttributeError):
+        pronk.Nonsense  # noqa: B018
+    with pytest.raises(ValueError, match="pkawv-taylor"):
+        pronk.make("pkawv-tailor")
+    with pytest.raises(ValueError, match="task"):
+        pronk.make("pkawv-taylor", "clustering")
+    for name, algorithm in pronk.algorithms().items():
+        for task in algorithm.tasks:
+            assert pronk.make(name, task).get_params()["kernel"] is not None
+        assert algorithm.paper and algorithm.time and algorithm.memory
+
+
+def test_an_import_loads_neither_scikit_learn_nor_pyarrow_nor_a_compiler():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, pronk; pronk.__version__; "
+        "print([m for m in ('sklearn', 'pyarrow', 'numba', 'scipy', 'numpy') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_a_dictionary_that_grows_with_every_row_is_told_once(monkeypatch):
+    monkeypatch.setattr("pronk.estimators.estimator.MANY_POINTS", 50)
+    X = 1000.0 * np.random.default_rng(1).normal(size=(200, 2))  # columns as they come
+    learner = PKAWVRegressor(random_state=0).partial_fit(X[:20], X[:20, 0])
+    with pytest.warns(UserWarning, match="budget="):
+        learner.partial_fit(X, X[:, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learner.partial_fit(X, X[:, 0])

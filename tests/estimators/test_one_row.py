@@ -1,0 +1,117 @@
+"""The default learner row by row: the same as in blocks, whatever is predicted in between."""
+
+import copy
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import pronk
+from laws.interrupts import Lines, state_of
+from pronk.newton.engine import Newton
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(700, 3))
+X[:, 2] = np.round(X[:, 2])
+SIGNAL = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * RNG.normal(size=700)
+TARGETS = {
+    "number": SIGNAL,
+    "numbers": np.column_stack((SIGNAL, SIGNAL**2)),
+    "label": np.where(SIGNAL > 0, "up", "down"),
+    "labels": np.digitize(SIGNAL, [-1, 0, 1]),
+}
+
+
+def learner_of(kind, rows, **options):
+    numbers = kind.startswith("number")
+    make = pronk.OnlineKernelRegressor if numbers else pronk.OnlineKernelClassifier
+    return make(random_state=0, **{"budget": 40, **options}).partial_fit(
+        X[:rows], TARGETS[kind][:rows]
+    )
+
+
+def rows_of(learner, kind, start, stop):
+    """Row by row, with predictions of this row and of others in between."""
+    y, made = TARGETS[kind], []
+    for i in range(start, stop):
+        if i % 2:
+            expected = learner.predict(X[i : i + 1])
+        if i % 3 == 0:
+            learner.predict(X[i - 1 : i])
+        if i % 7 == 0:
+            learner.predict(X[i - 7 : i])
+        made.append(learner.predict_then_learn(X[i : i + 1], y[i : i + 1]))
+        if i % 2:
+            assert np.array_equal(made[-1], expected)
+    return np.concatenate(made)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize(("start", "stop"), [(8, 60), (470, 560)])
+def test_row_by_row_is_the_block(kind, start, stop):
+    one = learner_of(kind, start)
+    block = copy.deepcopy(one)
+    made = rows_of(one, kind, start, stop)
+    expected = block.predict_then_learn(X[start:stop], TARGETS[kind][start:stop])
+    if kind.startswith("number"):
+        assert_allclose(made, expected, rtol=1e-8, atol=1e-9)
+        assert_allclose(
+            one.predict_interval(X[:1]), block.predict_interval(X[:1]), rtol=1e-8, atol=1e-9
+        )
+    else:
+        assert np.array_equal(made, expected)
+        assert_allclose(one.predict_proba(X[:9]), block.predict_proba(X[:9]), rtol=1e-8, atol=1e-9)
+    assert np.array_equal(one.dictionary_, block.dictionary_)
+    assert one.certificate().rows == block.certificate().rows
+    assert_allclose(one.certificate().loss, block.certificate().loss, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", ["matern", "linear", lambda A, B: (1.0 + A @ B.T) ** 2])
+def test_row_by_row_with_other_kernels(kernel):
+    one = learner_of("number", 100, kernel=kernel)
+    block = copy.deepcopy(one)
+    made = rows_of(one, "number", 100, 140)
+    expected = block.predict_then_learn(X[100:140], SIGNAL[100:140])
+    assert_allclose(made, expected, rtol=1e-6, atol=1e-7)
+
+
+def test_a_row_that_was_predicted_is_learned_without_looking_again(monkeypatch):
+    learner = learner_of("number", 600)
+    looked = []
+    look = Newton.look
+    monkeypatch.setattr(
+        Newton, "look", lambda self, *given: (looked.append(self), look(self, *given))
+    )
+    learner.predict(X[600:601])
+    count = len(looked)
+    assert count
+    learner.predict_then_learn(X[600:601], SIGNAL[600:601])
+    assert len(looked) == count
+    learner.predict_then_learn(X[600:601], SIGNAL[600:601])  # now it is another row
+    assert len(looked) == 2 * count
+
+
+@pytest.mark.parametrize("kind", ["number", "labels"])
+@pytest.mark.parametrize("moment", ["calm", "stage", "block"])
+def test_one_row_that_is_stopped_is_undone(kind, moment):
+    """At some lines of a calm row, of the last row of a stage, of the last row of a block."""
+    start = 31 if moment == "stage" else 530
+    learner, y = learner_of(kind, start), TARGETS[kind]
+    experts = learner._model.experts
+    while experts.is_calm != (moment == "calm") and moment != "stage":
+        learner.predict_then_learn(X[start : start + 1], y[start : start + 1])
+        start += 1
+    now, next_rows = slice(start, start + 1), slice(start + 1, start + 4)
+    before, done = state_of(learner), copy.deepcopy(learner)
+    lines = Lines()
+    lines.run(lambda: done.predict_then_learn(X[now], y[now]))
+    after = state_of(done)
+    later = done.predict_then_learn(X[next_rows], y[next_rows])
+    for at in np.random.default_rng(start).integers(1, lines.count + 1, 12):
+        stopped = copy.deepcopy(learner)
+        Lines(int(at)).run(lambda stopped=stopped: stopped.predict_then_learn(X[now], y[now]))
+        learned = stopped.rows_seen_ == start + 1
+        assert state_of(stopped) == (after if learned else before), at
+        if not learned:
+            stopped.predict_then_learn(X[now], y[now])
+        assert np.array_equal(stopped.predict_then_learn(X[next_rows], y[next_rows]), later), at

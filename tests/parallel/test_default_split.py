@@ -1,0 +1,168 @@
+"""The default learner's pass in bundles gives what the sequential pass gives."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pronk
+from pronk.aggregate import experts
+from pronk.core.runtime import limited
+from pronk.estimators import files
+from pronk.parallel import aggregate
+from pronk.parallel.aggregate import Plan, walk
+
+RNG = np.random.default_rng(0)
+FIRST, ROWS = 2600, 6000
+X = RNG.normal(size=(ROWS, 4))
+NOISE = 0.1 * RNG.normal(size=ROWS)
+Y = np.sin(X[:, 0]) * X[:, 1] + NOISE
+WALK = np.sin(np.arange(ROWS) / 7.0) + np.cumsum(NOISE) + X[:, 0]
+LABELS = np.where(Y > 0.3, "a", np.where(Y < -0.4, "b", "c"))
+
+CASES = {
+    "a full dictionary": (pronk.OnlineKernelRegressor, {"budget": 20}, Y),
+    "a dictionary that grows": (pronk.OnlineKernelRegressor, {"budget": 450}, Y),
+    "the past": (pronk.OnlineKernelRegressor, {"budget": 130}, WALK),
+    "two targets": (pronk.OnlineKernelRegressor, {"budget": 30}, np.column_stack((Y, WALK))),
+    "labels": (pronk.OnlineKernelClassifier, {"budget": 150}, LABELS),
+    "a kernel without distances": (
+        pronk.OnlineKernelRegressor,
+        {"budget": 20, "kernel": pronk.Polynomial()},
+        Y,
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def early_grid(monkeypatch):
+    """The grid stands soon, and short calls are split, so that some thousand rows say it all."""
+    stand_early(monkeypatch.setattr)
+
+
+def stand_early(setattr_):
+    setattr_(experts, "AWAKE", {2304: 5, 2560: 3})
+    setattr_(aggregate, "LEAST_ROWS", 400)
+
+
+@cache
+def begun(case: str) -> bytes:
+    """A model that has learned the first rows."""
+    kind, options, y = CASES[case]
+    model = kind(random_state=1, **options)
+    model.fit(X[:FIRST], y[:FIRST])
+    return files.to_bytes(model)
+
+
+@cache
+def sequential(case: str):
+    """Predictions of the other rows, what was learned of errors, and the model then."""
+    return rest(case, None, [ROWS - FIRST], None)
+
+
+def rest(case, plan, lengths, workers):
+    model, y = files.from_bytes(begun(case), "a model"), CASES[case][2]
+    kept = model._labels.targets(y) if hasattr(model, "_labels") else y.reshape(ROWS, -1)
+    start, out, errors = FIRST, [], []
+    with limited, ThreadPoolExecutor(workers or 1) as pool:
+        way = None if workers is None else partial(walk, pool=pool, plan=plan)
+        for length in [*lengths, ROWS]:
+            rows = slice(start, min(start + length, ROWS))
+            if rows.stop > start:
+                out.append(model._model.learn(X[rows], kept[rows], way))
+                held = (
+                    model._model.last_factors if model._model.signed else model._model.last_widths
+                )
+                errors.append(held)
+            start = rows.stop
+    return np.concatenate(out), np.concatenate(errors), model
+
+
+@pytest.mark.parametrize("case", CASES)
+@given(
+    lengths=st.lists(st.integers(1, 2500), max_size=3),
+    bundle=st.sampled_from([50, 300, 700]),
+    stretch=st.sampled_from([512, 1111]),
+    apart=st.booleans(),
+)
+@settings(max_examples=3, deadline=None)
+def test_the_split_pass_is_the_sequential_one(case, lengths, bundle, stretch, apart):
+    with pytest.MonkeyPatch.context() as patch:
+        stand_early(patch.setattr)
+        patch.setattr(aggregate, "APART", 10 if apart else 10_000)
+        plan = Plan(bundle=bundle, stretch=stretch, longest=2000)
+        expected, widths, one = sequential(case)
+        found, found_widths, split_one = rest(case, plan, lengths, 1)
+        again, _, _ = rest(case, plan, lengths, 3)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found_widths, widths, rtol=1e-7, atol=1e-9)
+    assert (again == found).all()  # to the last bit
+    assert (split_one.dictionary_ == one.dictionary_).all()
+    before, after = one._model.experts, split_one._model.experts
+    waiting = [experts.candidates.waiting.size for experts in (before, after)]
+    assert waiting[0] == waiting[1] and before.rows == after.rows
+    for a, b in zip(before._groups, after._groups, strict=True):
+        for number, learner in a.learners.items():
+            twin = b.learners[number]
+            assert (twin.size, twin.open_rows) == (learner.size, learner.open_rows)
+            # A coordinate whose point is 1e-10 away from the span is known to 1e-16/1e-10; what is
+            # said of the weights there is of no more digits, and of predictions of all.
+            size = np.abs(learner.weights).max()
+            np.testing.assert_allclose(twin.weights, learner.weights, rtol=1e-6, atol=1e-6 * size)
+            np.testing.assert_allclose(twin.ledger, learner.ledger, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        split_one._model.predict(X[:9]), one._model.predict(X[:9]), rtol=1e-8, atol=1e-8
+    )
+
+
+def test_the_cases_are_what_they_are_called():
+    grown = sequential("a dictionary that grows")[2]
+    assert files.from_bytes(begun("a dictionary that grows"), "a model").size_ < grown.size_ < 450
+    awake = [e["view"] for e in sequential("the past")[2].experts_ if e["awake"]]
+    assert "past" in awake
+
+
+def test_threads_of_the_estimator(tmp_path):
+    """n_jobs, a save between two calls, and the intervals."""
+    models = [files.from_bytes(begun("labels"), "a model") for _ in range(3)]
+    models[1].n_jobs, models[2].n_jobs = 1, 2
+    passes = []
+    for i, model in enumerate(models):
+        parts = []
+        for low, high in pairwise((FIRST, 4200, ROWS)):
+            parts.append(
+                model.predict_then_learn(X[low:high], LABELS[low:high], output="probability")
+            )
+            model.save(tmp_path / f"{i}")
+            model = pronk.load(tmp_path / f"{i}")
+        passes.append(np.concatenate(parts))
+    one, split_one, two = passes
+    np.testing.assert_allclose(split_one, one, rtol=1e-7, atol=1e-9)
+    assert (two == split_one).all()
+
+
+def test_a_call_that_fails_leaves_nothing_behind():
+    """A user's kernel may raise in any task: the state is what it was, bit for bit."""
+    calls = []
+
+    def kernel(A, B):
+        calls.append(len(A))
+        if len(calls) == 40:
+            raise ValueError("no kernel value")
+        return A @ B.T
+
+    model = pronk.OnlineKernelRegressor(kernel, budget=8, random_state=0)
+    calls.extend([0] * 100)
+    model.fit(X[:FIRST], Y[:FIRST])
+    before = model._model.to_state()
+    model.n_jobs = 2
+    calls.clear()
+    with pytest.raises(ValueError, match="no kernel value"):
+        model.predict_then_learn(X[FIRST:], Y[FIRST:])
+    assert str(before) == str(model._model.to_state())
+    model.predict_then_learn(X[FIRST:], Y[FIRST:])
+    assert model.n_seen_ == ROWS

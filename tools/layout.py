@@ -1,0 +1,120 @@
+"""Measure how easily the code is found: files, lines, the way of one row, options, words.
+
+    python -m tools.layout
+
+prints a table of what the redesign of the tree is judged by. Run it from the root of a clone.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+import pronk
+
+PACKAGE = Path(pronk.__file__).parent
+#: The packages that a user's data passes through before and after the arithmetic.
+OUTER = ("cli", "data", "evaluate", "report", "serve", "keyed", "cluster", "compat", "estimators")
+SMALL = 100
+
+
+def tracked(pattern: str) -> list[Path]:
+    """Return the files under version control that match a pattern."""
+    listed = subprocess.run(
+        ["git", "ls-files", pattern], capture_output=True, text=True, check=True
+    )
+    return [Path(name) for name in listed.stdout.split() if Path(name).exists()]
+
+
+def lines(file: Path) -> int:
+    return len(file.read_text().splitlines())
+
+
+def small_files() -> list[Path]:
+    """Return the modules of the outer packages with fewer than 100 lines."""
+    return [
+        file
+        for file in tracked("src/*.py")
+        if file.name != "__init__.py" and file.parts[2] in OUTER and lines(file) < SMALL
+    ]
+
+
+def files_entered(call: Callable[[], Any]) -> tuple[set[str], int]:
+    """Run a call; return the files of the package that it enters, and how many calls it makes."""
+    files: set[str] = set()
+    calls = 0
+
+    def note(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal calls
+        if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
+            files.add(str(Path(frame.f_code.co_filename).relative_to(PACKAGE)))
+            calls += 1
+
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return files, calls
+
+
+def way_of_a_row() -> tuple[set[str], int]:
+    """Return what one row of the default learner passes through, after 3,000 others."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (3001, 4))
+    y = np.sin(3.0 * X[:, 0]) + X[:, 1]
+    model = pronk.OnlineKernelRegressor(random_state=0)
+    model.partial_fit(X[:2990], y[:2990])
+    for row in range(2990, 3000):
+        model.predict_then_learn(X[row : row + 1], y[row : row + 1])
+    return files_entered(lambda: model.predict_then_learn(X[3000:], y[3000:]))
+
+
+def way_through_run() -> tuple[set[str], int]:
+    """Return what the rows of a file pass through in `pronk run`, set-up and summary included."""
+    from pronk.cli.app import app
+
+    rng = np.random.default_rng(0)
+    rows = "\n".join(f"{a:.4f},{b:.4f},{a * b:.4f}" for a, b in rng.uniform(-1, 1, (300, 2)))
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows.csv"
+        file.write_text("a,b,y\n" + rows + "\n")
+        command = ["run", str(file), "--target", "y", "--json"]
+        return files_entered(lambda: app(command, standalone_mode=False))
+
+
+def options_of_run() -> int:
+    import typer.main
+
+    from pronk.cli.app import app
+
+    group = typer.main.get_command(app)
+    return len(group.commands["run"].params)  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    sources = tracked("src/*.py")
+    words = sum(len(file.read_text().split()) for file in tracked("*.md"))
+    row, calls = way_of_a_row()
+    run, _ = way_through_run()
+    small = small_files()
+    print(f"Python files in src                          {len(sources)}")
+    print(f"lines in src                                 {sum(map(lines, sources)):,}")
+    print(f"files under {SMALL} lines in the outer packages   {len(small)}")
+    print(f"files that one row of the default learner passes through   {len(row)} ({calls} calls)")
+    print(f"files of pronk run, from options to summary  {len(run)}")
+    print(f"options of pronk run                         {options_of_run()}")
+    print(f"words of Markdown                            {words:,}")
+    for title, files in (("one row", row), ("pronk run", run), ("small", set(map(str, small)))):
+        print(f"\n{title}:", *sorted(files), sep="\n  ")
+
+
+if __name__ == "__main__":
+    main()
