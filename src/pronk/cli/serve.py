@@ -18,7 +18,6 @@ from typer.main import get_command
 
 from pronk.cli.errors import CommandError
 from pronk.cli.options import AsJSON
-from pronk.core.checks import did_you_mean
 
 PREFIX = "PRONK_SERVE"
 SERVE_SETTINGS = {"auto_envvar_prefix": PREFIX}
@@ -56,6 +55,8 @@ def _configured(context: typer.Context, path: Path | None) -> Path | None:
     for key, value in given.items():
         parameter_name = known.get(key.replace("-", "_"))
         if parameter_name is None:
+            from pronk.core.checks import did_you_mean  # help needs no arithmetic
+
             hint = did_you_mean(key.replace("_", "-"), {n.replace("_", "-") for n in known})
             raise CommandError(f"--config: {path}: there is no option {key!r}{hint}")
         if isinstance(value, dict | list):

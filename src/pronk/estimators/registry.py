@@ -26,8 +26,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 # ----------------------------------------------------------------------------------------
 # What each algorithm says of itself in its own file, read without importing the file.
 #
@@ -274,6 +272,8 @@ def _steps(learner: Any) -> dict[str, float]:
 
 def warmup() -> None:
     """Run every algorithm on a few rows, in short and in long calls, so that all is compiled."""
+    import numpy as np
+
     rng = np.random.default_rng(0)
     X = rng.standard_normal((64, 2))
     for algorithm in algorithms().values():
