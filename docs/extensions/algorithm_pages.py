@@ -1,4 +1,4 @@
-"""One page an algorithm file: what its docstrings, the registry and a small run say.
+"""Write one page per algorithm file, from its docstrings, the registry and a small run.
 
 Nothing is written twice: idea, update, cost and reference are the module's docstring, the table and
 the guarantee are its ENTRY, with the docstring of the bound, and the example is run by this build.
@@ -25,7 +25,7 @@ import pronk
 from pronk import regret
 from pronk.estimators.registry import entries
 
-#: The stream of the examples, and how a run on it is told, by task.
+#: The stream of the examples, and how a run on it is shown, by task.
 STREAM = {
     "regression": """\
 import numpy as np
@@ -212,7 +212,7 @@ def table(algorithms: list[Any], linked: bool) -> str:
     if not algorithms:
         return ""
     rows = [
-        "| name | time a row | memory | bounded | tasks | paper |",
+        "| name | time per row | memory | bounded | tasks | paper |",
         "|:--|:--|:--|:--|:--|:--|",
     ]
     for a in algorithms:
