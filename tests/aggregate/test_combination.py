@@ -96,10 +96,10 @@ def test_a_row_that_is_taken_back_leaves_no_trace():
     P, y = a_stream(1, signed=False)
     mixture = Mixture(5, np.array([[-1.0], [1.0]]), False, WINDOWS)
     mixture.learn(P[:50], y[:50])
-    before, mark = mixture.certificate(), mixture.mark()
+    before, snapshot = mixture.certificate(), mixture.snapshot()
     mixture.learn(P[50:], y[50:])
     assert mixture.certificate() != before
-    mixture.undo(mark)
+    mixture.roll_back(snapshot)
     assert mixture.certificate() == before
 
 
@@ -175,7 +175,7 @@ class Recorder:
         self.begin(mixture, count, limits, *rest)
 
     def _add(self, P, y):
-        if self.restoring:  # a model that is loaded is tried out, which is then undone
+        if self.restoring:  # a model that is loaded is tried out, which is then rolled back
             return
         whole = np.full((len(P), self.count, P.shape[2]), np.nan)
         whole[:, self.awake] = P

@@ -63,15 +63,15 @@ def test_a_state_is_taken_over():
 
 @pytest.mark.parametrize("start", [0, 5])
 def test_what_follows_a_mark_is_undone(start):
-    """Twice: a mark can be used once, and arrays of the first are not those of the second."""
+    """Twice: a snapshot can be used once, and arrays of the first are not those of the second."""
     running = learned(start)
     for _ in range(2):
-        mark = running.mark()
+        snapshot = running.snapshot()
         for x in np.ones((40, 3)):
             running.learn(x)
         if running._extra is not None:
             running._extra += 1.0  # written in place
-        running.undo(mark)
+        running.roll_back(snapshot)
         same(running, learned(start))
 
 

@@ -78,9 +78,9 @@ def test_row_by_row_with_other_kernels(kernel):
 def test_a_row_that_was_predicted_is_learned_without_looking_again(monkeypatch):
     learner = learner_of("number", 600)
     looked = []
-    look = Newton.look
+    peek = Newton.peek
     monkeypatch.setattr(
-        Newton, "look", lambda self, *given: (looked.append(self), look(self, *given))
+        Newton, "peek", lambda self, *given: (looked.append(self), peek(self, *given))
     )
     learner.predict(X[600:601])
     count = len(looked)

@@ -93,12 +93,12 @@ class Tuned:
 
     # -- a call that fails, and files -------------------------------------------------------------
 
-    def mark(self) -> Any:
-        return self.inner, self.inner.mark(), self.rows, self.bandwidth, self._events
+    def snapshot(self) -> Any:
+        return self.inner, self.inner.snapshot(), self.rows, self.bandwidth, self._events
 
-    def undo(self, mark: Any) -> None:
-        self.inner, inside, self.rows, self.bandwidth, self._events = mark
-        self.inner.undo(inside)
+    def roll_back(self, snapshot: Any) -> None:
+        self.inner, inside, self.rows, self.bandwidth, self._events = snapshot
+        self.inner.roll_back(inside)
 
     def to_state(self) -> dict[str, Any]:
         """Before the bandwidth is final: the rows that came, as they came."""

@@ -334,7 +334,7 @@ class Spread(Stateful):
     def look(self, p: Array) -> Array:
         """The spread of one row that may come next, from its ``features``; `take` learns it."""
         read_prediction(p, self._read, self._row)
-        self._shape.look(self._row, self._shaped)
+        self._shape.peek(self._row, self._shaped)
         spread = np.empty(len(p))
         spread_of(self._running[2], self._shaped, spread)
         return spread
@@ -350,7 +350,7 @@ class Spread(Stateful):
         """Learn the error of the row that was looked at last."""
         levels, targets = np.empty((2, 1, len(y)))
         log_squares((y - p)[None, :], self._running, levels, targets)
-        self._shape.take(targets[0], self._shaped)
+        self._shape.commit(targets[0], self._shaped)
 
     def _features(self, Phi: Array, P: Array) -> Array:
         read = P[:, : self._read]
@@ -371,12 +371,12 @@ class Spread(Stateful):
 
     # A file has no span: it follows from the points (`Experts.extend_spans`).
 
-    def mark(self) -> Any:
-        return self.group.nystrom.mark(), super().mark()
+    def snapshot(self) -> Any:
+        return self.group.nystrom.snapshot(), super().snapshot()
 
-    def undo(self, mark: Any) -> None:
-        self.group.nystrom.undo(mark[0])
-        super().undo(mark[1])
+    def roll_back(self, snapshot: Any) -> None:
+        self.group.nystrom.roll_back(snapshot[0])
+        super().roll_back(snapshot[1])
 
 
 def _spread(level: Array, shape: Array) -> Array:

@@ -124,7 +124,7 @@ class OneRow:
         self._guessed[:] = experts.guesses.predict(z[None, :])[0]
         for station in self._stations():
             for learner, phi, out in station.learners:
-                learner.look(phi, out)
+                learner.peek(phi, out)
         experts.mixture.look(self.P, self._row)
         if experts.spread is not None:
             self.spread = experts.spread.look(self.final)
@@ -149,8 +149,8 @@ class OneRow:
         for station in self._stations():
             for learner, phi, out in station.learners:
                 if id(learner) in wanted:
-                    learner.look(phi, out)
-                    learner.take(y, out)
+                    learner.peek(phi, out)
+                    learner.commit(y, out)
 
     @staticmethod
     def _features(station: Station, seen: Array, points: Array, distances: Array) -> None:
@@ -172,7 +172,7 @@ class OneRow:
         """Learn the row that was looked at last."""
         self._key = 0, b""
         for learner, _, p in self._learners:
-            learner.take(y, p)
+            learner.commit(y, p)
         self._experts.mixture.take(self._row, y)
         if self._experts.spread is not None:
             self._experts.spread.take(self.final, given)
@@ -184,9 +184,9 @@ class OneRow:
 # ----------------------------------------------------------------------------------------
 # What a call must put back if it does not come to its end, taken when it is known what changes.
 #
-# A mark of all parts costs as much as a third of learning a row. A row that closes no block, ends
+# A snapshot of all parts costs a third of learning a row. A row that closes no block, ends
 # no epoch and sets no stage changes little: the small arrays that the tables of its parts name,
-# some counters, and the places in open blocks that no state speaks of. So the mark of the default
+# some counters, and the places in open blocks that no state speaks of. So a snapshot of the default
 # learner is empty until the first change, and then holds those, or for other rows everything.
 
 
@@ -421,7 +421,7 @@ class Experts(Stateful):
         return self._calm
 
     def put_back_derived(self) -> None:
-        """After a calm row was undone: what follows from the state."""
+        """After a calm row was rolled back: what follows from the state."""
         self.mixture.solve()
         self.candidates.uniforms.rewind()
         self.forget()
@@ -633,8 +633,8 @@ class Experts(Stateful):
     def _sizes(self) -> dict[str, int]:
         return {"settings": len(self.settings), "outputs": self.outputs}
 
-    def undo(self, mark: Any) -> None:
-        super().undo(mark)
+    def roll_back(self, snapshot: Any) -> None:
+        super().roll_back(snapshot)
         self.forget()
 
     def _restored(self, sizes: Sizes) -> None:

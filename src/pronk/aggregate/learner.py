@@ -166,7 +166,7 @@ class OnlineKernel(Stateful):
         self.temperature = Temperature(outputs)
         self.last_widths = np.empty((0, 0, outputs))
         self.last_factors = np.empty((0, 2))
-        self._mark: ReferenceType[Mark] | None = None  # of the call that is under way
+        self._snapshot: ReferenceType[Mark] | None = None  # of the call that is under way
         self._calm: CalmRow | None = None
 
     @property
@@ -341,30 +341,30 @@ class OnlineKernel(Stateful):
             self.columns, self.forgetting, echoes,
         )  # fmt: skip
 
-    # -- undoing a call: see `marks` -----------------------------------------------------------
+    # -- rolling back a call ----------------------------------------------------------------------
 
-    def mark(self) -> Mark:
-        mark = Mark()
-        self._mark = ref(mark)
-        return mark
+    def snapshot(self) -> Mark:
+        snapshot = Mark()
+        self._snapshot = ref(snapshot)
+        return snapshot
 
     def _fill_mark(self, experts: CalmRow | None = None) -> None:
         """Before the first change of a call: of everything, or of what one calm row changes."""
-        mark = None if self._mark is None else self._mark()
-        if mark is None or mark.held is not None:
+        snapshot = None if self._snapshot is None else self._snapshot()
+        if snapshot is None or snapshot.held is not None:
             return
         if experts is None:
-            mark.held = False, super().mark()
+            snapshot.held = False, super().snapshot()
         else:
-            mark.held = True, (self._calm_row().save(), experts.save())
+            snapshot.held = True, (self._calm_row().save(), experts.save())
 
-    def undo(self, mark: Mark) -> None:
-        self._mark = None
-        if mark.held is None:
+    def roll_back(self, snapshot: Mark) -> None:
+        self._snapshot = None
+        if snapshot.held is None:
             return
-        calm, held = mark.held
+        calm, held = snapshot.held
         if not calm:
-            super().undo(held)
+            super().roll_back(held)
         elif self.experts is not None:
             for saved in held:
                 saved[0].put_back(saved)
@@ -385,7 +385,7 @@ class OnlineKernel(Stateful):
         return self._calm
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_mark": None, "_calm": None}
+        return {**self.__dict__, "_snapshot": None, "_calm": None}
 
     # -- the current model --------------------------------------------------------------------
 

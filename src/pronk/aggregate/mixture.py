@@ -452,6 +452,6 @@ class Mixture(Stateful):
             require(least > 0.5 * self._alpha, "A is smaller than its regulariser")
         self.solve()
 
-    def undo(self, mark: Any) -> None:
-        super().undo(mark)
+    def roll_back(self, snapshot: Any) -> None:
+        super().roll_back(snapshot)
         self.solve()

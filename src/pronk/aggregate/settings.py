@@ -232,13 +232,13 @@ class Learners(Field):
                 taken[i] = learner
         return taken
 
-    def mark(self, owner: Any) -> Any:
-        return dict(owner.learners), [learner.mark() for learner in owner.learners.values()]
+    def snapshot(self, owner: Any) -> Any:
+        return dict(owner.learners), [learner.snapshot() for learner in owner.learners.values()]
 
-    def undo(self, owner: Any, mark: Any) -> None:
-        owner.learners, held = mark
+    def roll_back(self, owner: Any, snapshot: Any) -> None:
+        owner.learners, held = snapshot
         for learner, state in zip(owner.learners.values(), held, strict=True):
-            learner.undo(state)
+            learner.roll_back(state)
 
 
 class Group(Stateful):
@@ -264,12 +264,12 @@ class Group(Stateful):
 
     # A file has no span: it follows from the points (`Experts.extend_spans`).
 
-    def mark(self) -> Any:
-        return self.nystrom.mark(), super().mark()
+    def snapshot(self) -> Any:
+        return self.nystrom.snapshot(), super().snapshot()
 
-    def undo(self, mark: Any) -> None:
-        self.nystrom.undo(mark[0])
-        super().undo(mark[1])
+    def roll_back(self, snapshot: Any) -> None:
+        self.nystrom.roll_back(snapshot[0])
+        super().roll_back(snapshot[1])
 
     def features(self, values: Array) -> Array:
         """Features from kernel values with all points; valid until the next call."""

@@ -288,14 +288,14 @@ class Nystrom(Stateful):
     def used(self, places: NDArray[np.int64]) -> None:
         self._used = places.tolist()
 
-    def mark(self) -> Any:
+    def snapshot(self) -> Any:
         """Points are added at the end, so their numbers are enough."""
-        return self.points, self._used, len(self._used), self._factor, self._factor.mark()
+        return self.points, self._used, len(self._used), self._factor, self._factor.snapshot()
 
-    def undo(self, mark: Any) -> None:
-        self.points, used, count, self._factor, held = mark
+    def roll_back(self, snapshot: Any) -> None:
+        self.points, used, count, self._factor, held = snapshot
         self._used = used[:count]
-        self._factor.undo(held)
+        self._factor.roll_back(held)
         self._panels = None
 
     def __getstate__(self) -> dict[str, Any]:

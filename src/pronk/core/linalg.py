@@ -306,13 +306,13 @@ class GrowingRows:
         rows.append(values)
         return rows
 
-    def mark(self, *, copy: bool = False) -> tuple[Array, int]:
+    def snapshot(self, *, copy: bool = False) -> tuple[Array, int]:
         """The rows so far; a copy of them only where they are written to in place."""
         return self._rows.copy() if copy else self._rows, self.size
 
-    def undo(self, mark: tuple[Array, int]) -> None:
-        """Go back to the rows of a mark."""
-        self._rows, self.size = mark
+    def roll_back(self, snapshot: tuple[Array, int]) -> None:
+        """Go back to the rows of a snapshot."""
+        self._rows, self.size = snapshot
 
 
 class GrowingCholesky(Stateful):
@@ -454,12 +454,12 @@ class GrowingCholesky(Stateful):
         grown.restore(state)
         return grown
 
-    def mark(self) -> Any:
+    def snapshot(self) -> Any:
         """Rows are appended, never changed, so the length is enough."""
         return self._factor, self.size, list(self._diagonal_blocks)
 
-    def undo(self, mark: Any) -> None:
-        self._factor, self.size, self._diagonal_blocks = mark
+    def roll_back(self, snapshot: Any) -> None:
+        self._factor, self.size, self._diagonal_blocks = snapshot
 
 
 def _floored_cholesky(A: Array, floor: float) -> Array:

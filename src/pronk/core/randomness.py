@@ -61,9 +61,9 @@ class Uniforms(Stateful):
         uniforms.restore(state)
         return uniforms
 
-    def undo(self, mark: Any) -> None:
+    def roll_back(self, snapshot: Any) -> None:
         """From the start: between counting and drawing the two do not agree."""
-        super().undo(mark)
+        super().roll_back(snapshot)
         self.rewind()
 
     def rewind(self) -> None:

@@ -1,4 +1,4 @@
-"""State by declaration: a class names what it holds, and saving, loading and undoing follow.
+"""State by declaration: a class names what it holds, and saving, loading and rolling back follow.
 
     class Ledger(Stateful):
         STATE = (
@@ -8,14 +8,15 @@
             Part("factor", sizes={"size": "size"}),
         )
 
-gives `to_state`, `restore`, `mark` and `undo`. What is restored may come from a file that anybody
+gives `to_state`, `restore`, `snapshot` and `roll_back`. A state may come from a file that anybody
 wrote, so everything is checked before an array reaches compiled code: the fields are those of the
 table and no others; kind, dimensions and contents are what the table says; a size that two fields
 name is the same in both. Sizes known beforehand (`_sizes`) are compared, others are learned from
 the first field that names them. What does not fit is a `StateError` that names the field.
 
-`mark` remembers the state at little cost and `undo` goes back to it. An array is copied, except
-where the class says that it is never written in place (``kept``): then the old array is the mark.
+`snapshot` remembers the state at little cost and `roll_back` goes back to it. An array is
+copied, except where the class says that it is never written in place (``kept``): then the old
+array is the snapshot.
 """
 
 from __future__ import annotations
@@ -86,11 +87,11 @@ class Field:
         """The checked value for the attribute."""
         raise NotImplementedError
 
-    def mark(self, owner: Any) -> Any:
+    def snapshot(self, owner: Any) -> Any:
         return getattr(owner, self.attribute)
 
-    def undo(self, owner: Any, mark: Any) -> None:
-        setattr(owner, self.attribute, mark)
+    def roll_back(self, owner: Any, snapshot: Any) -> None:
+        setattr(owner, self.attribute, snapshot)
 
 
 class Numbers(Field):
@@ -98,7 +99,7 @@ class Numbers(Field):
 
     ``whole``: of 64-bit integers, or with ``whole="float"`` doubles without a fraction.
     ``fixed``: the very array that a new owner has.
-    ``marked`` False: a mark holds it by attributes that are ``DERIVED``, or the class sees to it.
+    ``marked`` False: a snapshot holds it by ``DERIVED`` attributes, or the class sees to it.
     ``structure``: "lower" (triangular, pivots above 0), "definite" (has a Cholesky factor),
     "permutation" (of 0, 1, ...), "increasing" (strictly). ``optional``: the attribute may be None.
     """
@@ -161,7 +162,7 @@ class Numbers(Field):
         elif self.structure == "increasing":
             require((np.diff(array) > 0).all(), f"{name} is not increasing")
 
-    def mark(self, owner: Any) -> Any:
+    def snapshot(self, owner: Any) -> Any:
         array = getattr(owner, self.attribute)
         return array if self.kept or array is None else array.copy(order="K")
 
@@ -200,7 +201,7 @@ def _has_factor(array: NDArray[Any]) -> bool:
 
 
 class Rows(Numbers):
-    """A `GrowingRows`. Rows are appended, so its length is the mark; not ``kept``: a copy.
+    """A `GrowingRows`. Rows are appended, so its length is the snapshot; not ``kept``: a copy.
 
     Where a new owner has None, the state has none.
     """
@@ -219,14 +220,14 @@ class Rows(Numbers):
         rows = type(getattr(owner, self.attribute))
         return rows.from_state(self.checked(value, sizes))
 
-    def mark(self, owner: Any) -> Any:
+    def snapshot(self, owner: Any) -> Any:
         rows = getattr(owner, self.attribute)
-        return rows, None if rows is None else rows.mark(copy=not self.kept)
+        return rows, None if rows is None else rows.snapshot(copy=not self.kept)
 
-    def undo(self, owner: Any, mark: Any) -> None:
-        rows, held = mark
+    def roll_back(self, owner: Any, snapshot: Any) -> None:
+        rows, held = snapshot
         if rows is not None:
-            rows.undo(held)
+            rows.roll_back(held)
         setattr(owner, self.attribute, rows)
 
 
@@ -341,14 +342,14 @@ class Part(Field):
         for own, outer in self.sizes.items():
             sizes.agree(outer, inner[own], f"{field} ({own})")
 
-    def mark(self, owner: Any) -> Any:
+    def snapshot(self, owner: Any) -> Any:
         part = getattr(owner, self.attribute)
-        return part, None if part is None else part.mark()
+        return part, None if part is None else part.snapshot()
 
-    def undo(self, owner: Any, mark: Any) -> None:
-        part, held = mark
+    def roll_back(self, owner: Any, snapshot: Any) -> None:
+        part, held = snapshot
         if part is not None:
-            part.undo(held)
+            part.roll_back(held)
         setattr(owner, self.attribute, part)
 
 
@@ -377,14 +378,14 @@ class Parts(Part):
             self._take_in(part, saved, sizes, f"{self.name}/{i}")
         return parts
 
-    def mark(self, owner: Any) -> Any:
+    def snapshot(self, owner: Any) -> Any:
         parts = getattr(owner, self.attribute)
-        return list(parts), [part.mark() for part in parts]
+        return list(parts), [part.snapshot() for part in parts]
 
-    def undo(self, owner: Any, mark: Any) -> None:
-        parts, held = mark
+    def roll_back(self, owner: Any, snapshot: Any) -> None:
+        parts, held = snapshot
         for part, state in zip(parts, held, strict=True):
-            part.undo(state)
+            part.roll_back(state)
         setattr(owner, self.attribute, parts)
 
 
@@ -415,7 +416,7 @@ class Stateful:
     """An object whose state is the table ``STATE``.
 
     ``DERIVED`` names attributes that are no part of the saved state but change with it (a size, a
-    cache); they are never written in place, and a mark holds them too.
+    cache); they are never written in place, and a snapshot holds them too.
     """
 
     STATE: ClassVar[tuple[Field, ...]] = ()
@@ -466,13 +467,13 @@ class Stateful:
         for field in self.STATE:
             setattr(self, field.attribute, values[field.name])
 
-    def mark(self) -> Any:
-        """The state as it is, to `undo` what follows."""
+    def snapshot(self) -> Any:
+        """The state as it is, to `roll_back` what follows."""
         kept, copied, nested = self._plan
         return (
             kept(self) if kept else (),
             [getattr(self, name).copy(order="K") for name in copied],
-            [field.mark(self) for field in nested],
+            [field.snapshot(self) for field in nested],
         )
 
     @classmethod
@@ -480,27 +481,27 @@ class Stateful:
         """The attributes with arrays that are written in place."""
         return list(cls._plan[1])
 
-    def undo(self, mark: Any) -> None:
-        """Go back to the mark; it can be used once."""
+    def roll_back(self, snapshot: Any) -> None:
+        """Go back to the snapshot; it can be used once."""
         names = [field.attribute for field in self.STATE if _is_kept(field)]
-        for name, value in zip((*names, *self.DERIVED), mark[0], strict=True):
+        for name, value in zip((*names, *self.DERIVED), snapshot[0], strict=True):
             setattr(self, name, value)
         _, copied, nested = self._plan
-        for name, value in zip(copied, mark[1], strict=True):
+        for name, value in zip(copied, snapshot[1], strict=True):
             setattr(self, name, value)
-        for field, value in zip(nested, mark[2], strict=True):
-            field.undo(self, value)
+        for field, value in zip(nested, snapshot[2], strict=True):
+            field.roll_back(self, value)
 
 
 def _is_kept(field: Field) -> bool:
-    """Whether the attribute itself is the mark: numbers, and arrays that are never written to."""
+    """Whether the attribute itself is the snapshot: numbers, arrays never written to."""
     return isinstance(field, Count | Real) or (
         isinstance(field, Numbers) and field.kept and not isinstance(field, Rows)
     )
 
 
 def _plan(cls: type[Stateful]) -> tuple[Any, ...]:
-    """How to mark quickly: a getter of what is kept, the names of what is copied, the rest."""
+    """How to snapshot quickly: a getter of what is kept, the names of what is copied, the rest."""
     kept = (*(field.attribute for field in cls.STATE if _is_kept(field)), *cls.DERIVED)
     rest = [f for f in cls.STATE if not _is_kept(f) and getattr(f, "marked", True)]
     copied = [f.attribute for f in rest if type(f) is Numbers and not f.optional]

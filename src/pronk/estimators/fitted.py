@@ -1,4 +1,4 @@
-"""A learner's fitted state: gathered for a file, taken back from one, undone after a call.
+"""A learner's fitted state: gathered for a file, taken back from one, rolled back after a call.
 
 A file may have been written by anybody, so everything in it is checked before it is used.
 """
@@ -25,7 +25,7 @@ from pronk.estimators import files
 from pronk.estimators.inputs import Parameters
 
 # ----------------------------------------------------------------------------------------
-# A call that learns: one at a time, and undone if it does not come to its end.
+# A call that learns: one at a time, and rolled back if it does not come to its end.
 
 
 def own_lock(learner: Any) -> Any:
@@ -41,7 +41,7 @@ def own_lock(learner: Any) -> Any:
 
 
 class Call:
-    """A call that learns: alone with the learner, BLAS limited, undone if it raises.
+    """A call that learns: alone with the learner, BLAS limited, rolled back if it raises.
 
     Whatever stops it (an error, Ctrl-C, no memory), the learner is then what it was before the
     call, or, if the last row was learned already, what it is after it; ``n_seen_`` tells. All
@@ -56,13 +56,13 @@ class Call:
         held = self._learner.__dict__
         self._lock = lock = own_lock(self._learner)
         owned = lock._is_owned()
-        self._nested = owned and "_learning" in held  # `fit` calls `partial_fit`: one mark for both
+        self._nested = owned and "_learning" in held  # `fit` calls `partial_fit`
         try:
             lock.acquire()
             if not self._nested:
                 self._before = dict(held)
                 model = held.get("_model")
-                self._mark = None if model is None else model.mark()
+                self._snapshot = None if model is None else model.snapshot()
                 held["_learning"] = True
             limited.__enter__()
         except BaseException:  # a signal may come at any moment, also right after the lock
@@ -78,8 +78,8 @@ class Call:
             limited.__exit__()
             if kind is None or self._nested:
                 return
-            if self._mark is not None:
-                self._before["_model"].undo(self._mark)
+            if self._snapshot is not None:
+                self._before["_model"].roll_back(self._snapshot)
             held.clear()
             held.update(self._before)
         finally:
@@ -106,8 +106,8 @@ class Model(Protocol):
     def remap(self, matrix: Array) -> None: ...
     def to_state(self) -> dict[str, Any]: ...
     def restore(self, state: dict[str, Any]) -> None: ...
-    def mark(self) -> Any: ...
-    def undo(self, mark: Any) -> None: ...
+    def snapshot(self) -> Any: ...
+    def roll_back(self, snapshot: Any) -> None: ...
 
 
 class Filed(Parameters):
@@ -240,7 +240,7 @@ class Filed(Parameters):
         require(not large, "the model would take too much memory")
 
     def _try_out(self) -> None:
-        """Predict and learn a few rows, and undo it: the answers must be numbers.
+        """Predict and learn a few rows, and roll it back: the answers must be numbers.
 
         Rows are only predicted where the state is large, and not even that with a user's kernel,
         which need not take any rows.
@@ -288,7 +288,7 @@ def _checked_bandwidth(value: Any) -> float:
 
 
 class _TriedOut(Exception):
-    """Ends a trial, so that it is undone."""
+    """Ends a trial, so that it is rolled back."""
 
 
 def _checked_names(value: Any, field: str, columns: int) -> list[Any]:

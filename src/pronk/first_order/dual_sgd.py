@@ -167,7 +167,7 @@ class MergedDual(Stateful):
         self._slots = np.zeros(0, dtype=np.int64)  # where a point's features are
         self._features = np.zeros((16, embedding.size))
         self._moved = np.zeros((outputs, embedding.size))
-        self._reserved = self._slots  # slots that a mark may come back to
+        self._reserved = self._slots  # slots that a snapshot may come back to
         self._memory = Workspace()
 
     @property
@@ -239,7 +239,7 @@ class MergedDual(Stateful):
         """The model of the opposite targets."""
         self.remap(np.array([[-1.0]]))
 
-    # A chunk makes points, coefficients and slots anew; features go to slots that no mark needs.
+    # A chunk replaces points, coefficients and slots; features go to slots that no snapshot needs.
     STATE = (
         Count("rows", "rows"),
         Numbers("points", ("points", "columns"), kept=True),
@@ -266,6 +266,6 @@ class MergedDual(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         require(sizes["points"] <= self.budget, "points are more than the budget")
 
-    def mark(self) -> Any:
+    def snapshot(self) -> Any:
         self._reserved = self._slots
-        return super().mark()
+        return super().snapshot()

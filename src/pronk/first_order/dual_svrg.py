@@ -294,7 +294,7 @@ class ReducedDual(Stateful):
         # Kernel values of remembered rows are evaluated anew at a snapshot, if there are any.
         self._set_memory(0, columns if oracle.keeps else 0, outputs)
         self._work = Workspace()
-        self._overwritten: list[Any] | None = None  # what a mark has to put back
+        self._overwritten: list[Any] | None = None  # what a snapshot has to put back
 
     def _set_memory(self, rows: int, columns: int, outputs: int) -> None:
         """Room for ``rows`` remembered rows."""
@@ -460,12 +460,12 @@ class ReducedDual(Stateful):
             numbers = (y == np.floor(y)) & (y >= 0.0) & (y < outputs)
             require(numbers.all(), "targets are not numbers of classes")
 
-    def mark(self) -> Any:
+    def snapshot(self) -> Any:
         self._overwritten = []
-        return super().mark(), self._overwritten
+        return super().snapshot(), self._overwritten
 
     def _remember(self, rows: int) -> None:
-        """Keep for a mark the remembered rows that the next rows write over, each once."""
+        """Keep for a snapshot the remembered rows that the next rows write over, each once."""
         if self._overwritten is None:
             return
         done = sum(len(slots) for slots, _ in self._overwritten)
@@ -475,9 +475,9 @@ class ReducedDual(Stateful):
             held = [(array := getattr(self, name), array[slots]) for name in self.DERIVED]
             self._overwritten.append((slots, held))
 
-    def undo(self, mark: Any) -> None:
-        mark, overwritten = mark
+    def roll_back(self, snapshot: Any) -> None:
+        snapshot, overwritten = snapshot
         for slots, held in overwritten:
             for array, values in held:
                 array[slots] = values
-        super().undo(mark)
+        super().roll_back(snapshot)

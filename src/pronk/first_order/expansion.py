@@ -194,7 +194,7 @@ class Expansion(Stateful):
             square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
             running=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
         )
-        self._overwritten: list[Any] | None = None  # what a mark has to put back
+        self._overwritten: list[Any] | None = None  # what a snapshot has to put back
 
     @property
     def _needs_square(self) -> bool:
@@ -294,7 +294,7 @@ class Expansion(Stateful):
             running=old.running,
         )
         self._fill(old)
-        self._overwritten = None  # a mark holds the old arrays, which stay as they are
+        self._overwritten = None  # a snapshot holds the old arrays, which stay as they are
 
     def _fill(self, source: Support) -> None:
         """Copy the slots in use from another support set."""
@@ -371,17 +371,17 @@ class Expansion(Stateful):
         free = source.order[int(size) :]
         require(not source.raw[free].any(), "raw has coefficients of slots that are free")
 
-    # A mark refers to the arrays; what the next rows may write over is copied before they do.
+    # A snapshot refers to the arrays; what the next rows may write over is copied before they do.
 
-    def mark(self) -> Any:
+    def snapshot(self) -> Any:
         own = self._support
         self._overwritten = []
         copies = own.raw.copy(), own.order.copy(), own.running.copy()
-        uniforms = None if self._uniforms is None else self._uniforms.mark()
+        uniforms = None if self._uniforms is None else self._uniforms.snapshot()
         return own, copies, uniforms, self._overwritten
 
-    def undo(self, mark: Any) -> None:
-        own, copies, uniforms, overwritten = mark
+    def roll_back(self, snapshot: Any) -> None:
+        own, copies, uniforms, overwritten = snapshot
         for slots, points, norms, square in overwritten:
             own.points[:, slots] = points
             own.norms[slots] = norms
@@ -391,10 +391,10 @@ class Expansion(Stateful):
             array[:] = values
         self._support = own
         if self._uniforms is not None:
-            self._uniforms.undo(uniforms)
+            self._uniforms.roll_back(uniforms)
 
     def _remember(self, n: int, uniforms: Array) -> None:
-        """Keep for a mark the points that n rows may write over, each once."""
+        """Keep for a snapshot the points that n rows may write over, each once."""
         if self._overwritten is None:
             return
         own = self._support

@@ -91,7 +91,7 @@ class Epochs(Field):
         require(isinstance(value, list), f"{self.name} is not a list")
         return [Certificate.from_dict(epoch) for epoch in value]
 
-    def mark(self, owner: Any) -> Any:
+    def snapshot(self, owner: Any) -> Any:
         return list(getattr(owner, self.attribute))
 
 

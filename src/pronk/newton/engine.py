@@ -178,7 +178,7 @@ SHORT_CALL = 4
 
 
 class OpenRows(Numbers):
-    """Rows of the open block; the room behind them is not saved. A mark holds the arrays."""
+    """Rows of the open block; the room behind them is not saved. A snapshot holds the arrays."""
 
     def __init__(self, name: str, shape: tuple[str | int, ...], **options: Any) -> None:
         super().__init__(name, shape, kept=True, **options)
@@ -210,7 +210,7 @@ class Newton(Stateful):
         self.alpha = alpha
         self.outputs = outputs
         self._Phi = np.empty((0, 0))
-        self._marked = False  # whether a mark holds the sums and the open block
+        self._marked = False  # whether a snapshot holds the sums and the open block
         self._memory = Workspace()
         self._row: recurrence.State | None = None
         self._panels: tuple[Array, PanelledTriangle] | None = None
@@ -303,17 +303,17 @@ class Newton(Stateful):
 
     # -- one row, in two steps: `onerow` ------------------------------------------------------
 
-    def look(self, phi: Array, out: Array) -> None:
-        """Predict a row of features (r,) under squared loss, ready to be taken by `take`.
+    def peek(self, phi: Array, out: Array) -> None:
+        """Predict a row of features (r,) under squared loss, ready to be learned by `commit`.
 
-        What is kept of it is valid until another row is looked at or learned.
+        What `peek` writes is valid until another row is peeked or learned.
         """
         anticipate = self.rule.anticipate
-        recurrence.look(phi, self._root_next(), self._open, anticipate, self._row_state(), out)
+        recurrence.peek(phi, self._root_next(), self._open, anticipate, self._row_state(), out)
 
-    def take(self, y: Array, p: Array) -> None:
-        """Learn the row that was looked at last and predicted p."""
-        recurrence.take(y, self._root_next(), self._open, self._row_state(), self._ledger, p)
+    def commit(self, y: Array, p: Array) -> None:
+        """Learn the row of the last `peek`, which was predicted p."""
+        recurrence.commit(y, self._root_next(), self._open, self._row_state(), self._ledger, p)
         self._weights = None
         self._open += 1
         if self._open == len(self._kappa):
@@ -556,8 +556,8 @@ class Newton(Stateful):
 
     # -- state ------------------------------------------------------------------------------
 
-    # What only a full block changes is not copied for a mark. Rows of the open block are only
-    # added to, and `_marked` says that the block's end must not write over what a mark holds.
+    # What only a full block changes is not copied for a snapshot. Rows of the open block are only
+    # added to, and `_marked` says that the block's end must not write over what a snapshot holds.
     STATE = (
         LowerTriangle("A", "size", order="F", kept=True),
         Numbers("b", ("size", "outputs"), kept=True),
@@ -609,13 +609,13 @@ class Newton(Stateful):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_row": None, "_panels": None}  # copies make their own
 
-    def mark(self) -> Any:
+    def snapshot(self) -> Any:
         before, self._marked = self._marked, True
-        return before, super().mark()
+        return before, super().snapshot()
 
-    def undo(self, mark: Any) -> None:
-        self._marked, held = mark
-        super().undo(held)
+    def roll_back(self, snapshot: Any) -> None:
+        self._marked, held = snapshot
+        super().roll_back(held)
 
 
 def _ones_or(weights: Array | None, Y: Array) -> Array:

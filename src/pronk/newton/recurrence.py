@@ -265,8 +265,8 @@ def sketched_rows(
 # ----------------------------------------------------------------------------------------
 # One row of the ridge and AWV forecasters in two steps: what it will be, then that it came.
 #
-# Looking at a row writes its place in the open block, which holds nothing until the row is taken:
-# so a row that was just predicted is learned without computing anything of it again.
+# `peek` writes the row's place in the open block, which holds nothing until `commit`: so a row
+# that was just predicted is learned without computing anything of it again.
 
 
 class State(NamedTuple):
@@ -280,7 +280,7 @@ class State(NamedTuple):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def look(phi: Array, root: float, t: int, anticipate: bool, state: State, out: Array) -> None:
+def peek(phi: Array, root: float, t: int, anticipate: bool, state: State, out: Array) -> None:
     """Row t of the block, if it comes: its features times ``root`` and all that follows of them.
 
     Its prediction goes to ``out``, and f, until its target is known, to its place in ``step``.
@@ -297,8 +297,8 @@ def look(phi: Array, root: float, t: int, anticipate: bool, state: State, out: A
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def take(y: Array, root: float, t: int, state: State, ledger: Array, p: Array) -> None:
-    """Row t, as it was looked at and predicted p, came with the targets y."""
+def commit(y: Array, root: float, t: int, state: State, ledger: Array, p: Array) -> None:
+    """Row t, as `peek` left it and predicted p, came with the targets y."""
     block = state.block
     for o in range(y.size):
         block.target[t, o] = root * y[o]

@@ -156,7 +156,7 @@ class _Pass:
     def run(self) -> Iterator[tuple[Array, Array]]:
         try:
             yield from self._run()
-        finally:  # what a failed call left behind must not run while it is undone
+        finally:  # what a failed call left behind must not run while it is rolled back
             open_ones = [future for future in self.going if not future.done()]
             for future in open_ones:
                 future.cancel()
