@@ -289,7 +289,7 @@ def discover(X, labels, moved, step, memory, period, loss):
         if len(known) > 2:
             predicted.append(known[int(np.argmax(s))])
         else:
-            predicted.append(known[min(int(s[0] >= 0), len(known) - 1)] if known else "")
+            predicted.append(known[min(int(s[0] >= 0), len(known) - 1)] if known else None)
         decisions.append(s)
         if labels[t] not in known:
             new = sorted([*known, labels[t]])

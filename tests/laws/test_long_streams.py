@@ -101,7 +101,7 @@ def compare(ours, theirs, where="state"):
     """Two states, number by number."""
     if isinstance(ours, dict):
         assert ours.keys() == theirs.keys(), where
-        for key in ours:
+        for key in ours.keys() - {"calls"}:  # in which calls the open rows came
             compare(ours[key], theirs[key], f"{where}.{key}")
     elif isinstance(ours, list):
         assert len(ours) == len(theirs), where

@@ -218,7 +218,7 @@ def test_a_recovery_that_is_refused_ends_the_server_with_one_line(tmp_path: Path
 
 def test_a_model_file_has_a_limit_of_its_own(site: Site, monkeypatch: Any, tmp_path: Path) -> None:
     learner = pronk.make("kernel-awv").fit(
-        np.random.default_rng(0).normal(size=(400, 2)), np.ones(400)
+        np.random.default_rng(0).normal(size=(600, 2)), np.ones(600)
     )
     learner.save(tmp_path / "m")
     data = (tmp_path / "m").read_bytes()

@@ -264,7 +264,7 @@ def _tokens(
         return {"tokens": found}, "\n".join(lines)
     if revoke is not None:
         if not tokens.revoke(revoke):
-            raise CommandError(f"--revoke: there is no token {revoke!r}; --list shows them")
+            raise CommandError(f"--revoke: no token has the id {revoke!r}; --list shows them")
         return {"revoked": revoke}, f"revoked {revoke}"
     try:
         text = tokens.add(tuple(dict.fromkeys(scope or ())), name)

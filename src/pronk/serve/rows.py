@@ -297,9 +297,9 @@ class Columns:
 # ----------------------------------------------------------------------------------------
 # Labels on their way in: checked, and kept as msgpack.
 
-#: Learners and scores keep sums of squares of labels, and files hold numbers up to 1e300: with this
-#: bound the sums of 1e15 rows can be saved.
-LARGEST_LABEL = 1e140
+#: Learners and scores keep sums of squares of labels, and files hold numbers up to 1e300. Learners
+#: accept 1e140, so that sums over 1e15 rows can be saved, of labels that may have been centred.
+LARGEST_LABEL = 4e139
 
 
 def check_labels(labels: Sequence[Any] | NDArray[Any], count: int, task: str) -> bytes:
