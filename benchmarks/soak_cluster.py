@@ -69,7 +69,7 @@ def workers() -> None:
     from distributed import Client, LocalCluster
 
     # The grid stands early and bundles are short, so that few rows have every kind of task.
-    experts.AWAKE, pool.BUNDLE, pool.STRETCH, pool.CALL = {2560: 3}, 1024, 2048, 8192
+    experts.ACTIVE_EXPERTS, pool.BUNDLE, pool.STRETCH, pool.CALL = {2560: 3}, 1024, 2048, 8192
 
     def pkawv(killer):
         model = PKAWVRegressor(gamma=50.0, random_state=0)

@@ -29,7 +29,7 @@ _LIST = [
      DEFAULT, "errors of glitches are read whole"),
     ("aggregate/calibration.py", "width = max(width, state.widths[c, o] + own[c, o])",
      "width = state.widths[c, o] + own[c, o]", DEFAULT, "intervals that are not nested"),
-    ("aggregate/mixture.py", "z[len(C) :] = row.echo[o] / half", "z[len(C) :] = row.echo[o]",
+    ("aggregate/mixture.py", "z[len(C) :] = row.lagged[o] / half", "z[len(C) :] = row.lagged[o]",
      DEFAULT, "errors not divided by half the range"),
     ("aggregate/learner.py", "self.experts.mixture.losses[:] = 0.0", "pass",
      DEFAULT, "losses of rows learned again are kept"),

@@ -54,8 +54,8 @@ def a_stream(outputs, signed, n=300):
 def one_by_one(mixture, P, y):
     row = mixture.new_row()
     for p, target in zip(P, y, strict=True):
-        mixture.look(p, row)
-        mixture.take(row, target)
+        mixture.peek(p, row)
+        mixture.commit(row, target)
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -160,10 +160,10 @@ class Recorder:
 
     def __init__(self, monkeypatch):
         self.begin = Mixture.__init__
-        self.learn, self.take, self.keep = Mixture.learn, Mixture.take, Mixture.keep
+        self.learn, self.commit, self.keep = Mixture.learn, Mixture.commit, Mixture.keep
         monkeypatch.setattr(Mixture, "__init__", lambda *args: self._begin(*args))
         monkeypatch.setattr(Mixture, "learn", lambda *args: self._learn(*args))
-        monkeypatch.setattr(Mixture, "take", lambda *args: self._take(*args))
+        monkeypatch.setattr(Mixture, "commit", lambda *args: self._commit(*args))
         monkeypatch.setattr(Mixture, "keep", lambda *args: self._keep(*args))
         self.restoring = False
 
@@ -171,14 +171,14 @@ class Recorder:
         if not self.restoring:
             self.lags = rest[2]
             self.count, self.limits = count, limits.copy()
-            self.P, self.y, self.keeps, self.awake = [], [], [], np.arange(count)
+            self.P, self.y, self.keeps, self.active = [], [], [], np.arange(count)
         self.begin(mixture, count, limits, *rest)
 
     def _add(self, P, y):
         if self.restoring:  # a model that is loaded is tried out, which is then rolled back
             return
         whole = np.full((len(P), self.count, P.shape[2]), np.nan)
-        whole[:, self.awake] = P
+        whole[:, self.active] = P
         self.P.append(whole)
         self.y.append(y.copy())
 
@@ -186,13 +186,13 @@ class Recorder:
         self._add(P, y)
         return self.learn(mixture, P, y)
 
-    def _take(self, mixture, row, y):
+    def _commit(self, mixture, row, y):
         self._add(row.clipped[None], y[None])
-        self.take(mixture, row, y)
+        self.commit(mixture, row, y)
 
     def _keep(self, mixture, chosen):
-        self.awake = self.awake[chosen]
-        self.keeps.append((sum(map(len, self.y)), self.awake))
+        self.active = self.active[chosen]
+        self.keeps.append((sum(map(len, self.y)), self.active))
         self.keep(mixture, chosen)
 
     def check(self, certificate, signed, outputs):
@@ -207,7 +207,7 @@ class Recorder:
 @pytest.mark.parametrize("rows", [40, 700, ROWS])
 def test_a_learner_that_tells_its_regret(case, rows, monkeypatch):
     """Across stages and sleep, in uneven cuts with single rows, saved and loaded on the way."""
-    monkeypatch.setattr(experts, "AWAKE", {2304: 5, 2560: 3})
+    monkeypatch.setattr(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
     kind, y = CASES[case]
     model, recorder, start = kind(budget=20, random_state=1), Recorder(monkeypatch), 0
     for stop in [5, 8, 9, 10, 40, 41, 130, 517, 700, 1999, 2047, 2048, 2300, 2301, 2302, ROWS]:
@@ -227,7 +227,7 @@ def test_a_learner_that_tells_its_regret(case, rows, monkeypatch):
 
 @pytest.mark.parametrize("case", CASES)
 def test_threads_give_the_same_certificate(case, monkeypatch):
-    monkeypatch.setattr(experts, "AWAKE", {2304: 5, 2560: 3})
+    monkeypatch.setattr(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
     monkeypatch.setattr(aggregate, "LEAST_ROWS", 400)
     kind, y = CASES[case]
     alone, spread = (kind(budget=20, random_state=1, n_jobs=jobs).fit(X, y) for jobs in (None, 2))

@@ -6,20 +6,20 @@ import pytest
 import pronk
 from naive import default as naive
 from pronk import Gaussian, Laplacian, OnlineKernelRegressor
-from pronk.aggregate.baselines import LONGEST, Guesses, Past
+from pronk.aggregate.baselines import LONGEST, Baselines, Past
 from pronk.aggregate.calibration import (
     COVERAGES,
     NORMAL,
     SMALLEST_SLOPE,
     STEEPEST_SLOPE,
+    ErrorScale,
     Intervals,
-    Spread,
     Temperature,
-    draw_inside,
     log_squares,
+    project_slopes,
 )
 from pronk.aggregate.experts import Experts
-from pronk.aggregate.learner import Guard
+from pronk.aggregate.learner import TargetClipping
 from pronk.aggregate.mixture import Mixture
 from pronk.aggregate.settings import PLAIN, Setting, View, grid
 from pronk.core.scales import FixedScale
@@ -167,44 +167,44 @@ def test_the_learner_has_a_certificate(task):
     assert 0 < certificate.best_loss < 700 and certificate.regret <= certificate.bound
 
 
-# -- the guard --------------------------------------------------------------------------------
+# -- the clipping --------------------------------------------------------------------------------
 
 
 def test_the_guard_is_its_twin():
     rng = np.random.default_rng(0)
     y = np.column_stack((rng.standard_t(1, 900), 100 + rng.exponential(size=900)))
-    guard = Guard(2)
-    guard.start(y[:128])
-    got = np.concatenate([guard.learn(y[128:200]), guard.learn(y[200:])])
+    clipping = TargetClipping(2)
+    clipping.start(y[:128])
+    got = np.concatenate([clipping.learn(y[128:200]), clipping.learn(y[200:])])
     for o in range(2):
-        centre, size = naive.guard_start(y[:128, o])
-        close(got[:, o], naive.guarded(y[128:, o], centre, size))
+        centre, size = naive.clipping_start(y[:128, o])
+        close(got[:, o], naive.clipped_targets(y[128:, o], centre, size))
     assert np.any(got != y[128:])
 
 
 def test_one_row_moves_the_guard_by_five_per_cent():
     y = np.random.default_rng(1).normal(size=(2000, 1))
-    guard = Guard(1)
-    assert np.array_equal(guard.learn(y[:5]), y[:5])  # nothing is known
-    close(guard.start(y), y, 0)  # nothing is clipped
-    before = guard.size.copy()
-    let = guard.learn(np.array([[1e9]]))
-    close(let[0], guard.centre + 3 * before)
-    assert before < guard.size <= 1.06 * before
-    moved = guard.learn(np.full((200, 1), 1e4))
+    clipping = TargetClipping(1)
+    assert np.array_equal(clipping.learn(y[:5]), y[:5])  # nothing is known
+    close(clipping.start(y), y, 0)  # nothing is clipped
+    before = clipping.size.copy()
+    let = clipping.learn(np.array([[1e9]]))
+    close(let[0], clipping.centre + 3 * before)
+    assert before < clipping.size <= 1.06 * before
+    moved = clipping.learn(np.full((200, 1), 1e4))
     assert moved[-1] == 1e4  # a stream that stays there is followed
 
 
 def test_targets_that_are_nearly_all_one_number():
     y = np.zeros((100, 1))
-    guard = Guard(1)
-    assert np.array_equal(guard.start(y), y)
-    assert guard.learn(np.array([[3.0]])) == 3.0
+    clipping = TargetClipping(1)
+    assert np.array_equal(clipping.start(y), y)
+    assert clipping.learn(np.array([[3.0]])) == 3.0
     y[50] = 2.0
-    assert guard.start(y)[50] == 2.0
+    assert clipping.start(y)[50] == 2.0
 
 
-# -- spread and intervals -----------------------------------------------------------------------
+# -- scales and intervals -----------------------------------------------------------------------
 
 
 def test_log_squares_are_their_twin():
@@ -217,7 +217,7 @@ def test_log_squares_are_their_twin():
     log_squares(errors[70:], running, levels[70:], targets[70:])
     for o in range(2):
         for got, expected in zip(
-            (levels[:, o], targets[:, o]), naive.spread_targets(errors[:, o]), strict=True
+            (levels[:, o], targets[:, o]), naive.error_scale_targets(errors[:, o]), strict=True
         ):
             close(got, expected)
 
@@ -226,10 +226,10 @@ def test_the_spread_is_an_awv_forecaster_of_log_squares():
     rng = np.random.default_rng(3)
     Phi, P = rng.normal(size=(150, 4)), rng.normal(size=(150, 1))
     Y = P + np.exp(Phi[:, :1]) * rng.normal(size=(150, 1))
-    spread = Spread(View(PLAIN, Gaussian(), np.ones(2), 1.0), 1, 50)
-    spread._shape.grow_by(4)
-    got = np.concatenate([spread.learn(Phi[:60], P[:60], Y[:60])])
-    levels, targets = naive.spread_targets((Y - P)[:60, 0])
+    scales = ErrorScale(View(PLAIN, Gaussian(), np.ones(2), 1.0), 1, 50)
+    scales._shape.grow_by(4)
+    got = np.concatenate([scales.learn(Phi[:60], P[:60], Y[:60])])
+    levels, targets = naive.error_scale_targets((Y - P)[:60, 0])
     F = np.column_stack((np.ones(150), P, np.minimum(P**2, 9.0), Phi))
     keep = 1 - 1 / 2000
     A, b, expected = 5.0 * np.eye(7), np.zeros(7), []
@@ -238,31 +238,31 @@ def test_the_spread_is_an_awv_forecaster_of_log_squares():
         g = np.clip(F[t] @ np.linalg.solve(A, keep * b), -4, 4)
         expected.append(np.exp((levels[t] + g) / 2))
         b = keep * b + targets[t] * F[t]
-        if t + 1 == spread._shape.rule.block_rows(7):
+        if t + 1 == scales._shape.rule.block_rows(7):
             A = A + (1 - keep ** (t + 1)) * 5.0 * np.eye(7)
     close(got[:, 0], expected)
-    following = spread.predict(Phi[60:61], P[60:61])
-    close(spread.learn(Phi[60:61], P[60:61], Y[60:61]), following, 1e-12)
+    following = scales.predict(Phi[60:61], P[60:61])
+    close(scales.learn(Phi[60:61], P[60:61], Y[60:61]), following, 1e-12)
 
 
 def test_intervals_are_their_twin():
     rng = np.random.default_rng(4)
     n = 1300  # more than are held, and their level moves
-    P, spread = rng.normal(size=(n, 2)) + np.array([0, 5]), np.exp(rng.normal(size=(n, 2)))
+    P, scales = rng.normal(size=(n, 2)) + np.array([0, 5]), np.exp(rng.normal(size=(n, 2)))
     P += np.arange(n)[:, None] / 400
-    Y = P + spread * rng.standard_t(3, size=(n, 2)) * (1 + (np.arange(n)[:, None] > 500) * 9)
+    Y = P + scales * rng.standard_t(3, size=(n, 2)) * (1 + (np.arange(n)[:, None] > 500) * 9)
     Y[[300, 700]] *= 1e5
     intervals = Intervals(2)
     intervals.start()
     parts = [slice(0, 3), slice(3, 31), slice(31, 400), slice(400, n)]
-    used = np.concatenate([intervals.learn(P[rows], spread[rows], Y[rows]) for rows in parts])
-    R = np.abs(Y - P) / spread
+    used = np.concatenate([intervals.learn(P[rows], scales[rows], Y[rows]) for rows in parts])
+    R = np.abs(Y - P) / scales
     for o in range(2):
         expected = naive.half_widths(R[:, o], P[:, o], COVERAGES, NORMAL)
-        close(used[:, :, o], expected * spread[:, [o]], 1e-8)
+        close(used[:, :, o], expected * scales[:, [o]], 1e-8)
     assert (np.diff(used, axis=1) >= 0.0).all()
-    following = intervals.half_widths(P[:1], spread[:1], 0.9)
-    close(intervals.learn(P[:1], spread[:1], Y[:1])[:, 8], following, 1e-12)
+    following = intervals.half_widths(P[:1], scales[:1], 0.9)
+    close(intervals.learn(P[:1], scales[:1], Y[:1])[:, 8], following, 1e-12)
 
 
 def test_predictions_that_are_equal_up_to_rounding_have_one_level():
@@ -350,7 +350,7 @@ def test_slopes_outside_go_to_the_nearest_inside():
         places.add(
             (expected[0] > SMALLEST_SLOPE + 1e-9, expected[1] + STEEPEST_SLOPE * expected[0] > 1e-9)
         )
-        draw_inside(slopes, H)
+        project_slopes(slopes, H)
         close(slopes, expected, 1e-8)
     assert len(places) == 4
 
@@ -358,7 +358,7 @@ def test_slopes_outside_go_to_the_nearest_inside():
 def test_capped_slopes_keep_the_order_of_the_margins():
     for start in ([80.0, -0.99 * STEEPEST_SLOPE * 80.0], [1e6, -1e6], [1e3, 1e3]):
         slopes = np.array(start)
-        draw_inside(slopes, np.eye(2))
+        project_slopes(slopes, np.eye(2))
         assert (
             SMALLEST_SLOPE <= slopes[0] <= 50.0 and -STEEPEST_SLOPE * slopes[0] <= slopes[1] <= 50.0
         )
@@ -390,7 +390,7 @@ def test_probabilities_rise_with_the_margin(seed):
     assert np.all(np.diff(P) > 0)
 
 
-# -- guesses and lines --------------------------------------------------------------------------
+# -- baselines and lines --------------------------------------------------------------------------
 
 
 def straight(n=400):
@@ -402,8 +402,8 @@ def straight(n=400):
 
 def test_lines_are_their_twin_in_any_cut():
     Z, Y = straight()
-    whole, cut = Guesses(3, 4), Guesses(3, 4)
-    expected = naive.lines(Z, Y)
+    whole, cut = Baselines(3, 4), Baselines(3, 4)
+    expected = naive.linear_experts(Z, Y)
     close(whole.learn(Z, Y)[:, 3:], expected, 1e-10)
     parts = []
     for rows in (slice(0, 1), slice(1, 7), slice(7, 400)):
@@ -416,11 +416,15 @@ def test_lines_are_their_twin_in_any_cut():
 
 def test_lines_of_new_outputs_are_those_of_their_sources():
     Z, Y = straight()
-    guesses = Guesses(3, 4)
-    guesses.learn(Z[:200], Y[:200])
+    baselines = Baselines(3, 4)
+    baselines.learn(Z[:200], Y[:200])
     matrix = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, -1.0], [0.0, 0.0, 0.0]])
-    guesses.remap(matrix)
-    close(guesses.learn(Z[200:], Y[200:] @ matrix)[:, 3:], naive.lines(Z, Y @ matrix)[200:], 1e-10)
+    baselines.remap(matrix)
+    close(
+        baselines.learn(Z[200:], Y[200:] @ matrix)[:, 3:],
+        naive.linear_experts(Z, Y @ matrix)[200:],
+        1e-10,
+    )
 
 
 # -- forgetting, scales, the choice of experts ---------------------------------------------------

@@ -1,10 +1,16 @@
-"""What the default learner's experts look at: relevance, the past, guesses."""
+"""What the default learner's experts look at: relevance, the past, baselines."""
 
 import numpy as np
 import pytest
 
 import pronk
-from pronk.aggregate.baselines import Guesses, Past, autocorrelation, find_lags, informative_outputs
+from pronk.aggregate.baselines import (
+    Baselines,
+    Past,
+    autocorrelation,
+    find_lags,
+    informative_outputs,
+)
 from pronk.aggregate.settings import PAST, RELEVANCE, derivative_sizes, make_views, relevance
 
 
@@ -14,17 +20,17 @@ def close(got, expected, atol=1e-10):
 
 def test_guesses_are_the_last_target_and_means():
     Y = np.random.default_rng(0).normal(size=(40, 2))
-    guesses = Guesses(2)
-    got = np.concatenate([guesses.learn(Y[:7], Y[:7]), guesses.learn(Y[7:], Y[7:])])
+    baselines = Baselines(2)
+    got = np.concatenate([baselines.learn(Y[:7], Y[:7]), baselines.learn(Y[7:], Y[7:])])
     close(got[1:, 0], Y[:-1])
     close(got[1:, 2], np.cumsum(Y, axis=0)[:-1] / np.arange(1, 40)[:, None])
     mean = Y[:10].mean(axis=0)  # the first ten count alike
     for t in range(10, 40):
         close(got[t, 1], mean)
         mean = 0.9 * mean + 0.1 * Y[t]
-    close(guesses.predict(Y[:1])[0, 0], Y[-1])
-    guesses.remap(np.array([[0.0, 1.0], [-1.0, 0.0]]))
-    close(guesses.predict(Y[:1])[0, 0], [-Y[-1, 1], Y[-1, 0]])
+    close(baselines.predict(Y[:1])[0, 0], Y[-1])
+    baselines.remap(np.array([[0.0, 1.0], [-1.0, 0.0]]))
+    close(baselines.predict(Y[:1])[0, 0], [-Y[-1, 1], Y[-1, 0]])
 
 
 def test_slopes_are_those_of_the_kernel_ridge_fit():

@@ -341,13 +341,13 @@ def test_experts_are_visible_and_some_sleep():
     learner = OnlineKernelRegressor(budget=50, random_state=0)
     assert learner.partial_fit(X[:5], y[:5]).experts_ == []
     learner.partial_fit(X[5:600], y[5:600])
-    assert len(learner.experts_) == 20 and all(e["awake"] for e in learner.experts_)
+    assert len(learner.experts_) == 20 and all(e["active"] for e in learner.experts_)
     assert sum(e["weight"] for e in learner.experts_) == pytest.approx(1.0, rel=1e-12)
     learner.partial_fit(X[600:], y[600:])
-    awake = [e for e in learner.experts_ if e["awake"] and e["factor"]]  # guesses apart
-    assert len(awake) == 8 and {e["window"] for e in awake} == {None, 1000, 100}
-    assert awake[0]["weight"] == max(e["weight"] for e in awake)
-    assert all(e["points"] <= 50 for e in awake)
+    active = [e for e in learner.experts_ if e["active"] and e["factor"]]  # baselines apart
+    assert len(active) == 8 and {e["window"] for e in active} == {None, 1000, 100}
+    assert active[0]["weight"] == max(e["weight"] for e in active)
+    assert all(e["points"] <= 50 for e in active)
     assert learner.shares_.sum() == pytest.approx(1.0, rel=1e-12)
     assert learner.size_ <= 50
 

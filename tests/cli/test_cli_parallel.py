@@ -85,7 +85,7 @@ def test_a_cluster_shares_a_pass(pronk_run, file, tmp_path, monkeypatch):
 def test_a_cluster_shares_the_pass_of_the_default_learner(pronk_run, file, tmp_path, monkeypatch):
     """Categories, intervals and columns to keep go along, and snapshots."""
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr("pronk.aggregate.experts.AWAKE", {2304: 5, 2560: 3})
+    monkeypatch.setattr("pronk.aggregate.experts.ACTIVE_EXPERTS", {2304: 5, 2560: 3})
     monkeypatch.setattr("pronk.parallel.aggregate.LEAST_ROWS", 400)
     monkeypatch.setattr("pronk.cluster.pool.BUNDLE", 500)
     monkeypatch.setattr("pronk.cli.scale_out.CALL", 1600)

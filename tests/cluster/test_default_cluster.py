@@ -22,7 +22,7 @@ LABELS = np.where(np.arange(ROWS) < 3000, np.where(LABELS == "b", "c", LABELS), 
 
 @pytest.fixture(autouse=True)
 def early_grid(monkeypatch):
-    monkeypatch.setattr(experts, "AWAKE", {2304: 5, 2560: 3})
+    monkeypatch.setattr(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
     monkeypatch.setattr(aggregate, "LEAST_ROWS", 400)
     monkeypatch.setattr(aggregate, "LAST_BUNDLE", 200)
     for name, value in {"BUNDLE": 500, "STRETCH": 700, "CALL": 1500}.items():

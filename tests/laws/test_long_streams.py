@@ -1,8 +1,9 @@
 """The default learner across every row number at which something changes in it.
 
-Stages (8 .. 2048), epochs (256), sleeping (4096 .. 16,384), blocks of the Newton engines, and the
-growth of the cap, which ends where the budget is reached: hence one long stream with few points and
-one shorter stream with many. Hypothesis cuts them, most of all around those rows.
+Stages (8 .. 2048), epochs (256), dropped experts (4096 .. 16,384), blocks of the Newton engines,
+and the growth of the limit of points, which ends where the budget is reached: hence one long stream
+with few points and one shorter stream with many. Hypothesis cuts them, most of all around those
+rows.
 """
 
 import functools
@@ -14,9 +15,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import pronk
-from pronk.aggregate.experts import AWAKE, EPOCH
+from pronk.aggregate.experts import ACTIVE_EXPERTS, EPOCH
 from pronk.aggregate.learner import STAGES
-from pronk.aggregate.points import cap
+from pronk.aggregate.points import most_points
 
 LONG, WIDE = 20_600, 1_100
 
@@ -33,7 +34,7 @@ def stream(kind, n):
 
 
 def rows_of_change(n):
-    rows = {*STAGES, *AWAKE, *range(EPOCH, n, EPOCH)}
+    rows = {*STAGES, *ACTIVE_EXPERTS, *range(EPOCH, n, EPOCH)}
     return sorted(row for row in rows if row < n - 2)
 
 
@@ -135,11 +136,11 @@ def test_any_cut_gives_the_same_at_every_row(kind, n, task, tmp_path_factory):
 def test_the_streams_reach_what_they_are_for():
     """A law that cannot reach a branch is no law."""
     *_, whole, _ = in_one_call("long", "regression", LONG)
-    assert LONG > 20_000 > max(AWAKE)
-    assert sum(expert["awake"] for expert in whole.experts_) == min(AWAKE.values()) + 2 + 3
+    assert LONG > 20_000 > max(ACTIVE_EXPERTS)
+    assert sum(expert["active"] for expert in whole.experts_) == min(ACTIVE_EXPERTS.values()) + 5
     assert whole._model.experts.past.columns  # lags are read
     *_, labels, _ = in_one_call("long", "classification", LONG)
     assert labels._model.experts.past.columns
     *_, whole, _ = in_one_call("wide", "regression", WIDE)
-    assert whole.size_ > cap(STAGES[-2], whole.budget)  # rows asked and entered after the stage
-    assert cap(WIDE - EPOCH, whole.budget) < whole.budget  # the cap still grew
+    assert whole.size_ > most_points(STAGES[-2], whole.budget)  # points entered later
+    assert most_points(WIDE - EPOCH, whole.budget) < whole.budget  # the limit still grew

@@ -4,11 +4,11 @@ import numpy as np
 from scipy.optimize import nnls
 
 
-def logistic_step(p, m, echo, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
+def logistic_step(p, m, lagged, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
     """One Newton step of a stack of labels: (H, weights) after the row, weights = (u, c, d)."""
     H = keep * H + (1 - keep) * alpha * np.eye(len(H))
     slope = np.zeros(len(H))
-    X = [np.concatenate((p[:, o] - m[o], m[[o]], echo[:, o])) for o in counted]
+    X = [np.concatenate((p[:, o] - m[o], m[[o]], lagged[:, o])) for o in counted]
     for o, x in zip(counted, X, strict=True):
         miss = 1 / (1 + np.exp(y[o] * (weights @ x)))
         H = H + miss * (1 - miss) * np.outer(x, x) / len(counted)
@@ -32,33 +32,33 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
     P has all experts at every row; of those that sleep nothing is read.
     """
     n, experts, outputs = P.shape
-    keeps, awake = dict(keeps), np.arange(experts)
+    keeps, active = dict(keeps), np.arange(experts)
     low, high = limits[0].copy(), limits[1].copy()
     w, v = np.full(experts, 1 / experts), np.full(1 + len(windows), 1 / (1 + len(windows)))
-    echoes, errors = len(lags), []
-    A = [alpha * np.eye(experts + echoes) for _ in windows]
-    b = [np.zeros(experts + echoes) for _ in windows]
-    H = [0.1 * np.eye(experts + 1 + echoes) for _ in windows]
-    logits = [np.concatenate((np.zeros(experts), [3.0], np.zeros(echoes))) for _ in windows]
+    error_lags, errors = len(lags), []
+    A = [alpha * np.eye(experts + error_lags) for _ in windows]
+    b = [np.zeros(experts + error_lags) for _ in windows]
+    H = [0.1 * np.eye(experts + 1 + error_lags) for _ in windows]
+    logits = [np.concatenate((np.zeros(experts), [3.0], np.zeros(error_lags))) for _ in windows]
     worst, squares = np.zeros(outputs), np.zeros(outputs)
     for t in range(n):
         losses, ledger = np.zeros(experts), np.zeros(1 + experts)
         if t in keeps:
-            at = np.flatnonzero(np.isin(awake, keeps[t]))
-            awake, w = awake[at], w[at] / w[at].sum()
-            terms = np.append(at, experts + np.arange(echoes))
+            at = np.flatnonzero(np.isin(active, keeps[t]))
+            active, w = active[at], w[at] / w[at].sum()
+            terms = np.append(at, experts + np.arange(error_lags))
             A, b = [A_s[np.ix_(terms, terms)] for A_s in A], [b_s[terms] for b_s in b]
-            terms = np.append(at, experts + np.arange(1 + echoes))
+            terms = np.append(at, experts + np.arange(1 + error_lags))
             H, logits = [H_s[np.ix_(terms, terms)] for H_s in H], [u[terms] for u in logits]
             losses, ledger, experts = losses[at], ledger[np.append(at, 0)], len(at)
-        p, y, before = np.clip(P[t][awake], low, high), Y[t], (low, high)
+        p, y, before = np.clip(P[t][active], low, high), Y[t], (low, high)
         m = w @ p
-        echo = np.array([errors[-lag] if lag <= t else np.zeros(outputs) for lag in lags])
-        echo = echo.reshape(echoes, outputs)
-        read = np.concatenate((p - m, echo))
+        lagged = np.array([errors[-lag] if lag <= t else np.zeros(outputs) for lag in lags])
+        lagged = lagged.reshape(error_lags, outputs)
+        read = np.concatenate((p - m, lagged))
         stacks = [m + np.linalg.solve(A_s, b_s) @ read for A_s, b_s in zip(A, b, strict=True)]
         if signed:
-            read = np.concatenate((p - m, [m], echo))
+            read = np.concatenate((p - m, [m], lagged))
             stacks = [np.tanh(u @ read / 2) for u in logits]
         q = np.clip([m, *stacks], low, high)
         final = v @ q
@@ -71,17 +71,17 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
         loss_w, loss_v = np.zeros(experts), np.zeros(len(v))
         for s, window in enumerate(windows):
             keep = 1 - 1 / window if window else 1.0
-            A[s] = keep * A[s] + (1 - keep) * alpha * np.eye(experts + echoes)
+            A[s] = keep * A[s] + (1 - keep) * alpha * np.eye(experts + error_lags)
             b[s] = keep * b[s]
             if signed:
-                H[s], logits[s] = logistic_step(p, m, echo, y, counted, keep, H[s], logits[s])
+                H[s], logits[s] = logistic_step(p, m, lagged, y, counted, keep, H[s], logits[s])
         for o in counted:
             worst[o] = max(worst[o], np.abs(np.concatenate((p, q))[:, o] - y[o]).max())
             loss_w += share * (p[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             loss_v += share * (q[:, o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             ledger[0] += share * (final[o] - y[o]) ** 2 / (2 * worst[o] ** 2)
             losses += share * ((p[:, o] - y[o]) / half[o]) ** 2
-            z = np.append(p[:, o] - m[o], echo[:, o]) / half[o]
+            z = np.append(p[:, o] - m[o], lagged[:, o]) / half[o]
             for s in range(len(windows)):
                 A[s] = A[s] + share * np.outer(z, z)
                 b[s] = b[s] + share * z * (y[o] - m[o]) / half[o]
@@ -92,9 +92,9 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
         w = (1 - rate) * w / w.sum() + rate / len(w)
         v = (1 - rate) * v / v.sum() + rate / len(v)
         yield {
-            "p": p, "m": m, "final": final, "losses": losses, "ledger": ledger, "awake": awake,
+            "p": p, "m": m, "final": final, "losses": losses, "ledger": ledger, "active": active,
             "before": before, "half": half, "worst": worst.copy(), "counted": counted,
-            "share": share, "echo": echo,
+            "share": share, "lagged": lagged,
         }  # fmt: skip
         # Errors of numbers are read as at most three root mean squares of those before them.
         bound = np.where((squares > 0) & (not signed), 3 * np.sqrt(squares), np.inf)
@@ -103,19 +103,19 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
 
 
 def combination(rows, Y, stacks, alpha=1.0):
-    """Loss, best loss, its penalty and the bound against combinations of the experts awake at the
+    """Loss, best loss, its penalty and the bound against combinations of the experts active at the
 
     end, from what each row met: the best u by least squares over all rows, log det row by row."""
-    last = rows[-1]["awake"]
+    last = rows[-1]["active"]
     first = np.zeros(Y.shape[1])
     features, targets, loss = [np.sqrt(alpha) * np.eye(len(last))], [np.zeros(len(last))], 0.0
     early = beyond = novelty = 0.0
-    echoes, awake = len(rows[0]["echo"]), rows[0]["awake"]
-    A = alpha * np.eye(len(awake) + echoes)
+    error_lags, active = len(rows[0]["lagged"]), rows[0]["active"]
+    A = alpha * np.eye(len(active) + error_lags)
     for row, y in zip(rows, Y, strict=True):
-        at = np.flatnonzero(np.isin(awake, row["awake"]))
-        terms = np.append(at, len(awake) + np.arange(echoes))
-        awake, A = awake[at], A[np.ix_(terms, terms)]
+        at = np.flatnonzero(np.isin(active, row["active"]))
+        terms = np.append(at, len(active) + np.arange(error_lags))
+        active, A = active[at], A[np.ix_(terms, terms)]
         for o in row["counted"]:
             half, low, high = row["half"][o], row["before"][0][o], row["before"][1][o]
             first[o] = first[o] or half
@@ -126,9 +126,9 @@ def combination(rows, Y, stacks, alpha=1.0):
             early += lost * (2 * row["worst"][o] ** 2 < first[o] ** 2)
             beyond += weight * (y[o] - np.clip(y[o], low, high)) ** 2
             z = row["p"][:, o] - row["m"][o]
-            features.append(np.sqrt(weight) * z[np.isin(awake, last)][None, :])
+            features.append(np.sqrt(weight) * z[np.isin(active, last)][None, :])
             targets.append(np.sqrt(weight) * (y[o] - row["m"][o])[None])
-            z = np.sqrt(row["share"]) * np.append(z, row["echo"][:, o]) / half
+            z = np.sqrt(row["share"]) * np.append(z, row["lagged"][:, o]) / half
             novelty += np.log(1 + z @ np.linalg.solve(A, z))
             A = A + np.outer(z, z)
     features, targets = np.concatenate(features), np.concatenate(targets)
@@ -139,7 +139,7 @@ def combination(rows, Y, stacks, alpha=1.0):
     return loss, best, penalty, bound
 
 
-def guarded(y, centre, size, beyond=0.005, reach=3.0, step=0.05):
+def clipped_targets(y, centre, size, beyond=0.005, reach=3.0, step=0.05):
     """Targets of one output as they may be learned."""
     out = []
     for value in y:
@@ -148,7 +148,7 @@ def guarded(y, centre, size, beyond=0.005, reach=3.0, step=0.05):
     return np.array(out)
 
 
-def guard_start(y):
+def clipping_start(y):
     """Centre and size from first rows."""
     centre = np.median(y)
     left_out = int(np.ceil(np.sqrt(len(y)) / 4))
@@ -156,7 +156,7 @@ def guard_start(y):
     return centre, kept[-1] * (1 + 8 / np.sqrt(len(y)))
 
 
-def spread_targets(errors, window=200, quick_window=20, jump=1.5, reach=1e4):
+def error_scale_targets(errors, window=200, quick_window=20, jump=1.5, reach=1e4):
     """Levels before each row, and log squares around them, one output.
 
     Squares count as at least 1/10^4 and at most 10^4 times their recent mean.
@@ -225,7 +225,7 @@ def nearest_allowed(theta, H, least, c):
     return start + T @ nnls(L.T @ T, L.T @ (theta - start))[0]
 
 
-def lines(Z, Y):
+def linear_experts(Z, Y):
     """Predictions (n, 2, outputs) of logistic regression by AdaGrad and of ALMA, Y +-1."""
     X = np.column_stack((np.clip(Z, -4, 4), np.ones(len(Z))))
     out = np.empty((len(Y), 2, Y.shape[1]))

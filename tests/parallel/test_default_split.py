@@ -45,7 +45,7 @@ def early_grid(monkeypatch):
 
 
 def stand_early(setattr_):
-    setattr_(experts, "AWAKE", {2304: 5, 2560: 3})
+    setattr_(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
     setattr_(aggregate, "LEAST_ROWS", 400)
 
 
@@ -103,7 +103,7 @@ def test_the_split_pass_is_the_sequential_one(case, lengths, bundle, stretch, ap
     assert (again == found).all()  # to the last bit
     assert (split_one.dictionary_ == one.dictionary_).all()
     before, after = one._model.experts, split_one._model.experts
-    waiting = [experts.candidates.waiting.size for experts in (before, after)]
+    waiting = [experts.candidates.proposed.size for experts in (before, after)]
     assert waiting[0] == waiting[1] and before.rows == after.rows
     for a, b in zip(before._groups, after._groups, strict=True):
         for number, learner in a.learners.items():
@@ -122,8 +122,8 @@ def test_the_split_pass_is_the_sequential_one(case, lengths, bundle, stretch, ap
 def test_the_cases_are_what_they_are_called():
     grown = sequential("a dictionary that grows")[2]
     assert files.from_bytes(begun("a dictionary that grows"), "a model").size_ < grown.size_ < 450
-    awake = [e["view"] for e in sequential("the past")[2].experts_ if e["awake"]]
-    assert "past" in awake
+    active = [e["view"] for e in sequential("the past")[2].experts_ if e["active"]]
+    assert "past" in active
 
 
 def test_threads_of_the_estimator(tmp_path):

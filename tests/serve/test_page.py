@@ -64,8 +64,8 @@ def test_every_kind_of_expert_has_a_name_on_the_page() -> None:
     kernel = {"factor": 2.0, "alpha": 0.1, "window": 100, "view": "relevance", "bandwidth": 1.5}
     guess: dict[str, Any] = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
     table = [{**kernel, "weight": 0.7}, {**guess, "view": "last target", "weight": 0.3}]
-    asleep = {**kernel, "weight": 0.0, "awake": False}
-    online: Any = SimpleNamespace(fitted=True, inner=SimpleNamespace(experts_=[*table, asleep]))
+    dropped = {**kernel, "weight": 0.0, "active": False}
+    online: Any = SimpleNamespace(fitted=True, inner=SimpleNamespace(experts_=[*table, dropped]))
     assert _experts(online) == [
         ("bandwidth x2, alpha 0.1, relevance, last 100 rows", 0.7),
         ("guess: last target", 0.3),

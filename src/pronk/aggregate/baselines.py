@@ -1,6 +1,6 @@
-"""Experts that cost next to nothing, walked in order with the mixture: guesses and lines.
+"""Experts that cost next to nothing, walked in order with the mixture: baselines and lines.
 
-Guesses need no x: the last target, the mean of the last ten, the mean of all,
+Baselines need no x: the last target, the mean of the last ten, the mean of all,
 
     m_w <- m_w + (y - m_w) / min(t, w),     w = 1, 10, infinity
 
@@ -43,7 +43,7 @@ LINEAR_NAMES = ("logistic", "margin")
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def line_scores(z: Array, w: Array, v: Array) -> tuple[float, float, float]:
+def linear_scores(z: Array, w: Array, v: Array) -> tuple[float, float, float]:
     """(w'x, v'x, |x|) of one output."""
     d = z.size
     f, h, square = w[d], v[d], 1.0
@@ -56,21 +56,21 @@ def line_scores(z: Array, w: Array, v: Array) -> tuple[float, float, float]:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def line_values(f: float, h: float, size: float, updates: float) -> tuple[float, float]:
+def linear_values(f: float, h: float, size: float, updates: float) -> tuple[float, float]:
     """Both predictions of one output by its scores."""
     return np.tanh(0.5 * f), np.tanh(SHARE * np.sqrt(updates) * h / size)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def line_predictions(z: Array, W: Array, V: Array, updates: Array, out: Array) -> None:
+def linear_predictions(z: Array, W: Array, V: Array, updates: Array, out: Array) -> None:
     """Both predictions of each output for one row, (2, outputs)."""
     for o in range(len(W)):
-        f, h, size = line_scores(z, W[o], V[o])
-        out[0, o], out[1, o] = line_values(f, h, size, updates[o])
+        f, h, size = linear_scores(z, W[o], V[o])
+        out[0, o], out[1, o] = linear_values(f, h, size, updates[o])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def learn_lines(
+def learn_linear(
     Z: Array, Y: Array, W: Array, squares: Array, V: Array, updates: Array, out: Array
 ) -> None:
     """Predict then learn rows; ``updates`` are ALMA's k, ``squares`` AdaGrad's G."""
@@ -78,8 +78,8 @@ def learn_lines(
     for t in range(len(Z)):
         for o in range(len(W)):
             y, w, v = Y[t, o], W[o], V[o]
-            f, h, size = line_scores(Z[t], w, v)
-            out[t, 0, o], out[t, 1, o] = line_values(f, h, size, updates[o])
+            f, h, size = linear_scores(Z[t], w, v)
+            out[t, 0, o], out[t, 1, o] = linear_values(f, h, size, updates[o])
             miss = 1.0 / (1.0 + np.exp(min(y * f, 500.0)))
             for j in range(d + 1):
                 x = min(max(Z[t, j], -FARTHEST), FARTHEST) if j < d else 1.0
@@ -105,7 +105,7 @@ NAMES = ("last target", "mean of 10", "mean")
 
 
 @njit(cache=True, nogil=True)
-def guess_rows(Y: Array, windows: Array, counter: Array, means: Array, out: Array) -> None:
+def learn_means(Y: Array, windows: Array, counter: Array, means: Array, out: Array) -> None:
     """The means (windows, outputs) that each row met go to ``out``."""
     for t in range(Y.shape[0]):
         counter[0] += 1.0
@@ -116,44 +116,44 @@ def guess_rows(Y: Array, windows: Array, counter: Array, means: Array, out: Arra
                 means[w, o] += rate * (Y[t, o] - means[w, o])
 
 
-class Guesses(Stateful):
+class Baselines(Stateful):
     """The running means of the targets, one a window; with ``columns``, for labels, the lines."""
 
     def __init__(self, outputs: int, columns: int | None = None) -> None:
         self._counter = np.zeros(1)
         self._means = np.zeros((len(MEAN_WINDOWS), outputs))
-        self._lined = columns is not None
+        self._has_linear = columns is not None
         terms = 0 if columns is None else columns + 1
         self._logistic, self._squares = np.zeros((outputs, terms)), np.zeros((outputs, terms))
         self._margin, self._updates = np.zeros((outputs, terms)), np.ones(outputs)
-        self.names = (*NAMES, *LINEAR_NAMES) if self._lined else NAMES
+        self.names = (*NAMES, *LINEAR_NAMES) if self._has_linear else NAMES
 
     @property
     def count(self) -> int:
         return len(self.names)
 
     def learn(self, Z: Array, Y: Array) -> Array:
-        """What each row is guessed before its target, (n, guesses, outputs); Z are its columns."""
+        """Predictions (n, baselines, outputs) before each target; Z are the columns."""
         Y = np.ascontiguousarray(Y)
         means = np.empty((len(Y), *self._means.shape))
-        guess_rows(Y, MEAN_WINDOWS, self._counter, self._means, means)
-        if not self._lined:
+        learn_means(Y, MEAN_WINDOWS, self._counter, self._means, means)
+        if not self._has_linear:
             return means
-        lines = np.empty((len(Y), len(LINEAR_NAMES), Y.shape[1]))
-        learn_lines(
+        linear = np.empty((len(Y), len(LINEAR_NAMES), Y.shape[1]))
+        learn_linear(
             np.ascontiguousarray(Z), Y, self._logistic, self._squares, self._margin, self._updates,
-            lines,
+            linear,
         )  # fmt: skip
-        return np.concatenate((means, lines), axis=1)
+        return np.concatenate((means, linear), axis=1)
 
     def predict(self, Z: Array) -> Array:
-        """What next rows are guessed, (n, guesses, outputs)."""
+        """What next rows are guessed, (n, baselines, outputs)."""
         means = len(self._means)
         out = np.empty((len(Z), self.count, self._means.shape[1]))
         out[:, :means] = self._means
-        if self._lined:
+        if self._has_linear:
             for z, row in zip(np.ascontiguousarray(Z), out[:, means:], strict=True):
-                line_predictions(z, self._logistic, self._margin, self._updates, row)
+                linear_predictions(z, self._logistic, self._margin, self._updates, row)
         return out
 
     def remap(self, matrix: Array) -> None:
@@ -293,18 +293,18 @@ class Past(Stateful):
 
 
 @njit(cache=True, nogil=True)
-def note_signs(y: Array, seen: Array) -> None:
-    """seen[0, o] and seen[1, o]: whether output o has been negative, positive."""
+def note_labels(y: Array, seen_labels: Array) -> None:
+    """seen_labels[0, o] and seen_labels[1, o]: whether output o has been negative, positive."""
     for o in range(y.size):
-        seen[0 if y[o] < 0.0 else 1, o] = 1.0
+        seen_labels[0 if y[o] < 0.0 else 1, o] = 1.0
 
 
 @njit(cache=True, nogil=True)
-def live_outputs(seen: Array, signed: bool, live: NDArray[np.bool_]) -> int:
+def live_outputs(seen_labels: Array, signed: bool, live: NDArray[np.bool_]) -> int:
     """Which outputs count, and how many; before two classes came it is the first, the ones."""
     count = 0
     for o in range(live.size):
-        live[o] = not signed or (seen[0, o] > 0.0 and seen[1, o] > 0.0)
+        live[o] = not signed or (seen_labels[0, o] > 0.0 and seen_labels[1, o] > 0.0)
         count += live[o]
     if count == 0:
         live[0] = True
@@ -312,7 +312,7 @@ def live_outputs(seen: Array, signed: bool, live: NDArray[np.bool_]) -> int:
     return count
 
 
-def remapped_signs(seen: Array, matrix: Array) -> Array:
+def remapped_labels(seen_labels: Array, matrix: Array) -> Array:
     """The signs that new outputs have had, each plus or minus one old output."""
     sources, signs = signed_columns(matrix)
-    return np.where(signs > 0.0, seen[:, sources], seen[::-1, sources])
+    return np.where(signs > 0.0, seen_labels[:, sources], seen_labels[::-1, sources])

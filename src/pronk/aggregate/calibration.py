@@ -1,7 +1,7 @@
 """Intervals around predictions, learned from the errors of the predictions before.
 
 Errors of y as it is given, not as it is learned (`guard`), are measured in spreads,
-r = |y - p| / s, s the size that `spread` expects of the row's error. For each coverage c the
+r = |y - p| / s, s the size that `scales` expects of the row's error. For each coverage c the
 half-width is h s, and h follows the errors (adaptive conformal inference, in the form of quantile
 tracking). Predictions fall into five levels g, between the quintiles of the last 1000 predictions,
 taken every 64 rows:
@@ -34,7 +34,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pronk.aggregate.baselines import live_outputs, note_signs, remapped_signs
+from pronk.aggregate.baselines import live_outputs, note_labels, remapped_labels
 from pronk.aggregate.settings import Group, View
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
 from pronk.newton.discounted import DiscountedNewton, InEpochs
@@ -62,7 +62,7 @@ LEVELS, HELD, LOOK = 5, 1000, 64
 TIE = 1e-9
 
 
-class Followed(NamedTuple):
+class IntervalState(NamedTuple):
     """What is followed: rows; sums of squares and of ones (windows, 2, outputs); half-widths
 
     (coverages, outputs), theirs by level (levels, coverages, outputs); edges (4, outputs); the last
@@ -78,7 +78,7 @@ class Followed(NamedTuple):
 
 
 @njit(cache=True, nogil=True)
-def level_of(p: float, edges: Array) -> int:
+def quintile_of(p: float, edges: Array) -> int:
     """How many edges lie below a prediction."""
     level = 0
     for k in range(edges.size):
@@ -87,7 +87,7 @@ def level_of(p: float, edges: Array) -> int:
 
 
 @njit(cache=True, nogil=True)
-def follow_predictions(p: float, row: int, edges: Array, recent: Array) -> None:
+def track_prediction(p: float, row: int, edges: Array, recent: Array) -> None:
     """One output's prediction of row 0, 1, .. is held; from time to time the edges are set anew."""
     recent[row % HELD] = p
     rows = row + 1
@@ -115,7 +115,7 @@ LARGEST_ERROR = 1e100
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: Array) -> None:
+def track_errors(R: Array, P: Array, coverages: Array, state: IntervalState, used: Array) -> None:
     """The half-widths (coverages, outputs) that each row met go to ``used``, in spreads."""
     for t in range(R.shape[0]):
         state.counter[0] += 1.0
@@ -130,7 +130,7 @@ def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: A
                 sums[0] = keep * sums[0] + counted * counted
                 sums[1] = keep * sums[1] + 1.0
             size, width = recent_size(state.squares[:, :, o]), 0.0
-            own = state.levels[level_of(P[t, o], state.edges[:, o])]
+            own = state.levels[quintile_of(P[t, o], state.edges[:, o])]
             for c in range(coverages.size):
                 width = max(width, state.widths[c, o] + own[c, o])
                 used[t, c, o] = width
@@ -139,7 +139,7 @@ def follow_errors(R: Array, P: Array, coverages: Array, state: Followed, used: A
                 state.widths[c, o] += step
                 own[c, o] += OWN * step
             row = int(state.counter[0]) - 2  # of those that are followed
-            follow_predictions(P[t, o], row, state.edges[:, o], state.recent[:, o])
+            track_prediction(P[t, o], row, state.edges[:, o], state.recent[:, o])
 
 
 class Intervals(Stateful):
@@ -159,9 +159,9 @@ class Intervals(Stateful):
         self._squares[:] = 0.0
         self._widths[:] = NORMAL[:, None]
 
-    def learn(self, P: Array, spread: Array, Y: Array) -> Array:
+    def learn(self, P: Array, scales: Array, Y: Array) -> Array:
         """Follow the errors of Y as given; the half-widths rows met, (n, coverages, outputs)."""
-        R = np.abs(Y - P) / spread
+        R = np.abs(Y - P) / scales
         used = np.empty((len(P), *self._widths.shape))
         if self._counter[0] == 0.0:
             # Before the first stage the counts of the first window count the errors.
@@ -171,11 +171,11 @@ class Intervals(Stateful):
             self._widths[:] = largest[-1]
             self._squares[0, 1] += len(P)
         else:
-            followed = Followed(
+            state = IntervalState(
                 self._counter, self._squares, self._widths, self._levels, self._edges, self._recent
             )
-            follow_errors(R, np.ascontiguousarray(P), COVERAGES, followed, used)
-            used *= spread[:, None]
+            track_errors(R, np.ascontiguousarray(P), COVERAGES, state, used)
+            used *= scales[:, None]
         return used
 
     @property
@@ -186,7 +186,7 @@ class Intervals(Stateful):
         sums, counts = self._squares[0]
         return np.asarray(np.sqrt(sums / np.maximum(counts, 1.0)))
 
-    def half_widths(self, P: Array, spread: Array, coverage: float) -> Array:
+    def half_widths(self, P: Array, scales: Array, coverage: float) -> Array:
         """The present half-widths of rows with these predictions and spreads, (n, outputs)."""
         if self._counter[0] == 0.0:
             return np.tile(self._widest_so_far(), (len(P), 1))
@@ -196,7 +196,7 @@ class Intervals(Stateful):
             widths = self._widths[:, o] + self._levels[levels, :, o]
             widths = np.maximum.accumulate(np.maximum(widths, 0.0), axis=1)
             out[:, o] = at_coverage(widths[:, :, None], coverage)[:, 0]
-        return out * spread
+        return out * scales
 
     def _widest_so_far(self) -> Array:
         """The largest error before the first stage, one an output; NaN while there was none."""
@@ -234,7 +234,7 @@ def at_coverage(widths: Array, coverage: float) -> Array:
 #     level   l <- l + (c - l) / 200, k <- k + (c - k) / 20  (faster while fewer rows were seen)
 #             l <- k where they are more than 1.5 apart      (all errors changed)
 #     shape   g = an AWV forecaster of c - l on features (1, p, p^2; kernel features of x)
-#     spread  s = exp((l + clip(g, -4, 4)) / 2)
+#     scales  s = exp((l + clip(g, -4, 4)) / 2)
 #
 # p is the prediction itself, so that errors that grow with what is predicted are seen at once; the
 # kernel features are those of the first points at the typical bandwidth. 1.5 is four deviations of
@@ -242,7 +242,7 @@ def at_coverage(widths: Array, coverage: float) -> Array:
 # within some twenty rows; the shape forgets with a window of 2000. `intervals` turns |e| / s into
 # intervals; what s gets wrong by a factor costs nothing there.
 
-#: Points whose kernel features the spread reads, and their bandwidth in typical distances.
+#: Points whose kernel features the scales reads, and their bandwidth in typical distances.
 POINTS, FACTOR = 50, 1.0
 #: Regularisation in rows: log e^2 has a variance of about 5 around its mean.
 ALPHA = 5.0
@@ -294,14 +294,14 @@ def read_prediction(p: Array, read: int, row: Array) -> None:
 
 
 @njit(cache=True)
-def spread_of(level: Array, shape: Array, out: Array) -> None:
-    """The spread of each output from its level and its shape."""
+def error_scale_of(level: Array, shape: Array, out: Array) -> None:
+    """The scales of each output from its level and its shape."""
     for o in range(out.size):
         out[o] = np.exp(0.5 * (level[o] + min(max(shape[o], -STEEPEST), STEEPEST)))
 
 
-class Spread(Stateful):
-    """The spread of each output's error as a function of row and prediction."""
+class ErrorScale(Stateful):
+    """The scales of each output's error as a function of row and prediction."""
 
     def __init__(self, view: View, outputs: int, budget: int) -> None:
         self.group = Group(view, FACTOR)
@@ -322,22 +322,22 @@ class Spread(Stateful):
         self._shape.grow_by(1 + 2 * self._read + size - self._shape.size)
 
     def learn(self, Phi: Array, P: Array, Y: Array) -> Array:
-        """The spread of each row from its features and predictions; then learn its error."""
+        """The scales of each row from its features and predictions; then learn its error."""
         levels, targets = np.empty(Y.shape), np.empty(Y.shape)
         log_squares(Y - P, self._running, levels, targets)
-        return _spread(levels, self._shape.learn(self._features(Phi, P), targets))
+        return _error_scale(levels, self._shape.learn(self._features(Phi, P), targets))
 
     def predict(self, Phi: Array, P: Array) -> Array:
-        """The spread of rows that might come next."""
-        return _spread(self._running[2], self._shape.predict(self._features(Phi, P)))
+        """The scales of rows that might come next."""
+        return _error_scale(self._running[2], self._shape.predict(self._features(Phi, P)))
 
-    def look(self, p: Array) -> Array:
-        """The spread of one row that may come next, from its ``features``; `take` learns it."""
+    def peek(self, p: Array) -> Array:
+        """The scales of one row that may come next, from its ``features``; `commit` learns it."""
         read_prediction(p, self._read, self._row)
         self._shape.peek(self._row, self._shaped)
-        spread = np.empty(len(p))
-        spread_of(self._running[2], self._shaped, spread)
-        return spread
+        scales = np.empty(len(p))
+        error_scale_of(self._running[2], self._shaped, scales)
+        return scales
 
     @property
     def features(self) -> Array:
@@ -346,7 +346,7 @@ class Spread(Stateful):
             self._row = np.ones(self._shape.size)
         return self._row[1 + 2 * self._read :]
 
-    def take(self, p: Array, y: Array) -> None:
+    def commit(self, p: Array, y: Array) -> None:
         """Learn the error of the row that was looked at last."""
         levels, targets = np.empty((2, 1, len(y)))
         log_squares((y - p)[None, :], self._running, levels, targets)
@@ -367,7 +367,7 @@ class Spread(Stateful):
     def require_size(self) -> None:
         """Refuse a shape that came from a file and is not of the span's coordinates."""
         size = 1 + 2 * self._read + self.group.nystrom.size
-        require(self._shape.size == size, "spread/shape has another size than the points give")
+        require(self._shape.size == size, "scales/shape has another size than the points give")
 
     # A file has no span: it follows from the points (`Experts.extend_spans`).
 
@@ -379,7 +379,7 @@ class Spread(Stateful):
         super().roll_back(snapshot[1])
 
 
-def _spread(level: Array, shape: Array) -> Array:
+def _error_scale(level: Array, shape: Array) -> Array:
     shape = np.minimum(np.maximum(shape, -STEEPEST), STEEPEST)
     return np.asarray(np.exp(0.5 * (level + shape)))
 
@@ -414,7 +414,7 @@ STEEPEST_SLOPE = 0.9 * SUREST / (1.0 + SUREST)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def draw_inside(slopes: Array, H: Array) -> None:
+def project_slopes(slopes: Array, H: Array) -> None:
     """Move the slopes (a, b) to the nearest with a >= SMALLEST and b >= -STEEPEST a, in H's norm.
 
     Both are at most LARGEST, before and after: a cap of a alone could leave b below its bound.
@@ -465,11 +465,13 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
     determinant = H[0, 0] * H[1, 1] - H[0, 1] * H[1, 0]
     slopes[0] += (H[1, 1] * u - H[0, 1] * v) / determinant
     slopes[1] += (H[0, 0] * v - H[1, 0] * u) / determinant
-    draw_inside(slopes, H)
+    project_slopes(slopes, H)
 
 
 @njit(cache=True, nogil=True)
-def follow_margins(P: Array, Y: Array, seen: Array, slopes: Array, H: Array, used: Array) -> None:
+def track_margins(
+    P: Array, Y: Array, seen_labels: Array, slopes: Array, H: Array, used: Array
+) -> None:
     """All rows, over the classes that had come by then, this row's included.
 
     The slopes that each row met go to ``used``.
@@ -479,8 +481,8 @@ def follow_margins(P: Array, Y: Array, seen: Array, slopes: Array, H: Array, use
     M = np.empty(max(outputs, 2))
     for t in range(len(P)):
         used[t] = slopes
-        note_signs(Y[t], seen)
-        live_outputs(seen, True, live)
+        note_labels(Y[t], seen_labels)
+        live_outputs(seen_labels, True, live)
         count, label, last = 0, 0, 0
         for o in range(outputs):
             if live[o]:
@@ -498,14 +500,14 @@ class Temperature(Stateful):
     """The slopes (a, b) of the probabilities, and what they were learned from."""
 
     def __init__(self, outputs: int) -> None:
-        self._seen = np.zeros((2, outputs))
+        self._seen_labels = np.zeros((2, outputs))
         self._slopes = np.array([1.0, 0.0])
         self._H = np.eye(2)
 
     def learn(self, P: Array, Y: Array) -> Array:
         """Follow the labels; the slopes that each row met, (n, 2)."""
         used = np.empty((len(P), 2))
-        follow_margins(P, np.ascontiguousarray(Y), self._seen, self._slopes, self._H, used)
+        track_margins(P, np.ascontiguousarray(Y), self._seen_labels, self._slopes, self._H, used)
         return used
 
     def shares(self, margins: Array, slopes: Array | None = None) -> Array:
@@ -522,13 +524,13 @@ class Temperature(Stateful):
         return np.asarray(P[:, 1:] / P.sum(axis=1, keepdims=True)) if single else P
 
     def remap(self, matrix: Array) -> None:
-        self._seen = remapped_signs(self._seen, matrix)
+        self._seen_labels = remapped_labels(self._seen_labels, matrix)
 
     STATE = (
-        Numbers("seen", (2, "outputs"), low=0.0, high=1.0),
+        Numbers("seen_labels", (2, "outputs"), low=0.0, high=1.0),
         Numbers("slopes", (2,), low=-LARGEST_SLOPE, high=LARGEST_SLOPE),
         Numbers("H", (2, 2), structure="definite"),
     )
 
     def _sizes(self) -> dict[str, int]:
-        return {"outputs": self._seen.shape[1]}
+        return {"outputs": self._seen_labels.shape[1]}

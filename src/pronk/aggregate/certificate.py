@@ -1,6 +1,6 @@
 """Regret against the best combination of the experts in hindsight, and what it cannot exceed.
 
-With p the clipped predictions of the experts awake, m their average at that row (`mixture`), D the
+With p the clipped predictions of the experts active, m their average at that row (`mixture`), D the
 largest error so far, B the half-width of the targets' range, both with this row's, and b the first
 such B, rows are weighed by
 
@@ -24,8 +24,9 @@ Why. Let q be the first stack's prediction and f what it is before it is drawn t
    rows (fixed share). From the first row with 2 D^2 >= b^2 on, g is (b / B)^2 times 1 / (2 D^2), a
    factor that is at most 1 and never rises: summed by parts, the same bound holds for the weights
    g. Rows before it count in full.
-2. The stack is ridge regression of y - m on p - m, and on the echo where there is one (u is 0 there
-   and A has its terms too), in units of B, and g B^2 = b^2 / max(2 D^2, b^2) is at most 1 and never
+2. The stack is ridge regression of y - m on p - m, and on lagged errors where they are read (u is 0
+   there and A has their terms too), in units of B, and
+   g B^2 = b^2 / max(2 D^2, b^2) is at most 1 and never
    rises. With V(u) = |u_t - u|^2 in the norm of A, V before a row less V behind it is
    (f - y)^2 / (1 + q_t) less (m + u'(p - m) - y)^2, in units of B^2, q_t the row's leverage.
    Summed by parts that is at most V(u) at the start, alpha |u|^2.
@@ -59,7 +60,7 @@ Array = NDArray[np.float64]
 
 #: Entries of the tally: loss of the final prediction, of it that of early rows, what lay beyond
 #: the range, the log det that went with experts, and from there on b, one an output.
-LOSS, EARLY, BEYOND, GONE, FIRST = range(5)
+LOSS, EARLY, BEYOND, DROPPED, FIRST = range(5)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class MixtureCertificate(Certificate):
     combination: Certificate | None = None
 
 
-class Books(NamedTuple):
+class CombinationSums(NamedTuple):
     """Sums of g x x', x = (p - m, y - m), the lower triangle; the tally."""
 
     gram: Array
@@ -84,12 +85,12 @@ def beyond_range(y: Array, limits: Array, out: Array) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def add_to_books(
+def add_to_combination(
     y: Array, live: NDArray[np.bool_], count: int, limits: Array, worst: Array, beyond: Array,
-    C: Array, average: Array, final: Array, books: Books,
+    C: Array, average: Array, final: Array, sums: CombinationSums,
 ) -> None:  # fmt: skip
     """One row: targets, ranges and largest errors with it, clipped predictions, their average."""
-    gram, tally = books
+    gram, tally = sums
     first = tally[FIRST:]
     experts = len(C)
     x = np.empty(experts + 1)
@@ -128,9 +129,9 @@ class Combination(Stateful):
         self._tally = np.zeros(FIRST + outputs)
 
     @property
-    def books(self) -> Books:
+    def sums(self) -> CombinationSums:
         """What rows change."""
-        return Books(self._gram, self._tally)
+        return CombinationSums(self._gram, self._tally)
 
     def certificate(self, rows: int, A: Array, bounded: bool) -> Certificate:
         """Against the best u. A are the sums of the stacks; ``bounded``: of one output, and the
@@ -152,7 +153,7 @@ class Combination(Stateful):
 
     def keep(self, chosen: NDArray[np.int64], A: Array, left: Array) -> None:
         """Go on with these experts; the first stack's sums before that, and what is left."""
-        self._tally[GONE] += max(log_determinant(A) - log_determinant(left), 0.0)
+        self._tally[DROPPED] += max(log_determinant(A) - log_determinant(left), 0.0)
         places = np.append(chosen, len(self._gram) - 1)
         self._gram = np.ascontiguousarray(self._gram[places][:, places])
 

@@ -1,8 +1,8 @@
 """The experts of the default learner on one dictionary, and the one prediction made of theirs.
 
 All groups share the points (`candidates`) and, for kernels of distances, the groups of a view its
-matrix of distances; `Mixture` makes one prediction of the experts' and of the guesses. The past of
-a row, where it is read, is held behind its columns.
+matrix of distances; `Mixture` makes one prediction of the experts' and of the baselines.
+The past of a row, where it is read, is held behind its columns.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pronk.aggregate.baselines import Guesses, Past
-from pronk.aggregate.calibration import Spread
+from pronk.aggregate.baselines import Baselines, Past
+from pronk.aggregate.calibration import ErrorScale
 from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
 from pronk.aggregate.mixture import Mixture
-from pronk.aggregate.points import GAMMA, Candidates, OpenRows, asks, outside, without_open_rows
+from pronk.aggregate.points import GAMMA, Candidates, OpenRows, outside, proposes, without_open_rows
 from pronk.aggregate.settings import (
     FORGETFUL_POINTS,
     PAST,
@@ -31,8 +31,8 @@ from pronk.aggregate.settings import (
     Setting,
     View,
     best_settings,
-    offered,
     table_rows,
+    views_of,
     with_weights,
 )
 from pronk.core.elementary import exp_scalar
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     pass  # RELAYOUT
 
 # ----------------------------------------------------------------------------------------
-# One row past all experts, in two steps: what it will be (`look`), then that it came (`take`).
+# One row past all experts, in two steps: what it will be (`peek`), then that it came (`commit`).
 #
 # The same numbers as a block of one row, up to rounding, without what a block costs to set up. A
 # row that was just predicted is learned without computing its features, its leverage or the
@@ -62,7 +62,7 @@ def exponential_features(distances: Array, rate: float, factor: Array, phi: Arra
     solve_one(factor, phi)
 
 
-class Station(NamedTuple):
+class GroupRow(NamedTuple):
     """A group that the row passes: its features and, with their places in P, its learners."""
 
     group: Group
@@ -72,46 +72,46 @@ class Station(NamedTuple):
 
 
 class OneRow:
-    """The row that was looked at last; ``final``, ``spread`` and ``rho`` are what is known of it.
+    """The row that was looked at last; ``final``, ``scales`` and ``rho`` are what is known of it.
 
     ``rho`` is its squared distance to the span of the group that chooses the points.
     """
 
     def __init__(self, experts: Experts) -> None:
         self._experts, self._key = experts, (0, b"")  # rows learned so far, the row's bytes
-        place = {number: i for i, number in enumerate(experts.awake)}
-        guesses = experts.guesses
-        self.P = np.empty((len(place) + guesses.count, experts.outputs))
-        self._guessed = self.P[len(place) :]
+        place = {number: i for i, number in enumerate(experts.active)}
+        baselines = experts.baselines
+        self.P = np.empty((len(place) + baselines.count, experts.outputs))
+        self._baselines = self.P[len(place) :]
         self._row = experts.mixture.new_row()
         self.final = self._row.final
-        self.spread = np.ones(experts.outputs)
+        self.error_scale = np.ones(experts.outputs)
         self._past = experts.past.columns
         self.z = np.empty(experts.columns + self._past)
-        self._views: list[tuple[View, Array, Array, list[Station]]] = []
+        self._views: list[tuple[View, Array, Array, list[GroupRow]]] = []
         for group in experts.all_groups():
             if not self._views or self._views[-1][0] is not group.view:
                 points = experts.points_of(group.view)
                 distances = np.empty((1, len(points)))
                 self._views.append((group.view, points, distances, []))
-            self._views[-1][3].append(self._station(group, place))
-        stations = [station for *_, held in self._views for station in held]
-        self._learners = [pair for station in stations for pair in station.learners]
-        (self._reference,) = [s for s in stations if s.group is experts.reference]
+            self._views[-1][3].append(self._group_row(group, place))
+        group_rows = [group_row for *_, held in self._views for group_row in held]
+        self._learners = [pair for group_row in group_rows for pair in group_row.learners]
+        (self._reference,) = [s for s in group_rows if s.group is experts.reference]
 
-    def _station(self, group: Group, place: dict[int, int]) -> Station:
-        size, spread = group.nystrom.size, self._experts.spread
+    def _group_row(self, group: Group, place: dict[int, int]) -> GroupRow:
+        size, scales = group.nystrom.size, self._experts.error_scale
         whole = group.nystrom.points == size
         rate = group.kernel.exponent if whole else None
-        mine = spread is not None and group is spread.group
-        phi = spread.features if mine and spread is not None else np.empty(size)
+        mine = scales is not None and group is scales.group
+        phi = scales.features if mine and scales is not None else np.empty(size)
         learners = [
             (learner, phi[: learner.size], self.P[place[number]])
             for number, learner in group.learners.items()
         ]
-        return Station(group, rate, phi, learners)
+        return GroupRow(group, rate, phi, learners)
 
-    def look(self, z: Array) -> None:
+    def peek(self, z: Array) -> None:
         """Predict a row, if it is not the one that was looked at last."""
         experts = self._experts
         key = experts.rows, z.tobytes()
@@ -121,40 +121,40 @@ class OneRow:
         self.z[: len(z)] = z
         if self._past:
             self.z[len(z) :] = experts.past.predict(1)[0]
-        self._guessed[:] = experts.guesses.predict(z[None, :])[0]
-        for station in self._stations():
-            for learner, phi, out in station.learners:
+        self._baselines[:] = experts.baselines.predict(z[None, :])[0]
+        for group_row in self._group_rows():
+            for learner, phi, out in group_row.learners:
                 learner.peek(phi, out)
-        experts.mixture.look(self.P, self._row)
-        if experts.spread is not None:
-            self.spread = experts.spread.look(self.final)
+        experts.mixture.peek(self.P, self._row)
+        if experts.error_scale is not None:
+            self.error_scale = experts.error_scale.peek(self.final)
         self._key = key
 
-    def _stations(self) -> Iterator[Station]:
+    def _group_rows(self) -> Iterator[GroupRow]:
         """Each group with the features of the row."""
         row = self.z[None, :]
-        for view, points, distances, stations in self._views:
+        for view, points, distances, group_rows in self._views:
             seen = view.rows(row)
             if view.has_bandwidth:
                 view.kernel.distances(seen, points, distances)
-            for station in stations:
-                self._features(station, seen, points, distances)
-                yield station
+            for group_row in group_rows:
+                self._features(group_row, seen, points, distances)
+                yield group_row
 
-    def again(self, z: Array, y: Array, learners: list[DiscountedNewton]) -> None:
+    def replay(self, z: Array, y: Array, learners: list[DiscountedNewton]) -> None:
         """A row with its past that was learned before goes to these learners only (`openrows`)."""
         self._key = 0, b""
         self.z[:] = z
         wanted = {id(learner) for learner in learners}
-        for station in self._stations():
-            for learner, phi, out in station.learners:
+        for group_row in self._group_rows():
+            for learner, phi, out in group_row.learners:
                 if id(learner) in wanted:
                     learner.peek(phi, out)
                     learner.commit(y, out)
 
     @staticmethod
-    def _features(station: Station, seen: Array, points: Array, distances: Array) -> None:
-        group, rate, phi, _ = station
+    def _features(group_row: GroupRow, seen: Array, points: Array, distances: Array) -> None:
+        group, rate, phi, _ = group_row
         if rate is not None:
             exponential_features(distances[0], rate, group.nystrom.factor, phi)
         elif group.view.has_bandwidth:
@@ -168,14 +168,14 @@ class OneRow:
         phi = self._reference.phi
         return float(self._reference.group.diagonal(self.z[None, :])[0] - phi @ phi)
 
-    def take(self, y: Array, given: Array) -> None:
+    def commit(self, y: Array, given: Array) -> None:
         """Learn the row that was looked at last."""
         self._key = 0, b""
         for learner, _, p in self._learners:
             learner.commit(y, p)
-        self._experts.mixture.take(self._row, y)
-        if self._experts.spread is not None:
-            self._experts.spread.take(self.final, given)
+        self._experts.mixture.commit(self._row, y)
+        if self._experts.error_scale is not None:
+            self._experts.error_scale.commit(self.final, given)
 
     def __reduce__(self) -> Any:
         raise TypeError("what follows from the experts is not copied with them")
@@ -239,21 +239,21 @@ class CalmRow:
             rows.size = size
 
 
-#: How many of the experts that do not forget stay awake, by rows seen.
-AWAKE = {4096: 5, 8192: 4, 16384: 3}
+#: How many of the experts that do not forget stay active, by rows seen.
+ACTIVE_EXPERTS = {4096: 5, 8192: 4, 16384: 3}
 
 
 class Experts(Stateful):
-    """All awake experts on one dictionary, from calibrated scales on."""
+    """All active experts on one dictionary, from calibrated scales on."""
 
     def __init__(
         self, settings: list[Setting], views: list[View], past: Past, outputs: int, budget: int,
         seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
-        echoes: Sequence[int] = (),
+        error_lags: Sequence[int] = (),
     ) -> None:  # fmt: skip
         self.settings, self.views, self.past = settings, views, past
         self.budget, self.outputs, self.columns = budget, outputs, columns
-        self._awake = list(range(len(settings)))
+        self._active = list(range(len(settings)))
         self._groups: list[Group] = []
         by_number = {view.number: view for view in views}
         for number, factor in sorted({(s.view, -s.factor) for s in settings}):
@@ -264,22 +264,22 @@ class Experts(Stateful):
                         InEpochs(True), setting.alpha, 0, outputs, setting.window
                     )
             self._groups.append(group)
-        self.spread = None if signed else Spread(by_number[PLAIN], outputs, budget)
-        straight = signed and RELEVANCE in offered(by_number[PLAIN].kernel)
-        self.guesses = Guesses(outputs, columns if straight else None)
+        self.error_scale = None if signed else ErrorScale(by_number[PLAIN], outputs, budget)
+        straight = signed and RELEVANCE in views_of(by_number[PLAIN].kernel)
+        self.baselines = Baselines(outputs, columns if straight else None)
         self._set_limits()
         windows = STACK_WINDOWS if forgetting else (0.0,)
         self.mixture = Mixture(
-            len(settings) + self.guesses.count, limits, signed, windows, tuple(echoes)
+            len(settings) + self.baselines.count, limits, signed, windows, tuple(error_lags)
         )
         self.candidates = Candidates(columns + past.columns, budget, seed)
         self._batches: list[int] = []  # the first points of those that entered together
         self._rows = 0
         self._log: OpenRows | None = self._new_log()
         self._memory = Workspace()
-        self.forget()
+        self.clear_caches()
 
-    def forget(self) -> None:
+    def clear_caches(self) -> None:
         """Let go what is held of points and experts besides themselves."""
         self._seen_points: dict[int, Array] = {}
         self._one: OneRow | None = None
@@ -294,14 +294,14 @@ class Experts(Stateful):
         """Rows learned so far."""
         return self._rows
 
-    def count(self, rows: int) -> None:
+    def count_rows(self, rows: int) -> None:
         """Rows that were learned elsewhere (`parallel`)."""
         self._rows += rows
 
     @property
-    def awake(self) -> list[int]:
-        """The numbers of the settings whose experts are awake."""
-        return self._awake
+    def active(self) -> list[int]:
+        """The numbers of the settings whose experts are active."""
+        return self._active
 
     @property
     def points(self) -> Array:
@@ -315,48 +315,48 @@ class Experts(Stateful):
     ) -> tuple[Array, Array]:
         """Predict then learn; ``fixed`` keeps the points and experts as they are.
 
-        Y are the targets to learn, ``given`` those that the spread follows. Returns predictions,
-        and the spread of the given targets around each (1 for labels).
+        Y are the targets to learn, ``given`` those that the scales follows. Returns predictions,
+        and the scales of the given targets around each (1 for labels).
         """
         self._one = None  # what it holds of a row lies where the next rows go
-        out, spread = np.empty(Y.shape), np.ones(Y.shape)
+        out, scales = np.empty(Y.shape), np.ones(Y.shape)
         start = 0
         while start < len(Z):
             stop = min(len(Z), start + EPOCH - self._rows % EPOCH)
             rows = slice(start, stop)
-            self._learn_rows(Z[rows], Y[rows], given[rows], fixed, out[rows], spread[rows])
+            self._learn_rows(Z[rows], Y[rows], given[rows], fixed, out[rows], scales[rows])
             self._rows += stop - start
             if self._rows % EPOCH == 0:
                 self.begin_epoch()
                 if not fixed:
                     self._end_epoch()
             start = stop
-        return out, spread
+        return out, scales
 
     def _learn_rows(
-        self, Z: Array, Y: Array, given: Array, fixed: bool, out: Array, spread: Array
+        self, Z: Array, Y: Array, given: Array, fixed: bool, out: Array, scales: Array
     ) -> None:
-        P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
-        P[:, len(self._awake) :] = self.guesses.learn(Z, Y)
+        P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
+        P[:, len(self._active) :] = self.baselines.learn(Z, Y)
         if self.past.columns:
             Z = np.hstack((Z, self.past.learn(Y)))
         uniforms = self.candidates.uniforms.take(len(Z))
         open_to_points = not fixed and self._open_to_points
-        self.note_rows(Z, Y)
-        place = {number: i for i, number in enumerate(self._awake)}
+        self.log_rows(Z, Y)
+        place = {number: i for i, number in enumerate(self._active)}
         for group, Phi in self.features(Z):
             for number, learner in group.learners.items():
                 P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y)
             if open_to_points and group is self.reference:
-                asking = asks(outside(group.diagonal(Z), Phi), uniforms)
-                self.candidates.wait(Z[asking], uniforms[asking])
+                chosen = proposes(outside(group.diagonal(Z), Phi), uniforms)
+                self.candidates.propose(Z[chosen], uniforms[chosen])
         out[:] = self.mixture.learn(P, Y)
-        if self.spread is not None:
-            spread[:] = self.spread.learn(Phi, out, given)  # its group is the last
+        if self.error_scale is not None:
+            scales[:] = self.error_scale.learn(Phi, out, given)  # its group is the last
 
     def all_groups(self) -> list[Group]:
-        """The groups of the experts and, last, that of the spread."""
-        return self._groups if self.spread is None else [*self._groups, self.spread.group]
+        """The groups of the experts and, last, that of the scales."""
+        return self._groups if self.error_scale is None else [*self._groups, self.error_scale.group]
 
     def features(self, Z: Array) -> Any:
         """Each group with the features of the rows; distances are computed once a view."""
@@ -386,11 +386,11 @@ class Experts(Stateful):
 
     # -- one row ----------------------------------------------------------------------------
 
-    def look(self, z: Array) -> OneRow:
-        """What one row would be predicted if it came next; `take` learns it."""
+    def peek(self, z: Array) -> OneRow:
+        """What one row would be predicted if it came next; `commit` learns it."""
         if self._one is None:
             self._one = OneRow(self)
-        self._one.look(z)
+        self._one.peek(z)
         return self._one
 
     @property
@@ -398,23 +398,25 @@ class Experts(Stateful):
         """Whether the next row closes no block and ends no epoch."""
         learners = (learner for group in self._groups for learner in group.learners.values())
         last = (self._rows + 1) % EPOCH == 0 or any(m.open_room == 1 for m in learners)
-        return not (last or (self.spread is not None and self.spread.shape.open_room == 1))
+        return not (
+            last or (self.error_scale is not None and self.error_scale.shape.open_room == 1)
+        )
 
     @property
     def calm_row(self) -> CalmRow:
         """What such a row changes."""
         if self._calm is None:
             learners = [learner for group in self._groups for learner in group.learners.values()]
-            parts: list[Any] = [self.guesses, self.mixture, self.mixture.combination]
-            if self.spread is not None:
-                parts.append(self.spread)
-                learners.append(self.spread.shape)
+            parts: list[Any] = [self.baselines, self.mixture, self.mixture.combination]
+            if self.error_scale is not None:
+                parts.append(self.error_scale)
+                learners.append(self.error_scale.shape)
             others: list[tuple[object, str]] = [
                 (learner, name) for learner in learners for name in ("_open", "_weights")
             ]
             candidates = self.candidates
             others += [(self, "_rows"), (candidates.uniforms, "count"), (self.past, "_held")]
-            rows = [candidates.waiting]
+            rows = [candidates.proposed]
             if self._log is not None:
                 rows += [self._log.Z, self._log.Y, self._log.calls]
             self._calm = CalmRow((*parts, *learners), others, rows)
@@ -424,18 +426,18 @@ class Experts(Stateful):
         """After a calm row was rolled back: what follows from the state."""
         self.mixture.solve()
         self.candidates.uniforms.rewind()
-        self.forget()
+        self.clear_caches()
 
-    def take(self, one: OneRow, y: Array, given: Array) -> None:
-        """Learn the row that was looked at last; the spread follows its target as given."""
+    def commit(self, one: OneRow, y: Array, given: Array) -> None:
+        """Learn the row that was looked at last; the scales follows its target as given."""
         uniform = self.candidates.uniforms.take(1)
-        if self._open_to_points and asks(one.rho, uniform)[0]:
-            self.candidates.wait(one.z[None, :], uniform)
+        if self._open_to_points and proposes(one.rho, uniform)[0]:
+            self.candidates.propose(one.z[None, :], uniform)
         if self._log is not None:
             self._log.add(one.z[None, :], y[None, :], one=True)
-        self.guesses.learn(one.z[None, : self.columns], y[None, :])
+        self.baselines.learn(one.z[None, : self.columns], y[None, :])
         self.past.learn(y[None, :])
-        one.take(y, given)
+        one.commit(y, given)
         self._rows += 1
         if self._rows % EPOCH == 0:
             self.begin_epoch()
@@ -448,7 +450,7 @@ class Experts(Stateful):
         """Whether points may enter at the end of this epoch."""
         return self.candidates.room(self._rows - self._rows % EPOCH + EPOCH) > 0
 
-    def take_points(self, Z: Array, uniforms: Array, room: int) -> None:
+    def add_points(self, Z: Array, uniforms: Array, room: int) -> None:
         """Try rows as points, in order, by the reference group; all groups take those that enter.
 
         A row enters when its uniform is below rho / (rho + GAMMA), rho its squared distance to the
@@ -457,12 +459,12 @@ class Experts(Stateful):
         if self.extend_spans(Z, uniforms, room):
             for group in self.all_groups():
                 group.grow()
-            if self.spread is not None:
-                self.spread.grow()
+            if self.error_scale is not None:
+                self.error_scale.grow()
 
     def extend_spans(self, Z: Array, uniforms: Array, room: int) -> bool:
         """The spans take points, the learners do not yet; whether any entered."""
-        self.forget()
+        self.clear_caches()
         reference, held = self.reference, self.candidates.points
         known = full = held.size
         full += room
@@ -497,12 +499,12 @@ class Experts(Stateful):
         """No row is open."""
         self._log, self._calm = self._new_log(), None
 
-    def note_rows(self, Z: Array, Y: Array) -> None:
+    def log_rows(self, Z: Array, Y: Array) -> None:
         """Rows, with their past, that came in one call, and their targets."""
         if self._log is not None:
             self._log.add(Z, Y)
 
-    def _let_rows_come_again(self) -> None:
+    def _replay_open_rows(self) -> None:
         """The open rows past all experts, which stand at the start of their open blocks."""
         assert self._log is not None
         learners = [learner for group in self._groups for learner in group.learners.values()]
@@ -512,7 +514,7 @@ class Experts(Stateful):
         for start, stop, single in self._log.pieces():
             Z, Y = self._log.Z.values[start:stop], self._log.Y.values[start:stop]
             if single:
-                one.again(Z[0], Y[0], [m for m in learners if closed[id(m)] <= start])
+                one.replay(Z[0], Y[0], [m for m in learners if closed[id(m)] <= start])
                 continue
             for group, Phi in self.features(Z):
                 for learner in group.learners.values():
@@ -522,25 +524,25 @@ class Experts(Stateful):
             learner.ledger[:] = ledger
 
     def _end_epoch(self) -> None:
-        if self.candidates.waiting.size:
-            self.take_points(*self.candidates.released(), self.candidates.room(self._rows))
-        if self._rows in AWAKE:
-            self._sleep(self.best(AWAKE[self._rows]))
+        if self.candidates.proposed.size:
+            self.add_points(*self.candidates.pop_proposed(), self.candidates.room(self._rows))
+        if self._rows in ACTIVE_EXPERTS:
+            self._drop(self.best(ACTIVE_EXPERTS[self._rows]))
 
     # -- sleep ------------------------------------------------------------------------------
 
     def best(self, stable: int) -> list[int]:
         """The settings to go on with, by recent loss: see `roster`."""
-        losses = self.mixture.losses[: len(self._awake)]
-        return best_settings(self.settings, self._awake, losses, stable)
+        losses = self.mixture.losses[: len(self._active)]
+        return best_settings(self.settings, self._active, losses, stable)
 
-    def _sleep(self, kept: list[int]) -> None:
+    def _drop(self, kept: list[int]) -> None:
         """Only these go on; the losses start again."""
-        places = [i for i, number in enumerate(self._awake) if number in kept]
-        guesses = range(len(self._awake), len(self._awake) + self.guesses.count)
-        self.forget()
-        self._awake = [self._awake[i] for i in places]
-        self.mixture.keep([*places, *guesses])
+        places = [i for i, number in enumerate(self._active) if number in kept]
+        baselines = range(len(self._active), len(self._active) + self.baselines.count)
+        self.clear_caches()
+        self._active = [self._active[i] for i in places]
+        self.mixture.keep([*places, *baselines])
         for group in self._groups:
             group.learners = {i: m for i, m in group.learners.items() if i in kept}
         self._groups = [group for group in self._groups if group.learners]
@@ -560,47 +562,47 @@ class Experts(Stateful):
     # -- the current model --------------------------------------------------------------------
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
-        """Predictions, and the spread of y around each (1 for labels)."""
-        P = np.empty((len(Z), len(self._awake) + self.guesses.count, self.outputs))
-        P[:, len(self._awake) :] = self.guesses.predict(Z)
+        """Predictions, and the scales of y around each (1 for labels)."""
+        P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
+        P[:, len(self._active) :] = self.baselines.predict(Z)
         for group, Phi in self.features(self._with_last(Z)):
             for number, learner in group.learners.items():
-                P[:, self._awake.index(number)] = learner.predict(
+                P[:, self._active.index(number)] = learner.predict(
                     np.ascontiguousarray(Phi[:, : learner.size])
                 )
         out = self.mixture.predict(P)
-        if self.spread is None:
+        if self.error_scale is None:
             return out, np.ones(out.shape)
-        return out, self.spread.predict(Phi, out)
+        return out, self.error_scale.predict(Phi, out)
 
     def _with_last(self, Z: Array) -> Array:
         """Rows that might come next, with the last known targets where those are read."""
         return np.hstack((Z, self.past.predict(len(Z)))) if self.past.columns else Z
 
     def variance(self, Z: Array) -> Array:
-        """The leverage of rows for the expert with the largest weight, guesses apart."""
-        leader = self._awake[int(np.argmax(self.mixture.weights[: len(self._awake)]))]
+        """The leverage of rows for the expert with the largest weight, baselines apart."""
+        leader = self._active[int(np.argmax(self.mixture.weights[: len(self._active)]))]
         for group, Phi in self.features(self._with_last(Z)):
             if leader in group.learners:
                 learner = group.learners[leader]
                 return learner.variance(np.ascontiguousarray(Phi[:, : learner.size]))
-        raise AssertionError("the leader is awake")
+        raise AssertionError("the leader is active")
 
     def table(self) -> list[dict[str, Any]]:
         """The experts, the heaviest first; those that sleep last."""
         sizes = {i: m.size for group in self._groups for i, m in group.learners.items()}
         units = {view.number: view.unit for view in self.views}
-        asleep = table_rows(self.settings, sizes, units)
-        return with_weights(asleep, self._awake, self.guesses.names, self.mixture)
+        rows = table_rows(self.settings, sizes, units)
+        return with_weights(rows, self._active, self.baselines.names, self.mixture)
 
     def remap(self, matrix: Array) -> None:
-        self.forget()
+        self.clear_caches()
         self.outputs = matrix.shape[1]
         for group in self._groups:
             for learner in group.learners.values():
                 learner.remap(matrix)
         self.mixture.remap(matrix)
-        self.guesses.remap(matrix)
+        self.baselines.remap(matrix)
         self.past.remap(matrix)
         # What came before in this epoch was computed with other outputs.
         self._log = None if self._rows % EPOCH else self._new_log()
@@ -608,15 +610,15 @@ class Experts(Stateful):
     # -- state ------------------------------------------------------------------------------
 
     STATE = (
-        Places("awake", high="settings"),
+        Places("active", high="settings"),
         Parts("views", "views"),
         Part("past", "past", sizes={"outputs": "outputs"}),
-        Part("guesses", "guesses", sizes={"outputs": "outputs"}),
+        Part("baselines", "baselines", sizes={"outputs": "outputs"}),
         Part("candidates", "candidates", sizes={"points": "points", "wide": "wide"}),
         Groups("groups"),
         Part("mixture", "mixture", sizes={"experts": "experts"}),
         Count("rows"),
-        Part("spread", "spread"),
+        Part("error_scale", "error_scale"),
         Places("batches", high="points"),
         Part("log", sizes={"wide": "wide", "outputs": "outputs"}, make="_new_log"),
     )
@@ -635,23 +637,23 @@ class Experts(Stateful):
 
     def roll_back(self, snapshot: Any) -> None:
         super().roll_back(snapshot)
-        self.forget()
+        self.clear_caches()
 
     def _restored(self, sizes: Sizes) -> None:
-        self.forget()
+        self.clear_caches()
         wide = self.columns + self.past.columns
         require(sizes["wide"] == wide, "points have another width")
         for view in self.views:
             read = wide if view.number == PAST else self.columns
             require(len(view.weights) == read, "views have other columns")
         numbers = sorted(i for group in self._groups for i in group.learners)
-        require(numbers == self._awake, "awake is not what the groups hold")
+        require(numbers == self._active, "active is not what the groups hold")
         require(
-            sizes["experts"] == len(numbers) + self.guesses.count,
+            sizes["experts"] == len(numbers) + self.baselines.count,
             "mixture has another number of experts",
         )
         stable = any(self.settings[i].window is None for i in numbers)
-        require(stable, "awake has no expert that does not forget")
+        require(stable, "active has no expert that does not forget")
         self._set_limits()
         self._restore_spans()
         if self._log is not None:
@@ -659,7 +661,7 @@ class Experts(Stateful):
             for group in self._groups:
                 opened = any(learner.open_rows for learner in group.learners.values())
                 require(not opened, "groups have open rows beside those of the log")
-            self._let_rows_come_again()
+            self._replay_open_rows()
 
     def _restore_spans(self) -> None:
         """The points enter the spans again, together with those that they entered with."""
@@ -675,5 +677,5 @@ class Experts(Stateful):
                 require(group.nystrom.size <= most, "groups have learners on too few points")
         for group in self._groups:
             require(group.largest <= group.nystrom.size, "groups have learners on too many points")
-        if self.spread is not None:
-            self.spread.require_size()
+        if self.error_scale is not None:
+            self.error_scale.require_size()

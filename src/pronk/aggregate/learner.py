@@ -9,11 +9,11 @@ stream:
     row 8, 32, .., 512 scales and bandwidths are set from the rows so far, which are kept; fresh
                        experts take points from them and learn them again
     row 2048           once more, with the best few settings only and more points; the kept rows go
-    every 256 rows     rows that asked to become points do, as far as cap(t) allows
+    every 256 rows     rows that asked to become points do, as far as most_points(t) allows
     row 4096 .. 16384  the worst experts of the rows since the last such row sleep for good
 
 Predictions of the first 8 rows are the median of the targets before them (the mean of labels).
-Targets are learned as `guard` lets them pass; intervals and their spread follow them as given.
+Targets are learned as `guard` lets them pass; intervals and their scales follow them as given.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative
 from pronk.aggregate.calibration import Intervals, Temperature
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.experts import CalmRow, Experts, Mark
-from pronk.aggregate.points import cap
+from pronk.aggregate.points import most_points
 from pronk.aggregate.settings import (
     PAST,
     PLAIN,
@@ -40,7 +40,7 @@ from pronk.aggregate.settings import (
     empty_views,
     grid,
     make_views,
-    offered,
+    views_of,
 )
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingRows
@@ -85,7 +85,7 @@ STEP = 0.05
 
 
 @njit(cache=True, nogil=True)
-def clip_rows(Y: Array, centre: Array, size: Array, out: Array) -> None:
+def clip_targets(Y: Array, centre: Array, size: Array, out: Array) -> None:
     """Each row's targets drawn to the range the rows before it gave; the sizes follow."""
     up, down = np.exp(STEP * (1.0 - BEYOND)), np.exp(-STEP * BEYOND)
     for t in range(Y.shape[0]):
@@ -96,7 +96,7 @@ def clip_rows(Y: Array, centre: Array, size: Array, out: Array) -> None:
             size[o] *= up if abs(offset) > size[o] else down
 
 
-class Guard(Stateful):
+class TargetClipping(Stateful):
     """The range of targets: centre and size, one an output; before its first rows it is open."""
 
     def __init__(self, outputs: int) -> None:
@@ -106,7 +106,7 @@ class Guard(Stateful):
     def learn(self, Y: Array) -> Array:
         """The targets as they may be learned."""
         out = np.empty(Y.shape)
-        clip_rows(np.ascontiguousarray(Y), self.centre, self.size, out)
+        clip_targets(np.ascontiguousarray(Y), self.centre, self.size, out)
         return out
 
     def start(self, Y: Array) -> Array:
@@ -132,7 +132,7 @@ class Guard(Stateful):
 
 #: What learns scaled rows and targets, as learned and as given, with the experts: predictions and
 #: spreads, in order.
-Walk = Callable[[Experts, Array, Array, Array], Iterable[tuple[Array, Array]]]
+LearnExperts = Callable[[Experts, Array, Array, Array], Iterable[tuple[Array, Array]]]
 
 #: Rows at which everything is set anew from the rows so far.
 STAGES = (8, 32, 128, 256, 512, 2048)
@@ -156,7 +156,7 @@ class OnlineKernel(Stateful):
         self.budget, self.seed, self.signed = budget, seed, signed
         self.forgetting = forgetting
         self._rows = 0
-        self.guard = Guard(outputs)
+        self.clipping = TargetClipping(outputs)
         self._first_X, self._first_Y = GrowingRows(columns), GrowingRows(outputs)
         self._scale: FixedScale | None = None
         self._level = np.zeros(outputs)
@@ -176,8 +176,8 @@ class OnlineKernel(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, X: Array, Y: Array, walk: Walk | None = None) -> Array:
-        """Predict then learn each row; ``walk`` may learn the experts' rows in their place."""
+    def learn(self, X: Array, Y: Array, learn_experts: LearnExperts | None = None) -> Array:
+        """Predict then learn each row; ``learn_experts`` replaces `Experts.learn`."""
         if len(X) == 1 and self.experts is not None:
             return self._learn_one(X, Y)
         self._fill_mark()
@@ -195,22 +195,22 @@ class OnlineKernel(Stateful):
             if self._rows < STAGES[-1]:
                 self._first_X.append(X[rows])
                 self._first_Y.append(Y[rows])
-            targets = Y[rows] if self.signed else self.guard.learn(Y[rows])
+            targets = Y[rows] if self.signed else self.clipping.learn(Y[rows])
             done = start
-            for P, spread in self._learn_rows(X[rows], targets, Y[rows], walk):
+            for P, scales in self._learn_rows(X[rows], targets, Y[rows], learn_experts):
                 learned = slice(done, done + len(P))
                 out[learned] = P
                 if self.signed:
                     factors.append(self.temperature.learn(P, Y[learned]))
                 else:
-                    widths.append(self._follow(P, spread, Y[learned]))
+                    widths.append(self._learn_intervals(P, scales, Y[learned]))
                 done = learned.stop
             self._rows += stop - start
             if self._rows in STAGES:
                 self._set_stage()
             start = stop
-        if walk is not None and self.experts is not None:
-            self.experts.forget()
+        if learn_experts is not None and self.experts is not None:
+            self.experts.clear_caches()
         self.last_widths = np.concatenate(widths) if widths else self.last_widths
         self.last_factors = np.concatenate(factors) if factors else self.last_factors
         return out
@@ -222,23 +222,23 @@ class OnlineKernel(Stateful):
         if self._rows < STAGES[-1]:
             self._first_X.append(X)
             self._first_Y.append(Y)
-        targets = Y if self.signed else self.guard.learn(Y)
-        one = self.experts.look(self._scaled(X, learn=True)[0])
-        P, spread = (one.final * self._size + self._level)[None, :], one.spread
-        self.experts.take(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0])
+        targets = Y if self.signed else self.clipping.learn(Y)
+        one = self.experts.peek(self._scaled(X, learn=True)[0])
+        P, scales = (one.final * self._size + self._level)[None, :], one.error_scale
+        self.experts.commit(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0])
         if self.signed:
             self.last_factors = self.temperature.learn(P, targets)
         else:
-            self.last_widths = self._follow(P, (spread * self._size)[None, :], Y)
+            self.last_widths = self._learn_intervals(P, (scales * self._size)[None, :], Y)
         self._rows += 1
         if self._rows in STAGES:
             self._set_stage()
         return P
 
-    def _follow(self, P: Array, spread: Array, Y: Array) -> Array:
+    def _learn_intervals(self, P: Array, scales: Array, Y: Array) -> Array:
         """Half-widths that rows met; before the first row nothing is predicted, nor is an error."""
         first = int(self._rows == 0)
-        widths = self.intervals.learn(P[first:], spread[first:], Y[first:])
+        widths = self.intervals.learn(P[first:], scales[first:], Y[first:])
         return np.concatenate((np.full((first, *widths.shape[1:]), np.nan), widths))
 
     def _scaled_targets(self, Y: Array) -> Array:
@@ -246,24 +246,24 @@ class OnlineKernel(Stateful):
         return np.asarray((Y - self._level) / self._size)
 
     def _learn_rows(
-        self, X: Array, Y: Array, given: Array, walk: Walk | None
+        self, X: Array, Y: Array, given: Array, learn_experts: LearnExperts | None
     ) -> Iterator[tuple[Array, Array]]:
-        """Predictions, and the spread of y around each, of some rows after the other."""
+        """Predictions, and the scales of y around each, of some rows after the other."""
         if self.experts is None:
-            P = np.stack([self._middle(self._rows + t) for t in range(len(X))])
+            P = np.stack([self._first_prediction(self._rows + t) for t in range(len(X))])
             yield P, np.ones(P.shape)
             return
         Z, targets = self._scaled(X, learn=True), self._scaled_targets(Y)
         given = targets if self.signed else self._scaled_targets(given)
         parts: Iterable[tuple[Array, Array]]
-        if walk is None:
+        if learn_experts is None:
             parts = [self.experts.learn(Z, targets, given)]
         else:
-            parts = walk(self.experts, Z, targets, given)
-        for P, spread in parts:
-            yield P * self._size + self._level, spread * self._size
+            parts = learn_experts(self.experts, Z, targets, given)
+        for P, scales in parts:
+            yield P * self._size + self._level, scales * self._size
 
-    def _middle(self, rows: int) -> Array:
+    def _first_prediction(self, rows: int) -> Array:
         """What is predicted before the first stage: the mean label, the median target."""
         Y = self._first_Y.values[:rows]
         if not rows:
@@ -286,7 +286,7 @@ class OnlineKernel(Stateful):
             self._scale = FixedScale(X)
         Z = self._scaled(X)
         if not self.signed:
-            Y = self.guard.start(Y)
+            Y = self.clipping.start(Y)
             # Divided by the largest first: squares of small targets would be 0.
             largest = np.maximum(np.abs(Y).max(axis=0), SMALLEST)
             self._level, deviation = Y.mean(axis=0), (Y / largest).std(axis=0) * largest
@@ -294,7 +294,7 @@ class OnlineKernel(Stateful):
             self._size = np.where(varies, deviation, 1.0)
         targets = self._scaled_targets(Y)
         sources = informative_outputs(targets, self.signed)
-        lags, echoes = self._find_lags(targets, sources)
+        lags, error_lags = self._find_lags(targets, sources)
         settings = grid(self.kernel, self.forgetting, bool(lags), self.few)
         if n == STAGES[-1] and self.experts is not None:
             settings = [self.experts.settings[i] for i in sorted(self.experts.best(SURVIVORS))]
@@ -305,12 +305,12 @@ class OnlineKernel(Stateful):
             sources, lags = sources[:MOST_TARGETS], [1, 2]
         past = Past(self.outputs, sources, lags)
         views = make_views(self.kernel, numbers, Z, targets, past)
-        self.experts = self._make_experts(settings, views, past, self._limits(targets), echoes)
+        self.experts = self._make_experts(settings, views, past, self._limits(targets), error_lags)
         Z = np.hstack((Z, past.columns_of(targets)))
         order = generator(self.seed, ORDER).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).take(n)
-        self.experts.take_points(
-            np.ascontiguousarray(Z[order]), uniforms[order], cap(n, self.budget)
+        self.experts.add_points(
+            np.ascontiguousarray(Z[order]), uniforms[order], most_points(n, self.budget)
         )
         Z, given = np.ascontiguousarray(Z[:, : self.columns]), self._scaled_targets(given)
         self.experts.learn(Z, targets, given, fixed=True)
@@ -321,7 +321,7 @@ class OnlineKernel(Stateful):
     def _find_lags(self, targets: Array, sources: list[int]) -> tuple[list[int], list[int]]:
         """The lags at which targets are read, and those at which errors are: where targets or the
         errors so far hang together in time."""
-        if PAST not in offered(self.kernel):
+        if PAST not in views_of(self.kernel):
             return [], []
         found = find_lags(targets, sources)
         again = [] if self.experts is None else find_lags(self.experts.mixture.errors, sources)
@@ -334,11 +334,11 @@ class OnlineKernel(Stateful):
 
     def _make_experts(
         self, settings: list[Setting], views: list[View], past: Past, limits: Array,
-        echoes: Sequence[int] = (),
+        error_lags: Sequence[int] = (),
     ) -> Experts:  # fmt: skip
         return Experts(
             settings, views, past, self.outputs, self.budget, self.seed, limits, self.signed,
-            self.columns, self.forgetting, echoes,
+            self.columns, self.forgetting, error_lags,
         )  # fmt: skip
 
     # -- rolling back a call ----------------------------------------------------------------------
@@ -378,8 +378,8 @@ class OnlineKernel(Stateful):
 
     def _calm_row(self) -> CalmRow:
         rows = self._first_X, self._first_Y
-        if self._calm is None or not self._calm.speaks_of(self.guard, rows):
-            parts = (self.guard, self.temperature if self.signed else self.intervals)
+        if self._calm is None or not self._calm.speaks_of(self.clipping, rows):
+            parts = (self.clipping, self.temperature if self.signed else self.intervals)
             others = [(self, name) for name in ("_rows", "last_widths", "last_factors")]
             self._calm = CalmRow(parts, others, rows)
         return self._calm
@@ -396,30 +396,30 @@ class OnlineKernel(Stateful):
     def _predict_blocks(self, X: Array) -> tuple[Array, Array]:
         """Predictions and spreads of rows that might come next."""
         if self.experts is None:
-            P = np.tile(self._middle(self._rows), (len(X), 1))
+            P = np.tile(self._first_prediction(self._rows), (len(X), 1))
             return P, np.ones(P.shape)
         if len(X) == 1:
-            one = self.experts.look(self._scaled(X)[0])
+            one = self.experts.peek(self._scaled(X)[0])
             P = (one.final * self._size + self._level)[None, :]
-            return P, (one.spread * self._size)[None, :]
+            return P, (one.error_scale * self._size)[None, :]
         blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
         parts = [self.experts.predict(self._scaled(block)) for block in blocks]
-        P, spread = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return P * self._size + self._level, spread * self._size
+        P, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return P * self._size + self._level, scales * self._size
 
     def half_widths(self, X: Array, coverage: float) -> tuple[Array, Array]:
         """Predictions, and the half-widths of their intervals."""
-        P, spread = self._predict_blocks(X)
-        return P, self.intervals.half_widths(P, spread, coverage)
+        P, scales = self._predict_blocks(X)
+        return P, self.intervals.half_widths(P, scales, coverage)
 
     def deviation(self, X: Array) -> Array:
         """Standard deviation of y around each prediction, (n, outputs)."""
-        spread = self._predict_blocks(X)[1] * self.intervals.deviation
+        scales = self._predict_blocks(X)[1] * self.intervals.deviation
         if self.experts is None:
-            return spread
+            return scales
         blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
         variance = [self.experts.variance(self._scaled(block)) for block in blocks]
-        return np.asarray(np.sqrt(1.0 + np.concatenate(variance))[:, None] * spread)
+        return np.asarray(np.sqrt(1.0 + np.concatenate(variance))[:, None] * scales)
 
     def certificate(self, output: int = 0) -> MixtureCertificate:
         """Of the mixture, all outputs together; the rows before the last stage as learned again."""
@@ -430,7 +430,7 @@ class OnlineKernel(Stateful):
     def remap(self, matrix: Array) -> None:
         self._fill_mark()
         self.outputs = matrix.shape[1]
-        self.guard = Guard(self.outputs)
+        self.clipping = TargetClipping(self.outputs)
         self._first_Y.remap(matrix)
         self._level, self._size = np.zeros(self.outputs), np.ones(self.outputs)
         if self.experts is not None:
@@ -441,7 +441,7 @@ class OnlineKernel(Stateful):
 
     STATE = (
         Count("rows"),
-        Part("guard", "guard", sizes={"outputs": "outputs"}),
+        Part("clipping", "clipping", sizes={"outputs": "outputs"}),
         Rows("first_X", ("first", "columns")),
         Rows("first_Y", ("first", "outputs")),
         Numbers("level", ("outputs",), kept=True),

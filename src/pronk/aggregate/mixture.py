@@ -15,7 +15,7 @@ fixed linear combination of the experts. After each row both weights mix with
 the uniform by 1/(t + 1) (fixed share): that costs log t, and the bound then holds against the best
 sequence of experts, log(experts t) a change. Stacks with a window forget as in `discounted`.
 Dropping experts of weight W costs the average -log(1 - W) once, against those that stay. So after t
-rows the final prediction has lost to the best expert awake at most (`Mixture.certificate`)
+rows the final prediction has lost to the best expert active at most (`Mixture.certificate`)
 
     log(experts) + log(1 + stacks) + 2 log(t + 1) - sum log(1 - W)      in units of 2 D^2.
 
@@ -34,17 +34,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pronk.aggregate.baselines import LONGEST, live_outputs, note_signs, remapped_signs
+from pronk.aggregate.baselines import LONGEST, live_outputs, note_labels, remapped_labels
 from pronk.aggregate.certificate import (
-    Books,
     Combination,
+    CombinationSums,
     MixtureCertificate,
-    add_to_books,
+    add_to_combination,
     beyond_range,
 )
 from pronk.aggregate.stacks import (
-    ECHO_REACH,
-    ECHO_WINDOW,
+    LAGGED_REACH,
+    LAGGED_WINDOW,
     LOGIT_ALPHA,
     LOGIT_START,
     RIDGE_ALPHA,
@@ -98,7 +98,7 @@ class Weights(NamedTuple):
     counter: Array
     discounts: Array
     limits: Array
-    seen: Array
+    seen_labels: Array
     worst: Array
     log_w: Array
     log_v: Array
@@ -120,7 +120,7 @@ class Row(NamedTuple):
     clipped: Array
     candidates: Array
     final: Array
-    echo: Array
+    lagged: Array
 
 
 @njit(cache=True, nogil=True)
@@ -147,14 +147,14 @@ def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
         for e in range(experts):
             C[e, o] = min(max(p[e, o], low[o]), high[o])
             Q[0, o] += weights[e] * C[e, o]
-        echo = row.echo[o]
-        for k in range(echo.size):
-            echo[k] = state.errors[(rows - state.lags[k]) % len(state.errors), o]
+        lagged = row.lagged[o]
+        for k in range(lagged.size):
+            lagged[k] = state.errors[(rows - state.lags[k]) % len(state.errors), o]
         for s in range(stacks):
             if signed:
-                Q[1 + s, o] = np.tanh(0.5 * logit(state.stacked[s], C[:, o], Q[0, o], echo))
+                Q[1 + s, o] = np.tanh(0.5 * logit(state.stacked[s], C[:, o], Q[0, o], lagged))
             else:
-                total = stacked(state.stacked[s], C[:, o], Q[0, o], echo, 1.0)
+                total = stacked(state.stacked[s], C[:, o], Q[0, o], lagged, 1.0)
                 Q[1 + s, o] = min(max(total, low[o]), high[o])
         row.final[o] = 0.0
         for k in range(1 + stacks):
@@ -204,7 +204,7 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
             continue
         for e in range(len(C)):
             z[e] = (C[e, o] - average[o]) / half
-        z[len(C) :] = row.echo[o] / half
+        z[len(C) :] = row.lagged[o] / half
         r = (y[o] - average[o]) / half
         for s in range(state.discounts.size):
             for e in range(z.size):
@@ -222,30 +222,30 @@ def note_errors(y: Array, signed: bool, state: Weights, row: Row) -> None:
         held[o] = y[o] - row.candidates[0, o]
         if signed:
             continue
-        bound = ECHO_REACH * np.sqrt(state.squares[o])
+        bound = LAGGED_REACH * np.sqrt(state.squares[o])
         if bound > 0.0:
             held[o] = min(max(held[o], -bound), bound)
-        state.squares[o] += (held[o] * held[o] - state.squares[o]) / min(rows, ECHO_WINDOW)
+        state.squares[o] += (held[o] * held[o] - state.squares[o]) / min(rows, LAGGED_WINDOW)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def learn_row(y: Array, signed: bool, state: Weights, books: Books, row: Row) -> None:
+def learn_row(y: Array, signed: bool, state: Weights, sums: CombinationSums, row: Row) -> None:
     """Learn the targets of a row as `predict_row` left it."""
     state.counter[0] += 1.0
     live = np.empty(y.size, dtype=np.bool_)
-    note_signs(y, state.seen)
-    count = live_outputs(state.seen, signed, live)
+    note_labels(y, state.seen_labels)
+    count = live_outputs(state.seen_labels, signed, live)
     beyond = np.empty(y.size)
     beyond_range(y, state.limits, beyond)
     add_losses(y, live, count, state, row)
-    add_to_books(
+    add_to_combination(
         y, live, count, state.limits, state.worst, beyond, row.clipped, row.candidates[0],
-        row.final, books,
+        row.final, sums,
     )  # fmt: skip
     if signed:
         for s in range(state.discounts.size):
             logistic_step(
-                row.clipped, row.candidates[0], row.echo, y, live, state.discounts[s], state.A[s],
+                row.clipped, row.candidates[0], row.lagged, y, live, state.discounts[s], state.A[s],
                 state.b[s],
             )  # fmt: skip
     else:
@@ -255,13 +255,15 @@ def learn_row(y: Array, signed: bool, state: Weights, books: Books, row: Row) ->
 
 
 @njit(cache=True, nogil=True)
-def mix_rows(P: Array, Y: Array, signed: bool, state: Weights, books: Books, out: Array) -> None:
+def mix_rows(
+    P: Array, Y: Array, signed: bool, state: Weights, sums: CombinationSums, out: Array
+) -> None:
     """Predict then learn rows of expert predictions P (n, experts, outputs)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
         out[t] = row.final
-        learn_row(Y[t], signed, state, books, row)
+        learn_row(Y[t], signed, state, sums, row)
 
 
 @njit(cache=True, nogil=True)
@@ -288,7 +290,7 @@ class Mixture(Stateful):
         stacks, outputs = len(windows), limits.shape[1]
         self._discounts = np.array([1.0 - 1.0 / w if w else 1.0 for w in windows])
         self.limits = limits.copy()
-        self._seen = np.zeros((2, outputs))
+        self._seen_labels = np.zeros((2, outputs))
         self._worst = np.zeros(outputs)  # D
         self._ledger = np.zeros(1 + experts)
         self.combination = Combination(experts, outputs)
@@ -318,16 +320,16 @@ class Mixture(Stateful):
     @property
     def _state(self) -> Weights:
         return Weights(
-            self._counter, self._discounts, self.limits, self._seen, self._worst, self._log_w,
-            self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger, self._lags,
-            self._squares, self._errors,
+            self._counter, self._discounts, self.limits, self._seen_labels, self._worst,
+            self._log_w, self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger,
+            self._lags, self._squares, self._errors,
         )  # fmt: skip
 
     def learn(self, P: Array, Y: Array) -> Array:
         """Predictions of the rows, each made before its target was used."""
         out = np.empty(Y.shape)
         Y = np.ascontiguousarray(Y)
-        mix_rows(P, Y, self.signed, self._state, self.combination.books, out)
+        mix_rows(P, Y, self.signed, self._state, self.combination.sums, out)
         return out
 
     def predict(self, P: Array) -> Array:
@@ -341,13 +343,13 @@ class Mixture(Stateful):
         outputs = self.limits.shape[1]
         return new_row(len(self._log_w), len(self._discounts), outputs, len(self._lags))
 
-    def look(self, p: Array, row: Row) -> None:
-        """One row of expert predictions (experts, outputs) that may come next; `take` learns it."""
+    def peek(self, p: Array, row: Row) -> None:
+        """Predict a row of expert predictions (experts, outputs); `commit` learns it."""
         predict_row(p, self.signed, self._state, row)
 
-    def take(self, row: Row, y: Array) -> None:
+    def commit(self, row: Row, y: Array) -> None:
         """Learn the row that was looked at last."""
-        learn_row(y, self.signed, self._state, self.combination.books, row)
+        learn_row(y, self.signed, self._state, self.combination.sums, row)
 
     def certificate(self) -> MixtureCertificate:
         """Loss of the final predictions against the best expert's, in units of 2 D^2."""
@@ -408,9 +410,9 @@ class Mixture(Stateful):
         self.solve()
 
     def remap(self, matrix: Array) -> None:
-        """New outputs, each plus or minus one old one: only which signs were seen changes."""
+        """New outputs, each plus or minus one old one: only the labels seen change."""
         self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
-        self._seen = remapped_signs(self._seen, matrix)
+        self._seen_labels = remapped_labels(self._seen_labels, matrix)
         self._worst = recombined(self._worst, matrix, absolute=True)
         self._squares = recombined(self._squares, matrix, absolute=True)
         self._errors = recombined(self._errors, matrix)
@@ -418,7 +420,7 @@ class Mixture(Stateful):
 
     STATE = (
         Numbers("discounts", ("stacks",), fixed=True, kept=True),
-        Numbers("seen", (2, "outputs"), low=0.0, high=1.0),
+        Numbers("seen_labels", (2, "outputs"), low=0.0, high=1.0),
         Numbers("worst", ("outputs",), low=0.0),
         Numbers("ledger", ("ledger",), low=0.0),
         Numbers("cost", (1,), low=0.0),

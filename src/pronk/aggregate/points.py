@@ -1,7 +1,8 @@
 """Which rows become points of the default learner: the points, and the rows that ask to be one.
 
-A row whose squared distance to the span is rho asks with probability rho / (rho + GAMMA), by its
-own uniform. It waits for the end of its epoch; there rows are tried in order, as far as `cap` goes.
+A row whose squared distance to the span is rho is proposed with probability rho / (rho + GAMMA), by
+its own uniform number. At the end of the epoch proposed rows are offered to the span in order, up
+to `most_points`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from pronk.newton.discounted import EPOCH
 
 Array = NDArray[np.float64]
 
-#: The squared distance at which every second row asks.
+#: The squared distance at which every second row proposes.
 GAMMA = 1e-3
 #: A row within this of the threshold may ask: its score in a block is known up to rounding, and
 #: whether it enters is decided by its score alone, row by row, whatever the block.
 DOUBT = 1e-9
 
 
-def cap(rows: int, budget: int) -> int:
+def most_points(rows: int, budget: int) -> int:
     """Most points after so many rows: the square root keeps late rows a share of the points."""
     return min(budget, rows, int(8.0 * np.sqrt(rows)))
 
@@ -36,7 +37,7 @@ def outside(diagonal: Array, Phi: Array) -> Array:
     return np.asarray(diagonal - np.einsum("ij,ij->i", Phi, Phi))
 
 
-def asks(rho: Array | float, uniforms: Array) -> NDArray[np.bool_]:
+def proposes(rho: Array | float, uniforms: Array) -> NDArray[np.bool_]:
     """Which rows, at these squared distances to the span, ask to become points."""
     return np.asarray(uniforms * (rho + GAMMA) < rho + DOUBT)
 
@@ -48,7 +49,7 @@ class Candidates(Stateful):
         self.budget = budget
         self.points = GrowingRows(columns)
         self.uniforms = Uniforms(seed, KORS_COINS)
-        self.waiting = GrowingRows(columns + 1)  # with their uniforms
+        self.proposed = GrowingRows(columns + 1)  # with their uniforms
 
     def room(self, rows: int) -> int:
         """Points that may enter at the end of the epoch, after so many rows.
@@ -56,22 +57,22 @@ class Candidates(Stateful):
         All rows of an epoch ask about its end: asked about the start of a call, it would depend
         on how the stream is cut.
         """
-        return cap(rows, self.budget) - self.points.size
+        return most_points(rows, self.budget) - self.points.size
 
-    def wait(self, rows: Array, uniforms: Array) -> None:
+    def propose(self, rows: Array, uniforms: Array) -> None:
         """These rows ask."""
-        self.waiting.append(np.column_stack((rows, uniforms)))
+        self.proposed.append(np.column_stack((rows, uniforms)))
 
-    def released(self) -> tuple[Array, Array]:
+    def pop_proposed(self) -> tuple[Array, Array]:
         """The rows that asked, and their uniforms; none waits any more."""
-        held = self.waiting.values
-        self.waiting = GrowingRows(self.waiting.columns)
+        held = self.proposed.values
+        self.proposed = GrowingRows(self.proposed.columns)
         return np.ascontiguousarray(held[:, :-1]), held[:, -1].copy()
 
     STATE = (
         Rows("points", ("points", "wide"), "points"),
         Part("uniforms", "uniforms"),
-        Rows("waiting", ("waiting", "wider"), "waiting"),
+        Rows("proposed", ("proposed", "wider"), "proposed"),
     )
 
     def _restored(self, sizes: Sizes) -> None:

@@ -127,7 +127,7 @@ def typical_distance(kernel: Kernel, Z: Array) -> float:
     return float(np.sqrt(median)) if kernel.squares else median
 
 
-def offered(kernel: Kernel) -> tuple[int, ...]:
+def views_of(kernel: Kernel) -> tuple[int, ...]:
     """The views that a kernel's experts may have."""
     return (PLAIN,) if kernel.rate is None else (PLAIN, RELEVANCE, PAST)
 
@@ -186,7 +186,7 @@ def few_experts(kernel: Kernel, forgetting: bool = True) -> list[Setting]:
     settings = [Setting(factor, ALPHA) for factor in dict.fromkeys((wide, usual))]
     if forgetting:
         settings.append(Setting(wide, ALPHA, EXPERT_WINDOWS[-1]))
-    if RELEVANCE in offered(kernel):
+    if RELEVANCE in views_of(kernel):
         settings.append(Setting(usual, ALPHA, None, RELEVANCE))
     return settings
 
@@ -198,7 +198,7 @@ def grid(
     if few:
         return few_experts(kernel, forgetting)
     settings = []
-    for view in offered(kernel):
+    for view in views_of(kernel):
         if view == PAST and not past:
             continue
         factors: tuple[float, ...] = FACTORS
@@ -337,7 +337,7 @@ class Groups(Parts):
 
 
 def best_settings(
-    settings: list[Setting], awake: list[int], losses: Array, stable: int
+    settings: list[Setting], active: list[int], losses: Array, stable: int
 ) -> list[int]:
     """The best settings that do not forget, and the best of each window, by recent loss.
 
@@ -345,7 +345,7 @@ def best_settings(
     more are not all of one view: what another view sees is worth more to the mixture.
     """
     digits = np.round(losses / max(losses.max(), 1e-300), 9)  # rounding decides no tie
-    order = [awake[i] for i in np.argsort(digits, kind="stable")]
+    order = [active[i] for i in np.argsort(digits, kind="stable")]
     ranked = [i for i in order if settings[i].window is None]
     chosen = ranked[:stable]
     leader = settings[chosen[0]]
@@ -363,7 +363,7 @@ def best_settings(
 def table_rows(
     settings: list[Setting], sizes: dict[int, int], units: dict[int, float]
 ) -> list[dict[str, Any]]:
-    """A row a setting; ``sizes`` are the points of those awake, ``units`` those of the views."""
+    """A row a setting; ``sizes`` are the points of those active, ``units`` those of the views."""
     rows = []
     for i, setting in enumerate(settings):
         row = {**asdict(setting), "view": NAMES[setting.view], "points": sizes.get(i, 0)}
@@ -372,22 +372,22 @@ def table_rows(
 
 
 def with_weights(
-    rows: list[dict[str, Any]], awake: list[int], guesses: tuple[str, ...], mixture: Mixture
+    rows: list[dict[str, Any]], active: list[int], baselines: tuple[str, ...], mixture: Mixture
 ) -> list[dict[str, Any]]:
-    """The rows of settings and of guesses, the heaviest first; those that sleep last."""
+    """The rows of settings and of baselines, the heaviest first; those that sleep last."""
     weights, coefficients = mixture.weights, mixture.coefficients
     places: list[int | None] = [
-        awake.index(i) if i in awake else None for i in range(len(rows))
-    ] + list(range(len(awake), len(awake) + len(guesses)))
+        active.index(i) if i in active else None for i in range(len(rows))
+    ] + list(range(len(active), len(active) + len(baselines)))
     none = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
-    rows = [*rows, *({**none, "view": name, "points": 0} for name in guesses)]
+    rows = [*rows, *({**none, "view": name, "points": 0} for name in baselines)]
     listed = [
         {
             **row,
-            "awake": place is not None,
+            "active": place is not None,
             "weight": 0.0 if place is None else float(weights[place]),
             "coefficient": 0.0 if place is None else float(coefficients[place]),
         }
         for row, place in zip(rows, places, strict=True)
     ]
-    return sorted(listed, key=lambda row: (-row["weight"], -row["awake"]))
+    return sorted(listed, key=lambda row: (-row["weight"], -row["active"]))

@@ -1,7 +1,7 @@
 """The combinations on top of the average, row by row: ridge for numbers, logistic for labels.
 
 Of expert predictions p, (experts, outputs), their average m and its errors e some rows before (the
-echo; at the lags of `past`, none where the order of rows says nothing):
+lagged; at the lags of `past`, none where the order of rows says nothing):
 
     ridge      s = m + u'(p - m) + d'e,   (u, d) = A^-1 b,   A = alpha I + sum z z',   b = sum z r
                with z = (p - m, e)/B, r = (y - m)/B, B the half-width of the targets' range
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 #: Errors are read as at most so many root mean squares, over a window of so many rows.
-ECHO_REACH, ECHO_WINDOW = 3.0, 200.0
+LAGGED_REACH, LAGGED_WINDOW = 3.0, 200.0
 #: Regularisation of the ridge stacks towards the average, in rows of squared half-widths.
 RIDGE_ALPHA = 1.0
 #: The same of the logistic stacks; what the average is multiplied by at first; the longest step.
@@ -82,25 +82,25 @@ def forget(A: Array, discount: float, alpha: float) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def stacked(weights: Array, p: Array, m: float, echo: Array, c: float) -> float:
+def stacked(weights: Array, p: Array, m: float, lagged: Array, c: float) -> float:
     """c m + u'(p - m) + d'e of one output; weights begin with u and end with d."""
-    total, first = c * m, weights.size - echo.size
+    total, first = c * m, weights.size - lagged.size
     for e in range(p.size):
         total += weights[e] * (p[e] - m)
-    for k in range(echo.size):
-        total += weights[first + k] * echo[k]
+    for k in range(lagged.size):
+        total += weights[first + k] * lagged[k]
     return total
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def logit(weights: Array, p: Array, m: float, echo: Array) -> float:
+def logit(weights: Array, p: Array, m: float, lagged: Array) -> float:
     """The same with weights = (u, c, d)."""
-    return stacked(weights, p, m, echo, weights[p.size])
+    return stacked(weights, p, m, lagged, weights[p.size])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def logistic_step(
-    C: Array, average: Array, echo: Array, y: Array, live: NDArray[np.bool_], discount: float,
+    C: Array, average: Array, lagged: Array, y: Array, live: NDArray[np.bool_], discount: float,
     H: Array, weights: Array,
 ) -> None:  # fmt: skip
     """One row of labels +-1: predictions C (experts, outputs), their average, the errors before
@@ -113,11 +113,11 @@ def logistic_step(
     for o in range(outputs):
         if not live[o]:
             continue
-        miss = 1.0 / (1.0 + np.exp(y[o] * logit(weights, C[:, o], average[o], echo[o])))
+        miss = 1.0 / (1.0 + np.exp(y[o] * logit(weights, C[:, o], average[o], lagged[o])))
         for e in range(experts):
             x[e] = C[e, o] - average[o]
         x[experts] = average[o]
-        x[experts + 1 :] = echo[o]
+        x[experts + 1 :] = lagged[o]
         for e in range(terms):
             slope[e] += y[o] * miss * x[e] / count
             for f in range(e + 1):
@@ -126,7 +126,7 @@ def logistic_step(
     longest = 0.0
     for o in range(outputs):
         if live[o]:
-            longest = max(longest, abs(logit(step, C[:, o], average[o], echo[o])))
+            longest = max(longest, abs(logit(step, C[:, o], average[o], lagged[o])))
     shrink = LOGIT_STEP / max(longest, LOGIT_STEP)
     for e in range(terms):
         weights[e] += shrink * step[e]

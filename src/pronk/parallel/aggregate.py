@@ -8,7 +8,7 @@ their passes split (`engines.newton.split`), each in its own blocks:
     sums     what the rows of a bundle do to the sums of each expert
     prefix   here: the sums at the start of each bundle
     rows     the experts' predictions for the bundle
-    mixture  here, in order: guesses, weights, stacks, the spread; a few numbers a row
+    mixture  here, in order: baselines, weights, stacks, the spread; a few numbers a row
 
 Rows at the start of a call that fill open blocks, and those behind the last whole blocks, are
 learned by the experts themselves. The cut depends on the rows alone: the number of workers changes
@@ -75,7 +75,7 @@ def learn(engine: OnlineKernel, X: Array, Y: Array, pool: Any) -> Array:
 
 def stands() -> int:
     """The row from which on no expert falls asleep."""
-    return max(grid.AWAKE)
+    return max(grid.ACTIVE_EXPERTS)
 
 
 def walk(
@@ -111,7 +111,7 @@ class _Expert:
 
     learner: DiscountedNewton
     group: int
-    place: int  # among the awake
+    place: int  # among the active
     blank: DiscountedNewton
     border: int = 0  # rows that were given out
     known: int = 0  # rows that were predicted
@@ -138,11 +138,11 @@ class _Pass:
         self.uniforms = experts.candidates.uniforms.take(self.n)
         self.groups = experts.all_groups()
         self.births = [np.full(g.nystrom.size, -1, dtype=np.int64) for g in self.groups]
-        awake = experts.awake
-        self.P = np.empty((self.n, len(awake) + experts.guesses.count, experts.outputs))
-        self.P[:, len(awake) :] = experts.guesses.learn(Z, Y)
+        active = experts.active
+        self.P = np.empty((self.n, len(active) + experts.baselines.count, experts.outputs))
+        self.P[:, len(active) :] = experts.baselines.learn(Z, Y)
         self.ways = [
-            _Expert(learner, g, awake.index(number), _blank(learner))
+            _Expert(learner, g, active.index(number), _blank(learner))
             for g, group in enumerate(self.groups)
             for number, learner in group.learners.items()
         ]
@@ -179,9 +179,9 @@ class _Pass:
         yield from self._mix(self.n)
         for group in self.groups:
             group.grow()  # by points that enter behind the last row
-        if self.experts.spread is not None:
-            self.experts.spread.grow()
-        self.experts.count(self.n)
+        if self.experts.error_scale is not None:
+            self.experts.error_scale.grow()
+        self.experts.count_rows(self.n)
 
     def _submit(self, function: Any, *arguments: Any) -> Any:
         future = self.pool.submit(function, *arguments)
@@ -239,7 +239,7 @@ class _Pass:
         return np.concatenate([future.result() for future in futures])
 
     def _wait(self, rows: NDArray[np.int64]) -> None:
-        self.experts.candidates.wait(self.Z[rows], self.uniforms[rows])
+        self.experts.candidates.propose(self.Z[rows], self.uniforms[rows])
 
     def _end_epoch(self, first: int, end: int, asked: NDArray[np.int64]) -> bool:
         """Points enter the spans, not yet the learners; whether any did."""
@@ -247,9 +247,9 @@ class _Pass:
         room = candidates.room(first + end)
         if room > 0:
             self._wait(asked)
-        if not candidates.waiting.size:
+        if not candidates.proposed.size:
             return False
-        entered = self.experts.extend_spans(*candidates.released(), room)
+        entered = self.experts.extend_spans(*candidates.pop_proposed(), room)
         for g, group in enumerate(self.groups):
             new = group.nystrom.size - len(self.births[g])
             self.births[g] = np.concatenate((self.births[g], np.full(new, end)))
@@ -282,7 +282,7 @@ class _Pass:
                 if parts:
                     cuts.append(Cut(way.blank, way.group, parts))
                     way.border = parts[-1].stop
-            read: Range = None if self.experts.spread is None else (self.given, stop)
+            read: Range = None if self.experts.error_scale is None else (self.given, stop)
             bundle = Bundle.of(cuts, len(self.groups), read)
             self.given = stop
             yield bundle
@@ -361,7 +361,7 @@ class _Pass:
         self.experts.begin_epoch()
         if epoch < self.n:
             self._open_epoch(epoch)
-        if self.experts.spread is not None:
+        if self.experts.error_scale is not None:
             wanted: list[Range] = [None] * len(self.groups)
             wanted[-1] = (self.given, self.n)
             rows = self.Z[self.given :]
@@ -370,7 +370,7 @@ class _Pass:
     def _open_epoch(self, epoch: int) -> None:
         """The rows of the last epoch, if it stays open, as one call: a file has it (`openrows`)."""
         Z, Y = self.Z[epoch:], self.Y[epoch:]
-        self.experts.note_rows(Z, Y)
+        self.experts.log_rows(Z, Y)
         ways = {id(way.learner): way for way in self.ways}
         for group, Phi in self.experts.features(Z):
             for learner in group.learners.values():
@@ -398,17 +398,17 @@ class _Pass:
         if stop <= start:
             return
         out = experts.mixture.learn(self.P[start:stop], self.Y[start:stop])
-        spread = np.ones(out.shape)
-        if experts.spread is not None:
+        scales = np.ones(out.shape)
+        if experts.error_scale is not None:
             Phi, births = self._take_read(stop - start), self.births[-1]
             edges = [start, *(b for b in np.unique(births).tolist() if start < b < stop), stop]
             for low, high in pairwise(edges):
                 rows, size = slice(low - start, high - start), int((births <= low).sum())
-                experts.spread.grow(size)
+                experts.error_scale.grow(size)
                 own = np.ascontiguousarray(Phi[rows, :size])
-                spread[rows] = experts.spread.learn(own, out[rows], self.given_Y[low:high])
+                scales[rows] = experts.error_scale.learn(own, out[rows], self.given_Y[low:high])
         self.mixed = stop
-        yield out, spread
+        yield out, scales
 
     def _take_read(self, rows: int) -> Array:
         """The features of the next rows for the spread; later coordinates of them are not read."""

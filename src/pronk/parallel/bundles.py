@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.experts import Experts
-from pronk.aggregate.points import asks, outside
+from pronk.aggregate.points import outside, proposes
 from pronk.aggregate.settings import Group, View
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky
@@ -110,7 +110,7 @@ class Spans:
         wanted[self.reference] = (0, len(Z))
         span = self.spans[self.reference]
         Phi = self.features(Z, 0, wanted)[self.reference]
-        return asks(outside(span.kernel.diagonal(span.view.rows(Z)), Phi), uniforms)
+        return proposes(outside(span.kernel.diagonal(span.view.rows(Z)), Phi), uniforms)
 
 
 @dataclass(frozen=True)

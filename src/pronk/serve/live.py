@@ -113,7 +113,7 @@ def _experts(online: Online) -> list[tuple[str, float]]:
     learner = online.inner
     if not online.fitted or not hasattr(learner, "experts_"):
         return []
-    table = [row for row in learner.experts_ if row.get("awake", True)]
+    table = [row for row in learner.experts_ if row.get("active", True)]
     return [(expert_name(row), float(row["weight"])) for row in table[:MOST_EXPERTS]]
 
 

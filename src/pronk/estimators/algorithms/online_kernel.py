@@ -16,7 +16,7 @@ are learned as targets +-1.
 
 Cost a row once the grid has thinned out (16,384 rows): O(3 j^2 + j d), j <= budget points: three
 experts on all points, and two that forget on a hundred. Memory the same, and the first 2048 rows
-while they last. Experts that sleep do not come back: the bounds then speak of those awake, and
+while they last. Experts that sleep do not come back: the bounds then speak of those active, and
 against the sleeping ones of the rows before.
 
 References: Jezequel, Gaillard, Rudi, NeurIPS 2019, Section 2.2 (a grid of learners under expert
@@ -112,7 +112,7 @@ class _OnlineKernel(OnlineLearner):
         return P
 
     def certificate(self) -> MixtureCertificate:
-        """Regret so far against the best expert awake, and the bound it keeps to.
+        """Regret so far against the best expert active, and the bound it keeps to.
 
         Losses are squared errors in units of 2 D^2, D the largest error of any expert so far, of
         targets as they were learned, means over outputs (of labels +-1, of classes that came). They
@@ -193,7 +193,7 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
     def predict_then_learn(
         self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None
     ) -> Any:
-        """Walk the rows in order; return the predictions made before each row's y was used.
+        """LearnExperts the rows in order; return the predictions made before each row's y was used.
 
         With ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
         probability, (n, 2) or (n, outputs, 2); NaN for the first two rows, before which no error
