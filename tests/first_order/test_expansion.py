@@ -488,7 +488,7 @@ def test_duplicates_merge_into_one():
 @pytest.mark.parametrize("ratio", [1.0, 1.001, 1.5, 4.0, 100.0])
 @pytest.mark.parametrize("distance", [0.0, 1e-9, 0.1, 1.0, 1.999, 2.0, 2.001, 3.0, 8.0, 60.0])
 def test_merging_two_points_is_the_best_on_their_line(ratio, distance):
-    g, a, loss = budgets.merged(1.0, ratio, distance)
+    g, a, loss = budgets.merge_pair(1.0, ratio, distance)
     h = np.linspace(0.0, 1.0, 20001)
     s = np.exp(-distance * h**2) + ratio * np.exp(-distance * (1 - h) ** 2)
     assert a == pytest.approx(s.max(), rel=1e-7) and a >= s.max() * (1 - 1e-15)
@@ -500,7 +500,7 @@ def test_the_merging_loss_grows_with_distance_and_weight():
     """What lets the search for a partner pass over most candidates."""
     ratios = np.geomspace(1, 1e4, 60)
     distances = np.geomspace(1e-3, 20, 60)
-    loss = np.array([[budgets.merged(1.0, r, d)[2] for d in distances] for r in ratios])
+    loss = np.array([[budgets.merge_pair(1.0, r, d)[2] for d in distances] for r in ratios])
     noise = 1e-14 * ratios**2
     assert (np.diff(loss, axis=0) >= -noise[1:, None]).all()
     assert (np.diff(loss, axis=1) >= -noise[:, None]).all()
@@ -576,8 +576,8 @@ def test_scikit_learn_checks(learner, path):
 
 
 def test_a_coefficient_next_to_nothing_merges_into_the_other():
-    from pronk.first_order.budgets import merged
+    from pronk.first_order.budgets import merge_pair
 
     for light in (5e-324, 1e-310, 1e-200):
-        weight, coefficient, loss = merged(light, 1.0, 0.7)
+        weight, coefficient, loss = merge_pair(light, 1.0, 0.7)
         assert weight == 1.0 and coefficient == 1.0 and abs(loss) <= 1e-15

@@ -126,7 +126,7 @@ class Tuned:
                 continue
             require(set(event) == {"X", "Y", "weights"}, "an event is of another kind")
             X = _numbers(event["X"], (None, self._columns), "X")
-            coded = outputs > 1 and getattr(self.inner, "coded", False)
+            coded = outputs > 1 and getattr(self.inner, "targets_are_classes", False)
             Y = _numbers(event["Y"], (len(X), 1 if coded else outputs), "Y")
             classes = not coded or np.isin(Y, np.arange(outputs)).all()
             require(classes, "events/Y are not numbers of classes")

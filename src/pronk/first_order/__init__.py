@@ -1,1 +1,1 @@
-"""First order on support vectors: one loop over rows, rules for what happens to a full budget."""
+"""First-order learners: gradient descent, kernel expansions with budgets, DualSGD, DualSVRG."""

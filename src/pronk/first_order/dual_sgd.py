@@ -1,7 +1,13 @@
 """The engine of DualSGD: kernel terms, the smallest of which move into random features.
 
-f(x) = (sum_i r_i k(x_i, x) + m'phi(x)) / (alpha t) after t rows. The points of the kernel terms
-stand by age, and their features are kept, so that a term can move at any time.
+After t rows f(x) = (sum_i r_i k(x_i, x) + m'phi(x)) / (alpha t) with Fourier features
+phi'phi ~ k, so a kernel term can become a random-feature term, r_i k(x_i, .) -> r_i phi(x_i), at a
+small loss. When there are too many kernel terms, the smallest ones move. The points are stored by
+age together with their features, so a move evaluates nothing.
+
+Several outputs are the classes of one problem: the margin of a row is a = s_y - max_{c != y} s_c
+(lowest number on ties) and its gradient l'(a) (e_y - e_z). One output is a number or a label -1 or
+1. `dual_svrg` shares this definition (`slopes`).
 """
 
 from __future__ import annotations
@@ -19,35 +25,31 @@ from pronk.core.losses import Loss, slope
 from pronk.core.state import Count, Numbers, Sizes, Stateful, require
 from pronk.first_order.gradient import add_multiple, dot
 
-# ----------------------------------------------------------------------------------------
-# What the engines of dual space share: the slopes of a loss on one output or on classes.
-#
-# A model is f(x) = sum_i c_i k(x_i, x) + w'phi(x) with Fourier features phi'phi ~ k, so that a
-# term of the first kind can become one of the second, c_i k(x_i, .) -> c_i phi(x_i), at little
-# loss. `dual_sgd` moves the smallest terms when there are too many; `dual_svrg` asks an oracle
-# once, when a point arrives, and reduces the variance of its steps with a memory.
-#
-# Several outputs are the classes of one problem: the margin of a row is a = s_y - max_{c != y} s_c
-# (lowest number on ties) and its gradient l'(a) (e_y - e_z). One output is a number or a class -1,
-# 1.
-
 Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
 
-#: Rows whose features and kernel values are held at a time.
+#: Rows per chunk, whose features and kernel values are in memory at a time.
 CHUNK = 64
+
+# -- the loss on one output or on classes ---------------------------------------------------------
 
 
 @njit(cache=True)
 def slopes(code: int, parameter: float, scores: Array, y: float, out: Array) -> None:
-    """out_c = dl/ds_c: the loss's slope at (s, y), or l'(a) (e_y - e_z) for several classes."""
+    """Compute out_c = dl/ds_c: l'(s, y) for one output, l'(a) (e_y - e_z) for several classes.
+
+    scores (outputs,), y a target or the number of a class, out (outputs,).
+    """
     if scores.size == 1:
         out[0] = slope(code, parameter, scores[0], y)
         return
+    # z = argmax_{c != y} s_c, the lowest number on ties
     own = int(y)
     rival = 1 if own == 0 else 0
     for c in range(rival + 1, scores.size):
         if c != own and scores[c] > scores[rival]:
             rival = c
+    # a = s_y - s_z,  gradient l'(a) (e_y - e_z)
     g = slope(code, parameter, scores[own] - scores[rival], 1.0)
     out[:] = 0.0
     out[own] = g
@@ -55,7 +57,7 @@ def slopes(code: int, parameter: float, scores: Array, y: float, out: Array) -> 
 
 
 def class_numbers(targets: Array, matrix: Array) -> Array:
-    """Targets (-1 and 1, or numbers of classes) when the outputs become outputs @ matrix."""
+    """Return targets (-1 and 1, or numbers of classes) after outputs become outputs @ matrix."""
     if matrix.shape == (1, 1):
         return np.asarray(targets * matrix[0, 0])
     if matrix.shape[0] == 1:  # one output s becomes -s/2 and s/2 among three
@@ -64,38 +66,38 @@ def class_numbers(targets: Array, matrix: Array) -> Array:
     return matrix.argmax(axis=1).astype(np.float64)[targets.astype(np.intp)]
 
 
-Indices = NDArray[np.int64]
+# -- the compiled loop ----------------------------------------------------------------------------
 
 
-class DualRule(NamedTuple):
-    """What is learned from a row and how many terms are held; scalars only."""
+class DualSGDRule(NamedTuple):
+    """The settings of DualSGD as scalars for compiled code."""
 
     loss: int  # code of the loss
     parameter: float  # of the loss
-    alpha: float
-    budget: int
+    alpha: float  # steps are 1 / (alpha t)
+    budget: int  # most kernel terms
     merge: int  # terms that move when there are too many
 
 
 class Terms(NamedTuple):
-    """The kernel terms of a chunk's walk, one column each, by age, and what has moved.
+    """The kernel terms of a chunk, one column per term, by age, and the random-feature terms.
 
-    Columns are first the terms held before the chunk, with features old[slots], then the chunk's
-    rows.
+    The first columns are the terms before the chunk, the others the rows of the chunk.
     """
 
-    sizes: Array  # the largest coefficient of the column; infinite: not held
+    sizes: Array  # (columns,) largest coefficient of the column; infinite: not a kernel term
     coefficients: Array  # (outputs, columns)
-    old: Array
-    slots: Indices
-    moved: Array  # the vector of random features, one row an output
+    old: Array  # features of the terms before the chunk, in the rows ``slots``
+    slots: Indices  # one per term before the chunk
+    moved: Array  # (outputs, features) weights m of the random features
 
 
 @njit(cache=True, fastmath={"contract"})
 def move_smallest(terms: Terms, Phi: Array, count: int, columns: int) -> None:
-    """The ``count`` held columns of least size, oldest first, go to ``moved``.
+    """Move the ``count`` kernel terms of smallest size, oldest first, into the random features.
 
-    Phi has the features of the chunk's rows.
+    Phi (rows, features) are the features of the chunk's rows; only the first ``columns`` columns of
+    the terms are in use.
     """
     sizes, coefficients, old, slots, moved = terms
     for _ in range(count):
@@ -103,6 +105,7 @@ def move_smallest(terms: Terms, Phi: Array, count: int, columns: int) -> None:
         for j in range(1, columns):
             if sizes[j] < sizes[least]:
                 least = j
+        # m_c = m_c + r_c phi,  r_c = 0
         phi = old[slots[least]] if least < slots.size else Phi[least - slots.size]
         for c in range(moved.shape[0]):
             if coefficients[c, least] != 0.0:
@@ -112,26 +115,31 @@ def move_smallest(terms: Terms, Phi: Array, count: int, columns: int) -> None:
 
 
 @njit(cache=True, fastmath={"contract"})
-def merged_rows(
-    rule: DualRule, terms: Terms, K: Array, Phi: Array, y: Array, t: int, out: Array
+def dual_sgd_rows(
+    rule: DualSGDRule, terms: Terms, K: Array, Phi: Array, y: Array, t: int, out: Array
 ) -> None:
-    """s = (sum r_i k(x_i, x) + m'phi(x)) / (alpha (t-1)), r_t = -l'(s, y); too many terms: move.
+    """Predict, then learn, each row of a chunk; the scores are written to ``out`` (rows, outputs).
 
-    K's columns are the points held before the chunk and then the chunk's own rows.
+        s = (sum_i r_i k(x_i, x) + m'phi(x)) / (alpha (t - 1)),   r_t = -l'(s, y)
+
+    K (rows, columns) are kernel values with the points before the chunk and then with the chunk's
+    rows, Phi (rows, features) the features, y (rows,) the targets, t the rows before the chunk.
     """
     sizes, coefficients, _, slots, moved = terms
     outputs = moved.shape[0]
-    held = slots.size
+    kernel_terms = slots.size
     g = np.empty(outputs)
     for i in range(y.size):
         t += 1
         columns = slots.size + i
+        # s = (r'k + m'phi) / (alpha (t - 1))
         kernel = K[i, :columns]
         for c in range(outputs):
             s = 0.0
             if t > 1:
                 s = (dot(coefficients[c], kernel) + dot(moved[c], Phi[i])) / (rule.alpha * (t - 1))
             out[i, c] = s
+        # r_t = -l'(s, y)
         slopes(rule.loss, rule.parameter, out[i], y[i], g)
         size = 0.0
         for c in range(outputs):
@@ -139,21 +147,24 @@ def merged_rows(
             size = max(size, abs(g[c]))
         if size > 0.0:
             sizes[columns] = size
-            held += 1
-            if held > rule.budget:
-                count = min(rule.merge, held)
+            kernel_terms += 1
+            if kernel_terms > rule.budget:
+                count = min(rule.merge, kernel_terms)
                 move_smallest(terms, Phi, count, columns + 1)
-                held -= count
+                kernel_terms -= count
 
 
-class MergedDual(Stateful):
-    """DualSGD: steps 1/(alpha t); above ``budget`` terms the ``merge`` smallest are moved.
+# -- the engine -----------------------------------------------------------------------------------
 
-    Coefficients are kept un-shrunk, r_i = alpha t c_i, so that shrinking costs nothing and equal
-    ones tie exactly. The features of held points are kept: a move evaluates nothing.
+
+class DualSGD(Stateful):
+    """DualSGD with steps 1/(alpha t): above ``budget`` kernel terms the ``merge`` smallest move.
+
+    Coefficients are stored un-shrunk, r_i = alpha t c_i, so that shrinking costs nothing and equal
+    coefficients tie exactly.
     """
 
-    coded = True  # targets of several outputs are numbers of classes
+    targets_are_classes = True  # targets of several outputs are numbers of classes
 
     def __init__(
         self, kernel: Kernel, embedding: Embedding, loss: Loss, alpha: float, columns: int,
@@ -164,10 +175,10 @@ class MergedDual(Stateful):
         self.rows = 0
         self._points = np.zeros((0, columns))  # oldest first
         self._coefficients = np.zeros((outputs, 0))
-        self._slots = np.zeros(0, dtype=np.int64)  # where a point's features are
+        self._slots = np.zeros(0, dtype=np.int64)  # row of each point in _features
         self._features = np.zeros((16, embedding.size))
         self._moved = np.zeros((outputs, embedding.size))
-        self._reserved = self._slots  # slots that a snapshot may come back to
+        self._reserved = self._slots  # slots in use at the last snapshot of the state
         self._memory = Workspace()
 
     @property
@@ -176,54 +187,56 @@ class MergedDual(Stateful):
 
     @property
     def weights(self) -> Array:
-        """The vector of random features, un-shrunk."""
+        """The weights of the random features, un-shrunk."""
         return self._moved
 
     def learn(self, X: Array, Y: Array) -> Array:
-        """Predict then learn each row; Y is one column of targets or of numbers of classes."""
+        """Predict, then learn, each row; Y (n, 1) are targets or numbers of classes."""
         out = np.empty((len(X), len(self._moved)))
         for rows in chunks(len(X), CHUNK):
             self._learn_chunk(X[rows], np.ascontiguousarray(Y[rows, 0]), out[rows])
         return out
 
     def _learn_chunk(self, X: Array, y: Array, out: Array) -> None:
-        held, n = len(self._points), len(X)
-        K = self._memory.take("kernel values", n, held + n)
-        K[:, :held] = self.kernel(X, self._points)
-        K[:, held:] = self.kernel(X, X)
+        before, n = len(self._points), len(X)
+        K = self._memory.take("kernel values", n, before + n)
+        K[:, :before] = self.kernel(X, self._points)
+        K[:, before:] = self.kernel(X, X)
         Phi = self.embedding.transform(X)
-        coefficients = np.zeros((len(self._moved), held + n))
-        coefficients[:, :held] = self._coefficients
-        sizes = np.full(held + n, np.inf)
-        sizes[:held] = np.abs(self._coefficients).max(axis=0, initial=0.0)
+        coefficients = np.zeros((len(self._moved), before + n))
+        coefficients[:, :before] = self._coefficients
+        sizes = np.full(before + n, np.inf)
+        sizes[:before] = np.abs(self._coefficients).max(axis=0, initial=0.0)
         loss = self.loss
-        rule = DualRule(loss.code, loss.parameter, self.alpha, self.budget, self.merge)
+        rule = DualSGDRule(loss.code, loss.parameter, self.alpha, self.budget, self.merge)
         terms = Terms(sizes, coefficients, self._features, self._slots, self._moved)
-        merged_rows(rule, terms, K, Phi, y, self.rows, out)
+        dual_sgd_rows(rule, terms, K, Phi, y, self.rows, out)
         self.rows += n
-        self._settle(X, Phi, coefficients, np.flatnonzero(sizes < np.inf))
+        self._store_terms(X, Phi, coefficients, np.flatnonzero(sizes < np.inf))
 
-    def _settle(self, X: Array, Phi: Array, coefficients: Array, kept: NDArray[np.intp]) -> None:
-        """Hold the columns that are left; the features of new ones take the free slots."""
-        held = len(self._points)
-        new = kept[kept >= held] - held
-        if not new.size and len(kept) == held:
+    def _store_terms(
+        self, X: Array, Phi: Array, coefficients: Array, kept: NDArray[np.intp]
+    ) -> None:
+        """Store the columns that are still kernel terms; features of new ones use free slots."""
+        before = len(self._points)
+        new = kept[kept >= before] - before
+        if not new.size and len(kept) == before:
             return
-        old = kept[kept < held]
+        old = kept[kept < before]
         slots = self._slots[old]
-        room = len(kept) + len(self._reserved)
-        if room > len(self._features):
-            shape = (max(room, 2 * len(self._features)), self._features.shape[1])
+        needed = len(kept) + len(self._reserved)
+        if needed > len(self._features):
+            shape = (max(needed, 2 * len(self._features)), self._features.shape[1])
             self._features = doubled(self._features, len(self._features), shape)
-        taken = np.concatenate((slots, self._reserved))
-        free = np.setdiff1d(np.arange(room), taken)[: len(new)]
+        used = np.concatenate((slots, self._reserved))
+        free = np.setdiff1d(np.arange(needed), used)[: len(new)]
         self._features[free] = Phi[new]
         self._slots = np.concatenate((slots, free))
         self._points = np.concatenate((self._points[old], X[new]))
         self._coefficients = np.ascontiguousarray(coefficients[:, kept])
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row as if it came next; the state is unchanged."""
         parts = []
         for rows in chunks(len(X), CHUNK):
             s = self.kernel(X[rows], self._points) @ self._coefficients.T
@@ -231,20 +244,21 @@ class MergedDual(Stateful):
         return np.concatenate(parts) / (self.alpha * max(self.rows, 1))
 
     def remap(self, matrix: Array) -> None:
-        """New outputs as combinations of the old."""
+        """Replace the outputs by linear combinations, outputs @ matrix."""
         self._coefficients = recombined(self._coefficients, matrix, axis=-2)
         self._moved = recombined(self._moved, matrix, axis=-2)
 
     def negate(self) -> None:
-        """The model of the opposite targets."""
+        """Turn the model into that of the negated targets."""
         self.remap(np.array([[-1.0]]))
 
-    # A chunk replaces points, coefficients and slots; features go to slots that no snapshot needs.
+    # A chunk replaces the arrays of points, coefficients and slots, and writes features only to
+    # slots that the last snapshot of the state does not use.
     STATE = (
         Count("rows", "rows"),
         Numbers("points", ("points", "columns"), kept=True),
         Numbers("coefficients", ("outputs", "points"), kept=True),
-        Numbers("features", ("points", "features"), "held_features", marked=False),
+        Numbers("features", ("points", "features"), "point_features", marked=False),
         Numbers("moved", ("outputs", "features")),
     )
     DERIVED = ("_features", "_slots")
@@ -254,12 +268,12 @@ class MergedDual(Stateful):
         return {"outputs": outputs, "features": features, "columns": self._points.shape[1]}
 
     @property
-    def held_features(self) -> Array:
-        """The features of the points held."""
+    def point_features(self) -> Array:
+        """The features of the points of the kernel terms."""
         return self._features[self._slots]
 
-    @held_features.setter
-    def held_features(self, features: Array) -> None:
+    @point_features.setter
+    def point_features(self, features: Array) -> None:
         self._features = features
         self._slots = np.arange(len(features))
 

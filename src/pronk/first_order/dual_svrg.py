@@ -1,6 +1,29 @@
 """The engine of DualSVRG: a core of kernel terms, random features, a memory and a snapshot.
 
-`oracles` decides which points join the core; `steps` has the step and how it is computed.
+f(x) = sum_i c_i k(x_i, x) + w'phi(x) with Fourier features phi'phi ~ k. An oracle decides once,
+when a point arrives, whether it joins the core of kernel terms or moves into the random features.
+Steps have their variance reduced by a memory of rows and the snapshot u, the average of w over the
+last full period. (This snapshot is the paper's; it is part of the state.)
+
+The compiled steps work on lazily scaled vectors, so that a row costs only what its slopes touch.
+All vectors are in R^(D + N): D random features, then one coordinate per core point. The input of a
+score is q = [phi(x), k(core, x)], so that a score is one product. As a term of a gradient, (row) is
+phi(x) if the oracle moves the row, else the unit vector of its own core coordinate.
+
+With h = sum over the memory of v_i (row i), |memory| = M and kappa = 1/(1 + eta alpha) a step is
+
+    w <- kappa (w - eta (h / M + d (row t))),   v_i = l'(<u, x_i>),  d = l'(<w, x>) - l'(<u, x>).
+
+h changes by its newest and its oldest term only. So w is represented as  scale a + pull h:
+
+    h <- h + v (row)     with     a <- a - (pull / scale) v (row)         (w unchanged)
+    a <- a - (eta d / scale) (row t)
+    scale <- kappa scale,         pull <- kappa (pull - eta / M)
+
+and the running sum of w as  scales a + pulls h + b  with scales, pulls the sums of the scalars:
+when a changes by da and h by dh, b changes by -(scales da + pulls dh), so the past sum is
+unchanged. A row thus changes the coordinates of two rows and no others, and none where the slopes
+are 0. The vectors are a (BASE), h (MEMORY), b (SUM) and u (SNAPSHOT).
 """
 
 from __future__ import annotations
@@ -19,66 +42,51 @@ from pronk.core.state import Count, Numbers, Rows, Sizes, Stateful, require
 from pronk.first_order.dual_sgd import CHUNK, class_numbers, slopes
 from pronk.first_order.gradient import add_multiple, dot
 
-# ----------------------------------------------------------------------------------------
-# The steps of DualSVRG, compiled, on lazily scaled vectors: a row costs what its slopes touch.
-#
-# All vectors live in R^(D + N): D random features, then one coordinate a core point. A row is seen
-# through q = [phi(x), k(core, x)], so that a score is one product; as a term of a gradient it is
-# phi(x) if the oracle moves it, else the unit vector of its own core coordinate.
-#
-# With h = sum over the memory of v_i (row i), |memory| = M and kappa = 1/(1 + eta alpha) a step is
-#
-#     w <- kappa (w - eta (h / M + d (row t))),   v_i = l'(<u, x_i>),  d = l'(<w, x>) - l'(<u, x>).
-#
-# h changes by its newest and its oldest term only. So w is kept as  scale a + pull h:
-#
-#     h <- h + v (row)     with     a <- a - (pull / scale) v (row)         (w stays)
-#     a <- a - (eta d / scale) (row t)
-#     scale <- kappa scale,         pull <- kappa (pull - eta / M)
-#
-# and the running sum of w as  scales a + pulls h + b  with scales, pulls the sums of the scalars:
-# whatever a and h change by, b changes by -(scales da + pulls dh) so that the past sum stays. A
-# row thus touches the coordinates of two rows and no others, and none where the slopes are 0. The
-# vectors are a (BASE), h (MEMORY), b (SUM) and u (SNAPSHOT).
-
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: The layers of the vectors.
+#: Index of each vector in ``vectors`` (4, outputs, D + N): a, h, b and u.
 BASE, MEMORY, SUM, SNAPSHOT = 0, 1, 2, 3
-#: The scalars.
+#: Index of each number in ``scalars`` (4,): scale, pull and their running sums.
 SCALE, PULL, SCALES, PULLS = 0, 1, 2, 3
-#: Rows between two folds of the lazy scalars, counted from the start of the stream, ...
+#: Rows between two folds of the lazy scalars, counted from the start of the stream.
 FOLD_ROWS = 1024
-#: ... and the scale at which they are folded at once: the sum of w loses 1/scale in accuracy.
+#: Scale below which the scalars are folded at once: the sum of w loses 1/scale in accuracy.
 SMALLEST_SCALE = 1e-3
 
+# -- the compiled steps ---------------------------------------------------------------------------
 
-class ReducedRule(NamedTuple):
-    """How a step is made; scalars only."""
+
+class DualSVRGRule(NamedTuple):
+    """The settings of DualSVRG as scalars for compiled code."""
 
     loss: int  # code of the loss
     parameter: float  # of the loss
-    eta: float
+    eta: float  # step size
     kappa: float  # 1 / (1 + eta alpha)
-    memory: int  # rows remembered
+    memory: int  # rows in the memory
     period: int  # rows between two snapshots
 
 
 class Memory(NamedTuple):
-    """The remembered rows; a row is in the slot of its number modulo the memory."""
+    """The rows of the memory; row t is in slot t modulo the memory's size."""
 
-    features: Array
-    targets: Array
-    places: Indices  # in the core, or -1
-    terms: Array  # v_i, one column an output
+    features: Array  # (slots, D)
+    targets: Array  # (slots,)
+    places: Indices  # (slots,) the row's coordinate in the core, or -1
+    terms: Array  # (slots, outputs) v_i
 
 
 @njit(cache=True, fastmath={"contract"})
 def add_term(
     vectors: Array, c: int, phi: Array, place: int, in_h: float, step: float, scalars: Array
 ) -> None:
-    """h += in_h (row), a -= step (row) beside what keeps w and its sum; place < 0: moved."""
+    """Add a row's term to output c: h += in_h (row), w -= scale step (row).
+
+    a and b are corrected so that in_h changes neither w nor the running sum of w. phi (D,) are the
+    row's features and ``place`` its coordinate in the core, or -1 if the row was moved.
+    """
+    # da = -(pull / scale) in_h - step,  db = -(scales da + pulls in_h)
     in_a = -(scalars[PULL] / scalars[SCALE]) * in_h - step
     in_b = -(scalars[SCALES] * in_a + scalars[PULLS] * in_h)
     if place >= 0:
@@ -96,7 +104,7 @@ def add_term(
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def three_dots(a: Array, h: Array, u: Array, q: Array) -> tuple[float, float, float]:
-    """a'q, h'q and u'q."""
+    """Return a'q, h'q and u'q."""
     in_a, in_h, in_u = 0.0, 0.0, 0.0
     for j in range(q.size):
         in_a += a[j] * q[j]
@@ -107,10 +115,11 @@ def three_dots(a: Array, h: Array, u: Array, q: Array) -> tuple[float, float, fl
 
 @njit(cache=True, fastmath={"contract"})
 def fold(vectors: Array, scalars: Array) -> None:
-    """Write w into a and its sum into b, so that the scalars start anew."""
+    """Write w into a and its running sum into b, and reset the scalars."""
     scale, pull, scales, pulls = scalars
     for c in range(vectors.shape[1]):
         a, h, b = vectors[BASE, c], vectors[MEMORY, c], vectors[SUM, c]
+        # b = b + scales a + pulls h,  a = scale a + pull h
         for j in range(a.size):
             b[j] += scales * a[j] + pulls * h[j]
             a[j] = scale * a[j] + pull * h[j]
@@ -119,12 +128,13 @@ def fold(vectors: Array, scalars: Array) -> None:
 
 
 @njit(cache=True, fastmath={"contract"})
-def take_snapshot(vectors: Array, scalars: Array, period: int) -> None:
-    """u = w = the average of w over the period."""
+def update_snapshot(vectors: Array, scalars: Array, period: int) -> None:
+    """Set u and w to the average of w over the period."""
     fold(vectors, scalars)
     share = 1.0 / period
     for c in range(vectors.shape[1]):
         a, b, u = vectors[BASE, c], vectors[SUM, c], vectors[SNAPSHOT, c]
+        # u = b / period,  a = u,  b = 0
         for j in range(a.size):
             u[j] = share * b[j]
             a[j] = u[j]
@@ -133,9 +143,13 @@ def take_snapshot(vectors: Array, scalars: Array, period: int) -> None:
 
 @njit(cache=True, fastmath={"contract"})
 def refresh_memory(
-    rule: ReducedRule, memory: Memory, vectors: Array, kernels: Array, count: int
+    rule: DualSVRGRule, memory: Memory, vectors: Array, kernels: Array, count: int
 ) -> None:
-    """The memory's terms v_i and their sum h at the snapshot u; w must not hang on h (pull = 0)."""
+    """Recompute the memory's terms v_i at the snapshot u, and their sum h.
+
+    kernels (count, N) are the kernel values of the memory's rows with the core. pull must be 0,
+    so that w does not depend on h.
+    """
     features, targets, places, terms = memory
     outputs = vectors.shape[1]
     scores = np.empty(outputs)
@@ -143,10 +157,12 @@ def refresh_memory(
     vectors[MEMORY] = 0.0
     for i in range(count):
         phi = features[i]
+        # v_i = l'(<u, x_i>, y_i)
         for c in range(outputs):
             u = vectors[SNAPSHOT, c]
             scores[c] = dot(u, phi) + dot(u[size:], kernels[i])
         slopes(rule.loss, rule.parameter, scores, targets[i], terms[i])
+        # h = h + v_i (row i)
         for c in range(outputs):
             v = terms[i, c]
             if v == 0.0:
@@ -158,13 +174,16 @@ def refresh_memory(
 
 
 @njit(cache=True, fastmath={"contract"})
-def reduced_rows(
-    rule: ReducedRule, memory: Memory, vectors: Array, scalars: Array, Q: Array, arrivals: Indices,
+def dual_svrg_rows(
+    rule: DualSVRGRule, memory: Memory, vectors: Array, scalars: Array, Q: Array, arrivals: Indices,
     y: Array, start: int, t: int, out: Array,
 ) -> int:  # fmt: skip
-    """Walk the rows from ``start`` on, t of the stream done; stop where a period ends.
+    """Predict, then learn, the rows from ``start`` on, up to the end of a period.
 
-    Without core points the period's end needs nothing from outside, and the walk goes on.
+    Q (rows, D + N) holds q of each row, ``arrivals`` (rows,) the coordinate in the core or -1,
+    y (rows,) the targets, t the rows before ``start``; scores are written to ``out``
+    (rows, outputs). Return the first row not learned. Without core points the end of a period needs
+    no kernel values, and the loop continues.
     """
     features, targets, places, terms = memory
     kappa, eta = rule.kappa, rule.eta
@@ -176,6 +195,7 @@ def reduced_rows(
     for i in range(start, Q.shape[0]):
         q = Q[i]
         phi = q[:size]
+        # <w, x> = scale a'q + pull h'q,  <u, x> = u'q
         for c in range(outputs):
             in_a, in_h, in_u = three_dots(
                 vectors[BASE, c], vectors[MEMORY, c], vectors[SNAPSHOT, c], q
@@ -185,7 +205,8 @@ def reduced_rows(
         slopes(rule.loss, rule.parameter, out[i], y[i], at_w)
         slopes(rule.loss, rule.parameter, scores, y[i], at_u)
         if rule.memory == 1:
-            at_u[:] = 0.0  # h is the row's own term and cancels: exactly, so that ties stay ties
+            at_u[:] = 0.0  # h is the row's own term and cancels exactly, so that ties remain ties
+        # h = h - v_oldest (row) + v (row),  a = a - eta (l'(<w, x>) - l'(<u, x>)) / scale (row)
         slot = t % rule.memory
         for c in range(outputs):
             if t >= rule.memory and terms[slot, c] != 0.0:
@@ -197,12 +218,13 @@ def reduced_rows(
         features[slot] = phi
         targets[slot], places[slot] = y[i], arrivals[i]
         t += 1
+        # scale = kappa scale,  pull = kappa (pull - eta / M), and their sums
         scalars[SCALE] *= kappa
         scalars[PULL] = kappa * (scalars[PULL] - eta / min(t, rule.memory))
         scalars[SCALES] += scalars[SCALE]
         scalars[PULLS] += scalars[PULL]
         if t % rule.period == 0:
-            take_snapshot(vectors, scalars, rule.period)
+            update_snapshot(vectors, scalars, rule.period)
             if q.size > size:
                 return i + 1
             if rule.memory == 1:
@@ -213,36 +235,35 @@ def reduced_rows(
     return Q.shape[0]
 
 
-# ----------------------------------------------------------------------------------------
-# The oracles of DualSVRG: which points stay kernel terms, decided once, when a point arrives.
+# -- oracles: which points become kernel terms ----------------------------------------------------
 #
-# They look at inputs only, so the rows of a chunk can be asked for before any of them is learned.
+# Oracles use inputs only, so that they decide for a whole chunk before any of its rows is learned.
 
 
 class FirstPoints:
-    """The budget oracle: the first ``budget`` points ever stay kernel terms, later ones move."""
+    """The budget oracle: the first ``budget`` points of the stream join the core."""
 
-    #: Whether there may be kernel terms at all.
-    keeps = True
+    #: Whether the oracle ever adds points to the core.
+    has_core = True
 
     def __init__(self, budget: int) -> None:
         self.budget = budget
 
     def stay(self, X: Array, core: Array) -> NDArray[np.intp]:
-        """The rows of X that join the core."""
+        """Return the rows of X that join the core."""
         return np.arange(min(len(X), self.budget - len(core)))
 
 
 class Coverage:
     """The coverage oracle: a point within ``radius`` of the core moves, any other joins it."""
 
-    keeps = True
+    has_core = True
 
     def __init__(self, radius: float) -> None:
         self.radius = radius
 
     def stay(self, X: Array, core: Array) -> NDArray[np.intp]:
-        """The rows of X that join the core."""
+        """Return the rows of X that join the core."""
         if not len(core):
             near = np.zeros(len(X), dtype=bool)
         else:
@@ -259,26 +280,29 @@ class Coverage:
 
 
 class AlwaysMove:
-    """The always-move oracle: no kernel terms at all."""
+    """The always-move oracle: there are no kernel terms."""
 
-    keeps = False
+    has_core = False
 
     def stay(self, X: Array, core: Array) -> NDArray[np.intp]:
-        """The rows of X that join the core: none."""
+        """Return an empty array: no row joins the core."""
         return np.empty(0, dtype=np.intp)
 
 
 Oracle = FirstPoints | Coverage | AlwaysMove
 
 
-class ReducedDual(Stateful):
-    """DualSVRG: gradient steps with their variance reduced by a memory and a snapshot.
+# -- the engine -----------------------------------------------------------------------------------
 
-    ``memory`` rows of features and targets are held, and their average gradient at the snapshot u,
-    the average of w over the last full ``period``.
+
+class DualSVRG(Stateful):
+    """DualSVRG: gradient steps whose variance a memory and a snapshot reduce.
+
+    The state has features and targets of ``memory`` rows and their average gradient at the snapshot
+    u, the average of w over the last full ``period``.
     """
 
-    coded = True  # targets of several outputs are numbers of classes
+    targets_are_classes = True  # targets of several outputs are numbers of classes
 
     def __init__(
         self, kernel: Kernel, embedding: Embedding, loss: Loss, oracle: Oracle, alpha: float,
@@ -291,13 +315,13 @@ class ReducedDual(Stateful):
         self._core = GrowingRows(columns)
         self._vectors = np.zeros((4, outputs, embedding.size))
         self._scalars = np.array([1.0, 0.0, 0.0, 0.0])
-        # Kernel values of remembered rows are evaluated anew at a snapshot, if there are any.
-        self._set_memory(0, columns if oracle.keeps else 0, outputs)
+        # With a core, a new snapshot needs the kernel values of the memory's rows, hence the rows.
+        self._allocate_memory(0, columns if oracle.has_core else 0, outputs)
         self._work = Workspace()
-        self._overwritten: list[Any] | None = None  # what a snapshot has to put back
+        self._overwritten: list[Any] | None = None  # slots written since the snapshot of the state
 
-    def _set_memory(self, rows: int, columns: int, outputs: int) -> None:
-        """Room for ``rows`` remembered rows."""
+    def _allocate_memory(self, rows: int, columns: int, outputs: int) -> None:
+        """Allocate a memory of ``rows`` rows."""
         self._X = np.zeros((rows, columns))
         self._features = np.zeros((rows, self.embedding.size))
         self._targets = np.zeros(rows)
@@ -310,26 +334,26 @@ class ReducedDual(Stateful):
 
     @property
     def weights(self) -> Array:
-        """w: the random features, then one coefficient a core point; one row an output."""
+        """w (outputs, D + N): random features, then one coefficient per core point."""
         scale, pull = self._scalars[[SCALE, PULL]]
         return np.asarray(scale * self._vectors[BASE] + pull * self._vectors[MEMORY])
 
     def learn(self, X: Array, Y: Array) -> Array:
-        """Predict then learn each row; Y is one column of targets or of numbers of classes."""
+        """Predict, then learn, each row; Y (n, 1) are targets or numbers of classes."""
         out = np.empty((len(X), self._vectors.shape[1]))
         for rows in chunks(len(X), CHUNK):
             self._learn_chunk(X[rows], np.ascontiguousarray(Y[rows, 0]), out[rows])
         return out
 
     def _learn_chunk(self, X: Array, y: Array, out: Array) -> None:
-        arrivals = self._ask_oracle(X)
-        self._make_room(len(X))
-        self._remember(len(X))
-        Q = self._seen(X)
+        arrivals = self._extend_core(X)
+        self._grow_memory(len(X))
+        self._copy_before_write(len(X))
+        Q = self._score_inputs(X)
         start = 0
         while start < len(X):
-            stop = reduced_rows(
-                self._rule(), self._remembered(), self._vectors, self._scalars, Q, arrivals, y,
+            stop = dual_svrg_rows(
+                self._rule(), self._memory_arrays(), self._vectors, self._scalars, Q, arrivals, y,
                 start, self.rows, out,
             )  # fmt: skip
             if self._core.size:
@@ -341,10 +365,10 @@ class ReducedDual(Stateful):
             if self._core.size and self.rows % self.period == 0:
                 self._refresh()
 
-    def _ask_oracle(self, X: Array) -> Indices:
-        """Each row's place in the core, or -1. The core's new coordinates are 0 before their row.
+    def _extend_core(self, X: Array) -> Indices:
+        """Add the rows chosen by the oracle to the core and return each row's coordinate, or -1.
 
-        The oracles do not look at labels, so a chunk's answers come before its walk.
+        The new coordinates of all vectors are 0 until their row is learned.
         """
         arrivals = np.full(len(X), -1, dtype=np.int64)
         joined = self.oracle.stay(X, self.points)
@@ -356,31 +380,31 @@ class ReducedDual(Stateful):
             self._vectors = np.concatenate((self._vectors, zeros), axis=2)
         return arrivals
 
-    def _make_room(self, rows: int) -> None:
-        """The memory grows with the stream until it is full: it may be longer than the stream."""
-        held, needed = len(self._targets), min(self.memory, self.rows + rows)
-        if needed <= held:
+    def _grow_memory(self, rows: int) -> None:
+        """Allocate memory for the next rows: it grows with the stream until it is full."""
+        allocated, needed = len(self._targets), min(self.memory, self.rows + rows)
+        if needed <= allocated:
             return
         old = self._X, self._features, self._targets, self._places, self._terms
-        size = min(self.memory, max(needed, 2 * held))
-        self._set_memory(size, self._X.shape[1], self._terms.shape[1])
+        size = min(self.memory, max(needed, 2 * allocated))
+        self._allocate_memory(size, self._X.shape[1], self._terms.shape[1])
         new = self._X, self._features, self._targets, self._places, self._terms
         for target, source in zip(new, old, strict=True):
-            target[:held] = source
+            target[:allocated] = source
 
-    def _rule(self) -> ReducedRule:
-        """How the compiled loops step."""
+    def _rule(self) -> DualSVRGRule:
+        """Return the settings for compiled code."""
         loss = self.loss
-        return ReducedRule(
+        return DualSVRGRule(
             loss.code, loss.parameter, self.eta, self.kappa, self.memory, self.period
         )
 
-    def _remembered(self) -> Memory:
-        """The memory as the compiled loops see it."""
+    def _memory_arrays(self) -> Memory:
+        """Return the memory for compiled code."""
         return Memory(self._features, self._targets, self._places, self._terms)
 
-    def _seen(self, X: Array) -> Array:
-        """[phi(x), k(core, x)] for every row."""
+    def _score_inputs(self, X: Array) -> Array:
+        """Return q = [phi(x), k(core, x)] of every row."""
         Phi = self.embedding.transform(X)
         if not self._core.size:
             return Phi
@@ -391,22 +415,22 @@ class ReducedDual(Stateful):
         return Q
 
     def _refresh(self) -> None:
-        """The memory's gradient at a new snapshot; a memory of one row cancels and is not used."""
+        """Recompute the memory's gradient at a new snapshot; a memory of one row cancels."""
         if self.memory == 1:
             return
         count = min(self.rows, self.memory)
         kernels = np.empty((count, 0))
         if self._core.size:
             kernels = self.kernel(self._X[:count], self.points)
-        refresh_memory(self._rule(), self._remembered(), self._vectors, kernels, count)
+        refresh_memory(self._rule(), self._memory_arrays(), self._vectors, kernels, count)
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row as if it came next; the state is unchanged."""
         W = self.weights.T
-        return np.concatenate([self._seen(X[rows]) @ W for rows in chunks(len(X), CHUNK)])
+        return np.concatenate([self._score_inputs(X[rows]) @ W for rows in chunks(len(X), CHUNK)])
 
     def remap(self, matrix: Array) -> None:
-        """New outputs as combinations of the old; the memory's gradient is of the new classes."""
+        """Replace the outputs by outputs @ matrix and recompute the memory's gradient."""
         fold(self._vectors, self._scalars)
         self._vectors = recombined(self._vectors, matrix, axis=-2)
         used = min(self.rows, self.memory)
@@ -416,7 +440,7 @@ class ReducedDual(Stateful):
         self._refresh()
 
     def negate(self) -> None:
-        """The model of the opposite targets."""
+        """Turn the model into that of the negated targets."""
         self.remap(np.array([[-1.0]]))
 
     # -- state ------------------------------------------------------------------------------
@@ -443,7 +467,7 @@ class ReducedDual(Stateful):
         }
 
     def to_state(self) -> dict[str, Any]:
-        """Of the memory only what is in use."""
+        """Return the state with only the used part of the memory."""
         used = min(self.rows, self.memory)
         state = super().to_state()
         memory = ("X", "features", "targets", "places", "terms")
@@ -464,20 +488,20 @@ class ReducedDual(Stateful):
         self._overwritten = []
         return super().snapshot(), self._overwritten
 
-    def _remember(self, rows: int) -> None:
-        """Keep for a snapshot the remembered rows that the next rows write over, each once."""
+    def _copy_before_write(self, rows: int) -> None:
+        """Copy for a roll-back, once each, the slots of the memory that the next rows overwrite."""
         if self._overwritten is None:
             return
-        done = sum(len(slots) for slots, _ in self._overwritten)
-        rows = min(rows, self.memory - done)
+        copied = sum(len(slots) for slots, _ in self._overwritten)
+        rows = min(rows, self.memory - copied)
         if rows > 0:
             slots = np.arange(self.rows, self.rows + rows) % self.memory
-            held = [(array := getattr(self, name), array[slots]) for name in self.DERIVED]
-            self._overwritten.append((slots, held))
+            old = [(array := getattr(self, name), array[slots]) for name in self.DERIVED]
+            self._overwritten.append((slots, old))
 
     def roll_back(self, snapshot: Any) -> None:
-        snapshot, overwritten = snapshot
-        for slots, held in overwritten:
-            for array, values in held:
+        state, overwritten = snapshot
+        for slots, old in overwritten:
+            for array, values in old:
                 array[slots] = values
-        super().roll_back(snapshot)
+        super().roll_back(state)

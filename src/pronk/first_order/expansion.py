@@ -1,12 +1,12 @@
 """The kernel expansion engine: support vectors with coefficients, one output, first-order updates.
 
-One compiled loop (`expansion_rows`) walks the rows: kernel values of the row, score, update, and,
-where the set is over its budget, one of the strategies that `support` lists. The values of a
-Gaussian kernel are evaluated inside the loop, except of many wide points. Those, and all other
-kernels, come in blocks through `Kernel`: rows against points, and rows against rows for the points
-that enter on the way.
+One compiled loop (`learn_rows`) processes the rows in order: kernel values of the row, score,
+update, and, where the support set is over its budget, one of the strategies listed in `support`.
+The loop itself evaluates a Gaussian kernel, except for many wide points. Their kernel values, and
+those of all other kernels, are computed in blocks by `Kernel`: rows against points, and rows
+against rows for the points that are added within the block.
 
-Cost a row: one kernel evaluation a point; O(size) for the update and the maintenance, O(size^2) for
+Cost per row: one kernel evaluation per point; O(size) for the update and the budget, O(size^2) for
 the Projectron on a mistake.
 """
 
@@ -37,6 +37,7 @@ from pronk.first_order.support import (
     SIZE,
     SMALLEST,
     USED,
+    VALUES,
     RowBlock,
     Support,
     Update,
@@ -52,13 +53,12 @@ from pronk.first_order.support import (
     step,
 )
 
-# ----------------------------------------------------------------------------------------
-# The rows of a kernel expansion, compiled: score, update, and what keeps the budget.
-#
-# `updates` has the rules by which a row enters, `support` the set itself and the list of
-# strategies.
-
 Array = NDArray[np.float64]
+
+# -- the compiled loop ----------------------------------------------------------------------------
+#
+# ``values`` (slots,) are the kernel values of row i with the support vectors, ``scratch``
+# (3, slots) is memory that is overwritten.
 
 
 @njit(cache=True)
@@ -69,74 +69,79 @@ def mistake_row(
     i: int,
     f: float,
     values: Array,
-    memory: Array,
+    scratch: Array,
 ) -> None:
-    """The Perceptrons that shrink or project: Forgetron, Projectron and Projectron++."""
+    """Update a Perceptron that shrinks or projects: Forgetron, Projectron or Projectron++."""
     y = rows.y[i]
     if y * f > 0.0:
         if rule.aggressive and y * f < 1.0:
-            project_margin(rule, support, rows.norms[i], f, y, values, memory)
+            project_margin(rule, support, rows.norms[i], f, y, values, scratch)
     elif rule.strategy == FORGET:
         forget(rule, support, rows, i, y, values)
     else:
-        project(rule, support, rows, i, y, values, memory)
+        project(rule, support, rows, i, y, values, scratch)
 
 
 @njit(cache=True, error_model="numpy")
-def plain_row(
-    rule: UpdateRule, support: Support, rows: RowBlock, i: int, f: float, memory: Array
+def step_row(
+    rule: UpdateRule, support: Support, rows: RowBlock, i: int, f: float, scratch: Array
 ) -> None:
-    """f <- (1 - eta alpha) f + a k(x, .), a by the update rule; nothing is added where a is 0.
+    """Update f <- (1 - eta alpha) f + a k(x, .) with a from the update rule; a = 0 adds no point.
 
-    With pegasos the shrinking by 1 - 1/t is in the scale. Where the rule is balanced, random
-    removal multiplies the others by B / (B - 1), which keeps f in the mean (BOGD).
+    With pegasos the scale contains the shrinking by 1 - 1/t. If the rule is balanced, random
+    removal multiplies the other coefficients by B / (B - 1), so that E[f] is unchanged (BOGD).
     """
     coefficient = step(rule, f, rows.y[i], rows.norms[i], rows.weights[i])
+    # f = (1 - eta alpha) f
     if not rule.pegasos and rule.alpha > 0.0:
         shrink(support, 1.0 - rule.eta * rule.alpha)
     if coefficient == 0.0:
         return
     if rule.strategy == RANDOM and support.running[SIZE] == rule.budget:
+        # f = B / (B - 1) f without a random point
         remove_random(support, rows.uniforms[i])
         if rule.balanced and rule.budget > 1:
             shrink(support, rule.budget / (rule.budget - 1.0))
+    # f = f + a k(x, .)
     add(support, rows, i, coefficient / support.running[SHRINK])
     if support.running[SIZE] > rule.budget:
         if rule.strategy == MERGE:
-            merge(rule, support, memory)
+            merge(rule, support, scratch)
         else:
             remove(support, smallest(support))
 
 
 @njit(cache=True)
 def score(rule: UpdateRule, support: Support, values: Array) -> float:
-    """f(x) from the kernel values of x."""
+    """Return f(x) = scale sum_j raw_j k(x_j, x)."""
     used = int(support.running[USED])
     return scale(rule, support) * dot_of_first(support.raw, values, used)
 
 
 @njit(cache=True)
 def learn_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -> None:
-    """Predict then learn each row."""
-    memory = np.empty((3, support.raw.size))
+    """Predict, then learn, each row; the predictions are written to ``out`` (rows,)."""
+    scratch = np.empty((3, support.raw.size))
     for i in range(rows.y.size):
-        values = kernel_row(rule, support, rows, i, memory[2])
+        values = kernel_row(rule, support, rows, i, scratch[VALUES])
         f = score(rule, support, values)
         out[i] = f
         support.running[SEEN] += 1.0
         if rule.strategy == FORGET or rule.strategy == PROJECT:
-            mistake_row(rule, support, rows, i, f, values, memory)
+            mistake_row(rule, support, rows, i, f, values, scratch)
         else:
-            plain_row(rule, support, rows, i, f, memory)
+            step_row(rule, support, rows, i, f, scratch)
 
 
 @njit(cache=True)
 def score_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -> None:
-    """The score of each row; changes nothing."""
-    memory = np.empty(support.raw.size)
+    """Write the score of each row to ``out`` (rows,); the support set is unchanged."""
+    values = np.empty(support.raw.size)
     for i in range(out.size):
-        out[i] = score(rule, support, kernel_row(rule, support, rows, i, memory))
+        out[i] = score(rule, support, kernel_row(rule, support, rows, i, values))
 
+
+# -- the engine -----------------------------------------------------------------------------------
 
 Strategy = Literal["random", "forget", "smallest", "merge", "project"]
 
@@ -149,19 +154,19 @@ _STRATEGIES = {
     "project": PROJECT,
 }
 
-#: Rows at a time where kernel values come in blocks, and where the loop evaluates them.
+#: Rows per block where kernel values are computed in blocks, and where the loop evaluates them.
 BLOCK, CHUNK = 256, 1024
-#: Rows wider than `DIRECT_COLUMNS` go through BLAS, which is faster once the set has more numbers
-#: (points x columns) than this; below, the loop evaluates a Gaussian kernel itself
+#: Kernel values of rows wider than `DIRECT_COLUMNS` are computed with BLAS, which is faster once
+#: points x columns exceeds this number; below it the loop evaluates a Gaussian kernel
 #: (benchmarks/bench_expansion).
 SMALL = 32768
-#: So does it in calls of fewer rows, where a block would not pay.
+#: The loop also evaluates a Gaussian kernel in calls of fewer rows, where a block costs more.
 SHORT_CALL = 8
 
 
 @dataclass(frozen=True)
 class Budget:
-    """At most ``size`` points, kept by a strategy; ``threshold`` is the Projectron's eta."""
+    """At most ``size`` points, enforced by a strategy; ``threshold`` is the Projectron's eta."""
 
     strategy: Strategy | None = None
     size: int | None = None
@@ -169,7 +174,7 @@ class Budget:
 
 
 class Expansion(Stateful):
-    """One output as a kernel expansion over the rows it learned from."""
+    """One output as a kernel expansion over the rows that changed it."""
 
     def __init__(
         self,
@@ -182,10 +187,10 @@ class Expansion(Stateful):
         self.kernel = kernel
         budget = budget or Budget()
         self.rule = _rule(kernel, update, budget)
-        # The new point enters before one is dropped, so there is one slot more.
-        self._most = np.inf if budget.size is None else budget.size + 1
+        # A new point is added before another is dropped, so there is one slot more.
+        self._most_slots = np.inf if budget.size is None else budget.size + 1
         self._uniforms = Uniforms(seed, REMOVALS) if budget.strategy == "random" else None
-        slots = int(min(self._most, 16))
+        slots = int(min(self._most_slots, 16))
         self._support = Support(
             points=np.zeros((columns, slots)),
             raw=np.zeros(slots),
@@ -194,7 +199,7 @@ class Expansion(Stateful):
             square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
             running=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
         )
-        self._overwritten: list[Any] | None = None  # what a snapshot has to put back
+        self._overwritten: list[Any] | None = None  # slots written since the snapshot
 
     @property
     def _needs_square(self) -> bool:
@@ -205,22 +210,23 @@ class Expansion(Stateful):
         return int(self._support.running[USED])
 
     @property
-    def _held(self) -> NDArray[np.int64]:
-        """The slots of the points held, by age."""
+    def _active_slots(self) -> NDArray[np.int64]:
+        """The slots of the support vectors, by age."""
         return self._support.order[: int(self._support.running[SIZE])]
 
     @property
     def points(self) -> Array:
         """The support vectors, oldest first."""
-        return np.ascontiguousarray(self._support.points[:, self._held].T)
+        return np.ascontiguousarray(self._support.points[:, self._active_slots].T)
 
     @property
     def weights(self) -> Array:
         """The coefficients of the points."""
-        return np.asarray(scale(self.rule, self._support) * self._support.raw[self._held])
+        raw = self._support.raw[self._active_slots]
+        return np.asarray(scale(self.rule, self._support) * raw)
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
-        """Predict then learn each row of X (n, columns), Y (n, 1); a weight is a factor."""
+        """Predict, then learn, each row of X (n, columns) and Y (n, 1) with weights (n,)."""
         out = np.empty(len(X))
         weights = np.ones(len(X)) if weights is None else weights
         start = 0
@@ -234,11 +240,11 @@ class Expansion(Stateful):
     def _learn_block(self, X: Array, y: Array, weights: Array, out: Array) -> None:
         self._reserve(len(X))
         uniforms = np.empty(0) if self._uniforms is None else self._uniforms.take(len(X))
-        self._remember(len(X), uniforms)
+        self._copy_before_write(len(X), uniforms)
         learn_rows(self.rule, self._support, self._rows(X, y, weights, uniforms), out)
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row as if it came next; the state is unchanged."""
         out = np.empty(len(X))
         nothing = np.empty(0)
         for start in range(0, len(X), BLOCK):
@@ -247,8 +253,8 @@ class Expansion(Stateful):
             score_rows(self.rule, self._support, block, out[rows])
         return out[:, None]
 
-    def _inside(self, n: int) -> bool:
-        """Whether the loop evaluates the kernel itself for a block of n rows."""
+    def _evaluates_in_loop(self, n: int) -> bool:
+        """Return whether the compiled loop evaluates the kernel for a block of n rows."""
         if self.kernel.rate is None:
             return False
         if self.rule.strategy == MERGE or n < SHORT_CALL:
@@ -257,17 +263,17 @@ class Expansion(Stateful):
         return columns <= DIRECT_COLUMNS or columns * self._used <= SMALL
 
     def _chunk(self) -> int:
-        return CHUNK if self._inside(CHUNK) else BLOCK
+        return CHUNK if self._evaluates_in_loop(CHUNK) else BLOCK
 
     def _rows(
         self, X: Array, y: Array, weights: Array, uniforms: Array, learning: bool = True
     ) -> RowBlock:
-        """The block with what the loop needs of its kernel values."""
+        """Return the block with the kernel values that the compiled loop needs."""
         n, used = len(X), self._used
-        # A read-only array would be another type to the compiler, and compile everything again.
+        # A read-only array is another type to Numba, which would compile everything again.
         X = np.ascontiguousarray(X) if X.flags.writeable else X.copy()
         empty = np.empty((0, 0))
-        if self._inside(n):
+        if self._evaluates_in_loop(n):
             return RowBlock(X, y, weights, np.ones(n), uniforms, empty, empty)
         points = np.ascontiguousarray(self._support.points[:, :used].T)
         K = np.empty((n, len(self._support.raw)))
@@ -279,12 +285,12 @@ class Expansion(Stateful):
         return RowBlock(X, y, weights, np.diag(own).copy(), uniforms, K, own)
 
     def _reserve(self, n: int) -> None:
-        """Room for n more points, or for the budget."""
+        """Allocate slots for n more points, at most as many as the budget needs."""
         old = self._support
-        have, needed = len(old.raw), min(self._used + n, self._most)
-        if needed <= have:
+        allocated, needed = len(old.raw), min(self._used + n, self._most_slots)
+        if needed <= allocated:
             return
-        slots = int(min(max(needed, 2 * have), self._most))
+        slots = int(min(max(needed, 2 * allocated), self._most_slots))
         self._support = Support(
             points=np.zeros((len(old.points), slots)),
             raw=np.zeros(slots),
@@ -294,7 +300,7 @@ class Expansion(Stateful):
             running=old.running,
         )
         self._fill(old)
-        self._overwritten = None  # a snapshot holds the old arrays, which stay as they are
+        self._overwritten = None  # a snapshot has the old arrays, which no longer change
 
     def _fill(self, source: Support) -> None:
         """Copy the slots in use from another support set."""
@@ -307,7 +313,7 @@ class Expansion(Stateful):
             own.square[:used, :used] = source.square[:used, :used]
 
     def negate(self) -> None:
-        """The model of the opposite targets."""
+        """Turn the model into that of the negated targets."""
         np.negative(self._support.raw, out=self._support.raw)
 
     # -- state ------------------------------------------------------------------------------
@@ -326,7 +332,7 @@ class Expansion(Stateful):
         return {"columns": len(self._support.points)}
 
     def to_state(self) -> dict[str, Any]:
-        """The slots in use; free ones among them as zeros, not as the points they had."""
+        """Return the slots in use; free slots are zero instead of holding dropped points."""
         used, own = self._used, self._support
         state: dict[str, Any] = {
             "points": own.points[:, :used].copy(),
@@ -337,7 +343,7 @@ class Expansion(Stateful):
         }
         if self._needs_square:
             state["square"] = own.square[:used, :used].copy()
-        free = own.order[len(self._held) : used]
+        free = own.order[len(self._active_slots) : used]
         state["points"][:, free] = 0.0
         for name in {"norms", "square"} & set(state):
             state[name][free] = 0.0
@@ -356,10 +362,10 @@ class Expansion(Stateful):
         self._fill(source)
 
     def _check(self, source: Support) -> None:
-        """The counts that the compiled loops use as indices, and what they rely on."""
+        """Check the counts used as indices in compiled code, and what that code assumes."""
         running, used = source.running, len(source.raw)
         size = running[SIZE]
-        require(running[USED] == used <= self._most, "running has another number of slots")
+        require(running[USED] == used <= self._most_slots, "running has another number of slots")
         require(size == np.floor(size) and 0 <= size <= used, "running has a wrong size")
         require(size <= self.rule.budget, "running has a size above the budget")
         counts = running[[SEEN, MISTAKES]]
@@ -371,7 +377,7 @@ class Expansion(Stateful):
         free = source.order[int(size) :]
         require(not source.raw[free].any(), "raw has coefficients of slots that are free")
 
-    # A snapshot refers to the arrays; what the next rows may write over is copied before they do.
+    # A snapshot refers to the arrays; slots are copied just before rows may overwrite them.
 
     def snapshot(self) -> Any:
         own = self._support
@@ -393,39 +399,39 @@ class Expansion(Stateful):
         if self._uniforms is not None:
             self._uniforms.roll_back(uniforms)
 
-    def _remember(self, n: int, uniforms: Array) -> None:
-        """Keep for a snapshot the points that n rows may write over, each once."""
+    def _copy_before_write(self, n: int, uniforms: Array) -> None:
+        """Copy for the snapshot, once each, the points that n rows may overwrite."""
         if self._overwritten is None:
             return
         own = self._support
-        slots = self._at_risk(n, uniforms).copy()
-        done = [slots for slots, *_ in self._overwritten]
-        slots = np.setdiff1d(slots, np.concatenate(done)) if done else slots
+        slots = self._slots_to_overwrite(n, uniforms).copy()
+        copied = [slots for slots, *_ in self._overwritten]
+        slots = np.setdiff1d(slots, np.concatenate(copied)) if copied else slots
         if slots.size:
             square = own.square[slots] if self._needs_square else None
             self._overwritten.append((slots, own.points[:, slots], own.norms[slots], square))
 
-    def _at_risk(self, n: int, uniforms: Array) -> NDArray[np.int64]:
-        """The slots of held points that n rows may give to others.
+    def _slots_to_overwrite(self, n: int, uniforms: Array) -> NDArray[np.int64]:
+        """Return the slots of support vectors that n rows may overwrite.
 
-        A new point takes a free slot where there is one, so a row that drops a point afterwards
-        leaves it readable; points are dropped in the order of age, or anywhere.
+        A new point gets a free slot if there is one, so the last point dropped by n rows is not
+        overwritten. The Forgetron drops points by age, other strategies in any order.
         """
-        held, strategy = self._held, self.rule.strategy
+        active, strategy = self._active_slots, self.rule.strategy
         if strategy in (NONE, PROJECT):
-            return held[:0]
+            return active[:0]
         if strategy == FORGET:
-            return held[: n - 1]
+            return active[: n - 1]
         if n == 1 and strategy == SMALLEST:
-            return held[:0]
-        if n == 1 and strategy == RANDOM and held.size:
-            rank = min(int(uniforms[0] * held.size), held.size - 1)
-            return held[rank : rank + 1]
-        return held
+            return active[:0]
+        if n == 1 and strategy == RANDOM and active.size:
+            rank = min(int(uniforms[0] * active.size), active.size - 1)
+            return active[rank : rank + 1]
+        return active
 
 
 def _rule(kernel: Kernel, update: Update, budget: Budget) -> UpdateRule:
-    """The scalars that the compiled loop reads."""
+    """Return the scalars for the compiled loop."""
     return UpdateRule(
         strategy=_STRATEGIES[budget.strategy],
         budget=2**62 if budget.size is None else int(budget.size),

@@ -1,15 +1,15 @@
-"""The gradient engine: first-order learning in R^r, row by row.
+"""The gradient engine: gradient descent in R^r, row by row.
 
-With features z(x) and one weight vector an output, every row is
+With features z(x) and one weight vector per output, each row makes the update
 
     f = w'z,   g = l'(f, y),   w <- w - eta g z
 
-and nothing else: 4 r multiply-adds a row and output, 2 r where the slope is 0. The features of a
-chunk come from a compiled map or from BLAS, small enough a chunk to stay in the cache, and the
-rows follow in one compiled loop.
+in 4 r floating-point operations per output, 2 r where the slope g is 0. A compiled map or BLAS
+computes the features of a chunk of rows, small enough to stay in the cache; one compiled loop then
+processes the rows.
 
-`Gradient` runs in features given beforehand (FOGD). `NystromGradient` first is kernel gradient
-descent on a growing set of points and goes on in their span when the set is full (NOGD).
+`Gradient` uses fixed features (FOGD). `NystromGradient` starts as kernel gradient descent on a
+growing set of points and continues in their span when the set is full (NOGD).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from pronk.core.state import Numbers, Rows, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
-#: Rows whose features are held at a time: 400 numbers each stay in a second-level cache.
+#: Rows per chunk: 64 rows of 400 features fit in a second-level cache.
 CHUNK = 64
 
-#: Eigenvalues below this share of the largest are rounding (duplicate points) and are cut.
+#: Eigenvalues below this share of the largest are rounding (duplicate points) and are dropped.
 SMALLEST_EIGENVALUE = 1e-10
 
 
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def dot(a: Array, b: Array) -> float:
-    """a'b over the length of b."""
+    """Return a'b over the length of b."""
     total = 0.0
     for j in range(b.size):
         total += a[j] * b[j]
@@ -45,7 +45,7 @@ def dot(a: Array, b: Array) -> float:
 
 @njit(cache=True, fastmath={"contract"})
 def add_multiple(a: Array, factor: float, b: Array) -> None:
-    """a += factor b."""
+    """Compute a = a + factor b over the length of b."""
     for j in range(b.size):
         a[j] += factor * b[j]
 
@@ -54,9 +54,10 @@ def add_multiple(a: Array, factor: float, b: Array) -> None:
 def gradient_rows(
     Z: Array, Y: Array, steps: Array, code: int, parameter: float, W: Array, out: Array
 ) -> None:
-    """f = w'z, w -= eta l'(f, y) z for every output of every row; the f go to ``out``.
+    """Predict f = w'z, then update w = w - eta l'(f, y) z, for every output of every row.
 
-    ``steps`` has eta for every row, times its weight.
+    Z (rows, r) are features, Y (rows, outputs) targets, steps (rows,) eta times the row's weight,
+    W (outputs, r) the weights, updated in place; the predictions f are written to ``out``.
     """
     for t in range(Z.shape[0]):
         z = Z[t]
@@ -64,6 +65,7 @@ def gradient_rows(
             w = W[o]
             f = dot(w, z)
             out[t, o] = f
+            # w = w - eta l'(f, y) z
             g = slope(code, parameter, f, Y[t, o])
             if g != 0.0:
                 add_multiple(w, -steps[t] * g, z)
@@ -71,20 +73,23 @@ def gradient_rows(
 
 @njit(cache=True, fastmath={"contract"})
 def expansion_rows(
-    F: Array, G: Array, y: Array, steps: Array, code: int, parameter: float, room: int, a: Array
+    F: Array, G: Array, y: Array, steps: Array, code: int, parameter: float, most: int, a: Array
 ) -> int:
-    """Kernel gradient descent, f <- f - eta l'(f(x), y) k(x, .), until ``room`` points are added.
+    """Update f <- f - eta l'(f(x), y) k(x, .) row by row, until ``most`` points are added.
 
-    F holds what the points held before give to each row and becomes f; G is the kernel between the
-    rows; a becomes the rows' coefficients, 0 where the slope is 0. Returns the rows walked.
+    F (rows,) contains the scores by the points before the chunk and becomes f(x_t). G (rows, rows)
+    is the kernel between the rows. a (rows,) becomes the coefficients, 0 where the slope is 0.
+    Return the number of rows processed.
     """
     t = 0
-    while t < F.size and room > 0:
+    while t < F.size and most > 0:
+        # f(x_t) = F_t + sum_{s < t} a_s k(x_s, x_t)
         F[t] += dot(G[t], a[:t])
+        # a_t = -eta l'(f(x_t), y_t)
         g = slope(code, parameter, F[t], y[t])
         if g != 0.0:
             a[t] = -steps[t] * g
-            room -= 1
+            most -= 1
         t += 1
     return t
 
@@ -99,7 +104,7 @@ class Gradient(Stateful):
         self._W = np.zeros((outputs, embedding.size))
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
-        """Predict then learn each row; the step of a row of weight w is w times as long."""
+        """Predict, then learn, each row; a weight w makes the step of its row w times as long."""
         out = np.empty(Y.shape)
         steps = self.eta * (np.ones(len(X)) if weights is None else weights)
         for rows in chunks(len(X), CHUNK):
@@ -110,18 +115,18 @@ class Gradient(Stateful):
         return out
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row as if it came next; the state is unchanged."""
         return np.concatenate(
             [self.embedding.transform(X[rows]) @ self._W.T for rows in chunks(len(X), CHUNK)]
         )
 
     @property
     def weights(self) -> Array:
-        """One row of weights an output."""
+        """The weights (outputs, features)."""
         return self._W
 
     def remap(self, matrix: Array) -> None:
-        """New outputs, each plus or minus an old one: valid because the losses are odd."""
+        """Replace the outputs by plus or minus old ones; the losses are odd, so this is exact."""
         self._W = recombined(self._W, matrix, axis=-2)
 
     STATE = (Numbers("W", ("outputs", "features")),)
@@ -133,8 +138,9 @@ class Gradient(Stateful):
 class NystromGradient(Stateful):
     """Kernel gradient descent up to ``budget`` points, then gradient descent in their span.
 
-    With K = V D V' over the points and the ``rank`` largest eigenvalues kept, z(x) = D^-1/2 V' k(x)
-    and the weights start at D^1/2 V' a, the best the span has for the expansion a. One output.
+    With K = V D V' over the points, restricted to the ``rank`` largest eigenvalues, the features
+    are z(x) = D^-1/2 V' k(x). The weights start at D^1/2 V' a, the projection of the expansion a on
+    the span of the eigenvectors. One output.
     """
 
     def __init__(
@@ -157,7 +163,7 @@ class NystromGradient(Stateful):
         return self._a if self._T is None else self._w
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
-        """Predict then learn each row; the step of a row of weight w is w times as long."""
+        """Predict, then learn, each row; a weight w makes the step of its row w times as long."""
         out = np.empty(Y.shape)
         steps = self.eta * (np.ones(len(X)) if weights is None else weights)
         start = 0
@@ -174,24 +180,24 @@ class NystromGradient(Stateful):
         return out
 
     def _expand(self, X: Array, y: Array, steps: Array, out: Array) -> int:
-        """Walk rows until the budget is full; the number of rows walked."""
+        """Learn rows until the budget is full and return the number of rows learned."""
         F = self.kernel(X, self.points) @ self._a
         a = np.zeros(len(X))
-        walked = expansion_rows(
+        learned = expansion_rows(
             F, self.kernel(X, X), np.ascontiguousarray(y), steps, self.loss.code,
             self.loss.parameter, self.budget - self._points.size, a,
         )  # fmt: skip
-        out[:walked] = F[:walked]
+        out[:learned] = F[:learned]
         added = np.flatnonzero(a)
         if added.size:
             self._points.append(X[added])
             self._a = np.concatenate((self._a, a[added]))
         if self._points.size == self.budget:
             self._fix_span()
-        return walked
+        return learned
 
     def _fix_span(self) -> None:
-        """The map into the leading eigenvectors, and the expansion there."""
+        """Compute the map to the leading eigenvectors and the weights of the expansion there."""
         n = self._points.size
         first = max(0, n - self.rank)
         D, V = eigh(self.kernel(self.points, self.points), subset_by_index=(first, n - 1))
@@ -203,14 +209,14 @@ class NystromGradient(Stateful):
         self._a = np.zeros(0)
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row as if it came next; the state is unchanged."""
         a = self._a if self._T is None else self._T @ self._w[0]
         return np.concatenate(
             [self.kernel(X[rows], self.points) @ a for rows in chunks(len(X), CHUNK)]
         )[:, None]
 
     def negate(self) -> None:
-        """The model of the opposite targets."""
+        """Turn the model into that of the negated targets."""
         self._a, self._w = -self._a, -self._w
 
     STATE = (

@@ -1,16 +1,30 @@
-"""The support set of a kernel expansion, compiled: its kernel values, its scale, its slots.
+"""The support set of a kernel expansion, and the update rules that add points to it (compiled).
 
 f(x) = scale * sum_i raw_i k(x_i, x). Shrinking f is one multiplication of the scale, whatever the
-number of points. Points lie in slots; ``order`` lists the slots by age, oldest first, then the free
-ones. A free slot below ``USED`` has the coefficient 0, so evaluations need not know about it.
+number of points. Points are stored in slots; ``order`` lists the slots by age, oldest first, then
+the free ones. A free slot below ``USED`` has the coefficient 0, so evaluations may include it.
 
-The ways to keep the set within a budget:
+Strategies that keep the set within a budget:
 
-    random     drop the point number floor(u size), numbered by age       (RBP, BOGD)
-    smallest   drop the smallest a^2 k(x, x), the oldest of equals        (BSGD)
-    forget     shrink as much as the budget of mistakes asks, drop the oldest  (`forgetron`)
-    merge      replace that point and its best partner by one point       (`merging`: BSGD)
-    project    put the new point into the span of the old ones            (`projectron`)
+    random     drop the point number floor(u size), numbered by age             (RBP, BOGD)
+    smallest   drop the point of smallest a^2 k(x, x), the oldest of equals     (BSGD)
+    merge      replace that point and its best partner by one point             (BSGD)
+    forget     shrink within the Forgetron's allowance and drop the oldest      (Forgetron)
+    project    project the new point on the span of the others                  (Projectron)
+
+The first two are here, the others in `budgets`.
+
+Update rules, the coefficient a with which a row is added, f += a k(x, .):
+
+    mistakes   a = y where y f(x) <= 0                                          (Perceptron)
+    gradient   a = -eta l'(f(x), y)                                             (OGD, NORMA, BSGD)
+    passive    a = tau times the direction that lowers the loss l = l(f(x), y), with the cost C
+               tau = min(C, l / k(x, x))                                        (PA-I)
+               tau = l / (k(x, x) + 1 / (2 C))                                  (PA-II)
+
+A row of weight w makes the step of the first two rules w times as long. In the third rule its cost
+is w C, because there a step solves a problem in which C weights the row. To add a rule, write a
+frozen dataclass that returns the numbers of `UpdateRule`, a code, and its case in `step`.
 """
 
 from __future__ import annotations
@@ -28,28 +42,34 @@ from pronk.core.losses import HINGE, Loss
 
 Array = NDArray[np.float64]
 
+#: Codes of the budget strategies.
 NONE, RANDOM, FORGET, SMALLEST, MERGE, PROJECT = range(6)
-#: Positions in ``Support.running``: points held, slots in use, the product of all shrinking, rows
-#: seen, and the Forgetron's mistakes M and spent budget Q.
+#: Codes of the update rules.
+MISTAKES_ONLY, GRADIENT, PASSIVE_1, PASSIVE_2 = range(4)
+#: Positions in ``Support.running``: points in the set, slots in use, the product of all shrinking
+#: factors, rows seen, and the Forgetron's mistakes M and damage Q.
 SIZE, USED, SHRINK, SEEN, MISTAKES, SPENT = range(6)
+#: Rows of the scratch memory (3, slots): merging uses the first, the Projectron the first two.
+DISTANCES, PROJECTION, VALUES = 0, 1, 2
+COORDINATES = DISTANCES
 
 #: Slots evaluated at a time, so that their distances stay in the first-level cache.
 _TILE = 512
-#: The scale is kept within these bounds, so that neither it nor raw^2 leaves the range of numbers.
+#: The scale stays within these bounds, so that neither the scale nor raw^2 over- or underflows.
 LEAST_SHRINK, MOST_SHRINK = 1e-40, 1e40
 
 
 class UpdateRule(NamedTuple):
-    """What is learned from a row and how the budget is kept; scalars only."""
+    """The update rule and the budget strategy as scalars for compiled code."""
 
-    update: int  # what a row adds (`updates`)
+    update: int  # code of the update rule
     loss: int  # code of the loss
     parameter: float  # of the loss
-    eta: float  # step size or cost; with pegasos 1, the step being counted in 1 / (alpha t)
-    alpha: float
-    pegasos: bool
-    balanced: bool  # the others make up for a point dropped at random
-    strategy: int
+    eta: float  # step size or cost; 1 with pegasos, where the scale is 1 / (alpha t)
+    alpha: float  # regularisation: f shrinks by 1 - eta alpha per row
+    pegasos: bool  # steps 1 / (alpha t)
+    balanced: bool  # after a random removal the others are scaled up
+    strategy: int  # code of the budget strategy
     budget: int
     threshold: float  # of the Projectron, on |delta|
     aggressive: bool  # Projectron++: learn from margin errors too
@@ -57,26 +77,26 @@ class UpdateRule(NamedTuple):
 
 
 class Support(NamedTuple):
-    """The support set; all arrays have room for the same number of slots."""
+    """The support set; all arrays have the same number of slots."""
 
     points: Array  # (columns, slots)
-    raw: Array  # coefficients without the scale
-    norms: Array  # k(x, x)
-    order: NDArray[np.int64]
-    square: Array  # Forgetron: kernel values; Projectron: inverse factor of K; else empty
-    running: Array
+    raw: Array  # (slots,) coefficients without the scale
+    norms: Array  # (slots,) k(x, x)
+    order: NDArray[np.int64]  # (slots,) slots by age, then the free ones
+    square: Array  # (slots, slots) Forgetron: kernel values; Projectron: inverse factor of K
+    running: Array  # (6,) see SIZE, USED, ...
 
 
 class RowBlock(NamedTuple):
-    """A block of rows. ``K`` and ``own`` are empty where the kernel is evaluated row by row."""
+    """A block of rows; ``K`` and ``own`` are empty where the loop evaluates the kernel."""
 
-    X: Array
-    y: Array
-    weights: Array
-    norms: Array  # k(x, x)
-    uniforms: Array
-    K: Array  # (rows, slots): values with the points; a column is filled in when its slot is taken
-    own: Array  # (rows, rows): values among the rows
+    X: Array  # (rows, columns)
+    y: Array  # (rows,)
+    weights: Array  # (rows,) sample weights
+    norms: Array  # (rows,) k(x, x)
+    uniforms: Array  # (rows,) numbers in [0, 1) for random removal
+    K: Array  # (rows, slots) values with the points; `add` fills the column of a new point
+    own: Array  # (rows, rows) values between the rows
 
 
 # -- kernel values and the model ------------------------------------------------------------------
@@ -84,7 +104,10 @@ class RowBlock(NamedTuple):
 
 @njit(cache=True, fastmath={"contract"})
 def distance_row(x: Array, points: Array, used: int, out: Array) -> None:
-    """out[j] = sum_k (x_k - points[k, j])^2 for j < used; four columns at a time."""
+    """Compute out[j] = sum_k (x_k - points[k, j])^2 for j < used, four columns at a time.
+
+    x (columns,), points (columns, slots), out (slots,).
+    """
     d = x.size
     for start in range(0, used, _TILE):
         stop = min(start + _TILE, used)
@@ -107,21 +130,22 @@ def distance_row(x: Array, points: Array, used: int, out: Array) -> None:
 
 
 @njit(cache=True, fastmath={"contract"})
-def kernel_row(rule: UpdateRule, support: Support, rows: RowBlock, i: int, memory: Array) -> Array:
-    """k(x_i, .) for all slots in use: from the block's matrix, or evaluated into ``memory``."""
+def kernel_row(rule: UpdateRule, support: Support, rows: RowBlock, i: int, out: Array) -> Array:
+    """Return k(x_i, .) for all slots in use: a row of ``rows.K``, or evaluated into ``out``."""
     if rows.K.shape[0] > 0:
         return rows.K[i]
     used = int(support.running[USED])
-    distance_row(rows.X[i], support.points, used, memory)
+    # out_j = exp(-|x_i - x_j|^2 / (2 bandwidth^2))
+    distance_row(rows.X[i], support.points, used, out)
     for j in range(used):
-        memory[j] = exp_scalar(-rule.rate * memory[j])
-    return memory
+        out[j] = exp_scalar(-rule.rate * out[j])
+    return out
 
 
-# The sum may be taken in any order ("reassoc"), or it would not vectorise.
+# "reassoc" lets the compiler reorder the sum, without which it would not vectorise.
 @njit(cache=True, fastmath={"contract", "reassoc"})
 def dot_of_first(a: Array, b: Array, n: int) -> float:
-    """sum_j a_j b_j over j < n."""
+    """Return sum_j a_j b_j over j < n."""
     total = 0.0
     for j in range(n):
         total += a[j] * b[j]
@@ -130,7 +154,7 @@ def dot_of_first(a: Array, b: Array, n: int) -> float:
 
 @njit(cache=True, error_model="numpy")
 def scale(rule: UpdateRule, support: Support) -> float:
-    """What the raw coefficients are multiplied by; with pegasos 1 / (alpha t) after t rows."""
+    """Return the factor of the raw coefficients; with pegasos it has 1 / (alpha t) after t rows."""
     running = support.running
     if rule.pegasos and running[SEEN] > 0.0:
         return running[SHRINK] / (rule.alpha * running[SEEN])
@@ -139,11 +163,12 @@ def scale(rule: UpdateRule, support: Support) -> float:
 
 @njit(cache=True)
 def shrink(support: Support, factor: float) -> None:
-    """f becomes factor * f. Far from 1, the scale moves into the coefficients."""
+    """Multiply f by a factor; a scale far from 1 is multiplied into the coefficients."""
     running = support.running
     running[SHRINK] *= factor
     size = abs(running[SHRINK])
     if size < LEAST_SHRINK or size > MOST_SHRINK:
+        # raw = scale raw,  scale = 1
         used = int(running[USED])
         for j in range(used):
             support.raw[j] *= running[SHRINK]
@@ -155,7 +180,7 @@ def shrink(support: Support, factor: float) -> None:
 
 @njit(cache=True)
 def add(support: Support, rows: RowBlock, i: int, coefficient: float) -> int:
-    """Row i becomes the youngest point; the later rows of the block learn their values with it."""
+    """Add row i as the youngest point, fill its column of ``rows.K``, and return its slot."""
     running = support.running
     size = int(running[SIZE])
     slot = support.order[size]
@@ -173,7 +198,7 @@ def add(support: Support, rows: RowBlock, i: int, coefficient: float) -> int:
 
 @njit(cache=True)
 def remove(support: Support, rank: int) -> None:
-    """Drop the point number ``rank`` by age; its slot is the next to be taken."""
+    """Drop the point number ``rank`` by age; the next point added gets its slot."""
     size = int(support.running[SIZE])
     order = support.order
     slot = order[rank]
@@ -193,10 +218,10 @@ def remove_random(support: Support, u: float) -> None:
 
 @njit(cache=True)
 def smallest(support: Support) -> int:
-    """The age of the point with the smallest a^2 k(x, x), the oldest of equals.
+    """Return the rank by age of the point with the smallest a^2 k(x, x), the oldest of equals.
 
-    The coefficients are compared without their common scale: under the hinge loss they are equal
-    exactly, where rounding of the shrunk ones would decide.
+    The coefficients are compared without their common scale: under the hinge loss they are then
+    exactly equal, whereas scaled coefficients would differ by rounding.
     """
     best, rank = np.inf, 0
     for r in range(int(support.running[SIZE])):
@@ -207,25 +232,12 @@ def smallest(support: Support) -> int:
     return rank
 
 
-# ----------------------------------------------------------------------------------------
-# Update rules of a kernel expansion: the coefficient with which a row enters, f += a k(x, .).
-#
-#     mistakes     a = y where y f(x) <= 0                                      (Perceptron)
-#     gradient     a = -eta slope of the loss at f(x)                           (OGD, NORMA, BSGD)
-#     passive      a = tau times the direction that lowers the loss l = l(f(x), y), with the cost C
-#                  tau = min(C, l / k(x, x))                                    (PA-I)
-#                  tau = l / (k(x, x) + 1 / (2 C))                              (PA-II)
-#
-# A rule of its own is a frozen dataclass here that gives the numbers of `UpdateRule`, a code, and
-# its line in `step`. A row of weight w takes the step of the first two w times as long, and has
-# the cost w C in the third, whose steps solve a problem in which C weighs the row.
-
-MISTAKES_ONLY, GRADIENT, PASSIVE_1, PASSIVE_2 = range(4)
+# -- update rules ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Mistakes:
-    """The Perceptron; ``aggressive`` learns from margin errors too (Projectron++)."""
+    """The Perceptron; ``aggressive`` also learns from margin errors (Projectron++)."""
 
     aggressive: bool = False
 
@@ -238,7 +250,7 @@ class Mistakes:
 
 @dataclass(frozen=True)
 class Descent:
-    """Gradient descent on a loss; ``eta`` a number or "pegasos", which needs alpha > 0."""
+    """Gradient descent on a loss; ``eta`` is a number or "pegasos", which needs alpha > 0."""
 
     loss: Loss
     eta: float | str
@@ -255,9 +267,9 @@ class Descent:
 
 @dataclass(frozen=True)
 class Passive:
-    """Passive-Aggressive: as far as the loss of the row asks, at a ``cost`` for what is left.
+    """Passive-Aggressive learning, with ``cost`` C for the loss that remains after the step.
 
-    The loss is the hinge or the epsilon-insensitive loss.
+    The loss is the hinge or the epsilon-insensitive loss; ``squared`` selects PA-II.
     """
 
     loss: Loss
@@ -277,19 +289,23 @@ Update = Mistakes | Descent | Passive
 
 @njit(cache=True, error_model="numpy")
 def step(rule: UpdateRule, f: float, y: float, norm: float, weight: float) -> float:
-    """The coefficient of k(x, .); 0 where nothing is learned. ``norm`` is k(x, x).
+    """Return the coefficient of k(x, .), 0 where nothing is learned; ``norm`` is k(x, x).
 
-    A mistake is y f <= 0: a score of 0 is one.
+    A mistake is y f <= 0, so a score of 0 is a mistake.
     """
+    # a = w y where y f <= 0
     if rule.update == MISTAKES_ONLY:
         return 0.0 if y * f > 0.0 else weight * y
     slope = losses.slope(rule.loss, rule.parameter, f, y)
+    # a = -eta w l'(f, y)
     if rule.update == GRADIENT:
         return -rule.eta * weight * slope
     if slope == 0.0:
         return 0.0
     loss = losses.value(rule.loss, rule.parameter, f, y)
     cost = rule.eta * weight
+    # a = -l' min(C w, l / k(x, x))
     if rule.update == PASSIVE_1:
         return -slope * min(cost, loss / norm)
+    # a = -l' l / (k(x, x) + 1 / (2 C w))
     return -slope * loss / (norm + 0.5 / cost)

@@ -30,7 +30,7 @@ from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.families import FirstOrder, defaults, with_losses
 from pronk.estimators.inputs import Interval
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.dual_sgd import MergedDual
+from pronk.first_order.dual_sgd import DualSGD
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.
@@ -82,10 +82,10 @@ class _DualSGD(FirstOrder):
         self.loss = loss
         self.random_state = random_state
 
-    def _make_engine(self, columns: int, outputs: int = 1) -> MergedDual:
+    def _make_engine(self, columns: int, outputs: int = 1) -> DualSGD:
         kernel = get_kernel(self.kernel)
         embedding = Fourier(kernel, columns, self.n_features, self._seed)
-        return MergedDual(
+        return DualSGD(
             kernel, embedding, self._get_loss(), float(self.alpha), columns, self.budget,
             self.merge, outputs,
         )  # fmt: skip
@@ -129,7 +129,7 @@ class DualSGDRegressor(_DualSGD, OnlineRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSGD, "regression")
 
-    def _make_model(self, columns: int, outputs: int) -> MergedDual | OneVsRest:
+    def _make_model(self, columns: int, outputs: int) -> DualSGD | OneVsRest:
         if outputs == 1:
             return self._make_engine(columns)
         return OneVsRest(partial(self._make_engine, columns), outputs)
@@ -162,5 +162,5 @@ class DualSGDClassifier(_DualSGD, CodedClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSGD, "classification")
 
-    def _make_model(self, columns: int, outputs: int) -> MergedDual:
+    def _make_model(self, columns: int, outputs: int) -> DualSGD:
         return self._make_engine(columns, outputs)

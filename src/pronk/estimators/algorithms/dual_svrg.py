@@ -41,7 +41,7 @@ from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.families import FirstOrder, defaults, with_losses
 from pronk.estimators.inputs import Interval, StrOptions
 from pronk.estimators.regressor import OnlineRegressor
-from pronk.first_order.dual_svrg import AlwaysMove, Coverage, FirstPoints, Oracle, ReducedDual
+from pronk.first_order.dual_svrg import AlwaysMove, Coverage, DualSVRG, FirstPoints, Oracle
 
 #: What the registry, the public names, the site and the laws know of this file. A literal: it is
 #: read without importing anything.
@@ -134,7 +134,7 @@ class _DualSVRG(FirstOrder):
             raise ValueError(f"eta='auto' needs a smooth loss; give a number for {self.loss!r}")
         return 1.0 / (76.0 * smoothness)
 
-    def _make_engine(self, columns: int, outputs: int = 1) -> ReducedDual:
+    def _make_engine(self, columns: int, outputs: int = 1) -> DualSVRG:
         kernel = get_kernel(self.kernel)
         oracle: Oracle = AlwaysMove()
         if self.oracle == "budget":
@@ -142,7 +142,7 @@ class _DualSVRG(FirstOrder):
         elif self.oracle == "coverage":
             oracle = Coverage(float(self.radius))
         embedding = Fourier(kernel, columns, self.n_features, self._seed)
-        return ReducedDual(
+        return DualSVRG(
             kernel, embedding, self._get_loss(), oracle, float(self.alpha), self._step(),
             self.memory, self.period, columns, outputs,
         )  # fmt: skip
@@ -194,7 +194,7 @@ class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_DualSVRG, "regression")
 
-    def _make_model(self, columns: int, outputs: int) -> ReducedDual | OneVsRest:
+    def _make_model(self, columns: int, outputs: int) -> DualSVRG | OneVsRest:
         if outputs == 1:
             return self._make_engine(columns)
         return OneVsRest(partial(self._make_engine, columns), outputs)
@@ -235,5 +235,5 @@ class DualSVRGClassifier(_DualSVRG, CodedClassifier):
         _DualSVRG, "classification"
     )
 
-    def _make_model(self, columns: int, outputs: int) -> ReducedDual:
+    def _make_model(self, columns: int, outputs: int) -> DualSVRG:
         return self._make_engine(columns, outputs)
