@@ -97,7 +97,7 @@ def _job(folder: Path, name: str) -> list[str]:
         sys.executable, "-m", "pronk", "run", str(folder / "data.csv"), "-t", "y",
         "-a", "pkawv-nystrom", "-p", "history=projected", "-p", "gamma=10", "--scale", "standard",
         "--predictions", str(out / "p.csv"), "--save", str(out / "model"),
-        "--checkpoint", str(out / "checkpoint"), "--every", "4096", "--json",
+        "--checkpoint", str(out / "checkpoint"), "--checkpoint-every", "4096", "--json",
     ]  # fmt: skip
 
 

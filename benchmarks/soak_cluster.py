@@ -186,7 +186,7 @@ def with_scheduler(folder, options, out, checkpoint, kill_after: int | None = No
     command = [*python, "pronk", "run", str(folder / "rows.parquet"), "-t", "y", *options]
     command += ["--cluster", address, "--predictions", str(out)]
     if checkpoint is not None:
-        command += ["--checkpoint", str(checkpoint), "--every", "100000"]
+        command += ["--checkpoint", str(checkpoint), "--checkpoint-every", "100000"]
     running = subprocess.Popen(
         command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
     )

@@ -11,7 +11,7 @@ import typer
 from papers import TITLES, load_experiment
 from pronk.cli import screen
 from pronk.cli.app import call
-from pronk.cli.options import AsJSON, Cluster, Jobs, Threads
+from pronk.cli.options import AsJSON, Cluster, Threads, Workers
 
 app = typer.Typer(
     help="Reproduce a table or figure of a paper, printed values beside ours. Run from a clone.",
@@ -33,13 +33,14 @@ def table(
     runs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Runs; default: the paper's number.")
     ] = None,
-    jobs: Jobs = 2,
+    workers: Workers = 2,
     cluster: Cluster = None,
     data: Annotated[
         list[str] | None, typer.Option(metavar="SET", help="Only this data set (repeatable).")
     ] = None,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Directory for records, page and figures.")
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", metavar="DIR", help="Folder of records, page and figures."),
     ] = Path("pronk-results"),
     write_docs: Annotated[
         bool, typer.Option("--write-docs", help="Also store page and figures in docs/results.")
@@ -50,15 +51,15 @@ def table(
 ) -> None:
     """Reproduce it. An interrupted command resumes where it stopped."""
     from papers.experiment import Options
-    from pronk.cli.scale_out import cluster_or_none, losses_told
+    from pronk.cli.scale_out import cluster_errors, cluster_or_none
 
     docs = Path("docs") / "results"
     if write_docs and not docs.parent.is_dir():
         raise typer.BadParameter("there is no directory docs here", param_hint="--write-docs")
     options = Options(quick=quick, runs=runs, data=tuple(data or ()))
-    places = [out, docs] if write_docs else [out]
-    with cluster_or_none(cluster) as client, losses_told(cluster):
-        _make(str(context.info_name), options, jobs, places, fresh, json, client)
+    places = [output, docs] if write_docs else [output]
+    with cluster_or_none(cluster) as client, cluster_errors(cluster):
+        _make(str(context.info_name), options, workers, places, fresh, json, client)
 
 
 for _name, _title in TITLES.items():
@@ -79,10 +80,10 @@ def _make(
 
     from papers.experiment import command, run_experiment
     from papers.page import as_json, draw_figures, markdown, parts
-    from pronk.cli.outputs import open_store, results
+    from pronk.cli.outputs import open_store, results_folder
 
     chosen, messages = load_experiment(name), screen.messages()
-    with results(places[0]):
+    with results_folder(places[0]):
         store = open_store(places[0] / f"{name}.jsonl", fresh)
     columns = (
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),

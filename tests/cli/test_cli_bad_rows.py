@@ -79,7 +79,7 @@ def test_a_killed_run_goes_on_and_tells_each_bad_row_once(capsys, tmp_path, fram
     call = ["run", file, "-t", "y", "-a", "fogd", "--json", "--skip-bad"]
     code, out, err = pronk_run(capsys, *call, tmp_path / "whole.csv")
     assert code == 0, err
-    parts = [tmp_path / "parts.csv", "--checkpoint", tmp_path / "c", "--every", 1]
+    parts = [tmp_path / "parts.csv", "--checkpoint", tmp_path / "c", "--checkpoint-every", 1]
     code, *_ = pronk_run(capsys, *call, *parts, "--limit", 4096)
     assert code == 0
     with file.open("a") as more:  # a finished run whose input has grown goes on

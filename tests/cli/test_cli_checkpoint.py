@@ -145,7 +145,7 @@ def job(folder, out, *, target="y", predictions="p.csv", algorithm="pros-n-kons"
         "run", folder / name, "-t", target, "-a", algorithm, "--drop", other, "-p", "gamma=0.1",
         "--categorical", "city", "--slots", 4, "--encoding", "onehot", "--scale", "robust",
         "--missing", "mean", "--predictions", out / predictions, "--save", out / "model",
-        "--checkpoint", out / "checkpoint", "--every", 100, "--json",
+        "--checkpoint", out / "checkpoint", "--checkpoint-every", 100, "--json",
     ]  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def outcome(process, out, predictions="p.csv"):
     """Everything a run leaves that must not depend on interruptions."""
     assert process.returncode == 0, process.stderr
     result = json.loads(process.stdout)
-    for name in ("seconds", "microseconds_a_row", "saved", "predictions", "checkpoint"):
+    for name in ("seconds", "microseconds_per_row", "saved", "predictions", "checkpoint"):
         del result[name]
     resumed = result.pop("resumed_at")
     memory = result.pop("memory")  # buffers grow with the calls since a start
@@ -208,7 +208,7 @@ def test_a_file_without_header_goes_on_from_a_snapshot(tmp_path, folder, process
         return [
             "run", nameless, "--no-header", "-t", "x3", "--drop", "x4", "--categorical", "x2",
             "-a", "con-kons", "-p", "gamma=0.1", "--predictions", out / "p.csv", "--save",
-            out / "model", "--checkpoint", out / "checkpoint", "--every", 100, "--json",
+            out / "model", "--checkpoint", out / "checkpoint", "--checkpoint-every", 100, "--json",
         ]  # fmt: skip
 
     expected = outcome(processes(arguments(whole), NOTHING)[0], whole)
@@ -228,7 +228,7 @@ def test_a_signal_waits_for_the_block_and_makes_a_snapshot(
     stopped.mkdir()
     (never,) = processes(job(folder, whole), NOTHING)
     expected = outcome(never, whole)
-    arguments = [*job(folder, stopped), "--every", 10**6]  # no other snapshot
+    arguments = [*job(folder, stopped), "--checkpoint-every", 10**6]  # no other snapshot
     ended, last = processes(arguments, (number, 200, "block"), NOTHING)
     assert ended.returncode == code
     assert ended.stderr.splitlines()[-1] == (
@@ -371,7 +371,7 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
 
 
 def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_blocks, processes):
-    arguments = [*job(folder, tmp_path), "--every", 10**6]
+    arguments = [*job(folder, tmp_path), "--checkpoint-every", 10**6]
     (ended,) = processes(arguments, (signal.SIGTERM, 200, "block"))
     assert ended.returncode == 143
     (tmp_path / "p.csv").write_text("row,y")
@@ -380,7 +380,7 @@ def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_b
 
 
 def test_a_checkpoint_is_also_a_model(capsys, tmp_path, folder, processes):
-    arguments = [*job(folder, tmp_path), "--every", 10**6]
+    arguments = [*job(folder, tmp_path), "--checkpoint-every", 10**6]
     assert processes(arguments, (signal.SIGTERM, 200, "block"))[0].returncode == 143
     model = pronk.load(tmp_path / "checkpoint")
     assert model.n_seen_ == 256 - 5  # rows 7, 57, .. have no label

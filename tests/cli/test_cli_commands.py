@@ -61,7 +61,7 @@ def test_unknown_command(capsys):
 
 
 def test_the_demo_is_the_main_job_and_ends_with_the_command_for_a_file(tmp_path):
-    command = ["demo", "--rows", "600", "--out", str(tmp_path / "demo")]
+    command = ["demo", "--rows", "600", "--output", str(tmp_path / "demo")]
     result = runner.invoke(app, command, env={"COLUMNS": "80"})
     assert result.exit_code == 0, result.output
     for word in ("mean squared error", "running mean", "coverage", "page.html in a browser"):

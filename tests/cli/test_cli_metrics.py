@@ -80,7 +80,8 @@ def test_metrics_go_on_from_a_checkpoint(capsys, tmp_path, folder, monkeypatch):
     monkeypatch.setattr(stream, "BLOCK_ROWS", 256)
     arguments = [
         "run", folder / "data.csv", "-t", "y", "-a", "fogd", "--columns", "a,b", "--metrics",
-        tmp_path / "m.csv", "--metrics-every", 100, "--checkpoint", tmp_path / "c", "--every", 300,
+        tmp_path / "m.csv", "--metrics-every", 100, "--checkpoint", tmp_path / "c",
+        "--checkpoint-every", 300,
     ]  # fmt: skip
 
     from pronk.cli import run_loop

@@ -96,7 +96,7 @@ def test_a_cluster_shares_the_pass_of_the_default_learner(pronk_run, file, tmp_p
         2, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp"
     ) as cluster:
         more = ["--cluster", cluster.scheduler_address, "--predictions", tmp_path / "2.parquet"]
-        more += ["--checkpoint", tmp_path / "snapshot", "--every", "1600"]
+        more += ["--checkpoint", tmp_path / "snapshot", "--checkpoint-every", "1600"]
         done = pronk_run("run", file, *options, *more)
         assert done.returncode in (0, None), done.stderr
     one, two = (parquet.read_table(tmp_path / f"{i}.parquet") for i in (1, 2))
@@ -109,7 +109,7 @@ def test_a_cluster_does_the_runs_of_a_comparison(pronk_run, file, tmp_path):
     """Finished runs are kept, whoever did them."""
     distributed = pytest.importorskip("distributed")
     words = ["compare", file, "-t", "y", "--drop", "who", "--limit", "300", "-a", "fogd,nogd"]
-    words += ["--out", tmp_path / "kept", "--json"]
+    words += ["--output", tmp_path / "kept", "--json"]
     with distributed.LocalCluster(
         2, processes=False, threads_per_worker=1, dashboard_address=None, protocol="tcp"
     ) as cluster:

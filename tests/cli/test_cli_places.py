@@ -119,8 +119,8 @@ def test_predict_keeps_its_input_and_its_model(capsys, folder):
 
 def test_compare_keeps_its_input(capsys, folder):
     call = ["compare", folder / "in", "-t", "y", "-a", "pkawv-taylor", "--runs", 1]
-    refused(pronk_run(capsys, *call, "--out", folder / "in"), folder, "the next time")
-    report = ["--out", folder / "out", "--report", folder / "in" / "1.csv"]
+    refused(pronk_run(capsys, *call, "--output", folder / "in"), folder, "the next time")
+    report = ["--output", folder / "out", "--report", folder / "in" / "1.csv"]
     refused(pronk_run(capsys, *call, *report), folder)
 
 
@@ -184,7 +184,7 @@ def test_no_other_command_writes_to_a_pipe(capsys, folder):
     refused(run(capsys, source, "--predictions", out / "p.parquet"), folder, "a pipe")
     call = ["predict", out / "m.pronk", source, "--output", out / "p.csv"]
     refused(pronk_run(capsys, *call), folder, "a pipe")
-    call = ["compare", source, "-t", "y", "-a", "fogd", "--runs", 1, "--out", out, "--fresh"]
+    call = ["compare", source, "-t", "y", "-a", "fogd", "--runs", 1, "--output", out, "--fresh"]
     refused(pronk_run(capsys, *call), folder, "a pipe")
     assert all(described(place) == before for place, before in pipes)
 

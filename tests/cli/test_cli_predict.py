@@ -280,7 +280,7 @@ def test_json_is_one_document_and_all_of_stdout(capsys, tmp_path, folder, model)
         ["inspect", model],
         ["inspect", tmp_path / "checkpoint"],
         ["algorithms"],
-        ["demo", "--rows", "300", "--out", tmp_path / "demo"],
+        ["demo", "--rows", "300", "--output", tmp_path / "demo"],
     ):
         code, out, err = call(capsys, *arguments, "--json")
         assert code == 0, err

@@ -82,7 +82,7 @@ def test_a_full_disk_is_named_by_its_option(run, monkeypatch, tmp_path, option, 
     else:
         monkeypatch.setattr(outputs.os, "fsync", full)
         monkeypatch.setattr("pronk.estimators.files.save_checkpoint", lambda *_: None)
-    more = ["--checkpoint", tmp_path / "c", "--every", 64, "--metrics-every", 50]
+    more = ["--checkpoint", tmp_path / "c", "--checkpoint-every", 64, "--metrics-every", 50]
     columns = "a,gap" if option == "--skip-bad" else "a,b"
     code, err = run(option, tmp_path / "f.csv", *more, columns=columns)
     assert code == 1 and f"{option}: " in err and "No space left" in err
@@ -110,7 +110,14 @@ def test_a_parquet_file_that_cannot_be_finished(run, monkeypatch, tmp_path):
 
 def test_a_run_with_labels_goes_on_with_its_columns(run, monkeypatch, tmp_path):
     """The classes of the predictions' header are the snapshot's, also of those that come late."""
-    more = ["--predictions", tmp_path / "p.csv", "--checkpoint", tmp_path / "c", "--every", 64]
+    more = [
+        "--predictions",
+        tmp_path / "p.csv",
+        "--checkpoint",
+        tmp_path / "c",
+        "--checkpoint-every",
+        64,
+    ]
     learner = ["-a", "default"]
     assert run(*more, target="kind", learner=learner)[0] == 0
     whole = (tmp_path / "p.csv").read_bytes()

@@ -85,7 +85,7 @@ def test_shape_of_the_json(capsys, folder):
     assert set(json.loads(out)) == {
         "file", "target", "columns", "became", "task", "algorithm", "params", "scale", "seed",
         "rows",
-        "scale_target", "metrics", "seconds", "microseconds_a_row", "size", "memory", "baseline",
+        "scale_target", "metrics", "seconds", "microseconds_per_row", "size", "memory", "baseline",
         "saved",
         "predictions", "versions", "unlabelled", "checkpoint", "resumed_at", "drift", "recent",
         "repeat_last", "worse", "this_input", "metrics_file", "report", "chosen", "rows_before",
@@ -98,7 +98,6 @@ def test_shape_of_the_json(capsys, folder):
     [
         (["--scale", "standard"], lambda X: Standard().learn_transform(X)),
         (["--scale", "none"], lambda X: X),
-        (["--no-scale"], lambda X: X),
     ],
 )
 def test_scaling_is_a_choice(capsys, tmp_path, folder, data, flags, scaled):
@@ -135,7 +134,7 @@ def test_labels_are_recognised(capsys, tmp_path, folder, data, target, kind):
     assert result["metrics"]["error"] == pytest.approx(np.mean(expected != labels))
 
 
-@pytest.mark.parametrize("flags", [[], ["--no-scale"]])
+@pytest.mark.parametrize("flags", [[], ["--scale", "none"]])
 def test_the_saved_model_goes_on(capsys, tmp_path, folder, data, flags):
     X, y = data
     file = tmp_path / "model.pronk"
@@ -158,7 +157,7 @@ def test_the_summary_fits_80_columns(capsys, monkeypatch, folder):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = pronk_run(capsys, "run", folder / "data.csv", *options())
     assert (code, err) == (0, "")
-    for word in ("regression", "600 of 3 columns", "running mean", "us a row", "fixed", "kB"):
+    for word in ("regression", "600 of 3 columns", "running mean", "us per row", "fixed", "kB"):
         assert word in out
     assert max(len(line) for line in out.splitlines()) <= 80
 

@@ -349,7 +349,7 @@ def test_figures_of_this_file_stand_beside_the_totals(capsys, tmp_path, days):
 def test_a_retried_job_with_a_checkpoint_gives_the_same_model(capsys, tmp_path, days):
     one, two, model = days
     first(capsys, one, model)
-    call = ["--checkpoint", tmp_path / "c", "--every", 1]
+    call = ["--checkpoint", tmp_path / "c", "--checkpoint-every", 1]
     told = json.loads(good(second(capsys, two, model, *call))[0])
     learned = model.read_bytes()
     again = json.loads(good(second(capsys, two, model, *call))[0])

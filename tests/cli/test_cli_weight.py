@@ -173,8 +173,19 @@ def test_weights_in_a_comparison(capsys, tmp_path, frame, order):
     frame.to_csv(file, index=False)
     found = {}
     for weight in (["--weight", "w"], ["--drop", "w"]):
-        call = ["-a", "fogd", "-p", "bandwidth=1", "--runs", "1", "--jobs", "1", "--order", order]
-        place = ["--out", tmp_path / f"r{weight[0]}", "--json"]
+        call = [
+            "-a",
+            "fogd",
+            "-p",
+            "bandwidth=1",
+            "--runs",
+            "1",
+            "--workers",
+            "1",
+            "--order",
+            order,
+        ]
+        place = ["--output", tmp_path / f"r{weight[0]}", "--json"]
         said = good(pronk_run(capsys, "compare", file, "-t", "y", *call, *place, *weight))
         found[weight[0]] = told = json.loads(said)
         assert told["columns"] == ["a", "b"]

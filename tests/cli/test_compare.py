@@ -36,15 +36,15 @@ def file(tmp_path_factory):
 def arguments(file, out, *more, target="y", algorithms="pkawv-taylor,fogd"):
     others = [name for name in ("name", "y", "word", "same") if name != target]
     drops = [part for name in others for part in ("--drop", name)]
-    chosen = ["--target", target, "--algorithms", algorithms, *drops, "--jobs", 1, "--runs", 2]
-    return ["compare", file, *chosen, *(["--out", out] if out else []), *more]
+    chosen = ["--target", target, "--algorithms", algorithms, *drops, "--workers", 1, "--runs", 2]
+    return ["compare", file, *chosen, *(["--output", out] if out else []), *more]
 
 
 def test_the_table_has_everyone_and_fits_80_columns(capsys, monkeypatch, tmp_path, file):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = pronk_run(capsys, *arguments(file, tmp_path / "out"))
     assert (code, err) == (0, "")
-    for word in ("pkawv-taylor", "fogd", "running mean", "±", "us a row", "300 rows", "2 runs"):
+    for word in ("pkawv-taylor", "fogd", "running mean", "±", "us per row", "300 rows", "2 runs"):
         assert word in out
     table = [line for line in out.splitlines() if "results:" not in line]
     assert max(map(len, table)) <= 80
@@ -153,8 +153,8 @@ def test_the_same_options_give_the_same_loss_as_a_run(
         assert code == 0
         single.append(json.loads(out))
     code, out, err = pronk_run(
-        capsys, "compare", rough, "-a", ",".join(names), "--runs", 1, "--jobs", 1,
-        "--out", tmp_path, *options,
+        capsys, "compare", rough, "-a", ",".join(names), "--runs", 1, "--workers", 1,
+        "--output", tmp_path, *options,
     )  # fmt: skip
     assert (code, err) == (0, "")
     given = json.loads(out)
@@ -170,8 +170,8 @@ def test_the_same_options_give_the_same_loss_as_a_run(
 def test_a_random_order_takes_them_too(capsys, tmp_path, rough):
     code, out, err = pronk_run(
         capsys, "compare", rough, "-a", "fogd", "-t", "word", "--columns", "city,a", "--order",
-        "random", "--runs", 2, "--jobs", 1, "--missing", "mean", "--categorical", "city",
-        "--out", tmp_path,
+        "random", "--runs", 2, "--workers", 1, "--missing", "mean", "--categorical", "city",
+        "--output", tmp_path,
     )  # fmt: skip
     assert (code, err) == (0, "") and "60 without a label" in " ".join(out.split())
 
@@ -184,7 +184,7 @@ def test_a_directory_and_a_libsvm_file_are_compared(capsys, tmp_path):
     for i, rows in enumerate(np.split(X, 2)):
         lines = [f"{'+1' if a > b else '-1'} 1:{a:.6f} 2:{b:.6f}\n" for a, b in rows]
         (parts / f"part-{i}.libsvm").write_text("".join(lines))
-    common = ["-a", "pkawv-taylor", "--runs", 1, "--jobs", 1, "--json", "--out"]
+    common = ["-a", "pkawv-taylor", "--runs", 1, "--workers", 1, "--json", "--output"]
     code, out, _ = pronk_run(capsys, "compare", parts, *common, tmp_path / "one")
     assert code == 0
     both = json.loads(out)
@@ -199,7 +199,7 @@ def test_a_directory_and_a_libsvm_file_are_compared(capsys, tmp_path):
 def test_a_query_and_a_file_without_names_are_compared(capsys, tmp_path, monkeypatch, file):
     pytest.importorskip("duckdb")
     monkeypatch.chdir(tmp_path)
-    common = ["-a", "pkawv-taylor", "--runs", 1, "--jobs", 1, "--json", "--out"]
+    common = ["-a", "pkawv-taylor", "--runs", 1, "--workers", 1, "--json", "--output"]
     query = f"SELECT a, b, y FROM '{file}'"
     code, out, _ = pronk_run(
         capsys, "compare", ":memory:", "--query", query, "-t", "y", *common, "query"
@@ -239,7 +239,7 @@ def test_a_query_and_a_file_without_names_are_compared(capsys, tmp_path, monkeyp
         (["-p", "eta"], ["--param", "key=value"]),
         (["-p", "fogd:eta=-1"], ["--param", "fogd", "eta"]),
         (["--runs", "0"], ["--runs"]),
-        (["--jobs", "0"], ["--jobs"]),
+        (["--workers", "0"], ["--workers"]),
         (["--order", "sorted"], ["--order", "sorted"]),
         (["--task", "sorting"], ["--task", "sorting"]),
         (["--report", "."], ["--report", "is a directory"]),
@@ -258,14 +258,14 @@ def test_a_wrong_option_is_named(capsys, monkeypatch, tmp_path, file, change, wo
 
 def test_a_column_of_text_is_named_with_the_way_out(capsys, tmp_path, file):
     command = ["compare", file, "-t", "y", "-a", "fogd", "--drop", "word", "--drop", "same"]
-    code, _, err = pronk_run(capsys, *command, "--out", tmp_path)
+    code, _, err = pronk_run(capsys, *command, "--output", tmp_path)
     assert code == 2 and err.count("\n") == 1
     assert "'name' is not numeric" in err and "--drop name" in err and "--categorical" in err
 
 
 def test_a_missing_value_is_named_with_the_way_out(capsys, tmp_path, rough):
     code, _, err = pronk_run(
-        capsys, "compare", rough, "-t", "y", "-a", "fogd", "--columns", "a", "--out", tmp_path
+        capsys, "compare", rough, "-t", "y", "-a", "fogd", "--columns", "a", "--output", tmp_path
     )
     assert code == 2 and err.count("\n") == 1
     assert "'a' is missing or NaN at row 0" in err and "--missing mean" in err
@@ -274,7 +274,7 @@ def test_a_missing_value_is_named_with_the_way_out(capsys, tmp_path, rough):
 def test_no_target_and_no_label_are_told(capsys, tmp_path):
     file = tmp_path / "none.csv"
     file.write_text("a,y\n1,\n2,\n")
-    command = ["compare", file, "-a", "fogd", "--out", tmp_path / "out"]
+    command = ["compare", file, "-a", "fogd", "--output", tmp_path / "out"]
     code, _, err = pronk_run(capsys, *command)
     assert code == 2 and "--target is missing" in err
     code, _, err = pronk_run(capsys, *command, "-t", "y")
@@ -282,7 +282,7 @@ def test_no_target_and_no_label_are_told(capsys, tmp_path):
 
 
 def test_what_can_be_read_only_once_is_refused(capsys, tmp_path):
-    code, _, err = pronk_run(capsys, "compare", "-", "-t", "y", "-a", "fogd", "--out", tmp_path)
+    code, _, err = pronk_run(capsys, "compare", "-", "-t", "y", "-a", "fogd", "--output", tmp_path)
     assert code == 2 and "read only once" in err and err.count("\n") == 1
 
 
@@ -312,7 +312,7 @@ def test_a_bad_value_far_down_shows_before_the_first_run(capsys, tmp_path):
     file = tmp_path / "bad.csv"
     file.write_text("a,y\n" + "1,2.5\n3,4.5\n" * 3000 + ",1.5\n")
     code, _, err = pronk_run(
-        capsys, "compare", file, "-t", "y", "-a", "fogd", "--out", tmp_path / "out"
+        capsys, "compare", file, "-t", "y", "-a", "fogd", "--output", tmp_path / "out"
     )
     assert code == 2 and "'a' is missing or NaN at row 6000" in err
     assert not (tmp_path / "out").exists()
@@ -327,7 +327,7 @@ def test_a_directory_that_cannot_be_written_is_named(capsys, tmp_path, file):
     (tmp_path / "taken").write_text("")
     for out in ("taken", "taken/below"):
         code, _, err = pronk_run(capsys, *arguments(file, tmp_path / out))
-        assert code == 2 and err.startswith("pronk: --out") and err.count("\n") == 1
+        assert code == 2 and err.startswith("pronk: --output") and err.count("\n") == 1
     code, _, err = pronk_run(capsys, *arguments(file, None, "--figures", tmp_path / "taken"))
     assert code == 2 and "--figures" in err
 
@@ -362,7 +362,7 @@ def test_results_of_nothing_are_refused(monkeypatch, tmp_path, where):
         load_results(Path(where))
 
 
-@pytest.mark.parametrize("content", ["[]", "{", "7", "{}", '{"contenders": 1}', "\xff"])
+@pytest.mark.parametrize("content", ["[]", "{", "7", "{}", '{"learners": 1}', "\xff"])
 def test_a_damaged_comparison_is_refused(tmp_path, content):
     (tmp_path / "comparison.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(ValueError, match=r"comparison.json' is damaged.*pronk compare"):
@@ -415,7 +415,7 @@ def test_a_killed_comparison_goes_on(capsys, tmp_path, file):
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
     # The pipe ends when the last process that was started has ended.
-    process = subprocess.run([sys.executable, script, *said, "--jobs", "2"], capture_output=True)
+    process = subprocess.run([sys.executable, script, *said, "--workers", "2"], capture_output=True)
     assert process.returncode == -signal.SIGKILL
     assert len((tmp_path / "out" / "records.jsonl").read_text().splitlines()) == 2
     code, out, err = pronk_run(capsys, *said)
@@ -450,5 +450,5 @@ def test_a_signal_stops_a_real_process_in_one_line(tmp_path, file):
         [sys.executable, "-c", INTERRUPTED, *said], capture_output=True, text=True
     )
     assert process.returncode == 130 and process.stdout == ""
-    assert process.stderr.count("\n") == 1 and "the same command goes on" in process.stderr
+    assert process.stderr.count("\n") == 1 and "the same command resumes" in process.stderr
     assert len((tmp_path / "records.jsonl").read_text().splitlines()) == 3

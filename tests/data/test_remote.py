@@ -141,8 +141,8 @@ def test_no_password_reaches_a_file_or_a_screen(capsys, tmp_path, monkeypatch):
         (2, ["run", url, "--model", "m.pronk"]),  # learned already
         (2, ["run", url, "-t", "nosuch"]),
         (0, ["predict", "m.pronk", url, "-o", "o.csv", "--json"]),
-        (0, ["compare", url, *fast, "--runs", 1, "--jobs", 1, "--report", "q.html", "--json"]),
-        (0, ["compare", url, *fast, "--runs", 1, "--jobs", 1]),
+        (0, ["compare", url, *fast, "--runs", 1, "--workers", 1, "--report", "q.html", "--json"]),
+        (0, ["compare", url, *fast, "--runs", 1, "--workers", 1]),
     ):
         found, out, err = pronk_run(capsys, *words)
         assert found == code, (words, err)

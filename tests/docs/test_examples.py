@@ -62,7 +62,7 @@ def run_command(arguments):
         result = subprocess.run(command, capture_output=True, text=True, env=environment())
         return result.returncode, result.stderr
     if "compare" in arguments:
-        arguments = [*arguments, "--jobs", "1"]  # the same numbers, in this process
+        arguments = [*arguments, "--workers", "1"]  # the same numbers, in this process
     out, err = io.StringIO(), io.StringIO()
     sent = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
     with sent[0], sent[1], pytest.raises(SystemExit) as end:

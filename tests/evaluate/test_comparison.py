@@ -15,8 +15,8 @@ from pronk.data import FileStream, MinMax, Preparing, Reading
 from pronk.evaluate import comparison as module
 from pronk.evaluate.comparison import (
     RECORDS,
+    ComparedLearner,
     Comparison,
-    Contender,
     RunError,
     cut,
     inspect,
@@ -56,7 +56,7 @@ def comparison(file, target="y", names=("pkawv-taylor", "fogd"), **choices):
         columns=stream.columns,
         rows=rows,
         unlabelled=unlabelled,
-        contenders=[Contender(name, name) for name in names],
+        learners=[ComparedLearner(name, name) for name in names],
         **{"runs": 2, **choices},
     )
 
@@ -125,7 +125,7 @@ def test_the_baseline_runs_once_where_the_order_is_given(file):
 
 def test_a_learner_takes_parameters_of_its_kernel():
     chosen = {"kernel": "laplacian", "bandwidth": 2.0, "alpha": 0.5}
-    learner = Contender("x", "kernel-awv", chosen).learner("regression", 7)
+    learner = ComparedLearner("x", "kernel-awv", chosen).build("regression", 7)
     assert repr(learner.kernel) == repr(pronk.Laplacian(2.0))
     assert learner.alpha == 0.5 and learner.random_state == 7
 

@@ -135,7 +135,7 @@ def test_records_are_yielded_as_the_stream_goes(data):
 def test_to_dict_holds_the_numbers(data):
     (record,) = progressive(Counting(), data, predictions=True)
     assert set(record.to_dict()) == {
-        "rows", "unlabelled", "metrics", "windowed", "seconds", "microseconds_a_row", "size",
+        "rows", "unlabelled", "metrics", "windowed", "seconds", "microseconds_per_row", "size",
         "memory",
     }  # fmt: skip
 

@@ -236,8 +236,8 @@ def call(*arguments):
 def test_the_command_writes_page_and_records(sets, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").mkdir()
-    arguments = ("pros-n-kons-1", "--quick", "--runs", 1, "--jobs", 1, "--data", "casp")
-    assert call(*arguments, "--out", "o", "--write-docs") == 0
+    arguments = ("pros-n-kons-1", "--quick", "--runs", 1, "--workers", 1, "--data", "casp")
+    assert call(*arguments, "--output", "o", "--write-docs") == 0
     said = capsys.readouterr()
     assert "CON-KONS" in said.out and "0.06832" in said.out and "written: " in said.err
     page = (tmp_path / "o" / "pros-n-kons-1.md").read_text()
@@ -245,10 +245,10 @@ def test_the_command_writes_page_and_records(sets, tmp_path, capsys, monkeypatch
     assert page == markdown(json.loads(stored)) and len(stored.splitlines()) > 10
     assert "`python -m papers pros-n-kons-1 --quick --runs 1 --data casp`" in page
     lines = len((tmp_path / "o" / "pros-n-kons-1.jsonl").read_text().splitlines())
-    assert call(*arguments, "--out", "o") == 0
+    assert call(*arguments, "--output", "o") == 0
     assert len((tmp_path / "o" / "pros-n-kons-1.jsonl").read_text().splitlines()) == lines
     capsys.readouterr()
-    assert call(*arguments, "--out", "o", "--json") == 0
+    assert call(*arguments, "--output", "o", "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert told["name"] == "pros-n-kons-1" and told["pages"] == ["o/pros-n-kons-1.md"]
     table, *_ = told["tables"]
@@ -263,7 +263,7 @@ def test_the_command_writes_page_and_records(sets, tmp_path, capsys, monkeypatch
         (["pros-n-kons-1", "--data", "w8a"], "has no data set 'w8a'"),
         (["pkawv-3", "--runs", "0"], "--runs"),
         (["pros-n-kons-1", "--write-docs"], "no directory docs"),
-        (["pros-n-kons-1", "--out", "file/x"], "file"),
+        (["pros-n-kons-1", "--output", "file/x"], "file"),
     ],
 )
 def test_mistakes_are_one_line(sets, tmp_path, capsys, monkeypatch, arguments, message):

@@ -13,7 +13,7 @@ pytest.importorskip("vl_convert")
 pytest.importorskip("matplotlib")
 
 from pronk.data import Preparing, Reading
-from pronk.evaluate.comparison import Comparison, Contender
+from pronk.evaluate.comparison import ComparedLearner, Comparison
 from pronk.evaluate.formatting import mean_and_deviation, microseconds
 from pronk.evaluate.results import results
 from pronk.evaluate.study import Store
@@ -33,7 +33,7 @@ def made(tmp_path, *, task="regression", runs=2, labels=("one", "two"), shift=0.
         reason="",
         columns=["a", "b"],
         rows=300,
-        contenders=[Contender(label, "fogd", {"eta": i}) for i, label in enumerate(labels)],
+        learners=[ComparedLearner(label, "fogd", {"eta": i}) for i, label in enumerate(labels)],
         runs=runs,
     )
     store = Store(tmp_path / "records.jsonl")
@@ -55,7 +55,7 @@ def made(tmp_path, *, task="regression", runs=2, labels=("one", "two"), shift=0.
             "metrics": dict.fromkeys(names, loss[-1]),
             "recent": dict.fromkeys(names, loss[-1]),
             "seconds": 0.003,
-            "microseconds_a_row": 10.0,
+            "microseconds_per_row": 10.0,
             "size": curve["size"][-1],
             "memory": 300_000,
             "params": {"eta": 0.5, "kernel": "gaussian", "kernel__bandwidth": 1.0},
@@ -134,7 +134,7 @@ def test_the_command_says_how_rows_were_prepared(found):
             found.comparison.reading, columns=("a", "b"), categorical=("b",), missing="mean",
             header=False, query="select 1",
         ),
-        contenders=[Contender("online-kernel", "online-kernel", {}, "none")],
+        learners=[ComparedLearner("online-kernel", "online-kernel", {}, "none")],
     )  # fmt: skip
     said = command(chosen)
     for text in (

@@ -1,236 +1,284 @@
-"""`pronk compare`: several learners over one file, side by side."""
+"""`pronk compare`: several learners on one file, as a table, JSON, a report and figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
+from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.options import (
-    PREPARING,
-    READING,
-    WEIGHING,
-    AsJSON,
-    Cluster,
-    Figures,
-    Jobs,
-    Order,
-    Task,
-    Threads,
-    with_choices,
+from pronk.cli.models import build, open_with_target, read_setting
+from pronk.cli.outputs import (
+    check_directory,
+    check_figure_tools,
+    check_file,
+    open_store,
+    refuse_input,
+    results_folder,
 )
+from pronk.cli.scale_out import cluster_errors, cluster_or_none
+from pronk.core.checks import did_you_mean
+from pronk.data import FileStream, Preparing, Reading
+from pronk.data.errors import without_secret
+from pronk.data.opening import Origins, reads_once
+from pronk.data.source import is_url
+from pronk.estimators.inputs import InvalidParameterError
+from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find, make
+from pronk.evaluate.comparison import (
+    COMPARISON,
+    RECORDS,
+    ComparedLearner,
+    Comparison,
+    RunError,
+    inspect,
+    labelled,
+    prepare,
+)
+from pronk.evaluate.formatting import mean_and_deviation, microseconds
+from pronk.evaluate.metrics import WORDS, in_which_worse
+from pronk.evaluate.models import takes_weights
+from pronk.evaluate.orders import check_room
+from pronk.evaluate.results import OverRuns, Results, Summary, results
+from pronk.evaluate.study import run
 
-if TYPE_CHECKING:
-    from pronk.data import FileStream, Reading
-    from pronk.evaluate.comparison import Comparison
 
-#: Who is compared where nobody is named: the default, second order and first order, all bounded.
-USUAL = "online-kernel,con-kons,fogd,nogd"
+@dataclass(frozen=True)
+class CompareOptions:
+    """The options of `pronk compare`."""
 
-EXAMPLES = """\b
-Examples:
-  pronk compare data.csv -t price
-  pronk compare data.csv -t price -a online-kernel,pkawv-nystrom --runs 5 --report page.html
-  pronk compare data.csv -t y -a wide=fogd,narrow=fogd -p wide:bandwidth=4 -p narrow:bandwidth=1
-"""
+    reading: Reading
+    preparing: dict[str, Any]
+    algorithms: str
+    params: tuple[str, ...]
+    runs: int
+    order: str
+    seed: int
+    output: Path | None
+    report: Path | None
+    figures: Path | None
+    fresh: bool
+    workers: int
+    cluster: str | None
 
 
-@with_choices(reading={**READING, **WEIGHING}, preparing=PREPARING)
-def compare(
-    file: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE",
-            help="CSV, NDJSON, LIBSVM (also .gz), Parquet or Arrow file; a directory or pattern.",
-        ),
-    ],
-    reading: dict[str, Any],
-    preparing: dict[str, Any],
-    algorithms: Annotated[
-        str,
-        typer.Option(
-            "--algorithms", "-a", metavar="A,B,..",
-            help="Names that `pronk algorithms` lists; label=name to have one of them twice.",
-        ),
-    ] = USUAL,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", "-t", metavar="COLUMN", help="The column to predict; LIBSVM has its own."
-        ),
-    ] = None,
-    runs: Annotated[int, typer.Option(min=1, metavar="N", help="Runs, each with a seed.")] = 3,
-    order: Annotated[
-        Order,
-        typer.Option(
-            help="given: as in the file; random: another one for each run, through a temporary "
-            "file (in TMPDIR) where the rows are many.",
-        ),
-    ] = Order.given,
-    task: Annotated[Task, typer.Option(help="auto: labels if the target looks like it.")] = (
-        Task.auto
-    ),
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param", "-p", metavar="[NAME:]KEY=VALUE",
-            help="A parameter of one learner, or of all that have it.",
-        ),
-    ] = None,
-    jobs: Jobs = 2,
-    cluster: Cluster = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where results are kept; pronk-results/FILE-COLUMN."),
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a report (.html).")
-    ] = None,
-    figures: Figures = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run again what was run before.")
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the first run.")] = 0,
-    threads: Threads = None,
-    json: AsJSON = False,
-) -> None:  # fmt: skip
-    """Run several learners over a file, side by side. Interrupted, it goes on where it stopped.
+def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
+    """Do the runs that are not done yet, then print and write the results."""
+    names = read_names(options.algorithms)
+    reading, console = options.reading, screen.messages()
+    read = Origins(reading.file, reading.query)
+    _check_outputs(options, read)
+    stream = _open(reading)
+    comparison = _comparison(options, stream, names)
+    _check_weight(comparison)
+    with screen.warnings_as_notes(console):
+        _try_learners(comparison, stream, console)
+        with console.status("reading the file"):
+            found = inspect(stream)
+    comparison = replace(comparison, **found._asdict())
+    if options.order == "random":
+        processes = min(options.workers, len(comparison.jobs()))
+        check_room(found.rows, len(stream.columns), processes)
+    folder = options.output or _default_folder(reading.file, comparison.target)
+    for name in (COMPARISON, RECORDS):
+        refuse_input("--output", folder / name, read)
+    with results_folder(folder):
+        comparison.save(folder)
+        store = open_store(folder / RECORDS, options.fresh)
+    if store.damaged:
+        lines = "1 line" if store.damaged == 1 else f"{store.damaged} lines"
+        screen.note(f"{lines} of {folder / RECORDS} cannot be read; its runs are repeated")
+    with cluster_or_none(options.cluster) as client, cluster_errors(options.cluster):
+        _run(comparison, store, options.workers, folder, console, client)
+    done = results(comparison, store)
+    _write(done, options.report, options.figures)
+    if as_json:
+        screen.print_json(as_dict(done, folder, options.report, options.figures))
+    else:
+        _print(done)
+        _print_paths(results=folder, report=options.report, figures=options.figures)
+    for one in done.summaries:
+        text = in_which_worse(done.worse(one))
+        if text:
+            screen.note(f"{one.label}: {text}")
 
-    A row without a label is predicted only.
-    """
-    from pronk.cli import screen
-    from pronk.cli.comparison import (
-        as_dict,
-        check_report,
-        check_weight,
-        contenders,
-        note_damage,
-        note_worse,
-        read_names,
-        show,
-        show_paths,
-        try_all,
-        write,
-    )
-    from pronk.cli.outputs import refuse_input
-    from pronk.cli.scale_out import cluster_or_none, losses_told
-    from pronk.data import Preparing, Reading
-    from pronk.data.opening import Origins
-    from pronk.data.source import is_url
-    from pronk.evaluate.comparison import COMPARISON, RECORDS, Comparison, inspect
-    from pronk.evaluate.orders import check_room
-    from pronk.evaluate.results import results
 
-    names = read_names(algorithms)
-    how = Reading(file, target, task=task.value, **reading)
-    read = Origins(file, how.query)
-    check_report("--report", report, figures, read)
-    stream = _open(how)
-    assert stream.target is not None
+# -- what is compared ----------------------------------------------------------------------------
+
+
+def read_names(text: str) -> dict[str, str]:
+    """Read the names of `--algorithms`: algorithms by label."""
+    names: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        label, sign, name = (word.strip() for word in part.partition("="))
+        name = name if sign else label
+        try:
+            find(name)
+        except ValueError as error:
+            raise CommandError(f"--algorithms: {error}") from None
+        if not label or label in names:
+            raise CommandError(
+                f"--algorithms: {part!r} occurs twice; write label=name to compare an algorithm "
+                "with itself"
+            )
+        names[label] = name
+    if not names:
+        raise CommandError("--algorithms: give at least one name; `pronk algorithms` lists them")
+    return names
+
+
+def _open(reading: Reading) -> FileStream:
+    if reads_once(reading.file):
+        raise CommandError(
+            f"{reading.file}: this input can be read only once, but every run reads the rows "
+            "again; write them to a file first"
+        )
+    stream = open_with_target(reading)
     if len(stream.targets) > 1:
-        raise CommandError("--target: a comparison has one target; `pronk run` takes several")
-    scale = preparing["scale"]
-    named = how.query is None or Path(file).exists()
-    comparison = Comparison(
+        raise CommandError("--target: a comparison has one target; `pronk run` accepts several")
+    return stream
+
+
+def _comparison(options: CompareOptions, stream: FileStream, names: dict[str, str]) -> Comparison:
+    """Describe the comparison; the rows have not been read yet."""
+    reading, file = options.reading, options.reading.file
+    is_path = not is_url(file) and (reading.query is None or Path(file).exists())
+    scale = options.preparing["scale"]
+    return Comparison(
         replace(
-            how,
-            file=file if is_url(file) or not named else str(Path(file).resolve()),
+            reading,
+            file=str(Path(file).resolve()) if is_path else file,
             target=stream.target,
             task=stream.task,
         ),
         digest="",
-        reason=stream.reason if task is Task.auto else "",
+        reason=stream.reason if reading.task == "auto" else "",
         columns=stream.columns,
         rows=0,
-        contenders=contenders(names, param or [], stream.task, scale),
-        runs=runs,
-        preparing=Preparing(**{**preparing, "scale": scale or "minmax"}),
-        order=order.value,
-        seed=seed,
+        learners=_learners(names, options.params, stream.task, scale),
+        runs=options.runs,
+        preparing=Preparing(**{**options.preparing, "scale": scale or "minmax"}),
+        order=options.order,
+        seed=options.seed,
     )
-    console = screen.messages()
-    check_weight(comparison)
-    with screen.warnings_as_notes(console):
-        try_all(comparison.contenders, comparison.scale, stream, comparison.view, console)
-        with console.status("reading the file"):
-            found = inspect(stream)
-    comparison = replace(comparison, **found._asdict())
-    if order is Order.random:
-        check_room(found.rows, len(stream.columns), min(jobs, len(comparison.jobs())))
-    directory = out if out is not None else _usual_place(file, stream.target)
-    for name in (COMPARISON, RECORDS):
-        refuse_input("--out", directory / name, read)
-    store = _store(directory, comparison, fresh)
-    note_damage(store.damaged, directory)
-    with cluster_or_none(cluster) as client, losses_told(cluster):
-        _run(comparison, store, jobs, directory, console, client)
-    told = results(comparison, store)
-    write(told, report, figures)
-    if json:
-        screen.print_json(as_dict(told, directory, report, figures))
-    else:
-        show(told)
-        screen.output().print()
-        show_paths(results=directory, report=report, figures=figures)
-    note_worse(told)
+
+
+def _learners(
+    names: dict[str, str], texts: Sequence[str], task: str, scale: str | None
+) -> list[ComparedLearner]:
+    """Return the learners with the parameters of `--param`.
+
+    A parameter without a label goes to all learners that have it. The defaults that `pronk.make`
+    adds are recorded too. Unless a scaling is chosen, the default learner gets unscaled columns.
+    """
+    scales_itself = DEFAULT_ALGORITHM if scale is None else None
+    chosen: dict[str, dict[str, Any]] = {label: {} for label in names}
+    own: dict[str, list[str]] = {label: [] for label in names}
+    parameters = {label: _parameters(name, task) for label, name in names.items()}
+    for text in texts:
+        label, sign, setting = text.partition(":")
+        if sign and "=" not in label:
+            if label not in names:
+                raise CommandError(
+                    f"--param: {text!r} is for {label!r}, which is not one of {', '.join(names)}"
+                )
+            own[label].append(setting)
+            continue
+        key, value = read_setting(text)
+        having = [one for one in names if {key, f"kernel__{key}"} & parameters[one]]
+        if not having:
+            hint = did_you_mean(key, set().union(*parameters.values()))
+            raise CommandError(f"--param: none of {', '.join(names)} has a parameter {key!r}{hint}")
+        for one in having:
+            chosen[one][key] = value
+    for label, settings in own.items():
+        build(names[label], task, tuple(settings), 0)  # raises if a parameter is not known
+        chosen[label] |= dict(map(read_setting, settings))
+    return [
+        ComparedLearner(
+            label,
+            name,
+            {**chosen[label], **defaults_of(name, task, chosen[label])},
+            "none" if name == scales_itself else None,
+        )
+        for label, name in names.items()
+    ]
+
+
+def _parameters(name: str, task: str) -> set[str]:
+    """Return the names of all parameters, also those of the kernel."""
+    try:
+        return set(make(name, task).get_params())
+    except ValueError as error:
+        raise CommandError(f"--algorithms: {error}; see --task") from None
 
 
 # -- before the runs -----------------------------------------------------------------------------
 
 
-def _open(reading: Reading) -> FileStream:
-    from pronk.cli.models import open_with_target
-    from pronk.data.opening import reads_once
-
-    if reads_once(reading.file):
-        raise CommandError(
-            f"{reading.file}: it can be read only once, and each run reads the rows again; write "
-            "them to a file first"
-        )
-    return open_with_target(reading)
+def _check_outputs(options: CompareOptions, read: Origins) -> None:
+    """Raise if the report or the figures cannot be written."""
+    check_figure_tools(options.figures)
+    if options.report is not None:
+        refuse_input("--report", options.report, read)
+        check_file("--report", options.report)
+    if options.figures is not None:
+        check_directory("--figures", options.figures)
 
 
-def _usual_place(file: str, target: str) -> Path:
-    from pronk.data.errors import without_secret
+def _check_weight(comparison: Comparison) -> None:
+    """Raise if a learner does not support sample weights."""
+    if comparison.reading.weight is None:
+        return
+    for one in comparison.learners:
+        if not takes_weights(one.build(comparison.task, 0)):
+            raise CommandError(
+                f"--weight: {one.label} does not support sample weights; choose others with "
+                "--algorithms, such as pkawv-nystrom,b-kons,fogd,nogd"
+            )
 
+
+def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> None:
+    """Learn some rows with each learner, to find invalid parameters and to compile."""
+    X, y, weights = labelled(*stream.head(64), stream.weights)
+    more = {} if weights is None else {"sample_weight": weights}
+    if not len(y):
+        return
+    with console.status("") as status:
+        for one in comparison.learners:
+            status.update(f"compiling {one.label} (only the first time)")
+            learner = one.build(stream.task, 0)
+            model = prepare(learner, one.scale or comparison.scale, stream, comparison.view)
+            try:
+                model.predict_then_learn(X, y, **more)
+            except (InvalidParameterError, ValueError) as error:
+                raise CommandError(f"--param: {one.label}: {error}") from None
+
+
+def _default_folder(file: str, target: str) -> Path:
     name = Path(without_secret(file)).name
-    place = f"{name.split('.')[0] or name}-{target}"
-    return Path("pronk-results") / place.replace("/", "_").replace(":", "")
-
-
-def _store(directory: Path, comparison: Comparison, fresh: bool) -> Any:
-    """The store of a results directory, after the first write into it."""
-    from pronk.cli.outputs import open_store, results
-    from pronk.evaluate.comparison import RECORDS
-
-    with results(directory):
-        comparison.save(directory)
-        return open_store(directory / RECORDS, fresh)
+    folder = f"{name.split('.')[0] or name}-{target}"
+    return Path("pronk-results") / folder.replace("/", "_").replace(":", "")
 
 
 # -- the runs ------------------------------------------------------------------------------------
 
 
 def _run(
-    comparison: Comparison, store: Any, workers: int, directory: Path, console: Any, client: Any
+    comparison: Comparison, store: Any, workers: int, folder: Path, console: Any, client: Any
 ) -> None:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-
-    from pronk.cli import screen
-    from pronk.evaluate.comparison import RunError
-    from pronk.evaluate.study import run
-
     jobs = comparison.jobs()
     columns = (
         TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
         TextColumn("{task.description}", style="dim"),
     )  # fmt: skip
     notes: set[str] = set()
-    kept = f"finished runs are kept in {str(directory)!r}"
+    kept = f"finished runs are kept in {str(folder)!r}"
     with screen.bars(console, *columns) as bars:
         bar = bars.add_task("", total=len(jobs))
 
@@ -249,11 +297,105 @@ def _run(
             raise CommandError(f"{error} ({kept})", 1) from error
         except BrokenProcessPool:
             raise CommandError(
-                f"a process ended without a result, most likely out of memory; --jobs 1 needs "
+                "a process ended without a result, most likely out of memory; --workers 1 needs "
                 f"less ({kept})",
                 1,
             ) from None
         except KeyboardInterrupt:
             raise CommandError(
-                f"stopped from the keyboard; {kept}, the same command goes on", 130
+                f"interrupted from the keyboard; {kept}, the same command resumes", 130
             ) from None
+
+
+# -- the results ---------------------------------------------------------------------------------
+
+
+def _write(found: Results, report: Path | None, figures: Path | None) -> None:
+    """Write the report and the figures, where they are wanted."""
+    from pronk.report import write_figures, write_report
+
+    try:
+        if report is not None:
+            write_report(found, report)
+        if figures is not None:
+            write_figures(found, figures)
+    except OSError as error:
+        name = error.filename or report or figures
+        raise CommandError(f"{str(name)!r} cannot be written: {error.strerror or error}") from None
+
+
+def _print(found: Results) -> None:
+    """Print the table."""
+    comparison, console = found.comparison, screen.output()
+    inferred = f" (inferred from {comparison.reason})" if comparison.reason else ""
+    runs = "1 run" if comparison.runs == 1 else f"{comparison.runs} runs"
+    order = "in the given order" if comparison.order == "given" else "each in its own random order"
+    without = f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""
+    title = f"{Path(comparison.file).name}, target {comparison.target}"
+    console.print(title, style="bold", markup=False)
+    console.print(
+        f"{comparison.task}{inferred}; {comparison.rows:,} rows of {len(comparison.columns)} "
+        f"columns{without}; {runs}, {order}\n",
+        markup=False,
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("learner", style="bold", overflow="fold")
+    metrics = list(found.everyone[0].metrics)
+    for name in (*(WORDS.get(name, name) for name in metrics), "us per row", "points", "memory"):
+        table.add_column(name, justify="right", no_wrap=name not in WORDS.values())
+    for one in found.everyone:
+        style = "dim" if one is found.baseline else None
+        table.add_row(one.label, *_cells(one, metrics), style=style)
+    console.print(table)
+    console.print()
+
+
+def _cells(one: Summary, metrics: Sequence[str]) -> list[str]:
+    return [
+        *(_plus_minus(one.metrics[name]) for name in metrics),
+        microseconds(one.microseconds_per_row.mean, one.microseconds_per_row.deviation),
+        f"{one.size.mean:,.0f}" if one.size else "-",
+        screen.size(round(one.memory.mean)),
+    ]
+
+
+def _plus_minus(runs: OverRuns) -> str:
+    return mean_and_deviation(runs.mean, runs.deviation)
+
+
+def _print_paths(**paths: Path | None) -> None:
+    console = screen.output()
+    for name, path in paths.items():
+        if path is not None:
+            console.print(f"{name + ':':<8} {path}", style="dim", markup=False, soft_wrap=True)
+
+
+def as_dict(
+    found: Results, folder: Path, report: Path | None, figures: Path | None
+) -> dict[str, Any]:
+    """Return the results for JSON, without the curves, which are in the results folder."""
+    comparison = found.comparison
+    weight = comparison.reading.weight
+    return {
+        "file": comparison.file,
+        "target": comparison.target,
+        **({} if weight is None else {"weight": weight}),
+        "columns": comparison.columns,
+        "task": comparison.task,
+        "rows": comparison.rows,
+        "unlabelled": comparison.unlabelled,
+        "order": comparison.order,
+        "scale": comparison.scale,
+        "runs": comparison.runs,
+        "runs_not_done": found.missing,
+        "seed": comparison.seed,
+        "learners": [
+            {**one.to_dict(), "worse": [lead.to_dict() for lead in found.worse(one)]}
+            for one in found.summaries
+        ],
+        "baseline": found.baseline.to_dict() if found.baseline else None,
+        "results": str(folder),
+        "report": None if report is None else str(report),
+        "figures": None if figures is None else str(figures),
+        "made": found.made,
+    }

@@ -64,7 +64,7 @@ def run_demo(folder: Path, *, rows: int, seed: int, as_json: bool) -> None:
         write_rentals(folder / DATA, rows, seed)
     except OSError as error:
         reason = error.strerror or error
-        raise CommandError(f"--out: {str(folder)!r} cannot be written: {reason}") from None
+        raise CommandError(f"--output: {str(folder)!r} cannot be written: {reason}") from None
     choices = ["--categorical", "auto", "--missing", "mean", "--interval", "0.9"]
     outputs = {"--predictions": PREDICTIONS, "--save": MODEL, "--report": PAGE}
     command = ["run", str(folder / DATA), "--target", TARGET, "--task", "regression", *choices]

@@ -235,7 +235,7 @@ class RunOptions:
     window: int = 1000
     report: Path | None = None
     checkpoint: Path | None = None
-    every: int = 100_000
+    checkpoint_every: int = 100_000
     skip_bad: Path | None = None
     seed: int = 0
     workers: int | None = None

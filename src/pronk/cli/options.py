@@ -1,4 +1,4 @@
-"""Choices and options that several commands have."""
+"""Options shared by several commands, and the panels of the help."""
 
 from __future__ import annotations
 
@@ -6,13 +6,40 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from pronk.cli.errors import CommandError
 from pronk.estimators.registry import DEFAULT_ALGORITHM
+
+#: Panels of the help, in the order in which it shows them.
+INPUT, LEARNER, OUTPUT, RESUME, SCALE_OUT = "Input", "Learner", "Output", "Resume", "Scale-out"
+
+
+class PanelCommand(TyperCommand):
+    """A command whose help shows its options by panel, as plain text.
+
+    Typer draws panels only with Rich markup, which would reflow the examples in the epilog.
+    """
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        panels |= {title: [] for title in (INPUT, LEARNER, OUTPUT, RESUME, SCALE_OUT)}
+        others: list[tuple[str, str]] = []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:
+                continue
+            panel = getattr(parameter, "rich_help_panel", None)
+            if parameter.param_type_name == "argument":
+                panel = "Arguments"
+            (others if panel is None else panels.setdefault(panel, [])).append(record)
+        for title, records in {**panels, "Other": others}.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
 
 
 class Task(StrEnum):
@@ -24,7 +51,7 @@ class Task(StrEnum):
 
 
 class Scale(StrEnum):
-    """How columns are scaled on the way."""
+    """How columns are scaled online."""
 
     minmax = "minmax"
     standard = "standard"
@@ -33,7 +60,7 @@ class Scale(StrEnum):
 
 
 class ScaleTarget(StrEnum):
-    """How numbers to learn are scaled."""
+    """How numeric targets are scaled."""
 
     auto = "auto"
     standard = "standard"
@@ -41,21 +68,21 @@ class ScaleTarget(StrEnum):
 
 
 class Encoding(StrEnum):
-    """How a category gets its slot."""
+    """How a category gets its column."""
 
     onehot = "onehot"
     hash = "hash"
 
 
 class Missing(StrEnum):
-    """What a missing value is."""
+    """What happens to missing values."""
 
     error = "error"
     mean = "mean"
 
 
 class Dates(StrEnum):
-    """How dates in text that have the year last are read."""
+    """Order of day and month in dates that end with the year."""
 
     auto = "auto"
     dayfirst = "dayfirst"
@@ -64,14 +91,14 @@ class Dates(StrEnum):
 
 
 class Order(StrEnum):
-    """In which order the rows come."""
+    """The order of the rows."""
 
     given = "given"
     random = "random"
 
 
 def scale_of(algorithm: str) -> str:
-    """The scaling of an algorithm where none is chosen."""
+    """Return the scaling of an algorithm when none is chosen."""
     return Scale.none.value if algorithm == DEFAULT_ALGORITHM else Scale.minmax.value
 
 
@@ -80,7 +107,7 @@ def scale_of(algorithm: str) -> str:
 
 @dataclass(frozen=True)
 class Choice:
-    """One option of several commands: its type and help, its default, what becomes of its value."""
+    """An option of several commands: its type and help, its default, and how its value is read."""
 
     annotation: Any
     default: Any = None
@@ -91,114 +118,137 @@ def _several(given: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(given or ())
 
 
-def _names(help_text: str) -> Choice:
-    option = typer.Option(metavar="COLUMN,..", help=help_text)
+def _names(help_text: str, panel: str = INPUT) -> Choice:
+    option = typer.Option(metavar="COLUMN,..", help=help_text, rich_help_panel=panel)
     return Choice(Annotated[list[str] | None, option], None, _several)
 
 
 def _text(metavar: str, help_text: str) -> Choice:
-    return Choice(Annotated[str | None, typer.Option(metavar=metavar, help=help_text)])
+    option = typer.Option(metavar=metavar, help=help_text, rich_help_panel=INPUT)
+    return Choice(Annotated[str | None, option])
+
+
+def _enum(kind: type[StrEnum], default: StrEnum, help_text: str, panel: str = INPUT) -> Choice:
+    option = typer.Option(help=help_text, rich_help_panel=panel)
+    return Choice(Annotated[kind, option], default, lambda given: given.value)
 
 
 #: How rows are read, by the field of `pronk.data.Reading`.
 READING = {
-    "columns": _names("Use these columns only, in this order."),
-    "drop": _names("Leave columns out."),
-    "categorical": _names("Columns of categories; auto: all text but dates."),
-    "missing": Choice(
-        Annotated[Missing, typer.Option(help="A missing value: an error, or the mean so far.")],
-        Missing.error,
-        lambda given: given.value,
+    "columns": _names("Use only these columns, in this order."),
+    "drop": _names("Ignore these columns."),
+    "categorical": _names("Columns of categories; auto: every text column except dates."),
+    "missing": _enum(
+        Missing, Missing.error, "Missing values: stop with an error, or fill in the mean so far."
     ),
-    "dates": Choice(
-        Annotated[
-            Dates,
-            typer.Option(help="Dates with the year last: day or month first; auto: by the rows."),
-        ],
-        Dates.auto,
-        lambda given: given.value,
+    "dates": _enum(
+        Dates, Dates.auto, "Order in dates that end with the year; auto: inferred from the rows."
     ),
     "limit": Choice(
-        Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many rows.")]
+        Annotated[
+            int | None,
+            typer.Option(min=1, metavar="N", help="Stop after N rows.", rich_help_panel=INPUT),
+        ]
     ),
-    "delimiter": _text("CHARACTER", "Of a CSV file, if it is not a comma; \\t for a tab."),
+    "delimiter": _text(
+        "CHARACTER", "Delimiter of a CSV file, if it is not a comma; \\t for a tab."
+    ),
     "decimal": Choice(
         Annotated[
-            str, typer.Option(metavar="CHARACTER", help="Of numbers in a CSV file: . or a comma.")
+            str,
+            typer.Option(
+                metavar="CHARACTER",
+                help="Decimal mark in a CSV file: a point or a comma.",
+                rich_help_panel=INPUT,
+            ),
         ],
         ".",
     ),
     "na": Choice(
         Annotated[
             list[str] | None,
-            typer.Option(metavar="TEXT", help="Means missing in a CSV file, beside NA, null, .."),
+            typer.Option(
+                metavar="TEXT",
+                help="Text that means missing in a CSV file, besides NA, null, ..; repeatable.",
+                rich_help_panel=INPUT,
+            ),
         ],
         None,
         _several,
     ),
-    "charset": _text("NAME", "Encoding of text, as latin-1; else UTF-8, or UTF-16 by its mark."),
+    "charset": _text(
+        "NAME",
+        "Text encoding, such as latin-1. Default: UTF-8, or UTF-16 with a byte-order mark.",
+    ),
     "header": Choice(
         Annotated[
-            bool, typer.Option("--no-header", help="A CSV file has no names; they are x0, x1, ..")
+            bool,
+            typer.Option(
+                "--no-header",
+                help="The CSV file has no header; its columns are named x0, x1, ..",
+                rich_help_panel=INPUT,
+            ),
         ],
         False,
         lambda given: not given,
     ),
-    "query": _text("SQL", "Rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
+    "query": _text("SQL", "Read the rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
 }
 
 #: How rows are prepared, by the field of `pronk.data.Preparing`.
 PREPARING = {
-    "encoding": Choice(
-        Annotated[Encoding, typer.Option(help="Slots of categories: as they come, or by a hash.")],
-        Encoding.onehot,
-        lambda given: given.value,
-    ),
-    "slots": Choice(
-        Annotated[
-            int,
-            typer.Option(min=2, metavar="N", help="Columns that a categorical column becomes."),
-        ],
-        32,
-    ),
     "scale": Choice(
         Annotated[
             Scale | None,
             typer.Option(
-                help="Scale columns as the stream goes: to [-1/2, 1/2], to deviation 1, by "
-                "quartiles. By default minmax, and none for the learner without parameters, which "
-                "scales itself.",
+                help="Scale columns online: to [-1/2, 1/2], to deviation 1, or by quartiles. "
+                "Default: minmax, but none for the default learner, which scales its input.",
+                rich_help_panel=LEARNER,
             ),
         ],
         None,
         lambda given: None if given is None else given.value,
     ),
-    "scale_target": Choice(
+    "scale_target": _enum(
+        ScaleTarget,
+        ScaleTarget.auto,
+        "Learn (y - mean) / deviation, both estimated from the first rows; auto: unless the "
+        "learner scales its targets.",
+        LEARNER,
+    ),
+    "encoding": _enum(
+        Encoding,
+        Encoding.onehot,
+        "How a category gets its column: in order of appearance, or by a hash.",
+        LEARNER,
+    ),
+    "slots": Choice(
         Annotated[
-            ScaleTarget,
+            int,
             typer.Option(
-                help="Learn (y - mean) / deviation, of the first rows; auto: unless the learner "
-                "does so itself.",
+                min=2,
+                metavar="N",
+                help="Number of columns for each column of categories.",
+                rich_help_panel=LEARNER,
             ),
         ],
-        ScaleTarget.auto,
-        lambda given: given.value,
+        32,
     ),
 }
 
 
 def refuse_choices(because: str, reading: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-    """Refuse what a saved model has decided already."""
-    usual = {"encoding": Encoding.onehot.value, "slots": 32, "scale_target": "auto"}
+    """Raise if an option is given that a saved model has already decided."""
+    defaults = {"encoding": Encoding.onehot.value, "slots": 32, "scale_target": "auto"}
     chosen = {**others, "categorical": reading["categorical"] or None}
     for name, value in chosen.items():
-        if value is not None and value != usual.get(name):
+        if value is not None and value != defaults.get(name):
             option = f"--{name.replace('_', '-')}"
-            raise CommandError(f"{option}: with {because} it is the model's, and cannot be chosen")
+            raise CommandError(f"{option} cannot be given with {because}: the model has its own")
 
 
 def with_choices(**groups: Mapping[str, Choice]) -> Callable[[Callable[..., Any]], Any]:
-    """Let a command have the options of groups; each group is one argument, a dict, to it."""
+    """Add groups of options to a command, which receives each group as one argument, a dict."""
 
     def decorate(command: Callable[..., Any]) -> Any:
         own = inspect.signature(command, eval_str=True).parameters
@@ -229,11 +279,11 @@ def with_choices(**groups: Mapping[str, Choice]) -> Callable[[Callable[..., Any]
     return decorate
 
 
-# -- how it is run -----------------------------------------------------------------------------
+# -- single options ------------------------------------------------------------------------------
 
 
 def _use_threads(context: typer.Context, n: int | None) -> None:
-    """Set the number for the time of the command."""
+    """Set the number of threads until the command ends."""
     if n is not None:
         from pronk.core.runtime import limited, set_threads
 
@@ -241,7 +291,7 @@ def _use_threads(context: typer.Context, n: int | None) -> None:
         set_threads(n or None)
 
 
-#: It acts by itself: no command has to pass it on.
+#: Its callback does the work: no command receives the value.
 Threads = Annotated[
     int | None,
     typer.Option(
@@ -249,20 +299,28 @@ Threads = Annotated[
         metavar="N",
         callback=_use_threads,
         expose_value=False,
-        help="Threads of linear algebra: 1 if not given; 0: as the environment says.",
+        help="Threads of linear algebra. Default: 1; 0: as set in the environment.",
+        rich_help_panel=SCALE_OUT,
     ),
 ]
-
-# -- what comes out ------------------------------------------------------------------------------
-
-#: Columns that go along, a field of `pronk.data.Reading` too.
-KEEPING = {**READING, "keep": _names("Carry columns along into the predictions.")}
-#: What only those who learn have, a field of `pronk.data.Reading` too.
+TaskOption = Annotated[
+    Task,
+    typer.Option(
+        help="auto: classification if the target looks like labels.", rich_help_panel=INPUT
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(min=0, metavar="N", help="Seed of the random numbers.", rich_help_panel=LEARNER),
+]
+#: READING and the columns that are copied to the predictions.
+KEEPING = {**READING, "keep": _names("Copy these columns to the predictions.", OUTPUT)}
+#: Field of `pronk.data.Reading` for commands that learn.
 WEIGHING = {
     "weight": _text(
         "COLUMN",
-        "How much each row counts when it is learned (0: predicted only); no feature. Metrics "
-        "count each row once.",
+        "Column of sample weights (0: predict only), not used as a feature. Metrics count "
+        "every row once.",
     )
 }
 IntervalOption = Annotated[
@@ -270,23 +328,35 @@ IntervalOption = Annotated[
     typer.Option(
         "--interval",
         metavar="SHARE",
-        help="Predict numbers with an interval that holds y with this probability, as 0.9.",
+        help="Add prediction intervals that contain y with this probability, such as 0.9.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 NoProbabilities = Annotated[
     bool,
-    typer.Option("--no-probabilities", help="Leave the probabilities of classes out."),
+    typer.Option(
+        "--no-probabilities", help="Leave out class probabilities.", rich_help_panel=OUTPUT
+    ),
 ]
-
-Jobs = Annotated[
+#: Processes of commands that do many runs.
+Workers = Annotated[
     int,
-    typer.Option("--jobs", "--workers", min=1, metavar="N", help="Processes side by side."),
-]
+    typer.Option(
+        min=1, metavar="N", help="Runs at the same time, each in a process.",
+        rich_help_panel=SCALE_OUT,
+    ),
+]  # fmt: skip
 Cluster = Annotated[
     str | None,
     typer.Option(
-        metavar="ADDRESS", help="A Dask scheduler, tcp://.., does the runs; local:N starts N."
+        metavar="ADDRESS",
+        help="Use the workers of a Dask scheduler (tcp://..); local:N starts N processes.",
+        rich_help_panel=SCALE_OUT,
     ),
 ]
-AsJSON = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
-Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Write figures as PNG and SVG.")]
+AsJSON = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="Print one JSON object instead of a table.", rich_help_panel=OUTPUT
+    ),
+]

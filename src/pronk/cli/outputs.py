@@ -81,19 +81,19 @@ def check_place(path: Path, where: str) -> None:
 
 
 @contextmanager
-def results(directory: Path) -> Iterator[None]:
-    """Write into the directory of --out, which is made; a failure is one line."""
+def results_folder(directory: Path) -> Iterator[None]:
+    """Write into the directory of --output, which is made; a failure is one line."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise CommandError(f"--out: {str(directory)!r} cannot be written: {reason}") from None
+        raise CommandError(f"--output: {str(directory)!r} cannot be written: {reason}") from None
 
 
 def open_store(path: Path, fresh: bool) -> Store:
     """The records of a study, after the first write into their file."""
-    check_regular(path, f"--out: {str(path)!r}")
+    check_regular(path, f"--output: {str(path)!r}")
     if fresh:
         path.unlink(missing_ok=True)
     path.open("ab").close()
@@ -302,7 +302,7 @@ def as_row(record: Record, alarms: int, targets: Sequence[str] = ()) -> dict[str
         **{f"recent_{name}": value for name, value in record.windowed.items()},
         **{f"{name}_{target}": v for target, own in each for name, v in own.items()},
         "seconds": record.seconds,
-        "microseconds_a_row": record.microseconds_a_row,
+        "microseconds_per_row": record.microseconds_per_row,
         "size": record.size,
         "memory": record.memory,
         "drift_alarms": alarms,

@@ -33,7 +33,7 @@ from pronk.cli.predictions import (
     PredictionsFile,
     StandardOutput,
 )
-from pronk.cli.scale_out import KeyedRun, learner_for_cluster, losses_told, open_cluster
+from pronk.cli.scale_out import KeyedRun, cluster_errors, learner_for_cluster, open_cluster
 from pronk.cluster import ClusterPass
 from pronk.cluster.pool import pool_for, shares_rows
 from pronk.cluster.run import Advance
@@ -305,13 +305,13 @@ class Run:
         if job.checkpoint is not None:
             files = input_files(job.reading)
             settings = {"input": fingerprint(files), **self._settings()}
-            self.checkpoint = Checkpoint(job.checkpoint, job.every, settings, files)
+            self.checkpoint = Checkpoint(job.checkpoint, job.checkpoint_every, settings, files)
             resume = self._resume()
         with ExitStack() as stack:
             self.files.open(stack, self.evaluation.probabilities, resume, finished=self.finished)
             if not self.finished:
                 try:
-                    with losses_told(job.cluster):
+                    with cluster_errors(job.cluster):
                         self._rows(stack)
                 except Stopped as stopped:
                     raise self._stop(stopped) from None

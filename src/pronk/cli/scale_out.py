@@ -119,7 +119,7 @@ def open_cluster(address: str) -> Iterator[Any]:
 
 
 @contextmanager
-def losses_told(cluster: str | None) -> Iterator[None]:
+def cluster_errors(cluster: str | None) -> Iterator[None]:
     """A scheduler that was lost, or a task that no worker could end, in one line."""
     if cluster is None:
         yield

@@ -1,7 +1,7 @@
-"""`pronk serve`: models online behind HTTP, and the tokens of who may use them.
+"""`pronk serve`: models behind HTTP, and their access tokens.
 
 Every option can also come from the environment (`PRONK_SERVE_PORT`) or a TOML file (`--config`):
-the command line comes first, then the environment, then the file.
+the command line has precedence, then the environment, then the file.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 from typer.main import get_command
 
 from pronk.cli.errors import CommandError
-from pronk.cli.options import AsJSON
+from pronk.cli.options import AsJSON, PanelCommand
 
 PREFIX = "PRONK_SERVE"
 SERVE_SETTINGS = {"auto_envvar_prefix": PREFIX}
-#: Options that a file cannot set.
-_NOT_OF_A_FILE = ("config", "help")
+#: Options that --config cannot set.
+_NOT_IN_FILES = ("config", "help")
 
 
-class ServeCommand(TyperCommand):
-    """The command with one word that is no folder: `token` is a command of its own."""
+class ServeCommand(PanelCommand):
+    """The command `serve`, with the subcommand `token` in place of a folder."""
 
     def make_context(self, info_name: Any, args: list[str], parent: Any = None, **more: Any) -> Any:
         if args[:1] == ["token"]:
@@ -36,7 +35,7 @@ class ServeCommand(TyperCommand):
 
 
 def _configured(context: typer.Context, path: Path | None) -> Path | None:
-    """Read a file of options, which count where neither command line nor environment has one."""
+    """Read options from a TOML file as the defaults of the command."""
     if path is None:
         return None
     try:
@@ -49,7 +48,7 @@ def _configured(context: typer.Context, path: Path | None) -> Path | None:
     for parameter in context.command.params:
         for name in (parameter.name or "", *parameter.opts):
             known[name.lstrip("-").replace("-", "_")] = parameter.name
-    for name in _NOT_OF_A_FILE:
+    for name in _NOT_IN_FILES:
         known.pop(name, None)
     found = {}
     for key, value in given.items():
@@ -66,13 +65,17 @@ def _configured(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
+#: Panels of the help.
+ADDRESS, DATA, LIMITS = "Address and access", "Data", "Limits"
+
+
 def serve(
     folder: Annotated[
         Path | None,
         typer.Argument(
             envvar=f"{PREFIX}_FOLDER",
             metavar="FOLDER",
-            help="Where everything is kept; made if it is not there.",
+            help="Folder of models, journal and tokens; created if it does not exist.",
         ),
     ] = None,
     config: Annotated[
@@ -81,74 +84,133 @@ def serve(
             metavar="FILE",
             is_eager=True,
             callback=_configured,
-            help="Options from a TOML file, as: port = 8765.",
+            help="Read options from a TOML file, for example: port = 8765.",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
+    host: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Address to listen on.", rich_help_panel=ADDRESS),
+    ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="0 takes a free one.")
+        int,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="N",
+            help="Port to listen on; 0 chooses a free port.",
+            rich_help_panel=ADDRESS,
+        ),
     ] = 8765,
     tls_certificate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Certificate chain (PEM): serve HTTPS.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Serve HTTPS with this certificate chain (PEM).",
+            rich_help_panel=ADDRESS,
+        ),
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Private key of the certificate (PEM).")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Private key of the certificate (PEM).",
+            rich_help_panel=ADDRESS,
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Further tokens, one per line with its scopes; one alone may be in "
-            "$PRONK_SERVE_TOKEN.",
+            help="Further access tokens, one per line with its scopes; a single token can be "
+            "given as $PRONK_SERVE_TOKEN.",
+            rich_help_panel=ADDRESS,
         ),
     ] = None,
     snapshot_rows: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Rows a model learns between snapshots.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Rows that a model learns between two snapshots.",
+            rich_help_panel=DATA,
+        ),
     ] = 50_000,
-    queue_rows: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Rows that may wait; more are told to retry.")
-    ] = 100_000,
     retention_days: Annotated[
-        float, typer.Option(min=0.0, metavar="N", help="Days that rows and their ids are kept.")
+        float,
+        typer.Option(
+            min=0.0, metavar="N", help="Days that rows and their ids are kept.",
+            rich_help_panel=DATA,
+        ),
     ] = 30.0,
     label_days: Annotated[
-        float, typer.Option(min=0.0, metavar="N", help="Days that a prediction waits for a label.")
+        float,
+        typer.Option(
+            min=0.0, metavar="N", help="Days that a prediction waits for its label.",
+            rich_help_panel=DATA,
+        ),
     ] = 7.0,
     archive: Annotated[
-        bool, typer.Option("--archive", help="Keep dropped rows as Parquet in FOLDER/archive.")
+        bool,
+        typer.Option(
+            "--archive",
+            help="Write rows to Parquet files in FOLDER/archive before they are deleted.",
+            rich_help_panel=DATA,
+        ),
     ] = False,
     accept_missing: Annotated[
         bool,
         typer.Option(
             "--accept-missing",
-            help="Start although acknowledged labels are missing from the journal.",
+            help="Start even if acknowledged labels are missing from the journal.",
+            rich_help_panel=DATA,
         ),
     ] = False,
-    demo: Annotated[
-        bool,
-        typer.Option("--demo", help="Feed a generated stream; without FOLDER into one that goes."),
-    ] = False,
+    queue_rows: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Rows that may wait to be learned; further requests must retry.",
+            rich_help_panel=LIMITS,
+        ),
+    ] = 100_000,
     max_body: Annotated[
-        int, typer.Option(min=1000, metavar="BYTES", help="The largest body of a request.")
+        int,
+        typer.Option(
+            min=1000, metavar="BYTES", help="Largest request body.", rich_help_panel=LIMITS
+        ),
     ] = 16_000_000,
     max_model: Annotated[
-        int, typer.Option(min=1000, metavar="BYTES", help="The largest model file that is sent.")
+        int,
+        typer.Option(
+            min=1000, metavar="BYTES", help="Largest uploaded model file.", rich_help_panel=LIMITS
+        ),
     ] = 1_000_000_000,
     max_connections: Annotated[
         int,
         typer.Option(
-            min=1, metavar="N", help="Most connections; idle ones make room for new ones."
+            min=1,
+            metavar="N",
+            help="Most open connections; idle ones are closed for new ones.",
+            rich_help_panel=LIMITS,
         ),
     ] = 2_000,
+    demo: Annotated[
+        bool,
+        typer.Option(
+            "--demo",
+            help="Learn from a generated stream; without FOLDER, in a temporary folder.",
+        ),
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print address and token as one JSON object.")
     ] = False,
-) -> None:
-    """Keep models online behind HTTP: predictions now, labels later, nothing lost.
+) -> None:  # fmt: skip
+    """Serve models over HTTP: they predict, and learn when labels arrive; no label is lost.
 
-    `pronk serve FOLDER` starts the server; `pronk serve token FOLDER --scope infer` makes a token,
-    before the first start too (`pronk serve token --help`). Every option can also be set in the
-    environment (PRONK_SERVE_PORT for --port) or in a file (--config).
+    `pronk serve FOLDER` starts the server. `pronk serve token FOLDER --scope infer` creates an
+    access token, also before the first start (see `pronk serve token --help`). Every option can
+    also be set in the environment (PRONK_SERVE_PORT for --port) or in a file (--config).
     """
     run = _serve_module()
     with ExitStack() as stack:
@@ -216,21 +278,23 @@ def token(
         typer.Argument(
             envvar=f"{PREFIX}_FOLDER",
             metavar="FOLDER",
-            help="The folder of the server; made if it is not there.",
+            help="Folder of the server; created if it does not exist.",
         ),
     ] = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option(metavar="SCOPE", help="What a new one may: infer, learn, admin; repeatable."),
+        typer.Option(
+            metavar="SCOPE", help="Scope of the new token: infer, learn or admin; repeatable."
+        ),
     ] = None,
-    name: Annotated[str, typer.Option(metavar="TEXT", help="Whose it is.")] = "",
+    name: Annotated[str, typer.Option(metavar="TEXT", help="Name of the token's owner.")] = "",
     revoke: Annotated[
-        str | None, typer.Option(metavar="ID", help="Revoke one (its id, see --list).")
+        str | None, typer.Option(metavar="ID", help="Revoke the token with this id (see --list).")
     ] = None,
-    list_tokens: Annotated[bool, typer.Option("--list", help="List them.")] = False,
+    list_tokens: Annotated[bool, typer.Option("--list", help="List the tokens.")] = False,
     as_json: AsJSON = False,
 ) -> None:
-    """Make, list or revoke access tokens of `pronk serve`, also before its first start."""
+    """Create, list or revoke access tokens of `pronk serve`, also before its first start."""
     if folder is None:
         raise CommandError("which folder? pronk serve token FOLDER --scope infer")
     from pronk.serve.tokens import Tokens, TokensError
@@ -238,7 +302,7 @@ def token(
     if folder.exists() and not folder.is_dir():
         raise CommandError(f"{folder} is not a folder")
     if (list_tokens or revoke is not None) and not folder.is_dir():
-        raise CommandError(f"{folder} is not there, and has no tokens")
+        raise CommandError(f"{folder} does not exist, so it has no tokens")
     try:
         found, text = _tokens(Tokens(folder), scope, name, revoke, list_tokens)
     except TokensError as error:
@@ -256,7 +320,7 @@ def token(
 def _tokens(
     tokens: Any, scope: list[str] | None, name: str, revoke: str | None, listing: bool
 ) -> tuple[dict[str, Any], str]:
-    """What is asked for, for programs and for people."""
+    """Do what the options say; return the result as a dict and as text."""
     if listing:
         held = tokens.list()
         found = [{"id": t.id, "scopes": list(t.scopes), "name": t.name} for t in held]

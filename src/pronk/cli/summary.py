@@ -99,7 +99,9 @@ def _facts(run: Run, last: Record) -> Table:
         table.add_row(
             "bad rows", f"{run.files.bad.rows:,}, left out: {screen.visible(str(job.skip_bad))}"
         )
-    table.add_row("time", f"{last.microseconds_a_row:.2f} us a row, {last.seconds:.2f} s in all")
+    table.add_row(
+        "time", f"{last.microseconds_per_row:.2f} us per row, {last.seconds:.2f} s in total"
+    )
     if isinstance(run.model, KeyedRun):
         table.add_row("keys", f"{len(run.model.keyed):,}, a model each")
     else:

@@ -39,7 +39,7 @@ COMPARISON, RECORDS = "comparison.json", "records.jsonl"
 
 
 @dataclass(frozen=True)
-class Contender:
+class ComparedLearner:
     """A learner of the comparison."""
 
     label: str
@@ -50,7 +50,7 @@ class Contender:
     scale: str | None = None
     """Its own scaling, where that of the comparison does not suit it."""
 
-    def learner(self, task: str, seed: int) -> Any:
+    def build(self, task: str, seed: int) -> Any:
         """A new learner."""
         if not self.algorithm:
             return RunningMajority() if task == "classification" else RunningMean()
@@ -69,7 +69,7 @@ class Comparison:
     """Why that task, where it was guessed."""
     columns: list[str]
     rows: int
-    contenders: list[Contender]
+    learners: list[ComparedLearner]
     runs: int
     preparing: Preparing = field(default_factory=Preparing)
     order: str = "given"
@@ -98,10 +98,10 @@ class Comparison:
         return self.preparing.scale
 
     @property
-    def baseline(self) -> Contender:
+    def baseline(self) -> ComparedLearner:
         """What everyone must beat."""
         label = "most frequent label" if self.task == "classification" else "running mean"
-        return Contender(label, "")
+        return ComparedLearner(label, "")
 
     @property
     def metric(self) -> str:
@@ -132,19 +132,19 @@ class Comparison:
         """All runs, run by run, so that an interrupted comparison has some of everyone."""
         jobs = []
         for run in range(self.runs):
-            for contender in [*self.contenders, self.baseline]:
-                if not contender.algorithm and run and self.order == "given":
+            for compared in [*self.learners, self.baseline]:
+                if not compared.algorithm and run and self.order == "given":
                     continue  # it has no seed: all its runs are one
                 settings = {
-                    "algorithm": contender.algorithm,
-                    "params": contender.params,
+                    "algorithm": compared.algorithm,
+                    "params": compared.params,
                     "order": self.order,
-                    "scale": contender.scale or self.scale,
+                    "scale": compared.scale or self.scale,
                     "rows": self.rows,
                     "window": self.window,
                 }
                 work, seed = "comparison:one_run", self.seed + run
-                jobs.append(Job(contender.label, self.group, work, seed, settings, self.view))
+                jobs.append(Job(compared.label, self.group, work, seed, settings, self.view))
         return jobs
 
     @property
@@ -171,13 +171,13 @@ class Comparison:
         try:
             said = json.loads(path.read_text(encoding="utf-8"))
             _check_kinds(said)
-            contenders = [Contender(**contender) for contender in said.pop("contenders")]
+            learners = [ComparedLearner(**compared) for compared in said.pop("learners")]
             keys = [(str(label), str(key)) for label, key in said.pop("keys")]
             known = {one.name for one in fields(cls)} - {"reading", "preparing"}
             reading = Reading.of({**said, "columns": said.get("only", ())})
             plain = {name: value for name, value in said.items() if name in known}
             preparing = Preparing.of(said)
-            return cls(reading, preparing=preparing, contenders=contenders, **plain), keys
+            return cls(reading, preparing=preparing, learners=learners, **plain), keys
         except FileNotFoundError:
             what = f"has no {COMPARISON}" if directory.is_dir() else "is no directory"
             raise ValueError(f"{str(directory)!r} {what}; `pronk compare` writes one") from None
@@ -193,7 +193,7 @@ def _check_kinds(said: Any) -> None:
     kinds: dict[str, type] = {
         **dict.fromkeys(("file", "digest", "target", "order", "scale"), str),
         **dict.fromkeys(("rows", "runs", "seed"), int),
-        **dict.fromkeys(("columns", "contenders", "keys", "drop"), list),
+        **dict.fromkeys(("columns", "learners", "keys", "drop"), list),
     }
     if not isinstance(said, dict):
         raise ValueError("it holds no object")
@@ -318,7 +318,7 @@ def _walk(job: Job) -> dict[str, Any]:
         "metrics": last.metrics,
         "recent": last.windowed,
         "seconds": last.seconds,
-        "microseconds_a_row": last.microseconds_a_row,
+        "microseconds_per_row": last.microseconds_per_row,
         "size": last.size,
         "memory": last.memory,
         "params": {name: setting(value) for name, value in said.items() if name != "random_state"},
@@ -359,9 +359,9 @@ class Curve:
 
 def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
     """The model of a run and the learner in it."""
-    contender = Contender(job.label, job.settings["algorithm"], job.settings["params"])
-    learner = contender.learner(job.view["task"], job.seed)
-    if not contender.algorithm:
+    compared = ComparedLearner(job.label, job.settings["algorithm"], job.settings["params"])
+    learner = compared.build(job.view["task"], job.seed)
+    if not compared.algorithm:
         return learner, learner
     model = prepare(learner, job.settings["scale"], stream, job.view)
     return model, model.learner_

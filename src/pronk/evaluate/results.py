@@ -10,12 +10,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 from pronk.evaluate.baselines import Lead, leads
-from pronk.evaluate.comparison import RECORDS, Comparison, Contender
+from pronk.evaluate.comparison import RECORDS, ComparedLearner, Comparison
 from pronk.evaluate.metrics import DEFAULTS
 from pronk.evaluate.study import Outcome, Store
 
 #: Numbers that the result of every run has.
-_FIGURES = ("rows", "seconds", "microseconds_a_row", "memory")
+_FIGURES = ("rows", "seconds", "microseconds_per_row", "memory")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Summary:
     runs: int
     metrics: dict[str, OverRuns]
     recent: dict[str, OverRuns]
-    microseconds_a_row: OverRuns
+    microseconds_per_row: OverRuns
     size: OverRuns | None
     memory: OverRuns
     records: list[Outcome] = field(repr=False)
@@ -58,13 +58,13 @@ class Summary:
             "runs": self.runs,
             "metrics": {name: spread.to_dict() for name, spread in self.metrics.items()},
             "recent": {name: spread.to_dict() for name, spread in self.recent.items()},
-            "microseconds_a_row": self.microseconds_a_row.to_dict(),
+            "microseconds_per_row": self.microseconds_per_row.to_dict(),
             "size": None if self.size is None else self.size.to_dict(),
             "memory": self.memory.to_dict(),
         }
 
 
-def summary(contender: Contender, records: list[Outcome], task: str) -> Summary:
+def summary(compared: ComparedLearner, records: list[Outcome], task: str) -> Summary:
     """The figures of a learner from its records."""
     results = [record["result"] for record in records]
     names = DEFAULTS[task]
@@ -74,13 +74,13 @@ def summary(contender: Contender, records: list[Outcome], task: str) -> Summary:
         return OverRuns.of([_number(result[part][name]) for result in results])
 
     return Summary(
-        contender.label,
-        contender.algorithm,
+        compared.label,
+        compared.algorithm,
         results[0]["params"],
         len(results),
         {name: spread("metrics", name) for name in names},
         {name: spread("recent", name) for name in names},
-        OverRuns.of([result["microseconds_a_row"] for result in results]),
+        OverRuns.of([result["microseconds_per_row"] for result in results]),
         OverRuns.of(sizes) if all(sizes) else None,
         OverRuns.of([result["memory"] for result in results]),
         records,
@@ -143,9 +143,9 @@ def results(
         if record is not None:
             found.setdefault(label, []).append(_checked(record, store.path))
     summaries = [
-        summary(contender, found[contender.label], comparison.task)
-        for contender in comparison.contenders
-        if contender.label in found
+        summary(compared, found[compared.label], comparison.task)
+        for compared in comparison.learners
+        if compared.label in found
     ]
     name = comparison.metric
     summaries.sort(key=lambda one: one.metrics[name].mean)

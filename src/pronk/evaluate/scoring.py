@@ -55,7 +55,7 @@ class Record:
     """Rows that are not in ``seconds``: those of an earlier run of the same model."""
 
     @property
-    def microseconds_a_row(self) -> float:
+    def microseconds_per_row(self) -> float:
         """Time in the model for one row."""
         return 1e6 * self.seconds / max(1, self.rows + self.unlabelled - self.untimed)
 
@@ -67,7 +67,7 @@ class Record:
             "metrics": dict(self.metrics),
             "windowed": dict(self.windowed),
             "seconds": self.seconds,
-            "microseconds_a_row": self.microseconds_a_row,
+            "microseconds_per_row": self.microseconds_per_row,
             "size": self.size,
             "memory": self.memory,
         }

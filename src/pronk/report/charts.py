@@ -277,7 +277,7 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
     most = astray(results)
     known = [one for one in results.summaries if one.metrics[metric].mean <= most]
     known = [one for one in known if np.isfinite(one.metrics[metric].mean)]
-    times = [one.microseconds_a_row.mean for one in known]
+    times = [one.microseconds_per_row.mean for one in known]
     losses = [one.metrics[metric].mean for one in known]
     log = all(loss > 0 for loss in losses)
     values = [

@@ -65,7 +65,7 @@ def _categories(comparison: Comparison) -> dict[str, str]:
 
 
 def _scaling(comparison: Comparison) -> str:
-    own = [f"{one.scale} for {one.label}" for one in comparison.contenders if one.scale]
+    own = [f"{one.scale} for {one.label}" for one in comparison.learners if one.scale]
     return "; ".join([comparison.scale, *own])
 
 
@@ -73,14 +73,14 @@ def command(comparison: Comparison) -> str:
     """The command that runs a comparison."""
     names = [
         one.algorithm if one.label == one.algorithm else f"{one.label}={one.algorithm}"
-        for one in comparison.contenders
+        for one in comparison.learners
     ]
     said = ["pronk", "compare", Path(comparison.file).name, "--target", comparison.target]
     said += ["--algorithms", ",".join(names), "--runs", str(comparison.runs)]
     said += ["--order", comparison.order, "--task", comparison.task]
-    if not any(one.scale for one in comparison.contenders):  # else it is as nothing was chosen
+    if not any(one.scale for one in comparison.learners):  # else it is as nothing was chosen
         said += ["--scale", comparison.scale]
-    for one in comparison.contenders:
+    for one in comparison.learners:
         for name, value in one.params.items():
             said += ["--param", f"{one.label}:{name}={value}"]
     chosen = comparison.reading.chosen()
@@ -165,12 +165,12 @@ def main_table(results: Results) -> Table:
     best = [
         *(min(_means(one.metrics[name] for one in results.summaries)) for name in metrics),
         min(_means(one.recent[metrics[0]] for one in results.summaries)),
-        min(_means(one.microseconds_a_row for one in results.summaries)),
+        min(_means(one.microseconds_per_row for one in results.summaries)),
     ]
     rows = []
     for i, one in enumerate(results.everyone):
         is_baseline = one is results.baseline
-        time = one.microseconds_a_row
+        time = one.microseconds_per_row
         told = [
             *((spread, pm(spread)) for spread in map(one.metrics.__getitem__, metrics)),
             (one.recent[metrics[0]], pm(one.recent[metrics[0]])),

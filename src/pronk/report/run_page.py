@@ -105,7 +105,7 @@ def _metrics(report: RunReport) -> Table:
     note = (
         "Each row is predicted before its label is learned. Two baselines know the labels of the "
         f"rows before: the {first}, and the {second}. "
-        f"{record.microseconds_a_row:.1f} µs per row in the learner."
+        f"{record.microseconds_per_row:.1f} µs per row in the learner."
     )
     return Table(header, rows, note)
 
