@@ -1,12 +1,39 @@
-"""Experts that cost next to nothing, walked in order with the mixture: baselines and lines.
+"""Experts without a kernel (baselines, linear experts), lagged targets, and the labels seen so far.
 
-Baselines need no x: the last target, the mean of the last ten, the mean of all,
+**Baselines** do not read x. They are running means of the targets over three windows, the last
+target, the mean of the last ten and the mean of all,
 
     m_w <- m_w + (y - m_w) / min(t, w),     w = 1, 10, infinity
 
-As experts of the mixture they keep it from being much worse than a trivial guess: persistence where
-targets hang together in time, the mean (of labels +-1: the majority) where nothing can be learned.
-For labels two linear learners on the scaled columns (`lines`) stand beside them.
+As experts of the mixture they bound its loss by that of a trivial predictor: persistence where
+targets are correlated in time, the mean (of labels +-1: the majority) where nothing can be learned.
+
+**Linear experts** of labels +-1 cost a few operations per column. A kernel learner under squared
+loss approximates a straight class boundary; a linear one represents it. With x = (z, 1), z the
+scaled columns clipped to [-4, 4], one of each per output:
+
+    logistic   p = tanh(f / 2),  f = w'x;   g = y x / (1 + exp(y f)),  G <- G + g^2,
+               w <- w + 0.2 g / sqrt(G)                                          (AdaGrad)
+    margin     p = tanh(h / c),  h = v'x / |x|,  c = 1 / (0.9 sqrt(k)), after k - 1 updates;
+               where y h <= 0.1 c:  v <- v + y sqrt(2 / k) x / |x|,  v <- v / max(1, |v|),
+               k <- k + 1                                                        (ALMA)
+
+ALMA learns only from rows near its boundary and so follows drift; AdaGrad converges.
+
+**Lagged targets** (`Past`) are columns that experts may read. A lag l is significant if the
+autocorrelation of a target over the first n rows exceeds 4 / sqrt(n), four standard deviations of
+that of independent rows. Then the columns are the targets 1 and 2 rows ago, and at the season: the
+lag of the largest peak of the autocorrelation, if there is one. A row reads only targets that were
+learned before it; with delayed labels, the last ones that arrived. The same test is made on the
+last errors of the mixture: an unobserved quantity may drift although the targets, which follow
+their columns, show no autocorrelation. Errors are read at the lags of both (`stacks`). Of labels
++-1 only outputs that have had both signs are read; of two, which are each other's negatives, the
+last. If more than three targets vary, none is read.
+
+**Seen labels**: only an output that has been both -1 and +1 carries information.
+
+References: Duchi, Hazan, Singer, "Adaptive subgradient methods", JMLR 2011; Gentile, "A new
+approximate maximal margin classification algorithm", JMLR 2001 (p = 2, alpha = 0.9).
 """
 
 from __future__ import annotations
@@ -18,34 +45,29 @@ from numpy.typing import NDArray
 from pronk.core.linalg import recombined, signed_columns
 from pronk.core.state import Numbers, Stateful
 
-# ----------------------------------------------------------------------------------------
-# Two linear learners of labels +-1, a few operations a column: for edges that are straight.
-#
-# A kernel learner under squared loss has to bend to a straight edge; these have it. With x = (z,
-# 1), z the scaled columns between -4 and 4, one of each an output:
-#
-#     logistic   p = tanh(f / 2),  f = w'x;   g = y x / (1 + exp(y f)),  G <- G + g^2,
-#                w <- w + 0.2 g / sqrt(G)                                          (AdaGrad)
-#     margin     p = tanh(h / c),  h = v'x / |x|,  c = 1 / (0.9 sqrt(k)), of k - 1 updates;
-#                where y h <= 0.1 c:  v <- v + y sqrt(2 / k) x / |x|,  v <- v / max(1, |v|),
-#                k <- k + 1                                                        (ALMA)
-#
-# ALMA learns from rows near its edge alone and so turns with the stream; AdaGrad settles.
-#
-# References: Duchi, Hazan, Singer, "Adaptive subgradient methods", JMLR 2011; Gentile, "A new
-# approximate maximal margin classification algorithm", JMLR 2001 (p = 2, alpha = 0.9).
-
 Array = NDArray[np.float64]
 
-#: Step of the logistic learner; share of ALMA's margin; most that a scaled column counts.
+#: Step of the logistic expert; ALMA's share of the margin; scaled columns are clipped to this.
 STEP, SHARE, FARTHEST = 0.2, 0.9, 4.0
 LINEAR_NAMES = ("logistic", "margin")
+#: Places of the two linear experts in arrays of predictions (2, outputs).
+LOGISTIC, MARGIN = 0, 1
+#: Windows of the running means, in rows.
+MEAN_WINDOWS = np.array([1.0, 10.0, np.inf])
+MEAN_NAMES = ("last target", "mean of 10", "mean")
+#: Fewest rows for a test of lags, most targets that are read, longest season in rows.
+FEWEST, MOST_TARGETS, LONGEST = 32, 3, 400
+#: Rows of ``seen_labels``, an array (2, outputs) of 0 and 1.
+NEGATIVE, POSITIVE = 0, 1
+
+# -- linear experts ---------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def linear_scores(z: Array, w: Array, v: Array) -> tuple[float, float, float]:
-    """(w'x, v'x, |x|) of one output."""
+    """Return (w'x, v'x, |x|) of one output: z is (columns,), w and v are (columns + 1,)."""
     d = z.size
+    # x = (clip(z, -4, 4), 1)
     f, h, square = w[d], v[d], 1.0
     for j in range(d):
         x = min(max(z[j], -FARTHEST), FARTHEST)
@@ -57,29 +79,34 @@ def linear_scores(z: Array, w: Array, v: Array) -> tuple[float, float, float]:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def linear_values(f: float, h: float, size: float, updates: float) -> tuple[float, float]:
-    """Both predictions of one output by its scores."""
+    """Return both predictions of one output: tanh(f / 2) and tanh(h / (|x| c)), k = ``updates``."""
     return np.tanh(0.5 * f), np.tanh(SHARE * np.sqrt(updates) * h / size)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def linear_predictions(z: Array, W: Array, V: Array, updates: Array, out: Array) -> None:
-    """Both predictions of each output for one row, (2, outputs)."""
+    """Predict a row z (columns,) with W and V (outputs, columns + 1) into ``out`` (2, outputs)."""
     for o in range(len(W)):
         f, h, size = linear_scores(z, W[o], V[o])
-        out[0, o], out[1, o] = linear_values(f, h, size, updates[o])
+        out[LOGISTIC, o], out[MARGIN, o] = linear_values(f, h, size, updates[o])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def learn_linear(
     Z: Array, Y: Array, W: Array, squares: Array, V: Array, updates: Array, out: Array
 ) -> None:
-    """Predict then learn rows; ``updates`` are ALMA's k, ``squares`` AdaGrad's G."""
+    """Predict then learn rows Z (n, columns) with labels Y (n, outputs).
+
+    W, V and ``squares`` (AdaGrad's G) are (outputs, columns + 1), ``updates`` (ALMA's k) is
+    (outputs,); predictions go to ``out`` (n, 2, outputs).
+    """
     d = Z.shape[1]
     for t in range(len(Z)):
         for o in range(len(W)):
             y, w, v = Y[t, o], W[o], V[o]
             f, h, size = linear_scores(Z[t], w, v)
-            out[t, 0, o], out[t, 1, o] = linear_values(f, h, size, updates[o])
+            out[t, LOGISTIC, o], out[t, MARGIN, o] = linear_values(f, h, size, updates[o])
+            # g = y x / (1 + exp(y f)),  G <- G + g^2,  w <- w + 0.2 g / sqrt(G)
             miss = 1.0 / (1.0 + np.exp(min(y * f, 500.0)))
             for j in range(d + 1):
                 x = min(max(Z[t, j], -FARTHEST), FARTHEST) if j < d else 1.0
@@ -87,6 +114,7 @@ def learn_linear(
                 squares[o, j] += g * g
                 if squares[o, j] > 0.0:
                     w[j] += STEP * g / np.sqrt(squares[o, j])
+            # where y h <= 0.1 c:  v <- v + y sqrt(2/k) x / |x|,  v <- v / max(1, |v|),  k <- k + 1
             if SHARE * np.sqrt(updates[o]) * y * h <= (1.0 - SHARE) * size:
                 rate, total = y * np.sqrt(2.0 / updates[o]) / size, 0.0
                 for j in range(d + 1):
@@ -99,14 +127,17 @@ def learn_linear(
                 updates[o] += 1.0
 
 
-#: Rows that each guess speaks of.
-MEAN_WINDOWS = np.array([1.0, 10.0, np.inf])
-NAMES = ("last target", "mean of 10", "mean")
+# -- baselines --------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
 def learn_means(Y: Array, windows: Array, counter: Array, means: Array, out: Array) -> None:
-    """The means (windows, outputs) that each row met go to ``out``."""
+    """Write the means before each row of Y (n, outputs) to ``out`` (n, windows, outputs).
+
+    ``windows`` is (windows,) in rows, ``counter`` (1,) the rows so far, ``means``
+    (windows, outputs).
+    """
+    # m_w <- m_w + (y - m_w) / min(t, w)
     for t in range(Y.shape[0]):
         counter[0] += 1.0
         for w in range(windows.size):
@@ -117,7 +148,7 @@ def learn_means(Y: Array, windows: Array, counter: Array, means: Array, out: Arr
 
 
 class Baselines(Stateful):
-    """The running means of the targets, one a window; with ``columns``, for labels, the lines."""
+    """Running means of the targets, one per window, and with ``columns`` the linear experts."""
 
     def __init__(self, outputs: int, columns: int | None = None) -> None:
         self._counter = np.zeros(1)
@@ -126,14 +157,15 @@ class Baselines(Stateful):
         terms = 0 if columns is None else columns + 1
         self._logistic, self._squares = np.zeros((outputs, terms)), np.zeros((outputs, terms))
         self._margin, self._updates = np.zeros((outputs, terms)), np.ones(outputs)
-        self.names = (*NAMES, *LINEAR_NAMES) if self._has_linear else NAMES
+        self.names = (*MEAN_NAMES, *LINEAR_NAMES) if self._has_linear else MEAN_NAMES
 
     @property
     def count(self) -> int:
+        """Number of experts."""
         return len(self.names)
 
     def learn(self, Z: Array, Y: Array) -> Array:
-        """Predictions (n, baselines, outputs) before each target; Z are the columns."""
+        """Predict then learn rows Z (n, columns); return predictions (n, experts, outputs)."""
         Y = np.ascontiguousarray(Y)
         means = np.empty((len(Y), *self._means.shape))
         learn_means(Y, MEAN_WINDOWS, self._counter, self._means, means)
@@ -147,7 +179,7 @@ class Baselines(Stateful):
         return np.concatenate((means, linear), axis=1)
 
     def predict(self, Z: Array) -> Array:
-        """What next rows are guessed, (n, baselines, outputs)."""
+        """Predict rows that may come next; return (n, experts, outputs)."""
         means = len(self._means)
         out = np.empty((len(Z), self.count, self._means.shape[1]))
         out[:, :means] = self._means
@@ -157,7 +189,7 @@ class Baselines(Stateful):
         return out
 
     def remap(self, matrix: Array) -> None:
-        """New outputs, each plus or minus one old one."""
+        """Replace the outputs by new ones, each plus or minus one old one."""
         self._means = recombined(self._means, matrix)
         self._logistic = recombined(self._logistic, matrix, axis=-2)
         self._margin = recombined(self._margin, matrix, axis=-2)
@@ -177,33 +209,17 @@ class Baselines(Stateful):
         return {"outputs": self._means.shape[1], "terms": self._logistic.shape[1]}
 
 
-# ----------------------------------------------------------------------------------------
-# The last known targets as columns: what experts may read of the past.
-#
-# Whether targets hang together in time is found on the first n rows: a lag l counts where the
-# autocorrelation of a target is beyond 4 / sqrt(n), four deviations of that of independent rows.
-# Then the columns are the targets 1 and 2 rows ago, and at the season, the lag with the largest
-# peak of the autocorrelation, if there is one. A row reads targets that were learned before it,
-# nothing else: with labels that come late these are the last that came.
-#
-# The same is asked of the last errors of the mixture: something may wander that no column tells,
-# and targets, which follow their columns, hide it. Errors are read at the lags of both (`stacks`).
-#
-# Of labels +-1 the outputs count that have had both signs; of two, which are each other's
-# negatives, the last. More than three targets are not read.
-
-#: Fewest rows that say anything about lags, most targets that are read, longest season.
-FEWEST, MOST_TARGETS, LONGEST = 32, 3, 400
+# -- lagged targets ---------------------------------------------------------------------------
 
 
 def informative_outputs(Y: Array, signed: bool) -> list[int]:
-    """Outputs that vary; of two labels' outputs the last."""
+    """Return the outputs of Y (n, outputs) that vary; of two outputs of labels the last."""
     varied = [o for o in range(Y.shape[1]) if np.ptp(Y[:, o]) > 0.0]
     return varied[-1:] if signed and len(varied) == 2 else varied
 
 
 def autocorrelation(y: Array, longest: int) -> Array:
-    """Of lags 0 .. longest; 0 for a constant."""
+    """Return the autocorrelation of y (n,) at lags 0 .. longest; zeros for a constant."""
     y = y - y.mean()
     total = y @ y
     if not total > 0.0:
@@ -214,7 +230,7 @@ def autocorrelation(y: Array, longest: int) -> Array:
 
 
 def find_lags(Y: Array, sources: list[int]) -> list[int]:
-    """The lags to read; none where rows are too few, or their order says nothing."""
+    """Return the lags to read; none if there are too few rows or no significant lag."""
     n = len(Y)
     if n < FEWEST or not sources or len(sources) > MOST_TARGETS:
         return []
@@ -231,7 +247,7 @@ def find_lags(Y: Array, sources: list[int]) -> list[int]:
 
 
 class Past(Stateful):
-    """The targets that are read, at some lags, and the last targets that came."""
+    """Targets that are read (``sources``) at some lags, and the last targets that arrived."""
 
     def __init__(self, outputs: int, sources: list[int], lags: list[int]) -> None:
         self._sources = np.array(sources, dtype=np.int64)
@@ -241,18 +257,19 @@ class Past(Stateful):
 
     @property
     def columns(self) -> int:
+        """Number of columns that are added to a row."""
         return len(self._sources) * len(self._lags)
 
     def informative(self, Y: Array) -> Array:
-        """The targets that vary."""
+        """Return the targets that are read, (n, sources)."""
         return Y[:, self._sources] * self._signs
 
     def columns_of(self, Y: Array) -> Array:
-        """The columns of first rows, (n, columns), before which nothing came."""
+        """Return the columns (n, columns) of the first rows; targets before them are 0."""
         return self._read(np.vstack((np.zeros_like(self._held), Y)), len(Y))
 
     def learn(self, Y: Array) -> Array:
-        """The columns of the next rows, whose targets are then the last that came."""
+        """Return the columns of the next rows and store their targets."""
         if not self.columns:
             return np.empty((len(Y), 0))
         known = np.vstack((self._held, Y))
@@ -261,7 +278,7 @@ class Past(Stateful):
         return read
 
     def predict(self, rows: int) -> Array:
-        """The columns of rows that might come next."""
+        """Return the columns of rows that may come next."""
         known = np.vstack((self._held, np.zeros((1, self._held.shape[1]))))
         return np.repeat(self._read(known, 1), rows, axis=0)
 
@@ -271,7 +288,7 @@ class Past(Stateful):
         return np.hstack(parts) if parts else np.empty((rows, 0))
 
     def remap(self, matrix: Array) -> None:
-        """New outputs, each plus or minus one old one: the same targets at their new places."""
+        """Replace the outputs; the same targets are read, at their new places."""
         self._held = recombined(self._held, matrix)
         places = [int(np.flatnonzero(matrix[o])[-1]) for o in self._sources]
         self._signs = self._signs * matrix[self._sources, places]
@@ -288,23 +305,25 @@ class Past(Stateful):
         return {"outputs": self._held.shape[1]}
 
 
-# ----------------------------------------------------------------------------------------
-# Which signs an output of labels has had: only one that has had both says anything.
+# -- seen labels ------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
 def note_labels(y: Array, seen_labels: Array) -> None:
-    """seen_labels[0, o] and seen_labels[1, o]: whether output o has been negative, positive."""
+    """Record the signs of a row y (outputs,) in ``seen_labels`` (2, outputs)."""
     for o in range(y.size):
-        seen_labels[0 if y[o] < 0.0 else 1, o] = 1.0
+        seen_labels[NEGATIVE if y[o] < 0.0 else POSITIVE, o] = 1.0
 
 
 @njit(cache=True, nogil=True)
 def live_outputs(seen_labels: Array, signed: bool, live: NDArray[np.bool_]) -> int:
-    """Which outputs count, and how many; before two classes came it is the first, the ones."""
+    """Set which outputs count in ``live`` (outputs,) and return their number.
+
+    Before any output has had both signs it is the first, which is constant 1.
+    """
     count = 0
     for o in range(live.size):
-        live[o] = not signed or (seen_labels[0, o] > 0.0 and seen_labels[1, o] > 0.0)
+        live[o] = not signed or (seen_labels[NEGATIVE, o] > 0.0 and seen_labels[POSITIVE, o] > 0.0)
         count += live[o]
     if count == 0:
         live[0] = True
@@ -313,6 +332,6 @@ def live_outputs(seen_labels: Array, signed: bool, live: NDArray[np.bool_]) -> i
 
 
 def remapped_labels(seen_labels: Array, matrix: Array) -> Array:
-    """The signs that new outputs have had, each plus or minus one old output."""
+    """Return the seen labels (2, new outputs) of outputs that are plus or minus an old one."""
     sources, signs = signed_columns(matrix)
     return np.where(signs > 0.0, seen_labels[:, sources], seen_labels[::-1, sources])

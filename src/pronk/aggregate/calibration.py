@@ -1,29 +1,60 @@
-"""Intervals around predictions, learned from the errors of the predictions before.
+"""Calibration: the scale of the next error, prediction intervals, class probabilities.
 
-Errors of y as it is given, not as it is learned (`guard`), are measured in spreads,
-r = |y - p| / s, s the size that `scales` expects of the row's error. For each coverage c the
-half-width is h s, and h follows the errors (adaptive conformal inference, in the form of quantile
-tracking). Predictions fall into five levels g, between the quintiles of the last 1000 predictions,
-taken every 64 rows:
+**Error scale** (`ErrorScale`): the size of the next error as a function of the row. Errors e of y
+as given, not as clipped for learning, are learned on the logarithmic scale. With v the recent mean
+of e^2, in which e^2 counts as at most 10^4 v, and c = log of e^2 clipped to [v / 10^4, 10^4 v],
+
+    level        l <- l + (c - l) / 200   (slow),   k <- k + (c - k) / 20   (quick)
+                 (faster in the first rows);  l <- k where |k - l| > 1.5  (all errors have changed)
+    shape        g = an AWV forecaster of c - l on features (1, p, p^2; kernel features of x)
+    error scale  s = exp((l + clip(g, -4, 4)) / 2)
+
+p is the prediction itself, so that errors that grow with the prediction are recognised at once; the
+kernel features are those of the first points at the typical bandwidth. 1.5 is four standard
+deviations of k - l on a stationary stream, so the level is stable there and follows a change of all
+errors within about twenty rows. The shape is discounted with a window of 2000 rows. A constant
+factor in s has no effect on the intervals.
+
+**Intervals** (`Intervals`): adaptive conformal inference, in the form of quantile tracking. Errors
+are measured in error scales, r = |y - p| / s. For each coverage c the half-width is h s. A
+prediction lies in one of five groups g, between the quintiles of the last 1000 predictions, which
+are computed every 64 rows:
 
     h_c = max(0, a_c' + b_gc' for all c' <= c)
     a_c <- a_c + d,   b_gc <- b_gc + 3/2 d,   d = rate * (size of recent r) * (1{r > h_c} - (1 - c))
 
-so over any stretch of T rows, and over the rows of each level, the share of misses is 1 - c up to
-O(1 / (rate T)), whatever the stream does. The maximum makes the intervals of all coverages nested.
-It changes no long-run share: while c has the half-width of a smaller c', both have the same misses,
-and a_c gains rate * size * (c - c') on a_c' with every row until it is the larger again.
+Over any T rows, and over the rows of each group, the share of misses is then 1 - c up to
+O(1 / (rate T)), for any stream. The maximum nests the intervals of all coverages. It changes no
+long-run share: while c has the half-width of a smaller c', both have the same misses, and a_c gains
+rate * size * (c - c') on a_c' per row until it is the larger again.
 
 The size of recent r is the larger of the root mean squares over windows of 1000 and 20 rows: after
-a change steps are as large as the errors are now. An r counts there as at most five times the size
-before it, so one glitch makes the steps half as large again for some twenty rows, and a change by a
-factor of 1000 is followed within eighteen. Before the first stage the half-width is the largest
-error so far; while there was none, it is unknown (NaN). The first prediction is made before
-anything is known and has no error.
+a change, steps are as large as current errors. An r counts there as at most five times the size
+before it, so one outlier makes the steps half as large again for about twenty rows, and a change by
+a factor of 1000 is followed within eighteen. Before the first stage the half-width is the largest
+error so far, and NaN before the first error. The first prediction is made before any target is
+known; its error is not counted.
+
+**Probabilities** (`Temperature`): two slopes that follow the labels. A margin m on targets +-1
+estimates 2 P(+1) - 1, so p = (1 + m) / 2 is a first estimate of the class's probability. Over the
+classes seen so far,
+
+    P_k  =  exp(z_k) / sum_j exp(z_j),     z_k = a log p_k + b m_k
+
+Temperature scaling is a alone: it relies on the odds of rare classes, which squared loss estimates
+badly; b uses the margins themselves. (a, b) follow the log loss by online Newton steps with a
+window of 500 rows: with F_k = (log p_k, m_k), mean and covariance under P,
+
+    H <- (1 - 1/500) H + I / 500 + Cov F,      (a, b) <- (a, b) + H^-1 (F_y - E F)
+
+starting at (1, 0) and I. Constraints a >= 0.01 and b >= -c a, c = 0.9 s / (1 + s), s = 0.99, keep z
+increasing in the margin, so the most probable class is the predicted one. A step that leaves this
+set is projected in the norm of H: log p and m are nearly collinear, so a correction of one slope
+must be balanced by the other. Two classes have the margins -m and m.
 
 References: Gibbs, Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021;
 Angelopoulos, Candes, Tibshirani, "Conformal PID control for time series prediction", NeurIPS 2023;
-Gibbs, Cherian, Candes, "Conformal prediction with conditional guarantees", 2023 (levels).
+Gibbs, Cherian, Candes, "Conformal prediction with conditional guarantees", 2023 (groups).
 """
 
 from __future__ import annotations
@@ -41,138 +72,165 @@ from pronk.newton.discounted import DiscountedNewton, InEpochs
 
 Array = NDArray[np.float64]
 
-#: Coverages that are followed; others are interpolated between them.
+# -- intervals --------------------------------------------------------------------------------
+
+#: Coverages that are tracked; others are interpolated.
 COVERAGES = np.array([0.0, 0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99])
 #: Quantiles of |z| exp(-E log z^2 / 2) at the coverages, z normal (E log z^2 = -1.27).
 NORMAL = np.array(
     [0.0, 0.601, 1.273, 1.588, 1.956, 2.171, 2.419, 2.717, 3.104, 3.699, 4.391, 4.862]
 )
-#: Rows that the size of recent errors speaks of: the larger of the two counts.
+#: Windows of the size of recent errors, in rows; the larger size is used.
 ERROR_WINDOWS = (1000.0, 20.0)
-#: How much larger than the size of recent errors one error counts in it, at most.
+#: An error counts as at most this many times the size of recent errors before it.
 REACH = 5.0
 #: Step of the half-widths, as a share of the size of recent errors.
 RATE = 0.03
-#: How much faster than the half-width of all rows that of a level follows.
-OWN = 1.5
-#: Levels, the predictions whose quantiles lie between them, and the rows from one look at those to
-#: the next (every row while there are fewer).
-LEVELS, HELD, LOOK = 5, 1000, 64
-#: Edges are predictions; those that equal one up to rounding lie below it, however rows are cut.
+#: Steps of the half-widths of a quintile, relative to those of all rows.
+QUINTILE_STEP = 1.5
+#: Quintiles of predictions, last predictions whose quantiles are their edges, and rows between two
+#: computations of the edges (every row until then).
+QUINTILES, RECENT, EDGE_ROWS = 5, 1000, 64
+#: Edges are predictions; equal ones up to rounding lie below the edge, for any cut into blocks.
 TIE = 1e-9
 
 
-class IntervalState(NamedTuple):
-    """What is followed: rows; sums of squares and of ones (windows, 2, outputs); half-widths
+#: Second index of the sums ``squares`` (windows, 2, outputs).
+SQUARES, ONES = 0, 1
 
-    (coverages, outputs), theirs by level (levels, coverages, outputs); edges (4, outputs); the last
-    predictions (held, outputs), row t at place t modulo the number held.
+
+class IntervalState(NamedTuple):
+    """Arrays that rows change.
+
+    counter   (1,) rows so far, plus 1; 0 before the first stage
+    squares   (windows, 2, outputs) discounted sums of r^2 (SQUARES) and of ones (ONES)
+    widths    (coverages, outputs) a_c
+    quintiles (QUINTILES, coverages, outputs) b_gc
+    edges     (QUINTILES - 1, outputs) edges between the quintiles
+    recent    (RECENT, outputs) the last predictions, row t at t modulo RECENT
     """
 
     counter: Array
     squares: Array
     widths: Array
-    levels: Array
+    quintiles: Array
     edges: Array
     recent: Array
 
 
 @njit(cache=True, nogil=True)
 def quintile_of(p: float, edges: Array) -> int:
-    """How many edges lie below a prediction."""
-    level = 0
+    """Return the quintile of a prediction: the number of edges (QUINTILES - 1,) below it."""
+    quintile = 0
     for k in range(edges.size):
-        level += p > edges[k]
-    return level
+        quintile += p > edges[k]
+    return quintile
 
 
 @njit(cache=True, nogil=True)
 def track_prediction(p: float, row: int, edges: Array, recent: Array) -> None:
-    """One output's prediction of row 0, 1, .. is held; from time to time the edges are set anew."""
-    recent[row % HELD] = p
+    """Store the prediction of one output and row 0, 1, ..; recompute the edges when due.
+
+    ``edges`` is (QUINTILES - 1,), ``recent`` (RECENT,).
+    """
+    recent[row % RECENT] = p
     rows = row + 1
-    if rows > LOOK and rows % LOOK:
+    if rows > EDGE_ROWS and rows % EDGE_ROWS:
         return
-    held = min(rows, HELD)
+    held = min(rows, RECENT)
     ordered = np.sort(recent[:held])
     for k in range(edges.size):
-        edge = ordered[(k + 1) * held // LEVELS]
+        edge = ordered[(k + 1) * held // QUINTILES]
         edges[k] = edge + TIE * abs(edge)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def recent_size(squares: Array) -> float:
-    """The larger root mean square of one output, from its sums (windows, 2); 0 before a row."""
+    """Return the larger root mean square of one output from its sums (windows, 2); 0 at first."""
     size = 0.0
     for w in range(len(squares)):
-        if squares[w, 1] > 0.0:
-            size = max(size, np.sqrt(squares[w, 0] / squares[w, 1]))
+        if squares[w, ONES] > 0.0:
+            size = max(size, np.sqrt(squares[w, SQUARES] / squares[w, ONES]))
     return size
 
 
-#: Errors in spreads count as no more: sums of their squares stay finite after a constant target.
+#: Largest r: sums of squares stay finite after constant targets.
 LARGEST_ERROR = 1e100
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def track_errors(R: Array, P: Array, coverages: Array, state: IntervalState, used: Array) -> None:
-    """The half-widths (coverages, outputs) that each row met go to ``used``, in spreads."""
+    """Track errors R (n, outputs), in error scales, of predictions P (n, outputs).
+
+    The half-widths before each row go to ``used`` (n, coverages, outputs), in error scales.
+    """
     for t in range(R.shape[0]):
         state.counter[0] += 1.0
         rate = max(RATE, 1.0 / np.sqrt(state.counter[0]))
         for o in range(R.shape[1]):
             r = min(R[t, o], LARGEST_ERROR)
+            # r <= 5 size;  squares <- (1 - 1/w) squares + r^2,  ones <- (1 - 1/w) ones + 1
             bound = REACH * recent_size(state.squares[:, :, o])
             counted = min(r, bound) if bound > 0.0 else r
             for w in range(len(ERROR_WINDOWS)):
                 keep = 1.0 - 1.0 / ERROR_WINDOWS[w]
                 sums = state.squares[w, :, o]
-                sums[0] = keep * sums[0] + counted * counted
-                sums[1] = keep * sums[1] + 1.0
+                sums[SQUARES] = keep * sums[SQUARES] + counted * counted
+                sums[ONES] = keep * sums[ONES] + 1.0
             size, width = recent_size(state.squares[:, :, o]), 0.0
-            own = state.levels[quintile_of(P[t, o], state.edges[:, o])]
+            # h_c = max(0, a_c' + b_gc' for c' <= c),  d = rate * size * (1{r > h_c} - (1 - c)),
+            # a_c <- a_c + d,  b_gc <- b_gc + 3/2 d
+            own = state.quintiles[quintile_of(P[t, o], state.edges[:, o])]
             for c in range(coverages.size):
                 width = max(width, state.widths[c, o] + own[c, o])
                 used[t, c, o] = width
                 missed = 1.0 if r > width else 0.0
                 step = rate * size * (missed - (1.0 - coverages[c]))
                 state.widths[c, o] += step
-                own[c, o] += OWN * step
-            row = int(state.counter[0]) - 2  # of those that are followed
+                own[c, o] += QUINTILE_STEP * step
+            row = int(state.counter[0]) - 2  # counted from the first stage
             track_prediction(P[t, o], row, state.edges[:, o], state.recent[:, o])
 
 
 class Intervals(Stateful):
-    """Half-widths for every coverage, output and level, in spreads."""
+    """Half-widths per coverage, output and quintile of the predictions, in error scales."""
 
     def __init__(self, outputs: int) -> None:
         self._counter = np.zeros(1)
         self._squares = np.zeros((len(ERROR_WINDOWS), 2, outputs))
         self._widths = np.zeros((len(COVERAGES), outputs))
-        self._levels = np.zeros((LEVELS, len(COVERAGES), outputs))
-        self._edges = np.zeros((LEVELS - 1, outputs))
-        self._recent = np.zeros((HELD, outputs))
+        self._quintiles = np.zeros((QUINTILES, len(COVERAGES), outputs))
+        self._edges = np.zeros((QUINTILES - 1, outputs))
+        self._recent = np.zeros((RECENT, outputs))
 
     def start(self) -> None:
-        """Begin to follow: errors as of a normal variable whose mean log square is 0."""
+        """Start tracking with the quantiles of a normal error whose mean log square is 0."""
         self._counter[:] = 1.0
         self._squares[:] = 0.0
         self._widths[:] = NORMAL[:, None]
 
     def learn(self, P: Array, scales: Array, Y: Array) -> Array:
-        """Follow the errors of Y as given; the half-widths rows met, (n, coverages, outputs)."""
+        """Track the errors of targets Y as given; return the half-widths before each row.
+
+        P, ``scales`` and Y are (n, outputs); the half-widths are (n, coverages, outputs).
+        """
         R = np.abs(Y - P) / scales
         used = np.empty((len(P), *self._widths.shape))
         if self._counter[0] == 0.0:
-            # Before the first stage the counts of the first window count the errors.
-            known = self._squares[0, 1] + np.arange(len(P))[:, None]
+            # Until then the ones of the first window count the errors.
+            known = self._squares[0, ONES] + np.arange(len(P))[:, None]
             largest = np.maximum.accumulate(np.vstack((self._widths[:1], R)))
             used[:] = np.where(known > 0.0, largest[:-1], np.nan)[:, None]
             self._widths[:] = largest[-1]
-            self._squares[0, 1] += len(P)
+            self._squares[0, ONES] += len(P)
         else:
             state = IntervalState(
-                self._counter, self._squares, self._widths, self._levels, self._edges, self._recent
+                self._counter,
+                self._squares,
+                self._widths,
+                self._quintiles,
+                self._edges,
+                self._recent,
             )
             track_errors(R, np.ascontiguousarray(P), COVERAGES, state, used)
             used *= scales[:, None]
@@ -180,35 +238,35 @@ class Intervals(Stateful):
 
     @property
     def deviation(self) -> Array:
-        """Root mean square of recent errors, in spreads, one an output."""
+        """Root mean square of recent errors, in error scales, per output."""
         if self._counter[0] == 0.0:
             return self._widest_so_far()
-        sums, counts = self._squares[0]
+        sums, counts = self._squares[0, SQUARES], self._squares[0, ONES]
         return np.asarray(np.sqrt(sums / np.maximum(counts, 1.0)))
 
     def half_widths(self, P: Array, scales: Array, coverage: float) -> Array:
-        """The present half-widths of rows with these predictions and spreads, (n, outputs)."""
+        """Return current half-widths (n, outputs) at predictions P with error scales ``scales``."""
         if self._counter[0] == 0.0:
             return np.tile(self._widest_so_far(), (len(P), 1))
         out = np.empty(P.shape)
         for o in range(P.shape[1]):
-            levels = np.searchsorted(self._edges[:, o], P[:, o])
-            widths = self._widths[:, o] + self._levels[levels, :, o]
+            quintiles = np.searchsorted(self._edges[:, o], P[:, o])
+            widths = self._widths[:, o] + self._quintiles[quintiles, :, o]
             widths = np.maximum.accumulate(np.maximum(widths, 0.0), axis=1)
             out[:, o] = at_coverage(widths[:, :, None], coverage)[:, 0]
         return out * scales
 
     def _widest_so_far(self) -> Array:
-        """The largest error before the first stage, one an output; NaN while there was none."""
-        return np.where(self._squares[0, 1] > 0.0, self._widths[0], np.nan)
+        """Return the largest error per output before the first stage, NaN before any error."""
+        return np.where(self._squares[0, ONES] > 0.0, self._widths[0], np.nan)
 
     STATE = (
         Numbers("counter", (1,), low=0.0, high=2.0**53, whole="float"),
         Numbers("squares", (len(ERROR_WINDOWS), 2, "outputs"), low=0.0),
         Numbers("widths", (len(COVERAGES), "outputs")),
-        Numbers("levels", (LEVELS, len(COVERAGES), "outputs")),
-        Numbers("edges", (LEVELS - 1, "outputs")),
-        Numbers("recent", (HELD, "outputs")),
+        Numbers("quintiles", (QUINTILES, len(COVERAGES), "outputs")),
+        Numbers("edges", (QUINTILES - 1, "outputs")),
+        Numbers("recent", (RECENT, "outputs")),
     )
 
     def _restored(self, sizes: Sizes) -> None:
@@ -216,7 +274,7 @@ class Intervals(Stateful):
 
 
 def at_coverage(widths: Array, coverage: float) -> Array:
-    """Half-widths (n, outputs) for a coverage from those followed, (n, coverages, outputs)."""
+    """Interpolate half-widths (n, coverages, outputs) at a coverage; return (n, outputs)."""
     place = int(np.searchsorted(COVERAGES, coverage))
     if COVERAGES[place] == coverage:
         return widths[:, place]
@@ -225,68 +283,59 @@ def at_coverage(widths: Array, coverage: float) -> Array:
     return np.asarray((1.0 - share) * widths[:, place - 1] + share * widths[:, place])
 
 
-# ----------------------------------------------------------------------------------------
-# How large the next error will be, by what the row looks like: the width of intervals.
-#
-# Errors e of y as it is given are learned on the logarithmic scale. With v the recent mean of e^2,
-# in which e^2 counts as at most 10^4 v, and c = log of e^2 clipped to [v / 10^4, 10^4 v],
-#
-#     level   l <- l + (c - l) / 200, k <- k + (c - k) / 20  (faster while fewer rows were seen)
-#             l <- k where they are more than 1.5 apart      (all errors changed)
-#     shape   g = an AWV forecaster of c - l on features (1, p, p^2; kernel features of x)
-#     scales  s = exp((l + clip(g, -4, 4)) / 2)
-#
-# p is the prediction itself, so that errors that grow with what is predicted are seen at once; the
-# kernel features are those of the first points at the typical bandwidth. 1.5 is four deviations of
-# k - l on a steady stream, so that the level is calm there and follows a change of all errors
-# within some twenty rows; the shape forgets with a window of 2000. `intervals` turns |e| / s into
-# intervals; what s gets wrong by a factor costs nothing there.
+# -- error scale ------------------------------------------------------------------------------
 
-#: Points whose kernel features the scales reads, and their bandwidth in typical distances.
+#: Points whose kernel features are read, and their bandwidth in typical distances.
 POINTS, FACTOR = 50, 1.0
 #: Regularisation in rows: log e^2 has a variance of about 5 around its mean.
 ALPHA = 5.0
-#: Rows that the shape, and the level, speak of.
+#: Windows of the shape, the level and the quick level, in rows.
 WINDOW, LEVEL_WINDOW, QUICK_WINDOW = 2000, 200.0, 20.0
-#: The level jumps to the quick one where they are this far apart.
+#: The level is set to the quick one where they differ by more.
 JUMP = 1.5
-#: Squared errors count as at most so many times their mean, and as at least one part in so many.
+#: Squared errors are clipped to [v / SQUARE_REACH, SQUARE_REACH v], v their mean.
 SQUARE_REACH = 1e4
-#: Most that the shape adds to the level: a factor of e^2 to either side.
+#: Limit of the shape: a factor of e^2 in the error scale to either side.
 STEEPEST = 4.0
 #: With more outputs than this the shape does not read the predictions.
 READ_OUTPUTS = 3
+#: Rows of ``running`` (4, outputs): row count (in column 0), mean square v, level l, quick level k.
+ROWS, MEAN_SQUARE, LEVEL, QUICK = range(4)
 
 
 @njit(cache=True, nogil=True)
 def log_squares(E: Array, running: Array, levels: Array, out: Array) -> None:
-    """``running`` is (rows, then mean square, level and quick level, one row an output): before
+    """Update ``running`` (4, outputs) by errors E (n, outputs).
 
-    each row its level goes to ``levels``, and c - level to ``out``.
+    The level before each row goes to ``levels`` (n, outputs), and c - level to ``out``.
     """
     for t in range(E.shape[0]):
-        running[0, 0] += 1.0
+        running[ROWS, 0] += 1.0
         for o in range(E.shape[1]):
             square = E[t, o] * E[t, o]
-            if running[0, 0] == 1.0:
-                running[1, o] = square
-                running[2, o] = running[3, o] = np.log(max(square, 1e-300))
-            rate = 1.0 / min(running[0, 0], LEVEL_WINDOW)
-            if running[1, o] > 0.0:
-                square = min(square, SQUARE_REACH * running[1, o])
-            running[1, o] += rate * (square - running[1, o])
-            levels[t, o] = running[2, o]
-            c = np.log(max(square, running[1, o] / SQUARE_REACH, 1e-300))
-            out[t, o] = c - running[2, o]
-            running[2, o] += rate * out[t, o]
-            running[3, o] += (c - running[3, o]) / min(running[0, 0], QUICK_WINDOW)
-            if abs(running[3, o] - running[2, o]) > JUMP:
-                running[2, o] = running[3, o]
+            if running[ROWS, 0] == 1.0:
+                running[MEAN_SQUARE, o] = square
+                running[LEVEL, o] = running[QUICK, o] = np.log(max(square, 1e-300))
+            # e^2 <- min(e^2, 10^4 v),  v <- v + (e^2 - v) / min(t, 200)
+            rate = 1.0 / min(running[ROWS, 0], LEVEL_WINDOW)
+            if running[MEAN_SQUARE, o] > 0.0:
+                square = min(square, SQUARE_REACH * running[MEAN_SQUARE, o])
+            running[MEAN_SQUARE, o] += rate * (square - running[MEAN_SQUARE, o])
+            # c = log max(e^2, v / 10^4),  l <- l + (c - l) / min(t, 200),
+            # k <- k + (c - k) / min(t, 20)
+            levels[t, o] = running[LEVEL, o]
+            c = np.log(max(square, running[MEAN_SQUARE, o] / SQUARE_REACH, 1e-300))
+            out[t, o] = c - running[LEVEL, o]
+            running[LEVEL, o] += rate * out[t, o]
+            running[QUICK, o] += (c - running[QUICK, o]) / min(running[ROWS, 0], QUICK_WINDOW)
+            # l <- k where |k - l| > 1.5
+            if abs(running[QUICK, o] - running[LEVEL, o]) > JUMP:
+                running[LEVEL, o] = running[QUICK, o]
 
 
 @njit(cache=True)
 def read_prediction(p: Array, read: int, row: Array) -> None:
-    """The features 1, p, p^2 of one row's first predictions."""
+    """Write (1, p, min(p^2, 9)) of the first ``read`` predictions p (outputs,) to ``row``."""
     row[0] = 1.0
     for o in range(read):
         row[1 + o] = p[o]
@@ -295,13 +344,13 @@ def read_prediction(p: Array, read: int, row: Array) -> None:
 
 @njit(cache=True)
 def error_scale_of(level: Array, shape: Array, out: Array) -> None:
-    """The scales of each output from its level and its shape."""
+    """Write exp((level + clip(shape, -4, 4)) / 2) to ``out``; all are (outputs,)."""
     for o in range(out.size):
         out[o] = np.exp(0.5 * (level[o] + min(max(shape[o], -STEEPEST), STEEPEST)))
 
 
 class ErrorScale(Stateful):
-    """The scales of each output's error as a function of row and prediction."""
+    """Scale of each output's error as a function of the row and its prediction."""
 
     def __init__(self, view: View, outputs: int, budget: int) -> None:
         self.group = Group(view, FACTOR)
@@ -309,45 +358,48 @@ class ErrorScale(Stateful):
         self._read = outputs if outputs <= READ_OUTPUTS else 0
         self._shape = DiscountedNewton(InEpochs(True), ALPHA, 1 + 2 * self._read, outputs, WINDOW)
         self._running = np.zeros((4, outputs))
-        self._row, self._shaped = np.zeros(0), np.zeros(outputs)  # the row looked at last
+        self._row, self._shaped = np.zeros(0), np.zeros(outputs)  # of the last `peek`
 
     @property
     def shape(self) -> DiscountedNewton:
-        """The learner of the shape."""
+        """Forecaster of the shape."""
         return self._shape
 
     def grow(self, size: int | None = None) -> None:
-        """Take in the coordinates that the span has gained, or the first ``size``."""
+        """Extend the shape to all kernel features of the span, or to the first ``size``."""
         size = self.group.nystrom.size if size is None else size
         self._shape.grow_by(1 + 2 * self._read + size - self._shape.size)
 
     def learn(self, Phi: Array, P: Array, Y: Array) -> Array:
-        """The scales of each row from its features and predictions; then learn its error."""
+        """Predict the error scale of each row, then learn its error; return (n, outputs).
+
+        Phi (n, r) are kernel features, P predictions and Y targets as given, both (n, outputs).
+        """
         levels, targets = np.empty(Y.shape), np.empty(Y.shape)
         log_squares(Y - P, self._running, levels, targets)
         return _error_scale(levels, self._shape.learn(self._features(Phi, P), targets))
 
     def predict(self, Phi: Array, P: Array) -> Array:
-        """The scales of rows that might come next."""
-        return _error_scale(self._running[2], self._shape.predict(self._features(Phi, P)))
+        """Predict the error scales (n, outputs) of rows that may come next."""
+        return _error_scale(self._running[LEVEL], self._shape.predict(self._features(Phi, P)))
 
     def peek(self, p: Array) -> Array:
-        """The scales of one row that may come next, from its ``features``; `commit` learns it."""
+        """Predict the error scale (outputs,) of a row whose ``features`` are set; p (outputs,)."""
         read_prediction(p, self._read, self._row)
         self._shape.peek(self._row, self._shaped)
         scales = np.empty(len(p))
-        error_scale_of(self._running[2], self._shaped, scales)
+        error_scale_of(self._running[LEVEL], self._shaped, scales)
         return scales
 
     @property
     def features(self) -> Array:
-        """Where the kernel features of a row go that is looked at."""
+        """Array for the kernel features of the row that is peeked next."""
         if len(self._row) != self._shape.size:
             self._row = np.ones(self._shape.size)
         return self._row[1 + 2 * self._read :]
 
     def commit(self, p: Array, y: Array) -> None:
-        """Learn the error of the row that was looked at last."""
+        """Learn the error y - p of the row of the last `peek`."""
         levels, targets = np.empty((2, 1, len(y)))
         log_squares((y - p)[None, :], self._running, levels, targets)
         self._shape.commit(targets[0], self._shaped)
@@ -365,11 +417,11 @@ class ErrorScale(Stateful):
         return {"outputs": self._running.shape[1]}
 
     def require_size(self) -> None:
-        """Refuse a shape that came from a file and is not of the span's coordinates."""
+        """Raise if a restored shape does not have the size of the span."""
         size = 1 + 2 * self._read + self.group.nystrom.size
-        require(self._shape.size == size, "scales/shape has another size than the points give")
+        require(self._shape.size == size, "error_scale/shape has another size than the points give")
 
-    # A file has no span: it follows from the points (`Experts.extend_spans`).
+    # The span is not saved: it is computed from the points (`Experts.extend_spans`).
 
     def snapshot(self) -> Any:
         return self.group.nystrom.snapshot(), super().snapshot()
@@ -384,48 +436,31 @@ def _error_scale(level: Array, shape: Array) -> Array:
     return np.asarray(np.exp(0.5 * (level + shape)))
 
 
-# ----------------------------------------------------------------------------------------
-# Probabilities of labels, from margins and two slopes that follow the outcomes.
-#
-# A margin m on targets +-1 estimates 2 P(+1) - 1, so p = (1 + m) / 2 is a first guess of the
-# class's probability. Over the classes that have come,
-#
-#     P_k  =  exp(z_k) / sum_j exp(z_j),     z_k = a log p_k + b m_k
-#
-# A plain temperature is a alone: it trusts the odds of rare classes, which squared loss says
-# little of; b looks at the margins as they are. (a, b) follow the log loss by online Newton steps
-# with a window of 500 rows: with F_k = (log p_k, m_k), mean and covariance taken under P,
-#
-#     H <- (1 - 1/500) H + I / 500 + Cov F,      (a, b) <- (a, b) + H^-1 (F_y - E F)
-#
-# starting at (1, 0) and I. a is kept above 0.01 and b above -c a, c = 0.9 s / (1 + s), s = 0.99:
-# that keeps z increasing in the margin, and the most probable class is the predicted one. A step
-# that leads outside ends at the point inside that is nearest in the norm of H: log p and m say
-# nearly the same, so what is cut off one slope must come from the other. Two classes have the
-# margins -m and m.
+# -- probabilities ----------------------------------------------------------------------------
 
-#: Margins, which lie in [-1, 1], are multiplied by this, so that no class is impossible.
+#: Margins, which lie in [-1, 1], are multiplied by this, so that no probability is 0.
 SUREST = 0.99
-#: Rows that the slopes speak of.
+#: Window of the slopes, in rows.
 SLOPE_WINDOW = 500.0
 SMALLEST_SLOPE, LARGEST_SLOPE = 0.01, 50.0
-#: b is at least this times -a.
+#: The slope b is at least -a times this.
 STEEPEST_SLOPE = 0.9 * SUREST / (1.0 + SUREST)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def project_slopes(slopes: Array, H: Array) -> None:
-    """Move the slopes (a, b) to the nearest with a >= SMALLEST and b >= -STEEPEST a, in H's norm.
+    """Project slopes (a, b) in the norm of H (2, 2) on a >= SMALLEST_SLOPE, b >= -STEEPEST_SLOPE a.
 
-    Both are at most LARGEST, before and after: a cap of a alone could leave b below its bound.
+    Both are capped at LARGEST_SLOPE before and after: capping a alone could leave b too small.
     """
     a, b = min(slopes[0], LARGEST_SLOPE), min(slopes[1], LARGEST_SLOPE)
     if a < SMALLEST_SLOPE or b < -STEEPEST_SLOPE * a:
-        # The nearest points of the two edges, and on each the half that is allowed.
+        # The nearest point on each of the two edges, restricted to the allowed half-line.
         upper = max(b + H[0, 1] / H[1, 1] * (a - SMALLEST_SLOPE), -STEEPEST_SLOPE * SMALLEST_SLOPE)
         along = H[0, 0] - 2.0 * STEEPEST_SLOPE * H[0, 1] + STEEPEST_SLOPE * STEEPEST_SLOPE * H[1, 1]
         lower = (H[0, 0] - STEEPEST_SLOPE * H[0, 1]) * a + (H[0, 1] - STEEPEST_SLOPE * H[1, 1]) * b
         lower = max(lower / along, SMALLEST_SLOPE)
+        # squared distances to both in the norm of H; the nearer one is taken
         u, v = SMALLEST_SLOPE - a, upper - b
         x, y = lower - a, -STEEPEST_SLOPE * lower - b
         far = H[0, 0] * u * u + 2.0 * H[0, 1] * u * v + H[1, 1] * v * v
@@ -440,16 +475,19 @@ def project_slopes(slopes: Array, H: Array) -> None:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
-    """One row: M are the margins of the classes, ``label`` the one that came."""
+    """Learn a row: margins M (classes,), class ``label``; slopes (a, b) and H (2, 2) change."""
     classes = M.size
+    # z = a log p + b m,  P = softmax(z)
     logs = np.log(0.5 * (1.0 + SUREST * M))
     Z = slopes[0] * logs + slopes[1] * M
     P = np.exp(Z - Z.max())
     P /= P.sum()
+    # E F, F = (log p, m)
     mean_log, mean = 0.0, 0.0
     for k in range(classes):
         mean_log += P[k] * logs[k]
         mean += P[k] * M[k]
+    # H <- (1 - 1/500) H + I / 500 + Cov F
     keep = 1.0 - 1.0 / SLOPE_WINDOW
     for i in range(2):
         for j in range(2):
@@ -461,6 +499,7 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
         H[1, 1] += P[k] * v * v
         H[0, 1] += P[k] * u * v
     H[1, 0] = H[0, 1]
+    # (a, b) <- (a, b) + H^-1 (F_y - E F)
     u, v = logs[label] - mean_log, M[label] - mean
     determinant = H[0, 0] * H[1, 1] - H[0, 1] * H[1, 0]
     slopes[0] += (H[1, 1] * u - H[0, 1] * v) / determinant
@@ -472,9 +511,10 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
 def track_margins(
     P: Array, Y: Array, seen_labels: Array, slopes: Array, H: Array, used: Array
 ) -> None:
-    """All rows, over the classes that had come by then, this row's included.
+    """Learn rows of margins P and labels Y = +-1, both (n, outputs).
 
-    The slopes that each row met go to ``used``.
+    Each row uses the classes seen so far, its own included. The slopes before each row go to
+    ``used`` (n, 2).
     """
     outputs = P.shape[1]
     live = np.empty(outputs, dtype=np.bool_)
@@ -497,7 +537,7 @@ def track_margins(
 
 
 class Temperature(Stateful):
-    """The slopes (a, b) of the probabilities, and what they were learned from."""
+    """Slopes (a, b) of the class probabilities."""
 
     def __init__(self, outputs: int) -> None:
         self._seen_labels = np.zeros((2, outputs))
@@ -505,16 +545,16 @@ class Temperature(Stateful):
         self._H = np.eye(2)
 
     def learn(self, P: Array, Y: Array) -> Array:
-        """Follow the labels; the slopes that each row met, (n, 2)."""
+        """Learn labels Y at margins P, both (n, outputs); return the slopes before each row."""
         used = np.empty((len(P), 2))
         track_margins(P, np.ascontiguousarray(Y), self._seen_labels, self._slopes, self._H, used)
         return used
 
     def shares(self, margins: Array, slopes: Array | None = None) -> Array:
-        """Shares of the classes by their margins (n, classes), to be divided by their sums.
+        """Return class probabilities, not normalised, from margins (n, classes).
 
-        One column is the margin of the second of two classes, and gets its probability. ``slopes``
-        (n, 2) are those of each row, or None for the present ones.
+        One column is the margin of the second of two classes; its probability is returned.
+        ``slopes`` (n, 2) are those of each row, or None for the current ones.
         """
         a, b = self._slopes if slopes is None else slopes.T[:, :, None]
         single = margins.shape[1] == 1
@@ -524,6 +564,7 @@ class Temperature(Stateful):
         return np.asarray(P[:, 1:] / P.sum(axis=1, keepdims=True)) if single else P
 
     def remap(self, matrix: Array) -> None:
+        """Replace the outputs by new ones, each plus or minus one old one."""
         self._seen_labels = remapped_labels(self._seen_labels, matrix)
 
     STATE = (

@@ -1,45 +1,44 @@
-"""Regret against the best combination of the experts in hindsight, and what it cannot exceed.
+"""Regret against the best combination of the experts in hindsight, and its bound.
 
-With p the clipped predictions of the experts active, m their average at that row (`mixture`), D the
-largest error so far, B the half-width of the targets' range, both with this row's, and b the first
-such B, rows are weighed by
+Let p be the clipped predictions of the active experts, m their average at that row (`mixture`), D
+the largest error so far, B the half-width of the targets' range, both including this row, and b the
+first such B. Rows are weighted by
 
     g = (b / B)^2 / max(2 D^2, b^2)
 
-which is 1 / (2 D^2), the unit of the mixture's weights, once D is b / sqrt(2) and while the range
-stays what it was. Then for every fixed u
+which is 1 / (2 D^2), the unit of the mixture's weights, once D >= b / sqrt(2) and while the range
+does not change. Then for every fixed u
 
     sum g (final - y)^2  <=  sum g (m + u'(p - m) - y)^2 + alpha |u|^2 + bound
 
-    bound = log(1 + stacks) + log(t + 1)             final against the first stack
-          + sum of g (final - y)^2 while 2 D^2 < b^2  ("early")
-          + 1/2 log det(A / alpha)                   that stack, ridge regression, against u
-          + sum of g x^2, x how far y lies beyond the range before it  ("beyond")
+    bound = log(1 + stacks) + log(t + 1)              final against the first stack
+          + sum of g (final - y)^2 while 2 D^2 < b^2  (EARLY)
+          + 1/2 log det(A / alpha)                    that stack, ridge regression, against u
+          + sum of g x^2, x the distance of y from the range before it  (BEYOND)
 
-u with sum u = 1 is the combination u'p of the experts alone; otherwise m takes the rest.
+u with sum u = 1 is the combination u'p of the experts alone; otherwise m has the remaining weight.
 
-Why. Let q be the first stack's prediction and f what it is before it is drawn to the range.
+Proof. Let q be the first stack's prediction and f the same before it is clipped to the range.
 
 1. In units of 2 D^2 the final prediction loses at most log(1 + stacks) + log t to q, over any last
    rows (fixed share). From the first row with 2 D^2 >= b^2 on, g is (b / B)^2 times 1 / (2 D^2), a
-   factor that is at most 1 and never rises: summed by parts, the same bound holds for the weights
-   g. Rows before it count in full.
+   factor that is at most 1 and never increases: summed by parts, the same bound holds for the
+   weights g. Earlier rows are counted in full.
 2. The stack is ridge regression of y - m on p - m, and on lagged errors where they are read (u is 0
-   there and A has their terms too), in units of B, and
-   g B^2 = b^2 / max(2 D^2, b^2) is at most 1 and never
-   rises. With V(u) = |u_t - u|^2 in the norm of A, V before a row less V behind it is
+   there, and A has their terms too), in units of B, and g B^2 = b^2 / max(2 D^2, b^2) is at most 1
+   and never increases. With V(u) = |u_t - u|^2 in the norm of A, the decrease of V over a row is
    (f - y)^2 / (1 + q_t) less (m + u'(p - m) - y)^2, in units of B^2, q_t the row's leverage.
    Summed by parts that is at most V(u) at the start, alpha |u|^2.
-3. |q - y| is at most |f - y|, or at most x where y lies beyond the range; and at most D. So what is
-   left of a row, g ((q - y)^2 - (f - y)^2 / (1 + q_t)), is at most g D^2 log(1 + q_t) + g x^2, and
-   g D^2 <= 1/2. The log(1 + q_t) add up to log det(A / alpha).
+3. |q - y| is at most |f - y|, or at most x if y lies outside the range; and at most D. So the rest
+   of a row, g ((q - y)^2 - (f - y)^2 / (1 + q_t)), is at most g D^2 log(1 + q_t) + g x^2, and
+   g D^2 <= 1/2. The log(1 + q_t) sum to log det(A / alpha).
 
-Experts that fall asleep leave the sums. For u on those that stay, V(u) does not rise by that; the
-log det they took with them stays in the bound.
+Dropped experts leave the sums. For u on the remaining experts V(u) does not increase; the log det
+that is lost stays in the bound (DROPPED).
 
-It is a bound for numbers with one output: with several, D / B differs between them, and logistic
-stacks (labels) are known to compete with no combination. There the regret is told without one.
-A row costs one product of (p - m, y - m) with itself.
+The bound holds for numeric targets with one output: with several, D / B differs between them, and
+for logistic stacks (labels) no bound against combinations is known. There the regret is reported
+without a bound. A row costs one outer product of (p - m, y - m).
 """
 
 from __future__ import annotations
@@ -58,20 +57,26 @@ from pronk.newton.certificate import Certificate
 
 Array = NDArray[np.float64]
 
-#: Entries of the tally: loss of the final prediction, of it that of early rows, what lay beyond
-#: the range, the log det that went with experts, and from there on b, one an output.
+#: Entries of ``tally`` (4 + outputs,): loss of the final prediction, the part of it from early
+#: rows, squared distances beyond the range, log det of dropped experts; from FIRST on b per output.
 LOSS, EARLY, BEYOND, DROPPED, FIRST = range(5)
+#: Rows of ``limits`` (2, outputs), the range of the targets.
+LOW, HIGH = 0, 1
 
 
 @dataclass(frozen=True)
 class MixtureCertificate(Certificate):
-    """Of a mixture: against the best expert and, in ``combination``, the best combination."""
+    """Regret against the best expert and, in ``combination``, the best combination of experts."""
 
     combination: Certificate | None = None
 
 
 class CombinationSums(NamedTuple):
-    """Sums of g x x', x = (p - m, y - m), the lower triangle; the tally."""
+    """Arrays that a row changes.
+
+    gram   (experts + 1, experts + 1), lower triangle: sum of g x x', x = (p - m, y - m)
+    tally  (4 + outputs,): LOSS, EARLY, BEYOND, DROPPED, then b per output
+    """
 
     gram: Array
     tally: Array
@@ -79,9 +84,9 @@ class CombinationSums(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def beyond_range(y: Array, limits: Array, out: Array) -> None:
-    """How far each target lies beyond the range of those before it."""
+    """Write the distance of y (outputs,) from the range ``limits`` (2, outputs) to ``out``."""
     for o in range(y.size):
-        out[o] = max(limits[0, o] - y[o], y[o] - limits[1, o], 0.0)
+        out[o] = max(limits[LOW, o] - y[o], y[o] - limits[HIGH, o], 0.0)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -89,24 +94,31 @@ def add_to_combination(
     y: Array, live: NDArray[np.bool_], count: int, limits: Array, worst: Array, beyond: Array,
     C: Array, average: Array, final: Array, sums: CombinationSums,
 ) -> None:  # fmt: skip
-    """One row: targets, ranges and largest errors with it, clipped predictions, their average."""
+    """Add a row to the sums.
+
+    y, ``live``, ``worst`` (D), ``beyond`` (x), ``average`` (m) and ``final`` are (outputs,), C (the
+    clipped predictions p) is (experts, outputs), ``limits`` (2, outputs); ``limits`` and ``worst``
+    include this row; ``count`` is the number of live outputs.
+    """
     gram, tally = sums
     first = tally[FIRST:]
     experts = len(C)
     x = np.empty(experts + 1)
     for o in range(y.size):
-        half = 0.5 * (limits[1, o] - limits[0, o])
+        half = 0.5 * (limits[HIGH, o] - limits[LOW, o])
         if not live[o] or half == 0.0:
             continue
         if first[o] == 0.0:
             first[o] = half
-        # Ratios first, roots of g times what is squared: squares of small targets would be 0.
+        # sqrt(g) = share / unit,  share = b / B,  unit = max(sqrt(2) D, b). Ratios are squared, not
+        # targets: squares of small targets would underflow to 0.
         largest, share = np.sqrt(2.0) * worst[o], first[o] / half
         unit = max(largest, first[o])
         loss = (share * (final[o] - y[o]) / unit) ** 2 / count
         tally[LOSS] += loss
         tally[EARLY] += loss if largest < first[o] else 0.0
         tally[BEYOND] += (share * beyond[o] / unit) ** 2 / count
+        # gram <- gram + g x x' / count,  x = (p - m, y - m)
         for e in range(experts):
             x[e] = share * (C[e, o] - average[o]) / unit
         x[experts] = share * (y[o] - average[o]) / unit
@@ -116,13 +128,13 @@ def add_to_combination(
 
 
 def log_determinant(A: Array) -> float:
-    """log det(A / alpha) of the sums of a ridge stack, of which the lower triangle is held."""
+    """Return log det(A / alpha) of a ridge stack's sums A, given by their lower triangle."""
     diagonals = np.diagonal(np.linalg.cholesky(A), axis1=-2, axis2=-1)
     return float(2.0 * np.log(diagonals).sum() - diagonals.size * np.log(RIDGE_ALPHA))
 
 
 class Combination(Stateful):
-    """The sums of one mixture."""
+    """Sums for the certificate of one mixture against combinations of its experts."""
 
     def __init__(self, experts: int, outputs: int) -> None:
         self._gram = np.zeros((experts + 1, experts + 1))
@@ -130,13 +142,16 @@ class Combination(Stateful):
 
     @property
     def sums(self) -> CombinationSums:
-        """What rows change."""
+        """Arrays that a row changes."""
         return CombinationSums(self._gram, self._tally)
 
     def certificate(self, rows: int, A: Array, bounded: bool) -> Certificate:
-        """Against the best u. A are the sums of the stacks; ``bounded``: of one output, and the
+        """Return the regret against the best u in hindsight.
 
-        first is a ridge regression that forgets nothing."""
+        A (stacks, terms, terms) are the sums of the stacks. ``bounded``: there is one output, and
+        the first stack is a ridge regression without discount.
+        """
+        # u = (sum g (p - m)(p - m)' + alpha I)^-1 sum g (p - m)(y - m)
         sums, products = self._gram[:-1, :-1], self._gram[-1, :-1]
         L = np.linalg.cholesky(sums + RIDGE_ALPHA * np.eye(len(sums)))
         z = np.linalg.solve(L, products)
@@ -144,21 +159,21 @@ class Combination(Stateful):
         penalty = float(RIDGE_ALPHA * u @ u)
         # Sums of squares may cancel to a negative rounding error where the fit is perfect.
         best = max(float(self._gram[-1, -1] - z @ z) - penalty, 0.0)
-        loss, early, beyond, gone = (float(value) for value in self._tally[:FIRST])
+        loss, early, beyond, dropped = (float(value) for value in self._tally[:FIRST])
         bound = None
         if bounded:
             bound = float(np.log(1 + len(A)) + np.log(rows + 1.0)) + early + beyond
-            bound += 0.5 * (gone + log_determinant(A[0]))
+            bound += 0.5 * (dropped + log_determinant(A[0]))
         return Certificate(rows, loss, best, penalty, loss - best - penalty, bound)
 
     def keep(self, chosen: NDArray[np.int64], A: Array, left: Array) -> None:
-        """Go on with these experts; the first stack's sums before that, and what is left."""
+        """Drop the other experts; A and ``left`` are the first stack's sums before and after."""
         self._tally[DROPPED] += max(log_determinant(A) - log_determinant(left), 0.0)
         places = np.append(chosen, len(self._gram) - 1)
         self._gram = np.ascontiguousarray(self._gram[places][:, places])
 
     def remap(self, matrix: Array) -> None:
-        """New outputs, each plus or minus one old one."""
+        """Replace the outputs by new ones, each plus or minus one old one."""
         first = recombined(self._tally[FIRST:], matrix, absolute=True)
         self._tally = np.concatenate((self._tally[:FIRST], first))
 
@@ -173,4 +188,4 @@ class Combination(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         size = float(np.diagonal(self._gram).max())
         least = float(np.linalg.eigvalsh(self._gram).min())
-        require(least >= -1e-9 * size, "gram is no sum of squares")
+        require(least >= -1e-9 * size, "gram is not positive semidefinite")

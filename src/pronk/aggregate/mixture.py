@@ -1,29 +1,30 @@
-"""One prediction out of many, row by row: exponential weights, and regressions on top.
+"""The mixture: one prediction from those of all experts, by exponential weights and stacks.
 
 Experts e predict p_e, clipped to the range [l, h] of the targets so far, half-width B. With D the
-largest |p_e - y| and |q_k - y| so far, this row's included, three steps:
+largest |p_e - y| and |q_k - y| so far, including this row, a prediction has three steps:
 
     average    m = sum_e w_e p_e,   w_e <- w_e exp(-(p_e - y)^2 / 2 D^2)
-    stacks     ridge regression of y on the p and, where targets hang together in time, on the last
+    stacks     ridge regression of y on the p and, where errors are correlated in time, on the last
                errors of the average; for labels logistic regression (`stacks`)
-    final      sum_k v_k q_k over q = (m, the stacks), v like w
+    final      sum_k v_k q_k over the candidates q = (m, the stacks), v updated like w
 
 (p - y)^2 / 2 D^2 is exp-concave at rate 1 for |p - y| <= D, so in units of 2 D^2 <= 8 B^2 the
 average loses at most log(experts) to the best expert, and the final prediction at most
-log(1 + stacks) to the average and to each stack; a ridge stack competes with every
-fixed linear combination of the experts. After each row both weights mix with
-the uniform by 1/(t + 1) (fixed share): that costs log t, and the bound then holds against the best
-sequence of experts, log(experts t) a change. Stacks with a window forget as in `discounted`.
-Dropping experts of weight W costs the average -log(1 - W) once, against those that stay. So after t
-rows the final prediction has lost to the best expert active at most (`Mixture.certificate`)
+log(1 + stacks) to the average and to each stack; a ridge stack competes with every fixed linear
+combination of the experts. After each row both weights are mixed with the uniform distribution by
+1/(t + 1) (fixed share). That costs log t, and the bound then holds against the best sequence of
+experts, with log(experts t) per change. Stacks with a window are discounted as in
+`newton.discounted`. Dropping experts of weight W costs the average -log(1 - W) once, against the
+remaining ones. So after t rows the final prediction has lost to the best active expert at most
+(`Mixture.certificate`)
 
     log(experts) + log(1 + stacks) + 2 log(t + 1) - sum log(1 - W)      in units of 2 D^2.
 
-What it has lost to the best combination of them is in `combination`.
+The regret against the best combination of the experts is in `certificate`.
 
-Several outputs share the weights; the losses are means over outputs. For targets +-1 only outputs
-count that have been both +1 and -1 (a class that never came says nothing), which also makes the
-weights the same whether a class is known beforehand or not.
+Several outputs share the weights; losses are means over outputs. For targets +-1 only outputs count
+that have been both +1 and -1 (a class that has not occurred carries no information), which also
+makes the weights the same whether or not a class is known in advance.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import LONGEST, live_outputs, note_labels, remapped_labels
 from pronk.aggregate.certificate import (
+    HIGH,
+    LOW,
     Combination,
     CombinationSums,
     MixtureCertificate,
@@ -48,7 +51,7 @@ from pronk.aggregate.stacks import (
     LOGIT_ALPHA,
     LOGIT_START,
     RIDGE_ALPHA,
-    forget,
+    discount_sums,
     logistic_step,
     logit,
     solve_stacks,
@@ -57,20 +60,26 @@ from pronk.aggregate.stacks import (
 from pronk.core.linalg import recombined
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
 
-# ----------------------------------------------------------------------------------------
-# Rows through the weights of a mixture, compiled: predicted, then learned (`mixture`).
-
 Array = NDArray[np.float64]
+
+#: Place of the average among the candidates; the stacks follow from STACKS on.
+AVERAGE, STACKS = 0, 1
+#: Entry of the final prediction in the ledger; those of the experts follow from EXPERTS on.
+FINAL, EXPERTS = 0, 1
+#: Windows of the stacks in rows; 0: no discount.
+WINDOWS = (0.0, 1000.0, 100.0)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def share(log_weights: Array, losses: Array, rate: float) -> None:
-    """w_e <- (1 - rate) w_e exp(-loss_e) / sum + rate / n, as logarithms."""
+    """Update weights (n,), held as logarithms, by losses (n,), and mix them with the uniform."""
     n = losses.size
+    # log w_e <- log w_e - loss_e
     best = -np.inf
     for e in range(n):
         log_weights[e] -= losses[e]
         best = max(best, log_weights[e])
+    # w_e <- (1 - rate) w_e / sum w + rate / n
     total = 0.0
     for e in range(n):
         total += np.exp(log_weights[e] - best)
@@ -81,18 +90,27 @@ def share(log_weights: Array, losses: Array, rate: float) -> None:
 
 @njit(cache=True, nogil=True)
 def relative_square(error: float, worst: float) -> float:
-    """error^2 / (2 worst^2); 0 where there was no error at all."""
+    """Return error^2 / (2 worst^2), or 0 if all errors so far are 0."""
     return 0.5 * (error / worst) ** 2 if worst > 0.0 else 0.0
 
 
 class Weights(NamedTuple):
-    """What rows change: rows seen; the discounts of the stacks; the range of the targets, the signs
+    """Arrays that rows change.
 
-    and the largest error so far; logarithms of w and v; sums A, b of the stacks and what they make
-    of the predictions (``stacked``); losses since the last sleep; losses in units of 2 D^2, of the
-    final prediction, then of each expert; the lags of errors that the stacks read, the mean square
-    of recent errors of the average, and the last of them as they are read, that of row t at place t
-    modulo their number.
+    counter      (1,) rows so far
+    discounts    (stacks,) discount per row, 1 for none
+    limits       (2, outputs) LOW and HIGH, the range of the targets
+    seen_labels  (2, outputs) NEGATIVE and POSITIVE (`baselines`)
+    worst        (outputs,) the largest error D
+    log_w, log_v (experts,), (1 + stacks,) logarithms of w and v
+    A, b         (stacks, terms, terms), (stacks, terms) sums of the ridge stacks; H and (u, c, d)
+                 of the logistic ones
+    stacked      (stacks, terms) coefficients of the stacks
+    losses       (experts,) in half-widths squared, since experts were dropped last
+    ledger       (1 + experts,) losses in units of 2 D^2: FINAL, then from EXPERTS on
+    lags         (lags,) lags of the errors that the stacks read
+    squares      (outputs,) mean square of recent errors of the average
+    errors       (LONGEST, outputs) the last errors as they are read, row t at t modulo LONGEST
     """
 
     counter: Array
@@ -113,9 +131,13 @@ class Weights(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One row on its way: clipped predictions (experts, outputs); the average and the stacks
+    """A row between `predict_row` and `learn_row`.
 
-    (1 + stacks, outputs); the final prediction (outputs); errors before it (outputs, lags)."""
+    clipped     (experts, outputs) clipped predictions p
+    candidates  (1 + stacks, outputs) AVERAGE m, then from STACKS on the stacks
+    final       (outputs,) final prediction
+    lagged      (outputs, lags) lagged errors of the average
+    """
 
     clipped: Array
     candidates: Array
@@ -125,6 +147,7 @@ class Row(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def new_row(experts: int, stacks: int, outputs: int, lags: int) -> Row:
+    """Allocate a row."""
     return Row(
         np.empty((experts, outputs)),
         np.empty((1 + stacks, outputs)),
@@ -135,27 +158,31 @@ def new_row(experts: int, stacks: int, outputs: int, lags: int) -> Row:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
-    """The final prediction of a row of expert predictions p (experts, outputs), and its parts."""
+    """Predict from expert predictions p (experts, outputs); the parts go to ``row``."""
     experts, outputs = p.shape
     stacks = state.discounts.size
     C, Q = row.clipped, row.candidates
-    low, high = state.limits[0], state.limits[1]
+    low, high = state.limits[LOW], state.limits[HIGH]
     weights, shares = np.exp(state.log_w), np.exp(state.log_v)
     rows = int(state.counter[0])
     for o in range(outputs):
-        Q[0, o] = 0.0
+        # m = sum_e w_e clip(p_e, l, h)
+        Q[AVERAGE, o] = 0.0
         for e in range(experts):
             C[e, o] = min(max(p[e, o], low[o]), high[o])
-            Q[0, o] += weights[e] * C[e, o]
+            Q[AVERAGE, o] += weights[e] * C[e, o]
         lagged = row.lagged[o]
         for k in range(lagged.size):
             lagged[k] = state.errors[(rows - state.lags[k]) % len(state.errors), o]
+        # q_s = tanh(f / 2), or clip(m + u'(p - m) + d'e, l, h)
         for s in range(stacks):
             if signed:
-                Q[1 + s, o] = np.tanh(0.5 * logit(state.stacked[s], C[:, o], Q[0, o], lagged))
+                f = logit(state.stacked[s], C[:, o], Q[AVERAGE, o], lagged)
+                Q[STACKS + s, o] = np.tanh(0.5 * f)
             else:
-                total = stacked(state.stacked[s], C[:, o], Q[0, o], lagged, 1.0)
-                Q[1 + s, o] = min(max(total, low[o]), high[o])
+                total = stacked(state.stacked[s], C[:, o], Q[AVERAGE, o], lagged, 1.0)
+                Q[STACKS + s, o] = min(max(total, low[o]), high[o])
+        # final = sum_k v_k q_k
         row.final[o] = 0.0
         for k in range(1 + stacks):
             row.final[o] += shares[k] * Q[k, o]
@@ -163,27 +190,33 @@ def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, row: Row) -> None:
-    """Ranges, largest errors, losses and both weights after the row's targets."""
+    """Update range, largest error, losses and both weights by the targets y (outputs,).
+
+    ``live`` (outputs,) are the outputs that count, ``count`` is their number.
+    """
     C, Q = row.clipped, row.candidates
     loss_w, loss_v = np.zeros(len(C)), np.zeros(len(Q))
     for o in range(y.size):
-        state.limits[0, o] = min(state.limits[0, o], y[o])
-        state.limits[1, o] = max(state.limits[1, o], y[o])
-        half = 0.5 * (state.limits[1, o] - state.limits[0, o])
+        # B, half-width of the range with y
+        state.limits[LOW, o] = min(state.limits[LOW, o], y[o])
+        state.limits[HIGH, o] = max(state.limits[HIGH, o], y[o])
+        half = 0.5 * (state.limits[HIGH, o] - state.limits[LOW, o])
         if not live[o] or half == 0.0:
             continue
+        # D = max(D, |p_e - y|, |q_k - y|)
         for e in range(len(C)):
             state.worst[o] = max(state.worst[o], abs(C[e, o] - y[o]))
         for k in range(len(Q)):
             state.worst[o] = max(state.worst[o], abs(Q[k, o] - y[o]))
         worst = state.worst[o]
-        state.ledger[0] += relative_square(row.final[o] - y[o], worst) / count
+        # loss = (prediction - y)^2 / (2 D^2), mean over live outputs
+        state.ledger[FINAL] += relative_square(row.final[o] - y[o], worst) / count
         for e in range(len(C)):
             loss_w[e] += relative_square(C[e, o] - y[o], worst) / count
             state.losses[e] += ((C[e, o] - y[o]) / half) ** 2 / count
         for k in range(len(Q)):
             loss_v[k] += relative_square(Q[k, o] - y[o], worst) / count
-    state.ledger[1:] += loss_w
+    state.ledger[EXPERTS:] += loss_w
     rate = 1.0 / (state.counter[0] + 1.0)
     share(state.log_w, loss_w, rate)
     share(state.log_v, loss_v, rate)
@@ -191,17 +224,19 @@ def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, ro
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
-    """One row in the sums of the ridge stacks, in half-widths of the targets' range."""
-    C, average = row.clipped, row.candidates[0]
+    """Add a row with targets y (outputs,) to the sums of the ridge stacks."""
+    C, average = row.clipped, row.candidates[AVERAGE]
     z = np.empty(state.b.shape[1])
+    # A <- lambda A + (1 - lambda) alpha I,  b <- lambda b
     for s in range(state.discounts.size):
         if state.discounts[s] < 1.0:
             state.b[s] *= state.discounts[s]
-            forget(state.A[s], state.discounts[s], RIDGE_ALPHA)
+            discount_sums(state.A[s], state.discounts[s], RIDGE_ALPHA)
     for o in range(y.size):
-        half = 0.5 * (state.limits[1, o] - state.limits[0, o])
+        half = 0.5 * (state.limits[HIGH, o] - state.limits[LOW, o])
         if half == 0.0:
             continue
+        # z = (p - m, e) / B,  r = (y - m) / B,  b <- b + z r / count,  A <- A + z z' / count
         for e in range(len(C)):
             z[e] = (C[e, o] - average[o]) / half
         z[len(C) :] = row.lagged[o] / half
@@ -214,23 +249,24 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def note_errors(y: Array, signed: bool, state: Weights, row: Row) -> None:
-    """Hold the errors of the average, clipped (`stacks`)."""
+def store_errors(y: Array, signed: bool, state: Weights, row: Row) -> None:
+    """Store the errors y - m of the average, clipped for numeric targets (`stacks`)."""
     rows = state.counter[0]
-    held = state.errors[(int(rows) - 1) % len(state.errors)]
+    stored = state.errors[(int(rows) - 1) % len(state.errors)]
     for o in range(y.size):
-        held[o] = y[o] - row.candidates[0, o]
+        stored[o] = y[o] - row.candidates[AVERAGE, o]
         if signed:
             continue
+        # |e| <= 3 sqrt(v),  v <- v + (e^2 - v) / min(t, 200)
         bound = LAGGED_REACH * np.sqrt(state.squares[o])
         if bound > 0.0:
-            held[o] = min(max(held[o], -bound), bound)
-        state.squares[o] += (held[o] * held[o] - state.squares[o]) / min(rows, LAGGED_WINDOW)
+            stored[o] = min(max(stored[o], -bound), bound)
+        state.squares[o] += (stored[o] * stored[o] - state.squares[o]) / min(rows, LAGGED_WINDOW)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def learn_row(y: Array, signed: bool, state: Weights, sums: CombinationSums, row: Row) -> None:
-    """Learn the targets of a row as `predict_row` left it."""
+    """Learn the targets y (outputs,) of a row that `predict_row` has filled."""
     state.counter[0] += 1.0
     live = np.empty(y.size, dtype=np.bool_)
     note_labels(y, state.seen_labels)
@@ -239,26 +275,26 @@ def learn_row(y: Array, signed: bool, state: Weights, sums: CombinationSums, row
     beyond_range(y, state.limits, beyond)
     add_losses(y, live, count, state, row)
     add_to_combination(
-        y, live, count, state.limits, state.worst, beyond, row.clipped, row.candidates[0],
+        y, live, count, state.limits, state.worst, beyond, row.clipped, row.candidates[AVERAGE],
         row.final, sums,
     )  # fmt: skip
     if signed:
         for s in range(state.discounts.size):
             logistic_step(
-                row.clipped, row.candidates[0], row.lagged, y, live, state.discounts[s], state.A[s],
-                state.b[s],
+                row.clipped, row.candidates[AVERAGE], row.lagged, y, live, state.discounts[s],
+                state.A[s], state.b[s],
             )  # fmt: skip
     else:
         add_to_ridges(y, count, state, row)
         solve_stacks(state.A, state.b, state.stacked)
-    note_errors(y, signed, state, row)
+    store_errors(y, signed, state, row)
 
 
 @njit(cache=True, nogil=True)
 def mix_rows(
     P: Array, Y: Array, signed: bool, state: Weights, sums: CombinationSums, out: Array
 ) -> None:
-    """Predict then learn rows of expert predictions P (n, experts, outputs)."""
+    """Predict then learn rows: P (n, experts, outputs), Y and ``out`` (n, outputs)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
@@ -268,19 +304,15 @@ def mix_rows(
 
 @njit(cache=True, nogil=True)
 def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
-    """What rows would be predicted if they came next."""
+    """Predict rows that may come next: P (n, experts, outputs), ``out`` (n, outputs)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
         out[t] = row.final
 
 
-#: Windows of the stacks; 0 forgets nothing.
-WINDOWS = (0.0, 1000.0, 100.0)
-
-
 class Mixture(Stateful):
-    """The weights of a number of experts; ``limits`` (2, outputs) is the range known so far."""
+    """Weights and stacks over experts; ``limits`` (2, outputs) is the first range of targets."""
 
     def __init__(
         self, experts: int, limits: Array, signed: bool, windows: tuple[float, ...] = WINDOWS,
@@ -298,7 +330,6 @@ class Mixture(Stateful):
         self._counter = np.zeros(1)
         self._log_w = np.full(experts, -np.log(experts))
         self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
-        # Sums A, b of ridge stacks; H and (u, c) of logistic ones.
         self._lags = np.array(lags, dtype=np.int64)
         self._squares = np.zeros(outputs)
         self._errors = np.zeros((LONGEST, outputs))
@@ -311,7 +342,7 @@ class Mixture(Stateful):
         self.solve()
 
     def solve(self) -> None:
-        """What the stacks make of the predictions, from their sums; of labels they hold it."""
+        """Compute the coefficients of the ridge stacks; those of logistic stacks are state."""
         self._stacked = self._b
         if not self.signed:
             self._stacked = np.empty(self._b.shape)
@@ -326,35 +357,35 @@ class Mixture(Stateful):
         )  # fmt: skip
 
     def learn(self, P: Array, Y: Array) -> Array:
-        """Predictions of the rows, each made before its target was used."""
+        """Predict then learn rows P (n, experts, outputs); return the predictions (n, outputs)."""
         out = np.empty(Y.shape)
         Y = np.ascontiguousarray(Y)
         mix_rows(P, Y, self.signed, self._state, self.combination.sums, out)
         return out
 
     def predict(self, P: Array) -> Array:
-        """What rows of expert predictions would be predicted if they came next."""
+        """Predict rows P (n, experts, outputs) that may come next."""
         out = np.empty((len(P), P.shape[2]))
         predict_rows(P, self.signed, self._state, out)
         return out
 
     def new_row(self) -> Row:
-        """Where a row goes that is looked at."""
+        """Allocate the row that `peek` fills."""
         outputs = self.limits.shape[1]
         return new_row(len(self._log_w), len(self._discounts), outputs, len(self._lags))
 
     def peek(self, p: Array, row: Row) -> None:
-        """Predict a row of expert predictions (experts, outputs); `commit` learns it."""
+        """Predict a row of expert predictions p (experts, outputs) into ``row``."""
         predict_row(p, self.signed, self._state, row)
 
     def commit(self, row: Row, y: Array) -> None:
-        """Learn the row that was looked at last."""
+        """Learn the targets y (outputs,) of a row that `peek` has filled."""
         learn_row(y, self.signed, self._state, self.combination.sums, row)
 
     def certificate(self) -> MixtureCertificate:
-        """Loss of the final predictions against the best expert's, in units of 2 D^2."""
-        rows, loss = float(self._counter[0]), float(self._ledger[0])
-        best = float(self._ledger[1:].min())
+        """Return the regret against the best expert, in units of 2 D^2, and its bound."""
+        rows, loss = float(self._counter[0]), float(self._ledger[FINAL])
+        best = float(self._ledger[EXPERTS:].min())
         bound = float(self._cost[0] + 2.0 * np.log(rows + 1.0))
         bounded = not self.signed and len(self._worst) == 1 and 1.0 in self._discounts[:1]
         combination = self.combination.certificate(int(rows), self._A, bounded)
@@ -364,22 +395,23 @@ class Mixture(Stateful):
 
     @property
     def weights(self) -> Array:
-        """The exponential weights of the experts."""
+        """Exponential weights w of the experts."""
         return np.asarray(np.exp(self._log_w))
 
     @property
     def coefficients(self) -> Array:
-        """What each expert's prediction is multiplied by in the end, where nothing is clipped and,
+        """Coefficient of each expert in the final prediction.
 
-        for labels, margins are small."""
+        Exact where nothing is clipped and, for labels, in the limit of small margins.
+        """
         w, v = self.weights, np.exp(self._log_v)
         slope = 0.5 if self.signed else 1.0
         stacked = [slope * (w * (c - u.sum()) + u) for u, c in self._stack_weights()]
-        return np.asarray(v[0] * w + v[1:] @ np.array(stacked).reshape(-1, len(w)))
+        return np.asarray(v[AVERAGE] * w + v[STACKS:] @ np.array(stacked).reshape(-1, len(w)))
 
     @property
     def errors(self) -> Array:
-        """The last errors of the average as they are read, in their order."""
+        """Last errors of the average as the stacks read them, oldest first."""
         rows = int(self._counter[0])
         if rows < LONGEST:
             return self._errors[:rows]
@@ -387,20 +419,20 @@ class Mixture(Stateful):
 
     @property
     def stack_shares(self) -> Array:
-        """The weights of the average and of each stack in the final prediction."""
+        """Weights v of the average and of each stack in the final prediction."""
         return np.asarray(np.exp(self._log_v))
 
     def _stack_weights(self) -> list[tuple[Array, float]]:
-        """(u, c) of each stack; c = 1 for numbers."""
+        """Return (u, c) of each stack; c = 1 for numeric targets."""
         n = len(self._log_w)
         return [(u[:n], float(u[n]) if self.signed else 1.0) for u in self._stacked]
 
     def keep(self, chosen: list[int]) -> None:
-        """Go on with these experts; the losses start again."""
+        """Drop the other experts and reset the losses."""
         rows, old = np.array(chosen), len(self._log_w)
         weights = self.weights[rows]
         self._cost -= np.log(weights.sum())
-        self._ledger = np.ascontiguousarray(self._ledger[[0, *(1 + rows)]])
+        self._ledger = np.ascontiguousarray(self._ledger[[FINAL, *(EXPERTS + rows)]])
         self._log_w = np.log(weights / weights.sum())
         terms = np.append(rows, np.arange(old, self._b.shape[1]))
         whole, self._A = self._A, np.ascontiguousarray(self._A[:, terms][:, :, terms])
@@ -410,7 +442,7 @@ class Mixture(Stateful):
         self.solve()
 
     def remap(self, matrix: Array) -> None:
-        """New outputs, each plus or minus one old one: only the labels seen change."""
+        """Replace the outputs by new ones, each plus or minus one old one."""
         self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
         self._seen_labels = remapped_labels(self._seen_labels, matrix)
         self._worst = recombined(self._worst, matrix, absolute=True)
@@ -445,7 +477,7 @@ class Mixture(Stateful):
         require(sizes["ledger"] == 1 + sizes["experts"], "ledger has other experts")
         terms = sizes["experts"] + self.signed + sizes["lags"]
         require(sizes["terms"] == terms, "A has other experts")
-        require((self.limits[0] <= self.limits[1]).all(), "limits are in the wrong order")
+        require((self.limits[LOW] <= self.limits[HIGH]).all(), "limits are in the wrong order")
         for name in ("log_w", "log_v"):
             total = np.exp(getattr(self, "_" + name)).sum()
             require(abs(total - 1.0) < 1e-6, f"{name} are not the logarithms of weights")

@@ -1,27 +1,27 @@
-"""The combinations on top of the average, row by row: ridge for numbers, logistic for labels.
+"""Stacks: regressions on the experts' predictions, ridge for numbers and logistic for labels.
 
-Of expert predictions p, (experts, outputs), their average m and its errors e some rows before (the
-lagged; at the lags of `past`, none where the order of rows says nothing):
+Given expert predictions p, (experts, outputs), their average m, and lagged errors e of the average
+(at the lags of `baselines.find_lags`; none where errors are not correlated in time):
 
     ridge      s = m + u'(p - m) + d'e,   (u, d) = A^-1 b,   A = alpha I + sum z z',   b = sum z r
                with z = (p - m, e)/B, r = (y - m)/B, B the half-width of the targets' range
     logistic   s = tanh(f / 2),   f = c m + u'(p - m) + d'e:   P(y = 1) = (1 + s) / 2
 
-Errors follow each other where something drifts that no column tells; d takes back of an error what
-comes again. A glitch does not come again: with v the mean square of errors as they are read, over a
-window of 200 rows, an error of numbers is read as at most 3 sqrt(v), v as it was before. A row
-makes v at most 1.04 times as large: a stream whose errors become larger for good is followed.
+Errors are correlated in time where an unobserved quantity drifts; d corrects the part of an error
+that recurs. An outlier does not recur: with v the mean square of lagged errors as they are read,
+over a window of 200 rows, an error of numeric targets is clipped to 3 sqrt(v) of the rows before.
+A row increases v by at most a factor of 1.04, so larger errors that persist are followed.
 
-What separates two classes best is not what comes closest to their +-1 in the mean square: experts
-that are right by little and those that are sure count the other way round. So for labels (u, c)
-follow the log loss by online Newton steps: with x = (p - m, m, e) and the probability h of the
-label that did not come, h = 1 / (1 + exp(y f)),
+Labels have logistic stacks: the weights that separate two classes best are not those of the least
+squared error on +-1, which ranks experts that are right by little and experts that are confident
+the other way round. (u, c, d) follow the log loss by online Newton steps. With x = (p - m, m, e)
+and h = 1 / (1 + exp(y f)), the probability of the other label,
 
     H <- lambda H + (1 - lambda) alpha I + mean h (1 - h) x x'
     (u, c, d) <- (u, c, d) + H^-1 mean y h x
 
-means over the outputs, from (0, 3, 0) and alpha I; a row that would move an f by more than 2 moves
-it by 2, since where all rows before were sure h (1 - h) says little about the curvature.
+means over the outputs, starting from (0, 3, 0) and alpha I. A step that would change f by more than
+2 is shortened to 2: after rows with h near 0 the sum of h (1 - h) underestimates the curvature.
 """
 
 from __future__ import annotations
@@ -32,18 +32,22 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Errors are read as at most so many root mean squares, over a window of so many rows.
+#: Lagged errors are clipped to this many root mean squares over a window of so many rows.
 LAGGED_REACH, LAGGED_WINDOW = 3.0, 200.0
 #: Regularisation of the ridge stacks towards the average, in rows of squared half-widths.
 RIDGE_ALPHA = 1.0
-#: The same of the logistic stacks; what the average is multiplied by at first; the longest step.
+#: Regularisation of the logistic stacks; initial weight c of the average; longest step in f.
 LOGIT_ALPHA, LOGIT_START, LOGIT_STEP = 0.1, 3.0, 2.0
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
-    """x = A^-1 b by Cholesky; L is work space. A has a diagonal of at least some alpha's order."""
+    """Write A^-1 b to x by Cholesky: A (n, n), lower triangle; b and x (n,).
+
+    L (n, n) is a work array. A is at least alpha I up to rounding.
+    """
     n = b.size
+    # L L' = A,  L z = b  (z in x)
     for i in range(n):
         for j in range(i + 1):
             total = A[i, j]
@@ -57,6 +61,7 @@ def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
         for k in range(i):
             total -= L[i, k] * x[k]
         x[i] = total / L[i, i]
+    # L' x = z
     for i in range(n - 1, -1, -1):
         total = x[i]
         for k in range(i + 1, n):
@@ -66,15 +71,15 @@ def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
 
 @njit(cache=True, nogil=True)
 def solve_stacks(A: Array, b: Array, out: Array) -> None:
-    """The coefficients of all ridge stacks from their sums."""
+    """Write A^-1 b of each ridge stack to ``out``: A (stacks, terms, terms), b (stacks, terms)."""
     L = np.zeros(A.shape[1:])
     for s in range(len(A)):
         solve_positive(A[s], b[s], L, out[s])
 
 
 @njit(cache=True, nogil=True)
-def forget(A: Array, discount: float, alpha: float) -> None:
-    """A <- discount A + (1 - discount) alpha I on the lower triangle."""
+def discount_sums(A: Array, discount: float, alpha: float) -> None:
+    """Discount the sums A (n, n), lower triangle: A <- discount A + (1 - discount) alpha I."""
     for e in range(len(A)):
         for f in range(e + 1):
             A[e, f] *= discount
@@ -83,7 +88,10 @@ def forget(A: Array, discount: float, alpha: float) -> None:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def stacked(weights: Array, p: Array, m: float, lagged: Array, c: float) -> float:
-    """c m + u'(p - m) + d'e of one output; weights begin with u and end with d."""
+    """Return c m + u'(p - m) + d'e of one output: p (experts,), ``lagged`` e (lags,).
+
+    ``weights`` (terms,) begin with u and end with d.
+    """
     total, first = c * m, weights.size - lagged.size
     for e in range(p.size):
         total += weights[e] * (p[e] - m)
@@ -94,7 +102,7 @@ def stacked(weights: Array, p: Array, m: float, lagged: Array, c: float) -> floa
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def logit(weights: Array, p: Array, m: float, lagged: Array) -> float:
-    """The same with weights = (u, c, d)."""
+    """Return f = c m + u'(p - m) + d'e of one output; ``weights`` = (u, c, d)."""
     return stacked(weights, p, m, lagged, weights[p.size])
 
 
@@ -103,13 +111,17 @@ def logistic_step(
     C: Array, average: Array, lagged: Array, y: Array, live: NDArray[np.bool_], discount: float,
     H: Array, weights: Array,
 ) -> None:  # fmt: skip
-    """One row of labels +-1: predictions C (experts, outputs), their average, the errors before
+    """Learn a row of labels y = +-1 by a Newton step of the log loss.
 
-    (outputs, lags); live outputs."""
+    C (experts, outputs) are the clipped predictions p, ``average`` (outputs,) their average m,
+    ``lagged`` (outputs, lags) its errors e, ``live`` (outputs,) the outputs that count;
+    H (terms, terms), lower triangle, and ``weights`` (terms,) = (u, c, d) are changed.
+    """
     (experts, outputs), terms = C.shape, weights.size
     x, slope, step = np.empty(terms), np.zeros(terms), np.empty(terms)
     count = live.sum()
-    forget(H, discount, LOGIT_ALPHA)
+    # H <- lambda H + (1 - lambda) alpha I + mean h (1 - h) x x',  slope = mean y h x
+    discount_sums(H, discount, LOGIT_ALPHA)
     for o in range(outputs):
         if not live[o]:
             continue
@@ -122,6 +134,7 @@ def logistic_step(
             slope[e] += y[o] * miss * x[e] / count
             for f in range(e + 1):
                 H[e, f] += miss * (1.0 - miss) * x[e] * x[f] / count
+    # step = H^-1 slope, shortened so that no f changes by more than LOGIT_STEP
     solve_positive(H, slope, np.zeros(H.shape), step)
     longest = 0.0
     for o in range(outputs):
