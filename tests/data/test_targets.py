@@ -7,7 +7,8 @@ from sklearn.base import clone
 
 import pronk
 from helpers import walk
-from pronk.data.targets import FIRST, MARKS, Targets
+from pronk.core.first_rows import LAST_MARK, MARKS
+from pronk.data.targets import ScaledTargets
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-0.5, 0.5, (400, 2))
@@ -63,7 +64,7 @@ def test_several_outputs_have_a_centre_each():
     assert_allclose(walk(prepared(), X, two), found, **TOLERANCE)
 
 
-@pytest.mark.parametrize("rows", [1, 100, FIRST, 300])
+@pytest.mark.parametrize("rows", [1, 100, LAST_MARK, 300])
 def test_a_saved_model_goes_on_to_the_last_bit(tmp_path, rows):
     model = prepared()
     model.partial_fit(X[:rows], Y[:rows])
@@ -113,7 +114,7 @@ def test_intervals_and_deviations_are_in_the_unit_of_y(outputs):
     assert_allclose(np.concatenate([part[1] for part in parts]), ends, **TOLERANCE)
     held = (ends[..., 0] <= targets) & (targets <= ends[..., 1])
     assert held[200:].mean() > 0.6  # of scaled units none would be held
-    centre, size = targets[:FIRST].mean(axis=0), targets[:FIRST].std(axis=0)
+    centre, size = targets[:LAST_MARK].mean(axis=0), targets[:LAST_MARK].std(axis=0)
     inner = model.learner_
     assert_allclose(model.predict(X[:9]), centre + size * inner.predict(X[:9]), **TOLERANCE)
     _, deviation = model.predict(X[:9], return_std=True)
@@ -142,20 +143,49 @@ def test_a_constant_target_has_the_size_one():
     assert_allclose(model.predict(X[:5]), 3.0, rtol=0, atol=1e-12)
 
 
+def changed(state, name, value):
+    """A copy of a state in which one entry, or one entry of its first block, is another."""
+    if name in state:
+        return {**state, name: value}
+    return {**state, "events": [{**state["events"][0], name: value}, *state["events"][1:]]}
+
+
 @pytest.mark.parametrize(
     "name, value, message",
     [
         ("rows", 99, "rows are not those held"),
-        ("size", np.zeros(1), "size does not fit"),
-        ("centre", np.array([np.nan]), "NaN or infinity"),
+        ("rows", 256, "rows are not those held"),
+        ("events", [], "rows are not those held"),
+        ("events", [{"matrix": np.ones((1, 1))}], "not all blocks"),
+        ("final", {"centre": 0.0, "size": 1.0}, "not there as rows says"),
+        ("Y", np.full(64, np.nan), "holds NaN"),
+        ("Y", np.zeros((64, 1)), "not an array"),
         ("X", None, "not an array"),
-        ("X", np.zeros((100, 3)), "other columns"),
-        ("weights", np.zeros(100), "not positive"),
-        ("flat", False, "y is not an array"),
+        ("X", np.zeros((64, 3)), "does not fit"),
+        ("weights", np.zeros(64), "not positive"),
     ],
 )
 def test_a_changed_state_is_refused(name, value, message):
     model = prepared().fit(X[:100], Y[:100])
-    state = {**model._targets.to_state(), name: value}
+    fresh = ScaledTargets(model.learner, model.learner_)
     with pytest.raises(ValueError, match=message):
-        Targets().restore(state, 2)
+        fresh.restore(changed(model._targets.to_state(), name, value))
+
+
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("size", 0.0, "not positive"),
+        ("size", [1.0], "one finite number"),
+        ("centre", float("nan"), "one finite number"),
+        ("centre", "0", "one finite number"),
+    ],
+)
+def test_a_changed_unit_is_refused(name, value, message):
+    model = prepared().fit(X[:300], Y[:300])
+    state = model._targets.to_state()
+    fresh = ScaledTargets(model.learner, model.learner_)
+    fresh.restore(state)
+    assert fresh.centre == model._targets.centre and fresh.size == model._targets.size
+    with pytest.raises(ValueError, match=message):
+        fresh.restore({**state, "final": {**state["final"], name: value}})

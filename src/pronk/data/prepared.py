@@ -24,7 +24,7 @@ from pronk.data.preparation import Preparation, column, prepare
 from pronk.data.scaling import make_scaler
 from pronk.data.schema import MISSING, Preparing
 from pronk.data.stream import FileStream
-from pronk.data.targets import Targets, joined, scales_targets
+from pronk.data.targets import ScaledTargets, joined, scales_targets
 from pronk.data.values import KINDS, NUMBER
 from pronk.estimators import files
 from pronk.estimators.estimator import as_html
@@ -159,16 +159,18 @@ class LearnerCall:
     ``learner`` is the learner after the call: during the first rows scaled targets make a new one.
     """
 
-    def __init__(self, blank: Any, learner: Any, targets: Targets | None) -> None:
-        self._blank = blank
+    def __init__(self, blank: Any, learner: Any, targets: ScaledTargets | None) -> None:
         self.learner = learner
         self._targets = targets
+        if targets is not None:
+            targets.blank, targets.inner = blank, learner
 
     def learn(self, verb: str, X: Array, y: Any, options: dict[str, Any]) -> Any:
         """Call the method ``verb``, which learns the rows."""
         if self._targets is None:
             return getattr(self.learner, verb)(X, y, **options)
-        self.learner, answer = self._targets.learn(self._blank, self.learner, X, y, options)
+        answer = self._targets.learn(X, y, options)
+        self.learner = self._targets.inner
         return answer
 
     def learn_labelled(
@@ -212,7 +214,7 @@ class LearnerCall:
         answer = self.learner.predict(X)
         if coverage is not None:
             answer = answer, self.learner.predict_interval(X, coverage)
-        return answer if self._targets is None else self._targets.all_back(answer)
+        return answer if self._targets is None else self._targets.answer_in_unit_of_y(answer)
 
     def _predicted_labels(self, X: Array, output: str) -> Any:
         known = self.learner.__sklearn_is_fitted__()
@@ -383,8 +385,9 @@ class Prepared(AroundLearner):
         self._preparation = Preparation(
             make_scaler(self._scale), layout.kinds, self.missing, self.slots, self.encoding
         )
-        self._targets = Targets() if scales_targets(self.learner, self.scale_target) else None
         self.learner_ = clone(self.learner)
+        scaled = scales_targets(self.learner, self.scale_target)
+        self._targets = ScaledTargets(self.learner, self.learner_) if scaled else None
         self.n_features_in_ = len(layout.kinds)
         if layout.names is not None:
             self.feature_names_in_ = np.array(layout.names, dtype=object)
@@ -495,8 +498,8 @@ class Prepared(AroundLearner):
             if self._targets is None:
                 return values
             if isinstance(values, tuple):  # with return_std
-                return self._targets.back(values[0]), self._targets.size * values[1]
-            return self._targets.back(values)
+                return self._targets.in_unit_of_y(values[0]), self._targets.size * values[1]
+            return self._targets.in_unit_of_y(values)
 
     @available_if(has("predict_interval"))
     def predict_interval(self, X: Any, *more: Any, **options: Any) -> Any:
@@ -504,7 +507,7 @@ class Prepared(AroundLearner):
         self._check_fitted()
         with own_lock(self):
             ends = self.learner_.predict_interval(self._transformed(X), *more, **options)
-            return ends if self._targets is None else self._targets.ends_back(ends)
+            return ends if self._targets is None else self._targets.intervals_in_unit_of_y(ends)
 
     def predict_one(self, x: Any) -> Any:
         """Predict one row, a dict or a vector; before the first label 0, or None for a class."""
@@ -653,7 +656,7 @@ class Prepared(AroundLearner):
         held = state["targets"]
         require((held is None) == (self._targets is None), "targets are not what the learner needs")
         if self._targets is not None:
-            self._targets.restore(held, int(self.learner_.n_features_in_))
+            self._targets.restore(held)
         if state["story"] is not None:
             self.story_ = state["story"]
 

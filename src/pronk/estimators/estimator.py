@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pronk import parallel
-from pronk.aggregate.automatic import FIRST, Tuned
+from pronk.core.first_rows import LAST_MARK
 from pronk.core.kernels import KERNELS, Kernel, get_kernel, with_bandwidth
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.randomness import make_seed
 from pronk.core.runtime import limited
+from pronk.estimators.bandwidth import AutomaticBandwidth
 from pronk.estimators.fitted import Filed
 from pronk.estimators.inputs import (
     LARGEST_INPUT,
@@ -313,18 +314,18 @@ class OnlineLearner(Filed):
     @property
     def _settled(self) -> bool:
         """Whether the bandwidth is final; where it is not "auto" it always is."""
-        return not isinstance(self._model, Tuned)
+        return not isinstance(self._model, AutomaticBandwidth)
 
     def _settle(self) -> None:
         """Where the bandwidth of the first rows is final: the engine itself from here on."""
         model: Any = self._model
-        if isinstance(model, Tuned) and model.settled:
+        if isinstance(model, AutomaticBandwidth) and model.is_over:
             self._bandwidth, self._model = model.bandwidth, model.inner
 
     def _learn(self, X: Array, Y: Array) -> Array:
         """The engine's pass; on the threads that ``n_jobs`` asks for where a call is long."""
         model: Any = self._model
-        if isinstance(model, Tuned) and len(X) > (left := FIRST - model.rows):
+        if isinstance(model, AutomaticBandwidth) and len(X) > (left := LAST_MARK - model.rows):
             first = model.learn(X[:left], Y[:left])
             self._settle()
             return np.concatenate((first, self._learn(X[left:], Y[left:])))
@@ -386,7 +387,7 @@ class OnlineLearner(Filed):
     def kernel_(self) -> Kernel:
         """The kernel, with the bandwidth that the first rows gave where it is "auto"."""
         kernel = get_kernel(self.kernel, auto=True)
-        if not self._tunes:
+        if not self._measures_bandwidth:
             return kernel
         check_is_fitted(self)
         held = self.__dict__.get("_bandwidth")

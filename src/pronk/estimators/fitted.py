@@ -5,7 +5,6 @@ A file may have been written by anybody, so everything in it is checked before i
 
 from __future__ import annotations
 
-import copy
 import threading
 import warnings
 from contextlib import AbstractContextManager, suppress
@@ -17,11 +16,11 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from pronk.aggregate.automatic import Tuned
-from pronk.core.kernels import get_kernel, is_automatic, with_bandwidth
+from pronk.core.kernels import get_kernel, is_automatic
 from pronk.core.runtime import limited
 from pronk.core.state import checked_count, require
 from pronk.estimators import files
+from pronk.estimators.bandwidth import AutomaticBandwidth, EngineFactory
 from pronk.estimators.inputs import Parameters
 
 # ----------------------------------------------------------------------------------------
@@ -124,7 +123,7 @@ class Filed(Parameters):
         raise NotImplementedError
 
     @property
-    def _tunes(self) -> bool:
+    def _measures_bandwidth(self) -> bool:
         """Whether the first rows give the bandwidth; a learner that has many takes it as 1."""
         return is_automatic(self.kernel) and not getattr(self, "_scales_itself", False)
 
@@ -132,12 +131,12 @@ class Filed(Parameters):
         """The engine; one that finds its bandwidth, where that is not known yet."""
         if not is_automatic(self.kernel):
             return self._make_model(columns, outputs)
-        make = Making(self, columns)
-        if not self._tunes:
+        make = EngineFactory(self, columns)
+        if not self._measures_bandwidth:
             return make(1.0, outputs)
         if "_bandwidth" in self.__dict__:
             return make(self._bandwidth, outputs)
-        return Tuned(make, get_kernel(self.kernel, auto=True), columns, outputs)
+        return AutomaticBandwidth(make, get_kernel(self.kernel, auto=True), columns, outputs)
 
     def _note_kernel(self) -> None:
         raise NotImplementedError
@@ -200,7 +199,7 @@ class Filed(Parameters):
         require(isinstance(state, dict), "the state is not a table")
         unknown = set(state) ^ set(self._FIELDS) - {"feature_names_in_"}
         unknown.discard("feature_names_in_")
-        settled = self._tunes and "bandwidth" in state
+        settled = self._measures_bandwidth and "bandwidth" in state
         unknown -= {"bandwidth"} if settled else set()
         require(not unknown, f"{min(unknown, default='')} is unknown or missing")
         columns = checked_count(state["n_features_in_"], "n_features_in_", 1)
@@ -265,20 +264,6 @@ class Filed(Parameters):
     def _trial_targets(self, rows: int) -> Any:
         """Targets that the learner takes."""
         raise NotImplementedError
-
-
-class Making:
-    """Makes the engines of a learner for bandwidths: its parameters and seed, nothing learned."""
-
-    def __init__(self, learner: Filed, columns: int) -> None:
-        self._blank: Any = clone(learner)
-        self._blank._seed, self._columns = learner._seed, columns
-
-    def __call__(self, bandwidth: float, outputs: int) -> Model:
-        twin = copy.copy(self._blank)
-        twin.kernel = with_bandwidth(get_kernel(twin.kernel, auto=True), bandwidth)
-        made: Model = twin._make_model(self._columns, outputs)
-        return made
 
 
 def _checked_bandwidth(value: Any) -> float:

@@ -7,7 +7,8 @@ from scipy.spatial.distance import pdist
 from sklearn.model_selection import GridSearchCV
 
 import pronk
-from pronk.aggregate.automatic import FIRST, MARKS, Tuned
+from pronk.core.first_rows import LAST_MARK, MARKS
+from pronk.estimators.bandwidth import AutomaticBandwidth
 from pronk.regret import best_in_hindsight
 
 rng = np.random.default_rng(0)
@@ -23,24 +24,24 @@ def learner(kernel="auto", name="ogd", task="regression"):
 
 def naive(rows, labels, name, task):
     """At every mark a learner of all rows so far with their median distance."""
-    current, said = learner(1.0, name, task), []
+    current, predictions = learner(1.0, name, task), []
     for t in range(len(rows)):
-        said.append(current.predict(rows[t : t + 1])[0] if t else 0.0)
-        if t + 1 in MARKS:
+        predictions.append(current.predict(rows[t : t + 1])[0] if t else 0.0)
+        if t + 1 in MARKS[1:]:  # one row has no distances
             bandwidth = np.sqrt(np.median(pdist(rows[: t + 1], "sqeuclidean"))).item()
             current = learner(bandwidth, name, task).fit(rows[: t + 1], labels[: t + 1])
         else:
             current.partial_fit(rows[t : t + 1], labels[t : t + 1])
-    return said
+    return predictions
 
 
 @pytest.mark.parametrize("name", ["ogd", "krls"])
 def test_the_twin_agrees(name):
     found = learner(name=name)
-    said = found.predict_then_learn(X, y)
-    assert_allclose(said, naive(X, y, name, "regression"), rtol=1e-8, atol=1e-8)
-    assert found.kernel_.bandwidth == pytest.approx(np.median(pdist(X[:FIRST])), rel=1e-3)
-    assert not isinstance(found._model, Tuned) and found.kernel.bandwidth == "auto"
+    predictions = found.predict_then_learn(X, y)
+    assert_allclose(predictions, naive(X, y, name, "regression"), rtol=1e-8, atol=1e-8)
+    assert found.kernel_.bandwidth == pytest.approx(np.median(pdist(X[:LAST_MARK])), rel=1e-3)
+    assert not isinstance(found._model, AutomaticBandwidth) and found.kernel.bandwidth == "auto"
 
 
 def test_labels_that_come_on_the_way():
@@ -51,7 +52,7 @@ def test_labels_that_come_on_the_way():
     assert np.mean(whole != LABELS) < 0.5
 
 
-@pytest.mark.parametrize("rows", [1, 2, 100, FIRST, 280])
+@pytest.mark.parametrize("rows", [1, 2, 100, LAST_MARK, 280])
 def test_a_saved_learner_goes_on_to_the_last_bit(tmp_path, rows):
     found = learner(name="pkawv-nystrom")
     weights = rng.integers(0, 3, 300).astype(float)
@@ -81,8 +82,10 @@ def test_threads_share_what_comes_after():
     big = np.resize(X, (900, 2))
     for each in (one, two):
         each.set_params(random_state=0, budget=20)
-    said = one.predict_then_learn(big, np.resize(y, 900))
-    assert_allclose(two.predict_then_learn(big, np.resize(y, 900)), said, rtol=1e-8, atol=1e-8)
+    predictions = one.predict_then_learn(big, np.resize(y, 900))
+    assert_allclose(
+        two.predict_then_learn(big, np.resize(y, 900)), predictions, rtol=1e-8, atol=1e-8
+    )
 
 
 def test_others_take_it_too():
@@ -99,7 +102,8 @@ def test_others_take_it_too():
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"events": []}, "not of the first rows"),
+        ({"events": []}, "not those held"),
+        ({"rows": 256, "events": []}, "over"),
         ({"outputs": 3}, "does not fit"),
         ({"events": [{"X": np.zeros((3, 2)), "Y": np.zeros((2, 1)), "weights": None}]}, "fit"),
         ({"events": [{"X": np.zeros((3, 9)), "Y": np.zeros((3, 1)), "weights": None}]}, "fit"),
