@@ -112,6 +112,20 @@ def test_saved_models_go_on_predict_and_are_inspected(run, frame, tmp_path, more
     assert np.mean((expected - frame.y[7:]) ** 2) < 1.0
 
 
+def test_a_folder_that_exists_does_not_learn_a_file_twice(run, tmp_path):
+    folder = tmp_path / "models"
+    words = ["-t", "y", "--by", "sensor", "--drop", "colour", "-a", "fogd", "--save", folder]
+    run("run", tmp_path / "first.csv", *words)
+    err = run("run", tmp_path / "first.csv", *words, code=2)
+    assert "--save: " in err and "has learned 'first.csv' already (600 rows)" in err
+    assert pronk.load(folder).n_seen_ == ROWS // 2
+    run("run", tmp_path / "second.csv", *words)
+    learned = json.loads(run("inspect", folder, "--json"))["model"]["learned"]
+    assert [file["name"] for one in learned for file in one["files"]] == ["first.csv", "second.csv"]
+    run("run", tmp_path / "first.csv", *words, "--again", "--workers", 2)
+    assert pronk.load(folder).n_seen_ == 3 * ROWS // 2
+
+
 def test_labels_of_keys(run, frame, tmp_path):
     frame.assign(y=np.where(frame.b > 0, "up", "down")).to_csv(tmp_path / "l.csv", index=False)
     folder, out = tmp_path / "models", tmp_path / "p.csv"

@@ -352,9 +352,9 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
         (("finished",), 1, "finished is missing, or of a wrong kind"),
         (("predictions",), [1, "2", None, None], "predictions is not a whole number"),
         (("predictions",), [1, 2], "predictions is not a place"),
-        (("evaluation", "rows"), 1, "portrait is of other rows"),
+        (("evaluation", "rows"), 1, "trace is of other rows"),
         (("evaluation", "scores", "averages"), [], "scores/averages has 0 entries"),
-        (("evaluation", "portrait", "drift", "next"), 0, "portrait/drift/next is not after"),
+        (("evaluation", "trace", "drift", "next"), 0, "trace/drift/next is not after"),
         (("model", "state"), {}, "does not hold a working"),
     ]:
         tree = copy.deepcopy(good)

@@ -159,7 +159,9 @@ def test_a_model_a_key(pronk_run, file, tmp_path):
     lines = out.read_text().splitlines()
     assert lines[0] == '"row","who","y","prediction"' and len(lines) == 3001
     model.close()
-    again = pronk_run("run", file, "-t", "y", "--by", "who", "--save", folder, "--limit", "100")
+    again = pronk_run(
+        "run", file, "-t", "y", "--by", "who", "--save", folder, "--limit", "100", "--again"
+    )
     assert again.returncode in (0, None), again.stderr
     assert pronk.load(folder).n_seen_ == 3100  # it goes on
 

@@ -272,7 +272,7 @@ def test_a_failed_run_is_one_line_and_code_1(capsys, monkeypatch, folder):
     def broken(*_, **__):
         raise ZeroDivisionError("no luck")
 
-    monkeypatch.setattr("pronk.cli.run_loop.Run.walk", broken)
+    monkeypatch.setattr("pronk.cli.run_loop.RunLoop.run", broken)
     code, _, err = pronk_run(capsys, "run", folder / "data.csv", *options())
     assert (code, err) == (1, "pronk: failed: ZeroDivisionError: no luck\n")
 
@@ -281,7 +281,7 @@ def test_a_keyboard_interrupt_is_one_line_and_code_130(capsys, monkeypatch, fold
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pronk.cli.run_loop.Run.walk", interrupted)
+    monkeypatch.setattr("pronk.cli.run_loop.RunLoop.run", interrupted)
     code, _, err = pronk_run(capsys, "run", folder / "data.csv", *options())
     assert (code, err) == (130, "pronk: stopped from the keyboard\n")
 

@@ -73,7 +73,7 @@ def test_the_model_decides_what_cannot_be_chosen(capsys, tmp_path, frame):
     good(run(capsys, file, "--save", model, "--categorical", "city"))
     for option in (["-a", "ogd"], ["--scale", "none"], ["-p", "eta=1"], ["--slots", "3"]):
         code, _, err = pronk_run(capsys, "run", file, "--model", model, *option)
-        assert code == 2 and "it is the model's" in err and err.count("\n") == 1
+        assert code == 2 and "the model has its own" in err and err.count("\n") == 1
     narrow = tmp_path / "narrow.csv"
     frame.drop(columns="city").to_csv(narrow, index=False)
     text = tmp_path / "text.csv"
@@ -375,4 +375,4 @@ def test_standard_input_leaves_no_record_and_says_so(capsys, monkeypatch, days):
     assert json.loads(out)["this_input"]["rows"] == 250
     good(second(capsys, two, model))  # which nobody can know
     code, _, err = pronk_run(capsys, "run", two, "-t", "y", "--again")
-    assert code == 2 and "--again goes with --model" in err
+    assert code == 2 and "--again needs --model" in err

@@ -110,7 +110,7 @@ def test_any_change_is_refused_or_works(held):
                 continue
             worked += 1
             with np.errstate(all="ignore"):
-                other.portrait and other.portrait.add(*_scored(other, more), 0)
+                other.trace and other.trace.add(*_scored(other, more), 0)
                 other.record()
     assert refused > 20 * worked > 0 or refused > 500, (refused, worked)
 

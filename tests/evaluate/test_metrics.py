@@ -305,13 +305,13 @@ def test_a_portrait_goes_on_from_its_state(tmp_path):
     for name, value in whole.metrics.items():
         assert second.metrics[name] == pytest.approx(value, rel=1e-9), name
         assert second.recent[name] == pytest.approx(whole.recent[name], rel=1e-9), name
-    assert second.portrait.alarms == whole.portrait.alarms and whole.portrait.alarms
-    assert 600 <= whole.portrait.alarms[0].row < 700
+    assert second.trace.alarms == whole.trace.alarms and whole.trace.alarms
+    assert 600 <= whole.trace.alarms[0].row < 700
     np.testing.assert_allclose(
-        second.portrait.calibration, whole.portrait.calibration, rtol=1e-9, atol=1e-9
+        second.trace.calibration, whole.trace.calibration, rtol=1e-9, atol=1e-9
     )
-    np.testing.assert_array_equal(second.portrait.counts.matrix, whole.portrait.counts.matrix)
-    assert not math.isnan(whole.portrait.guessed.values()["log_loss"])
+    np.testing.assert_array_equal(second.trace.counts.matrix, whole.trace.counts.matrix)
+    assert not math.isnan(whole.trace.guessed.values()["log_loss"])
 
 
 def test_every_metric_is_compared_with_its_baselines():

@@ -33,7 +33,7 @@ def test_many_labels_are_drawn_by_the_most_frequent():
     y = np.array([f"l{k}" for k in rng.geometric(0.1, 2000)])
     evaluation = Evaluation(RunningMajority())
     evaluation.feed(np.zeros((2000, 1)), y)
-    (picture,) = [one for one in pictures(evaluation.portrait) if one.name == "confusion"]
+    (picture,) = [one for one in pictures(evaluation.trace) if one.name == "confusion"]
     labels, matrix = picture.counts
     names, counts = np.unique(y[1:], return_counts=True)
     assert len(names) > LABELS == len(labels) and matrix.shape == (LABELS, LABELS)

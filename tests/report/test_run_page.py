@@ -36,14 +36,14 @@ def evaluated(task, rows=600, **options):
 
 def test_pictures_tell_the_losses():
     evaluation = evaluated("regression")
-    found = {picture.name: picture for picture in pictures(evaluation.portrait)}
+    found = {picture.name: picture for picture in pictures(evaluation.trace)}
     assert {"loss", "so-far", "residuals", "against"} <= set(found)
     own, guess = found["so-far"].curves
     assert own.y[-1] == pytest.approx(evaluation.metrics["mse"], rel=1e-9)
-    assert guess.y[-1] == pytest.approx(evaluation.portrait.guessed.values()["mse"], rel=1e-9)
+    assert guess.y[-1] == pytest.approx(evaluation.trace.guessed.values()["mse"], rel=1e-9)
     means, rows = found["loss"].curves[0].y, np.diff([0, *found["loss"].curves[0].x])
     assert (means * rows).sum() / 600 == pytest.approx(evaluation.metrics["mse"], rel=1e-9)
-    assert found["loss"].alarms == [alarm.row for alarm in evaluation.portrait.alarms]
+    assert found["loss"].alarms == [alarm.row for alarm in evaluation.trace.alarms]
 
 
 def test_a_figure_in_a_notebook():
@@ -60,7 +60,7 @@ def test_a_figure_in_a_notebook():
 
 def test_every_picture_is_valid_vega_lite():
     for task in ("regression", "classification"):
-        for picture in pictures(evaluated(task).portrait):
+        for picture in pictures(evaluated(task).trace):
             spec = chart(picture)
             altair.Chart.from_dict(spec)  # checks it against the schema
             assert json.loads(json.dumps(spec, allow_nan=False)) == spec

@@ -42,7 +42,7 @@ _PARTS: dict[str, tuple[type, ...]] = {
     "rows": (int,),
     "model": (dict, type(None)),
     "evaluation": (dict,),
-    "story": (dict,),
+    "training_record": (dict,),
     "predictions": (list, type(None)),
     "metrics": (list, type(None)),
     "bad": (list, type(None)),
@@ -87,7 +87,7 @@ class Checkpoint:
             tree = storage.load_checkpoint(self.path)
         except storage.ModelFileError as error:
             raise CommandError(f"--checkpoint: {error}") from None
-        with readable(f"--checkpoint: {str(self.path)!r}"):
+        with damage_reported(f"--checkpoint: {str(self.path)!r}"):
             for name, kinds in _PARTS.items():
                 require(type(tree.get(name)) in kinds, f"{name} is missing, or of a wrong kind")
             checked_count(tree["rows"], "rows")
@@ -145,14 +145,14 @@ class Checkpoint:
         )
 
 
-def story_of(path: Path) -> dict[str, Any] | None:
+def checkpoint_record(path: Path) -> dict[str, Any] | None:
     """What a checkpoint tells of the rows its model has learned; None of a saved model."""
     if storage.read_header(path)["class"] != storage.CHECKPOINT:
         return None
     tree = storage.load_checkpoint(path)
-    with readable(f"--model: {str(path)!r}", "learn it anew"):
+    with damage_reported(f"--model: {str(path)!r}", "learn it anew"):
         evaluation = {**tree["evaluation"], "waiting": []}
-        return {**tree["story"], "evaluation": without_part(evaluation)}
+        return {**tree["training_record"], "evaluation": without_part(evaluation)}
 
 
 def without_part(evaluation: dict[str, Any]) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def without_part(evaluation: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def alone(path: Path | None) -> Iterator[None]:
+def locked(path: Path | None) -> Iterator[None]:
     """Nobody else works on a checkpoint and what belongs to it; two runs would mix their files."""
     if path is None:
         yield
@@ -182,8 +182,10 @@ def alone(path: Path | None) -> Iterator[None]:
 
 
 @contextmanager
-def readable(where: str, advice: str = "remove the checkpoint to start anew") -> Iterator[None]:
-    """Whatever was cut out of a file or written into it by hand, the answer is one line."""
+def damage_reported(
+    where: str, advice: str = "remove the checkpoint to start anew"
+) -> Iterator[None]:
+    """Turn any error while a file is read into one line that says where and what to do."""
     try:
         yield
     except (CommandError, StreamError, MemoryError):

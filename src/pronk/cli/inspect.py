@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pronk.cli import screen
-from pronk.cli.models import learned_by
+from pronk.cli.models import learned_inputs
 from pronk.cli.scale_out import KeyedRun
 from pronk.data import Prepared
 from pronk.estimators import files as storage
@@ -56,15 +56,15 @@ def _describe_folder(path: Path) -> dict[str, Any]:
     run = KeyedRun.load(path)
     keyed, how = run.keyed, run.preparing
     names = getattr(keyed, "feature_names_in_", None)
-    story = run.__dict__.get("story_") or {}
+    training_record = run.__dict__.get("training_record_") or {}
     model = {
         "class": type(run.learner).__name__,
         "by": keyed.by,
         "keys": len(keyed),
         "rows": int(keyed.n_seen_),
         "metrics": keyed.metrics(),
-        "target": story.get("target"),
-        "learned": [one.to_dict() for one in learned_by(story)],
+        "target": training_record.get("target"),
+        "learned": [one.to_dict() for one in learned_inputs(training_record)],
         "columns": keyed.n_features_in_,
         "names": None if names is None else [str(name) for name in names],
         "scale": how.scale,
@@ -87,11 +87,11 @@ def _describe(model: Any) -> dict[str, Any]:
     around = isinstance(model, Prepared)
     learner = model.learner_ if around else model
     names = getattr(model, "feature_names_in_", None)
-    story = model.__dict__.get("story_") or {}
+    training_record = model.__dict__.get("training_record_") or {}
     described: dict[str, Any] = {
         "class": type(learner).__name__,
         "rows": int(model.n_seen_),
-        "learned": [one.to_dict() for one in learned_by(story)],
+        "learned": [one.to_dict() for one in learned_inputs(training_record)],
         "columns": int(model.n_features_in_),
         "names": None if names is None else [str(name) for name in names],
         "points": int(model.size_),
@@ -166,12 +166,12 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
     _row(table, "settings", ", ".join(f"{k}={v}" for k, v in model["params"].items()))
     held = model.get("certificate")
     if held is not None:
-        _row(table, "certificate", _told(held))
+        _row(table, "certificate", _certificate(held))
         if held.get("combination"):
-            _row(table, "  of combinations", _told(held["combination"]))
+            _row(table, "  of combinations", _certificate(held["combination"]))
 
 
-def _told(held: dict[str, Any]) -> str:
+def _certificate(held: dict[str, Any]) -> str:
     bound = "none known" if held["bound"] is None else screen.number(held["bound"])
     return f"regret {screen.number(held['regret'])}, bound {bound}"
 

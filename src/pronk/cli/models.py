@@ -15,7 +15,7 @@ from pronk.cli.checkpoint import input_files
 from pronk.cli.errors import CommandError
 from pronk.cli.outputs import check_metrics_ending, check_outputs
 from pronk.cli.predictions import STANDARD_OUTPUT, check_ending
-from pronk.cli.scale_out import KeyedRun, key_named, with_key
+from pronk.cli.scale_out import KeyedRun, key_errors, with_key
 from pronk.cluster.pool import shares_rows
 from pronk.core.state import checked_count, require
 from pronk.data import FileStream, Prepared, Preparing, Reading, StreamError
@@ -64,7 +64,7 @@ def read_setting(text: str) -> tuple[str, Any]:
         return key.strip(), value
 
 
-def in_words(chosen: dict[str, Any]) -> str:
+def describe_choices(chosen: dict[str, Any]) -> str:
     """Describe what was chosen, and how to choose otherwise."""
     told = []
     if "bandwidth" in chosen:
@@ -104,7 +104,7 @@ class LearnedFile:
     """Those of its first bytes, of the lengths that were asked for."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For the story of a model."""
+        """Return the entry of the training record."""
         size, digest = self.content
         return {"name": self.name, "bytes": size, "sha256": digest}
 
@@ -117,7 +117,7 @@ class LearnedInput:
     rows: int
 
     def to_dict(self) -> dict[str, Any]:
-        """For the story of a model."""
+        """Return the entry of the training record."""
         return {"rows": self.rows, "files": [file.to_dict() for file in self.files]}
 
     @classmethod
@@ -135,23 +135,23 @@ class LearnedInput:
         return cls(found, checked_count(state.get("rows"), "rows"))
 
 
-def learned_by(story: dict[str, Any]) -> list[LearnedInput]:
-    """Read the inputs that the story of a model tells of."""
-    held = story.get("learned", [])
+def learned_inputs(training_record: dict[str, Any]) -> list[LearnedInput]:
+    """Read the inputs that the training record of a model lists."""
+    held = training_record.get("learned", [])
     require(isinstance(held, list), "learned is not a list")
     return [LearnedInput.of(one) for one in held]
 
 
-def files_of(reading: Reading, known: Sequence[LearnedInput]) -> list[LearnedFile] | None:
+def input_contents(reading: Reading, known: Sequence[LearnedInput]) -> list[LearnedFile] | None:
     """Read the content of an input's files; None for an input that has none to be known by.
 
     Where a file of ``known`` is shorter, the digest of that many bytes is taken too.
     """
     sizes = {file.content[0] for one in known for file in one.files}
-    return [_look(file, sizes) for file in input_files(reading)] or None
+    return [_digest(file, sizes) for file in input_files(reading)] or None
 
 
-def _look(path: Any, sizes: Collection[int]) -> LearnedFile:
+def _digest(path: Any, sizes: Collection[int]) -> LearnedFile:
     """Digest a file, and its first bytes up to each of some sizes."""
     digest, place, starts = hashlib.sha256(), 0, set()
     with path.open("rb") as file:
@@ -168,9 +168,9 @@ def _look(path: Any, sizes: Collection[int]) -> LearnedFile:
 
 
 def refuse_learned(
-    model: Path, known: Sequence[LearnedInput], files: Sequence[LearnedFile]
+    option: str, model: Path, known: Sequence[LearnedInput], files: Sequence[LearnedFile]
 ) -> None:
-    """Raise if a model has learned one of these files, or the start of one."""
+    """Raise if a model, named by ``option``, has learned one of these files or its start."""
     rows = {file.content: one.rows for one in known for file in one.files if len(one.files) == 1}
     before = {file.content: file.name for one in known for file in one.files}
     again = [file for file in files if file.content in before]
@@ -180,27 +180,27 @@ def refuse_learned(
         under = "" if name == again[0].name else f", as {name!r}"
         told = f" ({rows[again[0].content]:,} rows)" if again[0].content in rows else ""
         raise CommandError(
-            f"--model: {str(model)!r} has learned {again[0].name!r} already{under}{told}; "
+            f"{option}: {str(model)!r} has learned {again[0].name!r} already{under}{told}; "
             f"{once_more}"
         )
     if again:
         names = ", ".join(repr(file.name) for file in again[:_NAMED])
         more = ", .." if len(again) > _NAMED else ""
         raise CommandError(
-            f"--model: {str(model)!r} has learned {len(again)} of the {len(files)} files already: "
+            f"{option}: {str(model)!r} has learned {len(again)} of the {len(files)} files already: "
             f"{names}{more}; give only the others, or --again learns all once more"
         )
     for file in files:
         for start in sorted(file.starts & before.keys(), reverse=True):
             told = f", {rows[start]:,} rows," if start in rows else ""
             raise CommandError(
-                f"--model: {file.name!r} has grown since {str(model)!r} learned its first "
+                f"{option}: {file.name!r} has grown since {str(model)!r} learned its first "
                 f"{start[0]:,} bytes{told}; give the new rows in a file of their own, or "
                 f"{once_more} from its start (with --checkpoint a run goes on in a file that grows)"
             )
 
 
-def with_input(
+def add_input(
     known: Iterable[LearnedInput], files: Sequence[LearnedFile] | None, rows: int
 ) -> list[LearnedInput]:
     """Add an input to those that are known; it stands for those that it contains."""
@@ -261,8 +261,8 @@ def check_job(job: RunOptions) -> None:
     keyed = job.model is not None and (job.model / "store.json").is_file()
     if job.model is not None and not job.model.is_file() and not keyed:
         raise CommandError(f"--model: {str(job.model)!r} does not exist, or is no saved model")
-    if job.again and job.model is None:
-        raise CommandError("--again goes with --model: without it, every run begins anew")
+    if job.again and job.model is None and (job.by is None or job.save is None):
+        raise CommandError("--again needs --model, or --by with --save: other runs start anew")
     if job.reading.keep and job.predictions is None:
         raise CommandError("--keep: the columns go along with --predictions, which is missing")
     outputs = {
@@ -301,7 +301,7 @@ def target_names(model: Any, stream: FileStream) -> list[str]:
     outputs = outputs_of(model)
     if outputs < 2:
         return []
-    known = (model.__dict__.get("story_") or {}).get("targets")
+    known = (model.__dict__.get("training_record_") or {}).get("targets")
     names = stream.targets or (known if isinstance(known, list) else [])
     return list(map(str, names if len(names) == outputs else range(outputs)))
 
@@ -311,7 +311,7 @@ def saved_model(path: Path) -> Prepared | KeyedRun:
     return KeyedRun.load(path) if path.is_dir() else around(files.load(path))
 
 
-def for_model(job: RunOptions, model: Any) -> RunOptions:
+def options_for_model(job: RunOptions, model: Any) -> RunOptions:
     """A job that goes on with a model: what the model knows is not chosen again."""
     assert job.model is not None
     keyed = isinstance(model, KeyedRun)
@@ -324,13 +324,13 @@ def for_model(job: RunOptions, model: Any) -> RunOptions:
             raise CommandError(
                 f"--model: {str(job.model)!r} is a checkpoint; give --save, where the model goes"
             )
-    story = model.__dict__.get("story_") or {}
-    algorithm = story.get("algorithm", type(model.learner).__name__)
-    target = job.reading.target if job.reading.target is not None else story.get("target")
+    training_record = model.__dict__.get("training_record_") or {}
+    algorithm = training_record.get("algorithm", type(model.learner).__name__)
+    target = job.reading.target if job.reading.target is not None else training_record.get("target")
     if target is None:
         raise CommandError("--target is missing: which column is to be predicted?")
-    known = story.get("weight")
-    *_, interval = story.get("scored_as", [None])
+    known = training_record.get("weight")
+    *_, interval = training_record.get("scored_as", [None])
     here = not keyed and (job.cluster is None or shares_rows(model))
     return replace(
         job,
@@ -346,7 +346,7 @@ def for_model(job: RunOptions, model: Any) -> RunOptions:
     )
 
 
-def open_for(model: Any, path: Path, reading: Reading, rows: int | None = None) -> FileStream:
+def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = None) -> FileStream:
     """The rows with the columns of a model, read as the model expects them.
 
     The model's names choose the columns; ``columns`` of the reading stand in their places.
@@ -376,11 +376,11 @@ def open_for(model: Any, path: Path, reading: Reading, rows: int | None = None) 
         missing=fills,
         task=task_of(model),
     )
-    with key_named(getattr(model, "by", None)):
+    with key_errors(getattr(model, "by", None)):
         stream = chosen.open(rows=rows)
     outputs = outputs_of(model)
     if stream.targets and len(stream.targets) != outputs:
-        known = (model.__dict__.get("story_") or {}).get("target")
+        known = (model.__dict__.get("training_record_") or {}).get("target")
         what = f"{outputs} targets" if outputs > 1 else "one target"
         raise CommandError(
             f"--target names {len(stream.targets)}; {str(path)!r} has learned {what}"
@@ -411,7 +411,7 @@ def _columns(model: Any) -> tuple[list[str] | None, list[str]]:
     return found, [NUMBER] * int(model.n_features_in_)
 
 
-def worded(error: StreamError, path: Path) -> StreamError:
+def missing_value_error(error: StreamError, path: Path) -> StreamError:
     """A gap cannot be filled by a model that has not learned how."""
     what = f"{str(path)!r} has learned without missing values, so it cannot fill it in"
     return StreamError(error.text.replace(_GAP, what))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.models import open_for, target_names, task_of, worded
+from pronk.cli.models import missing_value_error, open_for_model, target_names, task_of
 from pronk.cli.outputs import check_outputs
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
@@ -56,7 +56,7 @@ def predict_file(
     task = task_of(model)
     labels = task == "classification"
     check_interval(interval, task, model)
-    stream = open_for(model, path, reading)
+    stream = open_for_model(model, path, reading)
     scored = stream.target is not None
     shares = labels and probabilities and not keyed and has_probabilities(model)
     layout = PredictionColumns(
@@ -73,7 +73,7 @@ def predict_file(
     rows = 0
     with ExitStack() as stack:
         if isinstance(model, KeyedRun):
-            stack.callback(model.leave)
+            stack.callback(model.abandon)
         written: PredictionsFile | StandardOutput | None = None
         for X, y, kept in _blocks(stream, path):
             if written is None:  # the first rows are good
@@ -84,7 +84,7 @@ def predict_file(
                 stack.enter_context(written)
                 written.start()
             if isinstance(model, KeyedRun):
-                model.give(kept)
+                model.set_keys(kept)
             forecast = adapter.predict(X)
             rows += len(X)
             written.write(y if scored else None, forecast, kept)
@@ -120,7 +120,7 @@ def _blocks(stream: FileStream, path: Path) -> Iterator[Any]:
     try:
         yield from stream.blocks_with_kept()
     except StreamError as error:
-        raise worded(error, path) from None
+        raise missing_value_error(error, path) from None
 
 
 def _kind(model: Any, stream: FileStream) -> Any:

@@ -12,31 +12,32 @@ from typing import Any
 from rich.console import Console
 
 from pronk.cli import screen
-from pronk.cli.checkpoint import alone, readable, story_of
+from pronk.cli.checkpoint import checkpoint_record, damage_reported, locked
 from pronk.cli.errors import CommandError
 from pronk.cli.models import (
     RunOptions,
     build,
     check_job,
-    files_of,
-    for_model,
-    learned_by,
-    open_for,
+    input_contents,
+    learned_inputs,
+    open_for_model,
     open_with_target,
+    options_for_model,
     read_setting,
     refuse_learned,
     saved_model,
 )
 from pronk.cli.predictions import StandardOutput, check_interval
-from pronk.cli.run_loop import Run
+from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import (
     KeyedRun,
     block_rows,
     check_cluster,
     check_parallel,
-    key_named,
+    key_errors,
     keyed_rows,
-    place_of_models,
+    models_folder,
+    training_record_in,
     use_workers,
     with_key,
 )
@@ -55,7 +56,7 @@ from pronk.keyed import Keyed
 def run_job(job: RunOptions, *, as_json: bool) -> None:
     """Check everything, walk the file, print the summary."""
     check_job(job)
-    with alone(job.checkpoint), ExitStack() as stack:
+    with locked(job.checkpoint), ExitStack() as stack:
         _run(job, as_json, stack)
 
 
@@ -71,7 +72,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         _check_algorithm(job.algorithm)
         reading = job.reading if job.by is None else with_key(job.reading, job.by)
         default = find(job.algorithm).name == DEFAULT_ALGORITHM
-        with key_named(job.by):
+        with key_errors(job.by):
             stream = open_with_target(reading, block_rows(job, default))
         keyed = job.by is not None
         learner = build(job.algorithm, stream.task, job.params, job.seed, per_key=keyed)
@@ -79,23 +80,23 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         chosen = defaults_of(job.algorithm, stream.task, given, per_key=keyed)
         model = prepared(learner, stream, job.preparing)
         if keyed:
-            folder = stack.enter_context(place_of_models(job))
+            folder = stack.enter_context(models_folder(job))
             model = KeyedRun(Keyed(model, by=job.by, folder=folder))
-            stack.callback(model.leave)
+            stack.callback(model.abandon)
     else:
         model = saved_model(path)
         if isinstance(model, KeyedRun):
-            stack.callback(model.leave)
-        told = None if isinstance(model, KeyedRun) else story_of(path)
+            stack.callback(model.abandon)
+        told = None if isinstance(model, KeyedRun) else checkpoint_record(path)
         if told is not None:
-            model.story_ = told
-        job = for_model(job, model)
+            model.training_record_ = told
+        job = options_for_model(job, model)
         check_parallel(job)
         shares = job.by is None and shares_rows(model)
-        stream = open_for(model, path, job.reading, block_rows(job, shares))
+        stream = open_for_model(model, path, job.reading, block_rows(job, shares))
         if isinstance(model, KeyedRun):
-            model.move(job.save)
-            model.move(stack.enter_context(place_of_models(job)))
+            model.move_to(job.save)
+            model.move_to(stack.enter_context(models_folder(job)))
     if isinstance(model, KeyedRun):
         stream.rows = keyed_rows(len(stream.columns))
     if job.by is None and (job.workers or job.cluster):
@@ -107,23 +108,23 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         use_workers(model, job.workers)
     check_interval(job.interval, stream.task, model)
     _check_weight(stream, model, job.algorithm)
-    run = Run(job, stream, model, console, as_json)
+    run = RunLoop(job, stream, model, console, as_json)
     if job.save is not None:
-        _look_at_input(run, model.__dict__.get("story_") or {}, console)
-    if "story_" in model.__dict__:
-        run.go_on(model.story_)
+        _check_input(run, model.__dict__.get("training_record_") or {}, console)
+    if "training_record_" in model.__dict__:
+        run.resume_metrics(model.training_record_)
     with screen.warnings_as_notes(console):
         _warm(run.model, stream, console)
         _note_unbounded(job.algorithm, model.learner, console)
-        last = run.walk()
-    run.chosen = _found(chosen, run.model)
+        last = run.run()
+    run.chosen = _with_bandwidth(chosen, run.model)
     if stream.task == "classification" and len(run.model.classes_) < 2:
         label = run.model.classes_[0]
         raise CommandError(
             f"--target: all {last.rows:,} rows have the label {label!s}; there is nothing to learn"
         )
     if job.save is not None:
-        run.model.story_ = run.story()
+        run.model.training_record_ = run.training_record()
         _save(run.model, job.save)
     if job.report is not None:
         write_page(run, last, job.report)
@@ -150,22 +151,28 @@ def _check_algorithm(name: str) -> None:
         raise CommandError(f"--algorithm: {error}") from None
 
 
-def _look_at_input(run: Run, story: dict[str, Any], console: Console) -> None:
-    """Note which files a model learns; raise if it has learned them already."""
+def _check_input(run: RunLoop, training_record: dict[str, Any], console: Console) -> None:
+    """Record which files the model learns; raise if it has already learned one of them.
+
+    The models of `--by` that are in the folder of `--save` are resumed without `--model`.
+    """
     job = run.job
-    if job.model is not None:
-        with readable(f"--model: {str(job.model)!r}", "learn it anew"):
-            run.learned = learned_by(story)
-    with console.status("looking at the input"):
-        run.files_read = files_of(job.reading, run.learned)
+    option, place = ("--save", job.save) if job.model is None else ("--model", job.model)
+    assert place is not None
+    with damage_reported(f"{option}: {str(place)!r}", "train it again"):
+        if job.model is None and job.by is not None:
+            training_record = training_record_in(place) or {}
+        run.learned = learned_inputs(training_record)
+    with console.status("reading the input"):
+        run.files_read = input_contents(job.reading, run.learned)
     if run.files_read is None:
         what = "the rows of a query leave" if job.reading.query else f"{job.reading.name} leaves"
         screen.note(
             f"{what} no record in the model: learning the same rows twice will not be noticed",
             console,
         )
-    elif job.model is not None and not job.again and not _resumes(job):
-        refuse_learned(job.model, run.learned, run.files_read)
+    elif not job.again and not _resumes(job):
+        refuse_learned(option, place, run.learned, run.files_read)
 
 
 def _resumes(job: RunOptions) -> bool:
@@ -181,7 +188,7 @@ def _check_weight(stream: FileStream, model: Any, name: str) -> None:
         )
 
 
-def _found(chosen: dict[str, Any], model: Any) -> dict[str, Any]:
+def _with_bandwidth(chosen: dict[str, Any], model: Any) -> dict[str, Any]:
     """What was chosen, with the bandwidth that the first rows gave."""
     if "bandwidth" not in chosen or isinstance(model, KeyedRun):
         return chosen

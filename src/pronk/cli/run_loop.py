@@ -18,13 +18,13 @@ from pronk.cli.checkpoint import (
     Checkpoint,
     Interruptions,
     Stopped,
+    damage_reported,
     fingerprint,
     input_files,
-    readable,
     without_part,
 )
 from pronk.cli.errors import CommandError
-from pronk.cli.models import LearnedFile, LearnedInput, RunOptions, with_input
+from pronk.cli.models import LearnedFile, LearnedInput, RunOptions, add_input
 from pronk.cli.outputs import AppendedFile, BadRowsFile, MetricsFile
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
@@ -48,7 +48,7 @@ from pronk.evaluate.formatting import Bar
 from pronk.evaluate.metrics import ALL
 from pronk.evaluate.models import has_probabilities
 from pronk.evaluate.scoring import PIECE
-from pronk.evaluate.trace import Portrait
+from pronk.evaluate.trace import Trace
 
 # ----------------------------------------------------------------------------------------
 # The files that `pronk run` writes as the stream goes: predictions, metrics, rows left out.
@@ -120,7 +120,7 @@ class RunFiles:
         if resume is None:
             file.start()
         elif not (finished and file.finished):
-            with readable(f"--checkpoint: {str(self._job.checkpoint)!r}"):
+            with damage_reported(f"--checkpoint: {str(self._job.checkpoint)!r}"):
                 rows, size, classes, kept = resume["predictions"]
                 if classes is not None:
                     layout.classes = np.asarray(checked_labels(classes, "classes"))
@@ -136,19 +136,19 @@ class RunFiles:
         """Whether the predictions are all in their file already."""
         return self.predictions is not None and self.predictions.finished
 
-    def tell_bad(self) -> None:
+    def write_bad_rows(self) -> None:
         """The rows that were left out go to their file."""
         if self.bad is not None and self._stream.bad:
             self.bad.write(self._stream.bad)
             self._stream.bad = []
 
-    def tell_metrics(self, records: Sequence[Record], alarms: int) -> None:
+    def write_metrics(self, records: Sequence[Record], alarms: int) -> None:
         """Records go to their file, with the number of alarms so far."""
         if self.metrics is not None:
             for record in records:
                 self.metrics.write(record, alarms)
 
-    def tell_predictions(self, records: Sequence[Record], *, with_kept: bool) -> None:
+    def write_predictions(self, records: Sequence[Record], *, with_kept: bool) -> None:
         """The predictions of records go to their file, with the columns that are kept."""
         assert self.predictions is not None
         for record in records:
@@ -185,7 +185,7 @@ def _place(file: AppendedFile) -> list[int]:
     return [file.rows, file.bytes]
 
 
-class Run:
+class RunLoop:
     """A walk through a stream, from its start or from the last snapshot."""
 
     def __init__(
@@ -209,7 +209,7 @@ class Run:
         self.files = RunFiles(job, stream, self.several, as_json=as_json)
         self.evaluation = self._evaluation()
         self._records: list[Record] = []
-        self._said = 0  # alarms that were told
+        self._alarms_printed = 0  # alarms that were told
         self._clock = perf_counter()  # when the last part of a cluster's work came
         self.chosen: dict[str, Any] = {}  # parameters that nobody gave
 
@@ -240,13 +240,13 @@ class Run:
             fine=self.job.by is None,  # a picture asks nothing of models of keys
         )
 
-    def go_on(self, story: dict[str, Any]) -> None:
+    def resume_metrics(self, training_record: dict[str, Any]) -> None:
         """Go on with the metrics of the model's earlier rows."""
-        with readable(f"--model: {str(self.job.model)!r}", "learn it anew"):
-            *before, interval = story["scored_as"]
+        with damage_reported(f"--model: {str(self.job.model)!r}", "learn it anew"):
+            *before, interval = training_record["scored_as"]
             *now, wanted = self.scored_as
-            portrait = story["evaluation"]["portrait"] or {}
-            if before != now or (interval != wanted and "wanted" not in portrait):
+            trace = training_record["evaluation"]["trace"] or {}
+            if before != now or (interval != wanted and "wanted" not in trace):
                 what = "--window is" if before[1] != now[1] else "they are"
                 screen.note(f"the metrics begin anew: {what} not as the model's", self.console)
                 return
@@ -255,8 +255,8 @@ class Run:
                 if interval is not None:
                     what = f"the model's were with --interval {interval:g}"
                 screen.note(f"the coverage is counted from here on: {what}", self.console)
-            self.evaluation.restore(story["evaluation"])
-        self._said = len(self.portrait.alarms)
+            self.evaluation.restore(training_record["evaluation"])
+        self._alarms_printed = len(self.trace.alarms)
         self.evaluation.begin_part()
 
     @property
@@ -271,14 +271,14 @@ class Run:
         evaluation = self.evaluation
         return [self.stream.task, self.job.window, evaluation.probabilities, evaluation.interval]
 
-    def story(self) -> dict[str, Any]:
+    def training_record(self) -> dict[str, Any]:
         """What a saved model keeps of its rows, to go on with others."""
         evaluation = self.evaluation.to_state(clock=False)
         return {**self._facts(), "evaluation": without_part(evaluation)}
 
     def _facts(self) -> dict[str, Any]:
-        """What a story tells beside the metrics."""
-        learned = with_input(self.learned, self.files_read, self.position)
+        """Return the training record without the metrics."""
+        learned = add_input(self.learned, self.files_read, self.position)
         return {
             "target": self.stream.target,
             **({"targets": self.several} if self.several else {}),
@@ -294,12 +294,12 @@ class Run:
         return self.stream.targets if len(self.stream.targets) > 1 else []
 
     @property
-    def portrait(self) -> Portrait:
+    def trace(self) -> Trace:
         """What the run looked like."""
-        assert self.evaluation.portrait is not None
-        return self.evaluation.portrait
+        assert self.evaluation.trace is not None
+        return self.evaluation.trace
 
-    def walk(self) -> Record:
+    def run(self) -> Record:
         """Predict then learn all rows; the last record."""
         job, resume = self.job, None
         if job.checkpoint is not None:
@@ -343,7 +343,7 @@ class Run:
         for step in self._steps(stack):
             with signals.block():
                 step()
-                self.files.tell_bad()
+                self.files.write_bad_rows()
                 self._keep()
                 bar.show(self.evaluation)
                 # A shorter block comes before a bad row, or at the end.
@@ -352,7 +352,7 @@ class Run:
                     self._snapshot()
         if not self.read_elsewhere:
             self.position = self.stream.position
-        self.files.tell_bad()
+        self.files.write_bad_rows()
 
     def _steps(self, stack: ExitStack) -> Iterator[Callable[[], None]]:
         """What is to be done, one block or one part of a cluster's work after the other."""
@@ -360,7 +360,7 @@ class Run:
             yield from self._steps_on_cluster(stack, str(self.job.cluster))
             return
         if isinstance(self.model, KeyedRun):
-            stack.enter_context(self.model.shared(self.job.workers, self.job.cluster))
+            stack.enter_context(self.model.on_workers(self.job.workers, self.job.cluster))
         elif self.job.cluster is not None:
             client = stack.enter_context(open_cluster(self.job.cluster))
             stack.enter_context(sharing(pool_for(self.model, client)))
@@ -368,7 +368,7 @@ class Run:
             if self.files.predictions is not None:
                 self.files.kept.add(kept)
             if isinstance(self.model, KeyedRun):
-                self.model.give(kept)
+                self.model.set_keys(kept)
             yield partial(self._block, X, y)
 
     def _steps_on_cluster(self, stack: ExitStack, address: str) -> Iterator[Callable[[], None]]:
@@ -400,15 +400,15 @@ class Run:
 
     def _keep(self) -> None:
         """The predictions and records of a block go to their files, its alarms to the screen."""
-        self.files.tell_metrics(self._records, len(self.portrait.alarms))
+        self.files.write_metrics(self._records, len(self.trace.alarms))
         if self.files.predictions is not None:
             records = [*self._records, self.evaluation.record()]
-            self.files.tell_predictions(records, with_kept=not self.read_elsewhere)
+            self.files.write_predictions(records, with_kept=not self.read_elsewhere)
         self._records = []
-        for alarm in self.portrait.alarms[self._said :]:
+        for alarm in self.trace.alarms[self._alarms_printed :]:
             text = f"drift: the loss rose; noticed at row {alarm.row:,}, since row {alarm.since:,}"
             screen.note(text, self.console)
-        self._said = len(self.portrait.alarms)
+        self._alarms_printed = len(self.trace.alarms)
 
     def _note_late(self, layout: PredictionColumns) -> None:
         if layout.late:
@@ -447,7 +447,7 @@ class Run:
             self.position,
             model=storage.learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
-            story=self._facts(),
+            training_record=self._facts(),
             **self.files.places(),
             finished=self.finished,
         )
@@ -458,14 +458,14 @@ class Run:
         if tree is None:
             return None
         where = f"--checkpoint: {str(self.checkpoint.path)!r}"
-        with readable(where):
+        with damage_reported(where):
             if tree["model"] is not None:
                 self.model = storage.learner_from_tree(tree["model"], self.checkpoint.path)
             self.evaluation = self._evaluation()
             self.evaluation.restore(tree["evaluation"])
             known = self.evaluation.rows + self.evaluation.unlabelled
             require(self.before or known <= tree["rows"], "rows are fewer than were scored")
-        self._said = len(self.portrait.alarms) if self.evaluation.portrait else 0
+        self._alarms_printed = len(self.trace.alarms) if self.evaluation.trace else 0
         self.position = self.resumed = int(tree["rows"])
         grown = tree["finished"] and self.checkpoint.grown(tree)
         self.finished = tree["finished"] and not grown

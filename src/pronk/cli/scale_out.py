@@ -166,7 +166,7 @@ def learner_for_cluster(model: Prepared) -> Any:
 # `pronk run --by`: one model per key, in this process or by workers, one task per shard.
 
 #: The file of a saved folder that holds what a run needs to go on: target, metrics, files learned.
-STORY = "run.pronk"
+RECORD = "run.pronk"
 #: Numbers of a block of keyed rows, and its rows at least and at most: each model is read and
 #: written once per block.
 NUMBERS, LEAST, MOST = 1 << 23, 1 << 12, 1 << 21
@@ -188,7 +188,7 @@ def with_key(reading: Reading, by: str) -> Reading:
 
 
 @contextmanager
-def key_named(by: str | None) -> Iterator[None]:
+def key_errors(by: str | None) -> Iterator[None]:
     """A column of keys that is not there is an error of --by, which asks for it."""
     try:
         yield
@@ -203,7 +203,7 @@ def key_named(by: str | None) -> Iterator[None]:
 class KeyedRun:
     """Keyed models for a run that gives rows in order: the keys are given beforehand."""
 
-    story_: dict[str, Any]
+    training_record_: dict[str, Any]
 
     def __init__(self, keyed: Keyed) -> None:
         if keyed.by is None or isinstance(keyed.by, int):
@@ -216,28 +216,29 @@ class KeyedRun:
         self.without_model = 0  # rows that were predicted for keys that have no model
         self._rows = 0
         self._keys = Keys([], np.empty(0, dtype=np.int64))
-        self._who: Any = keyed  # or workers
+        self._models: Any = keyed  # or workers
 
     @classmethod
     def load(cls, path: Path) -> KeyedRun:
         """The models of a folder, with what the run that saved them has kept."""
         found = cls(Keyed.open(path))
-        if (path / STORY).exists():
-            found.story_ = files.load_checkpoint(path / STORY)["story"]
+        record = training_record_in(path)
+        if record is not None:
+            found.training_record_ = record
         return found
 
-    def move(self, folder: Path | None) -> None:
+    def move_to(self, folder: Path | None) -> None:
         """Go on in another folder, which holds a copy of the models."""
         if folder is not None and folder.resolve() != self.keyed.store.folder.resolve():
             self.keyed.save(folder)
             self.keyed.close()
-            self.keyed = self._who = Keyed.open(folder)
+            self.keyed = self._models = Keyed.open(folder)
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Leave the files; what was not saved is gone."""
         self.keyed.abandon()
 
-    def give(self, kept: Any) -> None:
+    def set_keys(self, kept: Any) -> None:
         """The keys of the next rows; those before have been taken."""
         self._keys = Keys.of(kept.column(self.by))
         if None in self._keys.values:
@@ -248,30 +249,30 @@ class KeyedRun:
             )
         self._rows += len(self._keys)
 
-    def _take(self, rows: int) -> Keys:
+    def _next_keys(self, rows: int) -> Keys:
         taken, self._keys = self._keys[:rows], self._keys[rows:]
         return taken
 
     def predict_then_learn(self, X: NDArray[np.float64], y: NDArray[Any]) -> NDArray[Any]:
-        found: NDArray[Any] = self._who.predict_then_learn(X, y, self._take(len(y)))
+        found: NDArray[Any] = self._models.predict_then_learn(X, y, self._next_keys(len(y)))
         return found
 
     def predict(self, X: NDArray[np.float64]) -> NDArray[Any]:
-        keys = self._take(len(X))
+        keys = self._next_keys(len(X))
         known = np.array([key in self.keyed for key in keys.values], dtype=bool)
         self.without_model += int(np.count_nonzero(~known[keys.codes]))
-        found: NDArray[Any] = self._who.predict(X, keys)
+        found: NDArray[Any] = self._models.predict(X, keys)
         return found
 
     @contextmanager
-    def shared(self, workers: int | None, cluster: str | None) -> Iterator[None]:
+    def on_workers(self, workers: int | None, cluster: str | None) -> Iterator[None]:
         """Let workers do the calls, where some are asked for."""
         if workers is None and cluster is None:
             yield
             return
         opened = Processes(workers) if workers is not None else open_cluster(str(cluster))
         with opened as client:
-            self._who = SpreadKeyed(self.keyed, client)
+            self._models = SpreadKeyed(self.keyed, client)
             try:
                 yield
             except BrokenProcessPool:
@@ -280,13 +281,13 @@ class KeyedRun:
                     "take fewer",
                     1,
                 ) from None
-            self._who = self.keyed
+            self._models = self.keyed
 
     def save(self, path: Any) -> None:
         """Write the models to a folder, and what the next run needs to go on."""
         self.keyed.store.forget_answers()
         self.keyed.save(path)
-        files.save_checkpoint({"story": self.story_}, Path(path) / STORY)
+        files.save_checkpoint({"training_record": self.training_record_}, Path(path) / RECORD)
 
     def of_new_key(self) -> Any:
         """A model as a new key gets it."""
@@ -333,8 +334,16 @@ class KeyedRun:
         return self.learner.__sklearn_tags__()
 
 
+def training_record_in(folder: Path) -> dict[str, Any] | None:
+    """Return the training record of a folder of models; None if it has none."""
+    if not (folder / RECORD).exists():
+        return None
+    record: dict[str, Any] = files.load_checkpoint(folder / RECORD)["training_record"]
+    return record
+
+
 @contextmanager
-def place_of_models(job: RunOptions) -> Iterator[Path | None]:
+def models_folder(job: RunOptions) -> Iterator[Path | None]:
     """The folder that a run learns in.
 
     Workers write to a copy beside that of --save, so that a run which fails leaves the models as

@@ -13,15 +13,15 @@ from rich.table import Table
 
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
-from pronk.cli.models import in_words
+from pronk.cli.models import describe_choices
 from pronk.cli.predictions import StandardOutput
-from pronk.cli.run_loop import Run
+from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import KeyedRun
 from pronk.data.errors import option, without_secret
 from pronk.data.preparation import in_a_line, notes
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.metrics import WORDS, in_which_worse
-from pronk.evaluate.trace import Portrait
+from pronk.evaluate.trace import Trace
 
 #: Characters of the course, and drift alarms that are named.
 WIDTH, NAMED = 32, 5
@@ -29,7 +29,7 @@ WIDTH, NAMED = 32, 5
 JUDGED = 100
 
 
-def print_summary(run: Run, last: Record, console: Console) -> None:
+def print_summary(run: RunLoop, last: Record, console: Console) -> None:
     """A table of the metrics, then what else there is to know."""
     job, stream = run.job, run.stream
     title = f"{job.algorithm} on {without_secret(job.reading.file)}, target {stream.target}"
@@ -40,8 +40,8 @@ def print_summary(run: Run, last: Record, console: Console) -> None:
     console.print(_facts(run, last))
 
 
-def _metrics(run: Run, last: Record) -> Table:
-    baselines = run.portrait.baselines
+def _metrics(run: RunLoop, last: Record) -> Table:
+    baselines = run.trace.baselines
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("", style="dim", no_wrap=True)
     part = run.evaluation.part
@@ -61,7 +61,7 @@ def _metrics(run: Run, last: Record) -> Table:
     return table
 
 
-def _each(run: Run, last: Record) -> Table:
+def _each(run: RunLoop, last: Record) -> Table:
     """The metrics of each of several targets; those above are their means."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("target", style="dim", no_wrap=True)
@@ -72,17 +72,17 @@ def _each(run: Run, last: Record) -> Table:
     return table
 
 
-def _facts(run: Run, last: Record) -> Table:
-    job, stream, portrait = run.job, run.stream, run.portrait
+def _facts(run: RunLoop, last: Record) -> Table:
+    job, stream, trace = run.job, run.stream, run.trace
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("course", _course(portrait))
+    table.add_row("course", _course(trace))
     if job.interval is not None:
-        covered = f"{portrait.coverage:.1%} of the intervals held y, of {job.interval:.0%} wanted"
+        covered = f"{trace.coverage:.1%} of the intervals held y, of {job.interval:.0%} wanted"
         table.add_row("coverage", covered)
-    table.add_row("drift", _drift(portrait))
-    chosen = in_words(run.chosen)
+    table.add_row("drift", _drift(trace))
+    chosen = describe_choices(run.chosen)
     if getattr(run.model, "_targets", None) is not None and job.preparing.scale_target == "auto":
         less = "y less the mean of the first rows, over their deviation (--scale-target none)"
         chosen = f"{chosen}; {less}" if chosen else less
@@ -121,7 +121,7 @@ def _facts(run: Run, last: Record) -> Table:
     return table
 
 
-def _task(run: Run) -> str:
+def _task(run: RunLoop) -> str:
     """The task, and who chose it where nobody did."""
     job, stream = run.job, run.stream
     if job.reading.task != "auto":
@@ -130,20 +130,20 @@ def _task(run: Run) -> str:
     return f"{stream.task} ({said})"
 
 
-def _course(portrait: Portrait) -> str:
+def _course(trace: Trace) -> str:
     """The loss along the stream as a row of bars."""
-    parts = np.array_split(portrait.course.sums, min(WIDTH, len(portrait.course.sums)))
+    parts = np.array_split(trace.course.sums, min(WIDTH, len(trace.course.sums)))
     losses = [float(part[:, 0].sum() / part[:, -1].sum()) for part in parts]
     known = [loss for loss in losses if 0 < loss < float("inf")]
     if not known:
         return "-"
     low, high = min(known), max(known)
     bars = screen.course(losses, 0.99 * low, 1.01 * high)
-    return f"{bars} {portrait.metric.name} {screen.number(low)} to {screen.number(high)}"
+    return f"{bars} {trace.metric.name} {screen.number(low)} to {screen.number(high)}"
 
 
-def _drift(portrait: Portrait) -> str:
-    alarms = portrait.alarms
+def _drift(trace: Trace) -> str:
+    alarms = trace.alarms
     if not alarms:
         return "no alarm"
     rows = ", ".join(f"{alarm.row:,}" for alarm in alarms[:NAMED])
@@ -152,7 +152,7 @@ def _drift(portrait: Portrait) -> str:
     return f"{len(alarms)} {what} {rows}{more}"
 
 
-def note_worse(run: Run, console: Console) -> None:
+def note_worse(run: RunLoop, console: Console) -> None:
     """Print a note where a baseline did better."""
     text = in_which_worse(run.evaluation.worse)
     if not text or run.evaluation.rows < JUDGED:
@@ -162,7 +162,7 @@ def note_worse(run: Run, console: Console) -> None:
     screen.note(f"{text}{advice}", console)
 
 
-def columns_of(run: Run) -> list[dict[str, Any]]:
+def columns_of(run: RunLoop) -> list[dict[str, Any]]:
     """What each column of the file became."""
     found = run.stream.columns_became()
     if not isinstance(run.model, KeyedRun):
@@ -171,7 +171,7 @@ def columns_of(run: Run) -> list[dict[str, Any]]:
     return found
 
 
-def note_columns(run: Run, console: Console) -> None:
+def note_columns(run: RunLoop, console: Console) -> None:
     """Print a note for each column of which something was lost."""
     rows = run.evaluation.rows + run.evaluation.unlabelled
     for one in columns_of(run):
@@ -183,7 +183,7 @@ def note_columns(run: Run, console: Console) -> None:
             screen.note(f"{text}{advice if 'slots' in text else ''}", console)
 
 
-def write_page(run: Run, last: Record, path: Path) -> None:
+def write_page(run: RunLoop, last: Record, path: Path) -> None:
     """The run as a page."""
     from pronk.report.run_page import RunReport, write_run_report
 
@@ -209,7 +209,7 @@ def write_page(run: Run, last: Record, path: Path) -> None:
         len(stream.columns),
         job.window,
         last,
-        run.portrait,
+        run.trace,
         in_which_worse(run.evaluation.worse),
         settings,
         without_secret(shlex.join(["pronk", *sys.argv[1:]])),
@@ -222,15 +222,15 @@ def write_page(run: Run, last: Record, path: Path) -> None:
         raise CommandError(f"--report: {str(path)!r} cannot be written: {reason}", 1) from None
 
 
-def _this_input(run: Run) -> dict[str, Any]:
+def _this_input(run: RunLoop) -> dict[str, Any]:
     """Rows and metrics of the rows that were just read; all, unless a model went on."""
     rows, metrics = run.evaluation.part or (run.evaluation.rows, run.evaluation.metrics)
     return {"rows": rows, "metrics": metrics}
 
 
-def as_dict(run: Run, last: Record) -> dict[str, Any]:
+def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
     """The same for JSON."""
-    job, stream, model, portrait = run.job, run.stream, run.model, run.portrait
+    job, stream, model, trace = run.job, run.stream, run.model, run.trace
     learner = model.learner
     result = last.to_dict()
     result["recent"] = {"rows": min(job.window, last.rows), **result.pop("windowed")}
@@ -249,10 +249,10 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "seed": job.seed,
         **result,
         "memory": held_bytes(model),
-        "baseline": portrait.guessed.values(),
-        "repeat_last": portrait.repeated.values(),
+        "baseline": trace.guessed.values(),
+        "repeat_last": trace.repeated.values(),
         "worse": [lead.to_dict() for lead in run.evaluation.worse],
-        "drift": [alarm.to_dict() for alarm in portrait.alarms],
+        "drift": [alarm.to_dict() for alarm in trace.alarms],
         "saved": None if job.save is None else str(job.save),
         "predictions": None if job.predictions is None else str(job.predictions),
         "report": None if job.report is None else str(job.report),
@@ -265,12 +265,12 @@ def as_dict(run: Run, last: Record) -> dict[str, Any]:
         "versions": screen.versions(),
     }
     if stream.task == "classification":
-        counts = portrait.counts
+        counts = trace.counts
         found["confusion"] = {"labels": counts.labels, "matrix": counts.matrix.tolist()}
     if last.outputs:
         found["targets"] = dict(zip(run.several, map(dict, last.outputs), strict=True))
     if isinstance(model, KeyedRun):
         found["by"], found["keys"] = job.by, len(model.keyed)
     if job.interval is not None:
-        found["coverage"] = portrait.coverage
+        found["coverage"] = trace.coverage
     return found

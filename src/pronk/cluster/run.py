@@ -176,7 +176,7 @@ def add_up(stream: Any, piece: Piece, model: bytes, births: NDArray[np.int64]) -
 def learn(stream: Any, piece: Piece, model: bytes) -> PieceOutcome:
     """Predict then learn the rows of a piece with the model of its start."""
     learner = files.from_bytes(model, "a model of a task")
-    evaluation = Evaluation(learner, predictions=True, memory=False, portrait=False)
+    evaluation = Evaluation(learner, predictions=True, memory=False, trace=False)
     for X, y in blocks(stream, piece):
         evaluation.feed(X, y)
     record = evaluation.record()
@@ -266,7 +266,7 @@ class ClusterPass:
 
     def _lead_in(self, done: int) -> Advance | None:
         """Learn the first blocks here, until one had a label and the bandwidth is known."""
-        evaluation = Evaluation(self.model, predictions=True, memory=False, portrait=False)
+        evaluation = Evaluation(self.model, predictions=True, memory=False, trace=False)
         for X, y in self.stream.blocks(done):
             evaluation.feed(X, y)
             done += len(y)

@@ -245,7 +245,7 @@ def _with_all_classes(answers: list[Any], classes: list[NDArray[Any]]) -> Any:
 #: The attributes that hold what was learned.
 HELD = (
     *("_layout", "_preparation", "_looked", "_targets", "learner_"),
-    *("n_features_in_", "feature_names_in_", "story_"),
+    *("n_features_in_", "feature_names_in_", "training_record_"),
 )
 
 
@@ -632,14 +632,14 @@ class Prepared(AroundLearner):
             "orders": list(self._layout.orders),
             "preparation": self._preparation.to_state(),
             "learner": self.learner_._fitted_state(),
-            "story": self.__dict__.get("story_"),
+            "training_record": self.__dict__.get("training_record_"),
             "targets": None if self._targets is None else self._targets.to_state(),
         }
 
     def _restore(self, state: Any) -> None:
         """Take over a state that anybody may have written; a StateError if it does not fit."""
         require(isinstance(state, dict), "the state is not a table")
-        entries = {"names", "kinds", "orders", "preparation", "learner", "story"}
+        entries = {"names", "kinds", "orders", "preparation", "learner", "training_record"}
         require(set(state) == entries | {"targets"}, "the state has other entries than it should")
         names, kinds = state["names"], state["kinds"]
         text = isinstance(kinds, list) and all(kind in KINDS for kind in kinds)
@@ -657,8 +657,8 @@ class Prepared(AroundLearner):
         require((held is None) == (self._targets is None), "targets are not what the learner needs")
         if self._targets is not None:
             self._targets.restore(held)
-        if state["story"] is not None:
-            self.story_ = state["story"]
+        if state["training_record"] is not None:
+            self.training_record_ = state["training_record"]
 
     def _try_out(self) -> None:
         """Predict a row, and try the learner out: the answers must be numbers."""

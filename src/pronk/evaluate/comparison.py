@@ -298,7 +298,7 @@ def _walk(job: Job) -> dict[str, Any]:
     settings, stream = job.settings, open_stream(job.view)
     model, learner = _model(job, stream)
     warm_with(_model(job, stream)[0], stream, WARM, weighted=bool(settings["algorithm"]))
-    evaluation = Evaluation(model, window=settings["window"], memory=True, portrait=False)
+    evaluation = Evaluation(model, window=settings["window"], memory=True, trace=False)
     marks = marked_rows(settings["rows"], settings["window"])
     curve, walked = Curve(), 0
     for X, y in cut(_blocks(job, stream), marks):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.evaluate.metrics import WORDS
-from pronk.evaluate.trace import Portrait
+from pronk.evaluate.trace import Trace
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ SEGMENTS, MARKS = 64, 3
 
 
 @dataclass(frozen=True)
-class Trace:
+class Curve:
     """A line, or points, with its name."""
 
     name: str
@@ -49,7 +49,7 @@ class Picture:
     caption: str
     x: str
     y: str
-    curves: list[Trace] = field(default_factory=list)
+    curves: list[Curve] = field(default_factory=list)
     points: bool = False
     log_y: bool = False
     percent: bool = False
@@ -59,19 +59,19 @@ class Picture:
     """Whether it goes along the stream."""
 
 
-def pictures(portrait: Portrait) -> list[Picture]:
+def pictures(trace: Trace) -> list[Picture]:
     """The pictures of a run, those along the stream first."""
-    drawn = [*_losses(portrait), *_coverage(portrait), *_marks(portrait)]
-    if portrait.task == "classification":
-        drawn += [*_calibration(portrait), *_confusion(portrait)]
-    elif len(portrait.sample.held):
-        drawn += _residuals(portrait)
+    drawn = [*_losses(trace), *_coverage(trace), *_marks(trace)]
+    if trace.task == "classification":
+        drawn += [*_calibration(trace), *_confusion(trace)]
+    elif len(trace.sample.held):
+        drawn += _residuals(trace)
     return drawn
 
 
-def _segments(portrait: Portrait) -> tuple[Array, Array, int]:
+def _segments(trace: Trace) -> tuple[Array, Array, int]:
     """Ends of the segments that are drawn, means over them, and their length."""
-    course = portrait.course
+    course = trace.course
     several = -(-len(course.sums) // SEGMENTS)
     starts = np.arange(0, len(course.sums), several)
     sums = np.add.reduceat(course.sums, starts, axis=0)
@@ -79,14 +79,14 @@ def _segments(portrait: Portrait) -> tuple[Array, Array, int]:
     return ends, sums[:, :-1] / sums[:, -1:], several * course.length
 
 
-def _losses(portrait: Portrait) -> list[Picture]:
-    word = WORDS[portrait.metric.name]
-    ends, means, length = _segments(portrait)
-    rows = portrait.course.ends.astype(np.float64)
-    sums = portrait.course.sums.cumsum(axis=0)
-    naive = "most frequent label" if portrait.task == "classification" else "running mean"
-    alarms = [alarm.row for alarm in portrait.alarms]
-    share = portrait.task == "classification"
+def _losses(trace: Trace) -> list[Picture]:
+    word = WORDS[trace.metric.name]
+    ends, means, length = _segments(trace)
+    rows = trace.course.ends.astype(np.float64)
+    sums = trace.course.sums.cumsum(axis=0)
+    naive = "most frequent label" if trace.task == "classification" else "running mean"
+    alarms = [alarm.row for alarm in trace.alarms]
+    share = trace.task == "classification"
     shown = means[:, :2][means[:, :2] > 0]
     log = not share and len(shown) > 1 and shown.max() > 20 * shown.min()
     told = "; a vertical line is a drift alarm" if alarms else ""
@@ -98,7 +98,7 @@ def _losses(portrait: Portrait) -> list[Picture]:
             f"was learned{told}.",
             "rows",
             word,
-            [Trace("learner", ends, means[:, 0]), Trace(naive, ends, means[:, 1], True)],
+            [Curve("learner", ends, means[:, 0]), Curve(naive, ends, means[:, 1], True)],
             log_y=log,
             percent=share,
             alarms=alarms,
@@ -110,8 +110,8 @@ def _losses(portrait: Portrait) -> list[Picture]:
             "rows",
             word,
             [
-                Trace("learner", rows, sums[:, 0] / sums[:, -1]),
-                Trace(naive, rows, sums[:, 1] / sums[:, -1], True),
+                Curve("learner", rows, sums[:, 0] / sums[:, -1]),
+                Curve(naive, rows, sums[:, 1] / sums[:, -1], True),
             ],
             log_y=log,
             percent=share,
@@ -119,37 +119,37 @@ def _losses(portrait: Portrait) -> list[Picture]:
     ]
 
 
-def _coverage(portrait: Portrait) -> list[Picture]:
-    if not portrait.interval:
+def _coverage(trace: Trace) -> list[Picture]:
+    if not trace.interval:
         return []
-    rows, means, _ = _segments(portrait)
+    rows, means, _ = _segments(trace)
     known = ~np.isnan(means[:, 2])  # a model that goes on may have begun without intervals
     if not known.any():
         return []
     rows, means = rows[known], means[known]
-    covered = f"{portrait.coverage:.1%} of all intervals held y."
-    wanted = np.full(len(rows), portrait.wanted)
+    covered = f"{trace.coverage:.1%} of all intervals held y."
+    wanted = np.full(len(rows), trace.wanted)
     return [
         Picture(
             "coverage", "Coverage of the intervals", covered, "rows", "share that held y",
-            [Trace("held y", rows, means[:, 2]), Trace("wanted", rows, wanted, True)], percent=True,
+            [Curve("held y", rows, means[:, 2]), Curve("wanted", rows, wanted, True)], percent=True,
         ),
         Picture(
             "width", "Width of the intervals", "Mean over the same rows.", "rows", "width",
-            [Trace("width", rows, means[:, 3])],
+            [Curve("width", rows, means[:, 3])],
         ),
     ]  # fmt: skip
 
 
-def _marks(portrait: Portrait) -> list[Picture]:
-    marks, drawn = portrait.marks.marks, []
+def _marks(trace: Trace) -> list[Picture]:
+    marks, drawn = trace.marks.marks, []
     sizes = [(rows, values["points"]) for rows, values in marks if "points" in values]
     if len(sizes) >= MARKS:
         x, y = np.array(sizes, dtype=np.float64).T
         drawn.append(
             Picture(
                 "points", "Points held", "Support vectors or dictionary points.", "rows", "points",
-                [Trace("points", x, y)],
+                [Curve("points", x, y)],
             )
         )  # fmt: skip
     totals: dict[str, float] = {}
@@ -161,7 +161,7 @@ def _marks(portrait: Portrait) -> list[Picture]:
     known = [(rows, values) for rows, values in marks if set(values) - {"points"}]
     if heavy and len(known) >= MARKS:
         x = np.array([rows for rows, _ in known], dtype=np.float64)
-        curves = [Trace(n, x, np.array([v.get(n, 0.0) for _, v in known])) for n in heavy]
+        curves = [Curve(n, x, np.array([v.get(n, 0.0) for _, v in known])) for n in heavy]
         drawn.append(
             Picture(
                 "experts",
@@ -174,11 +174,11 @@ def _marks(portrait: Portrait) -> list[Picture]:
     return drawn
 
 
-def _calibration(portrait: Portrait) -> list[Picture]:
-    counted = portrait.calibration[:, 2]
+def _calibration(trace: Trace) -> list[Picture]:
+    counted = trace.calibration[:, 2]
     # A share of a few rows says nothing.
-    shares, hits, rows = portrait.calibration[counted >= min(FEW, max(1, counted.max()))].T
-    if not portrait.probabilities or not len(rows):
+    shares, hits, rows = trace.calibration[counted >= min(FEW, max(1, counted.max()))].T
+    if not trace.probabilities or not len(rows):
         return []
     ideal = np.array([0.0, 1.0])
     return [
@@ -189,15 +189,15 @@ def _calibration(portrait: Portrait) -> list[Picture]:
             "the dashed line it is what was said.",
             "probability that was given",
             "share of rows of the class",
-            [Trace("learner", shares / rows, hits / rows), Trace("ideal", ideal, ideal, True)],
+            [Curve("learner", shares / rows, hits / rows), Curve("ideal", ideal, ideal, True)],
             percent=True,
             along=False,
         )
     ]
 
 
-def _confusion(portrait: Portrait) -> list[Picture]:
-    labels, matrix = portrait.counts.labels, portrait.counts.matrix
+def _confusion(trace: Trace) -> list[Picture]:
+    labels, matrix = trace.counts.labels, trace.counts.matrix
     if not len(labels):
         return []
     caption = "Rows of the file by label and prediction; a shade is the share of the label's rows."
@@ -214,19 +214,19 @@ def _confusion(portrait: Portrait) -> list[Picture]:
     ]  # fmt: skip
 
 
-def _residuals(portrait: Portrait) -> list[Picture]:
-    rows, y, p = portrait.sample.held.T[:3]
+def _residuals(trace: Trace) -> list[Picture]:
+    rows, y, p = trace.sample.held.T[:3]
     ends = np.array([min(y.min(), p.min()), max(y.max(), p.max())])
-    stride = portrait.sample.stride
+    stride = trace.sample.stride
     every = f"One row in {stride:,}" if stride > 1 else "Every row"
     return [
         Picture(
             "residuals", "Residuals", f"y minus its prediction. {every}.", "rows", "residual",
-            [Trace("residual", rows, y - p)], points=True, along=False,
+            [Curve("residual", rows, y - p)], points=True, along=False,
         ),
         Picture(
             "against", "Predictions against y", f"On the dashed line they are equal. {every}.",
-            "prediction", "y", [Trace("row", p, y), Trace("equal", ends, ends, True)], points=True,
+            "prediction", "y", [Curve("row", p, y), Curve("equal", ends, ends, True)], points=True,
             along=False,
         ),
     ]  # fmt: skip
@@ -263,7 +263,7 @@ def draw(drawn: Sequence[Picture], width: float = 11.0) -> Any:
     return figure
 
 
-def _draw_curve(axes: Any, picture: Picture, curve: Trace, colour: str) -> None:
+def _draw_curve(axes: Any, picture: Picture, curve: Curve, colour: str) -> None:
     if picture.points and not curve.dashed:
         axes.plot(curve.x, curve.y, ".", color=colour, markersize=3, alpha=0.6, label=curve.name)
         return

@@ -24,7 +24,7 @@ from pronk.estimators.estimator import sharing
 from pronk.evaluate.forecasts import Forecast, column, figure
 from pronk.evaluate.formatting import Bar
 from pronk.evaluate.models import Adapter, Weights, adapt, predicts_labels, spread
-from pronk.evaluate.scoring import LONG_PIECE, PIECE, Account, Record, early, gathered, part, pieces
+from pronk.evaluate.scoring import LONG_PIECE, PIECE, Record, Scoring, early, gathered, part, pieces
 
 # ----------------------------------------------------------------------------------------
 # Progressive validation block by block: what gives the rows to a learner, and when.
@@ -33,11 +33,11 @@ from pronk.evaluate.scoring import LONG_PIECE, PIECE, Account, Record, early, ga
 # calls a block, not a row. It can stop between two blocks and go on from its state. What is
 # counted of the rows is the account's (`pronk.evaluate.scoring`).
 
-_FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "portrait"}
+_FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "trace"}
 _FIELDS |= {"waiting"}
 
 
-class Evaluation(Account):
+class Evaluation(Scoring):
     """Progressive validation that is given its blocks one by one; see `progressive`.
 
     `feed` gives a block to the model and returns the records that fall into it; `record` is one
@@ -57,7 +57,7 @@ class Evaluation(Account):
         columns: Sequence[str] | None = None,
         probabilities: bool = False,
         interval: float | None = None,
-        portrait: bool = True,
+        trace: bool = True,
         piece: int = PIECE,
         fine: bool = False,
     ) -> None:
@@ -68,7 +68,7 @@ class Evaluation(Account):
             window=window,
             predictions=predictions,
             memory=memory,
-            portrait=portrait,
+            trace=trace,
         )
         if delay < 0:
             raise ValueError(f"delay must be 0 or more rows, got {delay}")
@@ -92,7 +92,7 @@ class Evaluation(Account):
         adapter = self._adapter or self._start(y)
         records = []
         done = self.rows + self.unlabelled
-        watched = self._fine and self._paint and not self.delay
+        watched = self._fine and self._traced and not self.delay
         blocks = early(X, y, weights, done) if watched else [(X, y, weights)]
         for piece, targets, own in chain.from_iterable(
             pieces(rows, labels, self.piece, given) for rows, labels, given in blocks
@@ -125,8 +125,8 @@ class Evaluation(Account):
                 self._pass_by(y[rows], forecast)
             else:
                 records += self._score(without_gaps(y[rows]), forecast)
-        if self.portrait is not None:
-            self.portrait.watch(self.rows, self.model)
+        if self.trace is not None:
+            self.trace.watch(self.rows, self.model)
         return records
 
     def _feed_labelled(
@@ -137,8 +137,8 @@ class Evaluation(Account):
         self.seconds += perf_counter() - began
         self._memory = None
         records = self._score(y, forecast)
-        if self.portrait is not None:
-            self.portrait.watch(self.rows, self.model)
+        if self.trace is not None:
+            self.trace.watch(self.rows, self.model)
         return records
 
     def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> None:
@@ -195,7 +195,7 @@ class Evaluation(Account):
             "recorded": self._recorded,
             "labels": self._labels,
             "scores": None if self._scores is None else self._scores.to_state(),
-            "portrait": None if self.portrait is None else self.portrait.to_state(),
+            "trace": None if self.trace is None else self.trace.to_state(),
             "waiting": waiting,
             **self._part_state(),
             **({"each": [one.to_state() for one in self._each]} if self._each else {}),
@@ -219,10 +219,10 @@ class Evaluation(Account):
         assert self._scores is not None
         take_part(self._scores, state["scores"], "scores")
         self._scores.try_out(state["labels"])
-        if self.portrait is not None:
-            take_part(self.portrait, state["portrait"], "portrait")
-            require(self.portrait.course.rows == self.rows, "portrait is of other rows")
-            shapes = self._scores.outputs | self.portrait.outputs
+        if self.trace is not None:
+            take_part(self.trace, state["trace"], "trace")
+            require(self.trace.course.rows == self.rows, "trace is of other rows")
+            shapes = self._scores.outputs | self.trace.outputs
             require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
         self._restore_each(state.get("each", []))
         if "part" in state:

@@ -1,4 +1,4 @@
-"""What progressive validation counts: losses of predicted rows, records, the portrait of a run."""
+"""What progressive validation counts: losses of predicted rows, records, the trace of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pronk.evaluate.forecasts import Forecast, column, joined
 from pronk.evaluate.metrics import DEFAULTS, Scores, get_scores
 from pronk.evaluate.models import held_bytes
 from pronk.evaluate.statistics import Statistic
-from pronk.evaluate.trace import Portrait
+from pronk.evaluate.trace import Trace
 
 # ----------------------------------------------------------------------------------------
 # What an evaluation tells after some rows.
@@ -73,7 +73,7 @@ class Record:
         }
 
 
-class Account:
+class Scoring:
     """The account of a stream: it is given targets with their forecasts, never the rows.
 
     Parameters
@@ -84,7 +84,7 @@ class Account:
     window : rows of the recent metrics; None for ``every``
     predictions : whether records carry the forecasts since the one before
     memory : whether records tell the bytes of the model
-    portrait : whether there is one
+    trace : whether there is one
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Account:
         window: int | None = None,
         predictions: bool = False,
         memory: bool = True,
-        portrait: bool = True,
+        trace: bool = True,
     ) -> None:
         _check_counts(every=every, window=window)
         self.model = model
@@ -111,8 +111,8 @@ class Account:
         self._each: list[Scores] = []  # of several targets
         self._part: Scores | None = None  # of the rows since `begin_part`
         self._part_rows = 0
-        self._paint = portrait
-        self.portrait: Portrait | None = None
+        self._traced = trace
+        self.trace: Trace | None = None
         """Losses along the stream, alarms, calibration: what a report is made of."""
         self._keep = predictions
         self._weigh = memory
@@ -132,8 +132,8 @@ class Account:
                     "classifier that has them"
                 )
         self._scores = Scores(self._metrics, self.window)
-        if self._paint:
-            self.portrait = Portrait(labels, shares, coverage)
+        if self._traced:
+            self.trace = Trace(labels, shares, coverage)
 
     def begin_part(self) -> None:
         """Count the rows from here on separately too; see `part`."""
@@ -155,7 +155,7 @@ class Account:
         assert self._part is not None
         self._part_rows = checked_count(state["rows"], "part", 0, self.rows)
         take_part(self._part, state["scores"], "part")
-        self._part.try_out(bool(self.portrait and self.portrait.task == "classification"))
+        self._part.try_out(bool(self.trace and self.trace.task == "classification"))
 
     def _restore_each(self, states: Any) -> None:
         require(isinstance(states, list), "each is not a list")
@@ -195,8 +195,8 @@ class Account:
             return []
         assert self._scores is not None
         losses = self._scores.losses(y, forecast)
-        if self.portrait is not None:
-            self.portrait.add(y, forecast, self.unlabelled)
+        if self.trace is not None:
+            self.trace.add(y, forecast, self.unlabelled)
         ends = [len(y)]
         if self.every is not None:
             due = range(self.every - self.rows % self.every, len(y) + 1, self.every)
@@ -239,7 +239,7 @@ class Account:
     @property
     def worse(self) -> list[Lead]:
         """Where a baseline did better: metrics over all rows, with those of the baseline."""
-        return [] if self.portrait is None else leads(self.metrics, self.portrait.baselines)
+        return [] if self.trace is None else leads(self.metrics, self.trace.baselines)
 
     def plot(self) -> Any:
         """Pictures of the run so far, as a Matplotlib figure, which a notebook shows.
@@ -247,19 +247,19 @@ class Account:
         Loss along the stream against guessing, drift alarms, points and experts' weights; residuals
         and coverage for numbers, calibration and confusion for labels.
         """
-        if self.portrait is None or not self.rows:
-            raise ValueError("there is nothing to plot: no row was scored, or portrait=False")
+        if self.trace is None or not self.rows:
+            raise ValueError("there is nothing to plot: no row was scored, or trace=False")
         from pronk.evaluate.pictures import draw, pictures
 
-        return draw(pictures(self.portrait))
+        return draw(pictures(self.trace))
 
     def _repr_html_(self) -> str:
         """The metrics as a table, for a notebook."""
-        if self.portrait is None or not self.rows:
+        if self.trace is None or not self.rows:
             return f"<code>{type(self).__name__}: no row was scored yet</code>"
         from pronk.evaluate.formatting import number
 
-        recent, baselines = self.recent, self.portrait.baselines
+        recent, baselines = self.recent, self.trace.baselines
         rows = "".join(
             f"<tr><th>{name}</th><td>{number(value)}</td><td>{number(recent[name])}</td>"
             + "".join(
@@ -271,7 +271,7 @@ class Account:
         )
         titles = ["", "all rows", "recent", *baselines]
         head = "<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"
-        alarms = ", ".join(f"{alarm.row:,}" for alarm in self.portrait.alarms) or "none"
+        alarms = ", ".join(f"{alarm.row:,}" for alarm in self.trace.alarms) or "none"
         return (
             f"<table>{head}{rows}</table><p>{self.rows:,} rows, drift alarms at rows: {alarms}</p>"
         )

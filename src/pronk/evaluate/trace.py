@@ -181,7 +181,7 @@ CALIBRATION = 20
 EXPERTS = 12
 
 
-class Portrait(Stateful):
+class Trace(Stateful):
     """Losses along the stream beside those of two baselines, alarms, calibration, some rows.
 
     The baselines are the mean of the targets or the most frequent label of the rows before, and the

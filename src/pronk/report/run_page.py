@@ -14,7 +14,7 @@ from pronk.evaluate import Record
 from pronk.evaluate.formatting import count, number
 from pronk.evaluate.metrics import WORDS
 from pronk.evaluate.pictures import Picture, pictures
-from pronk.evaluate.trace import Portrait
+from pronk.evaluate.trace import Trace
 from pronk.report.charts import HEIGHT, NUMBER
 from pronk.report.comparison_page import Cell, Table, TableRow
 from pronk.report.rendering import render
@@ -32,7 +32,7 @@ class RunReport:
     columns: int
     window: int
     record: Record
-    portrait: Portrait = field(repr=False)
+    trace: Trace = field(repr=False)
     worse: str = ""
     """Where a baseline did better."""
     settings: dict[str, str] = field(default_factory=dict)
@@ -47,8 +47,8 @@ def write_run_report(report: RunReport, path: Path) -> None:
 
 def run_html(report: RunReport) -> str:
     """The page as text."""
-    portrait, record = report.portrait, report.record
-    drawn = pictures(portrait)
+    trace, record = report.trace, report.record
+    drawn = pictures(trace)
     data: dict[str, Any] = {
         "charts": {one.name: chart(one) for one in drawn},
         "labels": [],
@@ -58,7 +58,7 @@ def run_html(report: RunReport) -> str:
         "run.html",
         data,
         title=f"{Path(report.file).name}: {report.algorithm}",
-        task=portrait.task.capitalize(),
+        task=trace.task.capitalize(),
         target=report.target,
         what=f"{count(report.columns, 'column')}; {record.rows:,} rows"
         + (f", {record.unlabelled:,} more without a label" if record.unlabelled else ""),
@@ -67,26 +67,26 @@ def run_html(report: RunReport) -> str:
         targets=_targets(report),
         along=[one for one in drawn if one.along],
         inside=[one for one in drawn if not one.along],
-        labels=portrait.task == "classification",
-        alarms=_alarms(portrait),
+        labels=trace.task == "classification",
+        alarms=_alarms(trace),
         settings=report.settings,
         command=report.command,
     )
 
 
 def _answer(report: RunReport) -> str:
-    portrait = report.portrait
-    name = portrait.metric.name
+    trace = report.trace
+    name = trace.metric.name
     own = f"{WORDS[name]} {number(report.record.metrics[name])}"
-    theirs = [f"{title} {number(one[name])}" for title, one in portrait.baselines.items()]
+    theirs = [f"{title} {number(one[name])}" for title, one in trace.baselines.items()]
     worse = f" It is {report.worse}." if report.worse else ""
-    alarms = count(len(portrait.alarms), "drift alarm") if portrait.alarms else "no drift alarm"
+    alarms = count(len(trace.alarms), "drift alarm") if trace.alarms else "no drift alarm"
     text = f"{own} ({', '.join(theirs)}); {alarms}.{worse}"
     return text[0].upper() + text[1:]
 
 
 def _metrics(report: RunReport) -> Table:
-    record, baselines = report.record, report.portrait.baselines
+    record, baselines = report.record, report.trace.baselines
     recent = record.rows > report.window  # else it would be all rows again
     last = [f"last {report.window:,} rows"] if recent else []
     header = ["metric", "all rows", *last, *baselines]
@@ -122,17 +122,17 @@ def _targets(report: RunReport) -> Table | None:
     return Table(["target", *map(WORDS.__getitem__, outputs[0])], rows, "Those above are means.")
 
 
-def _alarms(portrait: Portrait) -> Table | None:
+def _alarms(trace: Trace) -> Table | None:
     rows = [
         TableRow(
             f"row {alarm.row:,}",
             [Cell(f"{alarm.since:,}"), Cell(number(alarm.before)), Cell(number(alarm.after))],
         )
-        for alarm in portrait.alarms
+        for alarm in trace.alarms
     ]
     if not rows:
         return None
-    seen = "the error rate" if portrait.task == "classification" else (
+    seen = "the error rate" if trace.task == "classification" else (
         "e / (e + s), e the absolute error and s its usual size"
     )  # fmt: skip
     note = f"ADWIN on the losses; it sees {seen}, and says since which row it is higher."
