@@ -31,7 +31,7 @@ from pronk.aggregate import experts
 from pronk.cli.scale_out import LATE
 from pronk.cluster import ClusterPass, ClusterPool, pool
 from pronk.data import FileStream
-from pronk.estimators.estimator import sharing
+from pronk.estimators.estimator import using_pool
 from pronk.evaluate import progressive
 from pronk.evaluate.progressive import Arrays
 from pronk.keyed import SpreadKeyed
@@ -79,7 +79,7 @@ def workers() -> None:
     def default(killer):
         X, y = data(DEFAULT_ROWS)
         model = OnlineKernelRegressor(budget=700, random_state=0)
-        with sharing(ClusterPool(killer, 2)):
+        with using_pool(ClusterPool(killer, 2)):
             return model.predict_then_learn(X, y)
 
     with (

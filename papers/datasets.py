@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.checks import did_you_mean
-from pronk.estimators.atomic import write_whole
+from pronk.estimators.atomic import write_atomically
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -297,7 +297,7 @@ def store(dataset: DataSet, X: Single, y: Single) -> Path:
     packed = pa.BufferOutputStream()
     parquet.write_table(table, packed, compression="zstd")
     place = directories()[0] / dataset.file
-    write_whole(place, packed.getvalue())
+    write_atomically(place, packed.getvalue())
     return place
 
 

@@ -29,7 +29,7 @@ def pronk_run(capsys, *arguments):
 
 def unweighted_checks(learner):
     """scikit-learn's checks of sample_weight that cannot hold for a learner, with the reason."""
-    if not learner._takes_weights():
+    if not learner._accepts_weights():
         why = "a weighted row has no meaning here: the call says so"
         names = (
             "check_sample_weights_list",

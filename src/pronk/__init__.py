@@ -33,7 +33,7 @@ _NAMES = {name: module for module, names in _HOMES.items() for name in names}
 
 def _names() -> dict[str, str]:
     """The module of every public name."""
-    return {**_NAMES, **_import_module("pronk.estimators.registry").homes()}
+    return {**_NAMES, **_import_module("pronk.estimators.registry").class_modules()}
 
 
 def __getattr__(name: str) -> _Any:

@@ -262,7 +262,7 @@ def test_a_full_disk_leaves_the_last_snapshot(
     with monkeypatch.context() as patch:
         if what == "checkpoint":
             saved = []
-            write = storage.write_whole
+            write = storage.write_atomically
 
             def short(path, data):
                 saved.append(path)
@@ -270,7 +270,7 @@ def test_a_full_disk_leaves_the_last_snapshot(
                     raise full
                 write(path, data)
 
-            patch.setattr(storage, "write_whole", short)
+            patch.setattr(storage, "write_atomically", short)
         else:
             from pronk.cli.predictions import PredictionsFile
 

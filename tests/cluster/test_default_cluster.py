@@ -100,7 +100,7 @@ def test_the_number_of_workers_changes_no_bit():
     for workers in (1, 5):
         model = pronk.OnlineKernelRegressor(budget=60, random_state=1).fit(X[:2600], Y[:2600])
         shared = pool.ClusterPool(Here(), workers)
-        with pronk.estimators.estimator.sharing(shared):
+        with pronk.estimators.estimator.using_pool(shared):
             results.append(model.predict_then_learn(X[2600:], Y[2600:]))
     assert (results[0] == results[1]).all()
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from pronk.estimators.atomic import remove_leftovers, write_whole
+from pronk.estimators.atomic import remove_leftovers, write_atomically
 
 
 def test_what_a_killed_writer_left_goes_and_what_a_living_one_writes_stays(tmp_path):
@@ -15,7 +15,7 @@ def test_what_a_killed_writer_left_goes_and_what_a_living_one_writes_stays(tmp_p
     live = tmp_path / ".model.pronk.bbbbbbbb"
     with live.open("wb") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        write_whole(place, b"new")
+        write_atomically(place, b"new")
         assert sorted(os.listdir(tmp_path)) == [
             ".model.pronk.bbbbbbbb", ".other.pronk.aaaaaaaa", "model.pronk",
         ]  # fmt: skip
@@ -29,7 +29,7 @@ def test_a_link_stays_a_link_and_rights_stay(tmp_path):
     place.write_bytes(b"old")
     place.chmod(0o640)
     link.symlink_to(place)
-    write_whole(link, b"new")
+    write_atomically(link, b"new")
     assert link.is_symlink()
     assert place.read_bytes() == b"new"
     assert place.stat().st_mode & 0o777 == 0o640
@@ -38,7 +38,7 @@ def test_a_link_stays_a_link_and_rights_stay(tmp_path):
 def test_a_new_file_has_the_rights_of_the_umask(tmp_path):
     before = os.umask(0o077)
     try:
-        write_whole(tmp_path / "secret", b"")
+        write_atomically(tmp_path / "secret", b"")
     finally:
         os.umask(before)
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
@@ -54,7 +54,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
 
     monkeypatch.setattr(os, step, full)
     with pytest.raises(OSError, match="No space"):
-        write_whole(place, b"new")
+        write_atomically(place, b"new")
     monkeypatch.undo()
     assert os.listdir(tmp_path) == ["model"]
     assert place.read_bytes() == b"old"

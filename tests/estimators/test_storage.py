@@ -189,7 +189,7 @@ def test_targets_that_are_accepted_can_be_kept(case, size):
     for shape, values in SHAPES.items():
         learner, more = case.make(), {}
         if shape == "weights":
-            if not learner._takes_weights():
+            if not learner._accepts_weights():
                 continue
             more = {"sample_weight": np.where(np.arange(80) % 7 == 0, 1e10, 1.0)}
         with warnings.catch_warnings():

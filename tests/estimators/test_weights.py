@@ -194,8 +194,8 @@ def test_the_perceptron():
 
 # --- all learners -----------------------------------------------------------------------------
 
-WEIGHTED = [case for case in CASES if case.make()._takes_weights()]
-OTHERS = [case for case in CASES if not case.make()._takes_weights()]
+WEIGHTED = [case for case in CASES if case.make()._accepts_weights()]
+OTHERS = [case for case in CASES if not case.make()._accepts_weights()]
 
 
 @pytest.mark.parametrize("case", WEIGHTED, ids=lambda case: case.id)

@@ -41,7 +41,7 @@ from pronk.core.state import require
 from pronk.data import FileStream, StreamError
 from pronk.data.errors import option
 from pronk.estimators import files as storage
-from pronk.estimators.estimator import sharing
+from pronk.estimators.estimator import using_pool
 from pronk.evaluate import Evaluation, Record
 from pronk.evaluate.forecasts import checked_labels
 from pronk.evaluate.formatting import Bar
@@ -363,7 +363,7 @@ class RunLoop:
             stack.enter_context(self.model.on_workers(self.job.workers, self.job.cluster))
         elif self.job.cluster is not None:
             client = stack.enter_context(open_cluster(self.job.cluster))
-            stack.enter_context(sharing(pool_for(self.model, client)))
+            stack.enter_context(using_pool(pool_for(self.model, client)))
         for X, y, kept in self.stream.blocks_with_kept(self.position):
             if self.files.predictions is not None:
                 self.files.kept.add(kept)
@@ -373,7 +373,7 @@ class RunLoop:
 
     def _steps_on_cluster(self, stack: ExitStack, address: str) -> Iterator[Callable[[], None]]:
         for X, y in self.stream.blocks(self.position):
-            if self.model.__sklearn_is_fitted__() and self.model.learner_._settled:
+            if self.model.__sklearn_is_fitted__() and self.model.learner_._bandwidth_is_final:
                 break
             yield partial(self._block, X, y)  # the first blocks are learned here
         client = stack.enter_context(open_cluster(address))

@@ -247,12 +247,12 @@ class ClusterPass:
 
     def run(self, done: int = 0) -> Iterator[Advance]:
         """The parts of the stream after its first ``done`` rows, in order."""
-        if not self.model.__sklearn_is_fitted__() or not self.model._settled:
+        if not self.model.__sklearn_is_fitted__() or not self.model._bandwidth_is_final:
             part = self._lead_in(done)
             if part is None:
                 return
             yield part
-            if not self.model._settled:  # the stream is shorter than the first rows
+            if not self.model._bandwidth_is_final:  # the stream is shorter than the first rows
                 return
             done = part.rows
         self._check()
@@ -270,7 +270,7 @@ class ClusterPass:
         for X, y in self.stream.blocks(done):
             evaluation.feed(X, y)
             done += len(y)
-            if evaluation.rows and self.model._settled:
+            if evaluation.rows and self.model._bandwidth_is_final:
                 break
         record = evaluation.record()
         if record.predictions is None or record.targets is None:

@@ -40,7 +40,7 @@ from pronk.data.prepared import Prepared, count_rows
 from pronk.estimators.algorithms.pkawv import PKAWVClassifier, PKAWVRegressor
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import refuse_lazy
+from pronk.estimators.inputs import check_not_lazy
 from pronk.estimators.regressor import OnlineRegressor
 
 Row = Mapping[Any, Any]
@@ -251,7 +251,7 @@ class _Wrapped:
 
 def _names(X: Any) -> list[Any]:
     """The names of a frame's or a table's columns."""
-    refuse_lazy(X)
+    check_not_lazy(X)
     return list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 

@@ -36,7 +36,7 @@ from pronk.data.values import (
     row_of_dict,
     row_of_frame,
 )
-from pronk.estimators.inputs import refuse_lazy
+from pronk.estimators.inputs import check_not_lazy
 
 Array = NDArray[np.float64]
 
@@ -194,7 +194,7 @@ def as_table(X: Any) -> pa.Table | None:
     """A frame or table, or an array that holds more than numbers, as Arrow has it; else None."""
     if isinstance(X, pa.Table):
         return X
-    refuse_lazy(X)
+    check_not_lazy(X)
     if isinstance(X, pa.RecordBatch):
         return pa.Table.from_batches([X])
     if hasattr(X, "iloc"):  # pandas

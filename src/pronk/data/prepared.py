@@ -34,8 +34,8 @@ from pronk.estimators.inputs import (
     check_finite,
     check_given,
     check_length,
+    check_not_lazy,
     check_weights,
-    refuse_lazy,
 )
 
 # ----------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def count_rows(X: Any) -> int:
     shape = getattr(X, "shape", None)
     if shape:
         return int(shape[0])
-    refuse_lazy(X)
+    check_not_lazy(X)
     return int(X.num_rows) if hasattr(X, "num_rows") else len(X)
 
 

@@ -27,7 +27,7 @@ except ImportError:  # not on Windows, where an open file cannot be removed anyw
 _NEW_FILE = 0o666
 
 
-def write_whole(path: str | Path, data: bytes, rights: int | None = None) -> None:
+def write_atomically(path: str | Path, data: bytes, rights: int | None = None) -> None:
     """Write a file, whole or not at all. A symbolic link stays one: what it names is written.
 
     ``rights`` are those of the file there is, or of a new one, if not given. An OSError if ``path``

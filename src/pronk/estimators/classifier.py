@@ -84,9 +84,9 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                 f"output={output!r}: {type(self).__name__} has no probabilities here; the default "
                 "learner has them, and learners with loss='logistic'"
             )
-        return self._walk(X, y, None, output, sample_weight)
+        return self._predict_then_learn(X, y, None, output, sample_weight)
 
-    def _walk(
+    def _predict_then_learn(
         self, X: Any, y: Any, classes: Sequence[Any] | None, output: str, sample_weight: Any = None
     ) -> Any:
         with self._all_or_nothing():
@@ -111,7 +111,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             named = after.name(P, since) if output != "probability" else None
             if output == "label":
                 return named
-            shares = after.share_out(P, since, self._link)
+            shares = after.probabilities(P, since, self._link)
             return shares if output == "probability" else (named, shares)
 
     def _no_rows(self, y: Any, output: str) -> Any:
@@ -154,7 +154,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None
     ) -> Self:
         """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
-        self._walk(X, y, classes, "label", sample_weight)
+        self._predict_then_learn(X, y, classes, "label", sample_weight)
         return self
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -162,7 +162,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         with self._all_or_nothing():
             self._reset()
             self.partial_fit(X, y, sample_weight=sample_weight)
-            return self._learned_something()
+            return self._check_learned()
 
     def decision_function(self, X: Any) -> Array:
         """Margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
@@ -214,7 +214,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     def _saved_labels(self, state: Any) -> Labels:
         return Labels.from_state(state, linear=self._linear_in_targets)
 
-    def _restore_face(self, state: dict[str, Any]) -> int:
+    def _restore_outputs(self, state: dict[str, Any]) -> int:
         self._labels = self._saved_labels(state["labels"])
         return self._labels.outputs
 
@@ -233,7 +233,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
 # rest.)
 
 
-class CodedLabels(Labels):
+class MulticlassLabels(Labels):
     """The classes known so far, and their numbers."""
 
     def __init__(self, classes: Any = None, *, linear: bool = False) -> None:
@@ -247,7 +247,7 @@ class CodedLabels(Labels):
     def outputs(self) -> int:
         return len(self.classes) if len(self.classes) > 2 else 1
 
-    def steps(self, values: NDArray[Any]) -> Iterator[tuple[int, CodedLabels]]:
+    def steps(self, values: NDArray[Any]) -> Iterator[tuple[int, MulticlassLabels]]:
         """The rows whose label changes the classes, and the labels with it."""
         labels = self
         found, firsts = np.unique(values, return_index=True)
@@ -288,7 +288,7 @@ class CodedLabels(Labels):
         return P if self.outputs == 1 else P[:, pair[1:]] - P[:, pair[:1]]
 
 
-class CodedClassifier(OnlineClassifier):
+class MulticlassClassifier(OnlineClassifier):
     """An `OnlineClassifier` whose engine takes class numbers."""
 
     def _learn_labels(
@@ -319,8 +319,8 @@ class CodedClassifier(OnlineClassifier):
 
     def _known_labels(self, classes: Sequence[Any] | None) -> Any:
         if not self.__sklearn_is_fitted__():
-            return CodedLabels(classes)
+            return MulticlassLabels(classes)
         return super()._known_labels(classes)
 
     def _saved_labels(self, state: Any) -> Labels:
-        return CodedLabels.from_state(state)
+        return MulticlassLabels.from_state(state)

@@ -24,7 +24,7 @@ from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.randomness import make_seed
 from pronk.core.runtime import limited
 from pronk.estimators.bandwidth import AutomaticBandwidth
-from pronk.estimators.fitted import Filed
+from pronk.estimators.fitted import FittedState
 from pronk.estimators.inputs import (
     LARGEST_INPUT,
     Interval,
@@ -49,7 +49,7 @@ ADVICE = (
 )
 
 
-def check_splits(learner: Any, engine: Any) -> None:
+def check_can_be_split(learner: Any, engine: Any) -> None:
     """Refuse ``n_jobs`` where the learner's pass is sequential by nature."""
     reason = parallel.why_not(engine)
     if reason is not None:
@@ -59,27 +59,27 @@ def check_splits(learner: Any, engine: Any) -> None:
         )
 
 
-_elsewhere: ContextVar[Any] = ContextVar("elsewhere", default=None)
+_pool: ContextVar[Any] = ContextVar("elsewhere", default=None)
 
 
 @contextmanager
-def sharing(pool: Any) -> Iterator[None]:
-    """Long calls of learners inside are shared by the workers of a pool."""
-    token = _elsewhere.set(pool)
+def using_pool(pool: Any) -> Iterator[None]:
+    """Long calls of learners inside are has_pool by the workers of a pool."""
+    token = _pool.set(pool)
     try:
         yield
     finally:
-        _elsewhere.reset(token)
+        _pool.reset(token)
 
 
-def shared() -> bool:
+def has_pool() -> bool:
     """Whether a pool shares the calls of this moment."""
-    return _elsewhere.get() is not None
+    return _pool.get() is not None
 
 
-def learn_shared(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:
+def learn_in_parallel(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:
     """The engine's pass. Inside a learner's call BLAS has one thread in each of ours."""
-    pool = _elsewhere.get()
+    pool = _pool.get()
     if pool is not None:
         return parallel.learn(engine, X, Y, pool)
     with ThreadPoolExecutor(effective_n_jobs(jobs)) as pool:
@@ -147,13 +147,13 @@ LONG_CALL = 512
 MANY_POINTS = 2000
 
 
-class OnlineLearner(Filed):
-    """One state-changing operation, `predict_then_learn`; everything else is built on it.
+class OnlineLearner(FittedState):
+    """Predict, then learn, rows in order; everything else is built on `predict_then_learn`.
 
     A subclass stores its parameters and builds its engine in ``_make_model(columns, outputs)``.
-    ``sample_weight`` says how much each row counts, where that has a meaning (`_takes_weights`): a
-    second-order learner has the row that often in its sums, a first-order one takes the step that
-    many times as long. A row of weight 0 is predicted and not learned.
+    ``sample_weight`` is the weight of each row, where weights have a meaning (`_accepts_weights`):
+    a second-order learner counts the row that often in its sums, a first-order learner makes a step
+    that many times as long. A row of weight 0 is predicted and not learned.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -226,11 +226,11 @@ class OnlineLearner(Filed):
         self._seed = make_seed(self.random_state)
         self._model = self._new_model(columns, outputs)
         if getattr(self, "n_jobs", None) is not None:
-            check_splits(self, getattr(self._model, "inner", self._model))
-        self._note_kernel()
+            check_can_be_split(self, getattr(self._model, "inner", self._model))
+        self._read_kernel()
         self.n_seen_ = 0
 
-    def _note_kernel(self) -> None:
+    def _read_kernel(self) -> None:
         """What every call asks of the kernel, asked once."""
         kernel = get_kernel(self.kernel, auto=True)
         self._user_kernel = kernel.foreign
@@ -250,7 +250,7 @@ class OnlineLearner(Filed):
                         f"X makes k(x, x) overflow at row {row} (counting from 0); rescale it"
                     )
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         """Whether a weighted row has a meaning for the learner."""
         return False
 
@@ -259,14 +259,14 @@ class OnlineLearner(Filed):
         weights = check_weights(sample_weight, rows)
         if weights is None or (weights == 1.0).all():
             return None
-        if not self._takes_weights():
+        if not self._accepts_weights():
             raise ValueError(
                 f"sample_weight has no meaning for {self!r}; leave it out, or take a learner "
                 "that has one (docs: rows that count more)"
             )
         return weights
 
-    def _learned_something(self) -> Self:
+    def _check_learned(self) -> Self:
         """Refuse a fit in which every row had the weight 0."""
         if not self.__sklearn_is_fitted__():
             raise ValueError("X has 0 rows: there is nothing to learn")
@@ -304,7 +304,7 @@ class OnlineLearner(Filed):
                 )
         except FloatingPointError as error:
             raise ValueError(f"{error}; rescale X and y, or choose a larger alpha") from None
-        self._settle()
+        self._finish_first_rows()
         self._check_result(P)
         self.n_seen_ += len(Y) if weights is None else int(np.count_nonzero(weights))
         if self._dictionary_grows:
@@ -312,11 +312,11 @@ class OnlineLearner(Filed):
         return P
 
     @property
-    def _settled(self) -> bool:
+    def _bandwidth_is_final(self) -> bool:
         """Whether the bandwidth is final; where it is not "auto" it always is."""
         return not isinstance(self._model, AutomaticBandwidth)
 
-    def _settle(self) -> None:
+    def _finish_first_rows(self) -> None:
         """Where the bandwidth of the first rows is final: the engine itself from here on."""
         model: Any = self._model
         if isinstance(model, AutomaticBandwidth) and model.is_over:
@@ -327,12 +327,12 @@ class OnlineLearner(Filed):
         model: Any = self._model
         if isinstance(model, AutomaticBandwidth) and len(X) > (left := LAST_MARK - model.rows):
             first = model.learn(X[:left], Y[:left])
-            self._settle()
+            self._finish_first_rows()
             return np.concatenate((first, self._learn(X[left:], Y[left:])))
         jobs = getattr(self, "n_jobs", None)
-        if len(X) < LONG_CALL or (jobs is None and not shared()):
+        if len(X) < LONG_CALL or (jobs is None and not has_pool()):
             return self._model.learn(X, Y)
-        return learn_shared(self._model, X, Y, jobs)
+        return learn_in_parallel(self._model, X, Y, jobs)
 
     def _check_result(self, P: Array) -> None:
         """Refuse numbers that are none: only a state far out of range makes them."""

@@ -156,7 +156,7 @@ class OnlineNewtonLearner(OnlineLearner):
     clip: Any
     loss: str
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         return True
 
     def _rule(self) -> OnlineNewton:
@@ -195,7 +195,7 @@ class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
 # Other default values for a constructor that is otherwise the same.
 
 
-def defaults(**values: Any) -> Callable[[type], type]:
+def with_defaults(**values: Any) -> Callable[[type], type]:
     """A class decorator: the inherited ``__init__`` with these default values.
 
     The two faces of an algorithm take the same parameters, and only some defaults differ. The

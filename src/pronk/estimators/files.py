@@ -26,13 +26,13 @@ from safetensors import numpy as safetensors_numpy
 from pronk._version import __version__
 from pronk.core.dictionary import RULES, Rule
 from pronk.core.kernels import KERNELS, Kernel
-from pronk.estimators.atomic import remove_leftovers, write_whole
+from pronk.estimators.atomic import remove_leftovers, write_atomically
 
 # ----------------------------------------------------------------------------------------
 # The bytes of a model file: arrays plus a JSON header in one safetensors container, no pickle.
 #
 # Whoever can write a file can also make its checksum, so reading trusts nothing: whatever the
-# bytes are, `decoded` gives a header of the right kinds with its arrays, or raises a
+# bytes are, `decode` gives a header of the right kinds with its arrays, or raises a
 # `ModelFileError`.
 
 #: Version of the file format; files of other versions are refused.
@@ -59,7 +59,7 @@ class ModelFileError(ValueError):
     """The file is not a pronk model, is damaged, or needs something that was not given."""
 
 
-def encoded(kind: str, params: Any, state: Any) -> bytes:
+def encode(kind: str, params: Any, state: Any) -> bytes:
     """The file of a learner or checkpoint."""
     arrays: dict[str, NDArray[Any]] = {}
     header = {
@@ -94,7 +94,7 @@ def _container(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> byt
     return b"".join(parts)
 
 
-def decoded(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def decode(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a file's bytes; ``path`` is for messages."""
     try:
         arrays = safetensors_numpy.load(data)
@@ -182,7 +182,7 @@ def unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     return {key: unpack(item, arrays) for key, item in value.items()}
 
 
-__all__ = ["FORMAT", "ModelFileError", "remove_leftovers", "write_whole"]
+__all__ = ["FORMAT", "ModelFileError", "remove_leftovers", "write_atomically"]
 
 #: The class that the header of a checkpoint names; its state holds a model beside other things.
 CHECKPOINT = "checkpoint"
@@ -200,14 +200,14 @@ def save(learner: Any, path: str | Path) -> None:
 def to_bytes(learner: Any) -> bytes:
     """A fitted learner as the bytes of its file; `from_bytes` reads them."""
     tree = learner_tree(learner)
-    return encoded(tree["class"], tree["params"], tree["state"])
+    return encode(tree["class"], tree["params"], tree["state"])
 
 
 def from_bytes(
     data: bytes, name: str, kernel: Callable[..., Any] | None = None, *, tried: bool = True
 ) -> Any:
     """The learner whose file these bytes are; ``name`` is for messages."""
-    header, _ = decoded(data, name)
+    header, _ = decode(data, name)
     return learner_from_tree(header, name, kernel, tried=tried)
 
 
@@ -255,7 +255,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
     except (OSError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or "not enough memory"
         raise ModelFileError(f"{path} cannot be read: {reason}") from None
-    return decoded(data, path)[0]
+    return decode(data, path)[0]
 
 
 def settings_text(learner: Any) -> str:
@@ -347,4 +347,4 @@ def learner_class(name: Any, path: str | Path) -> Any:
 
 
 def _save(kind: str, params: Any, state: Any, path: Path) -> None:
-    write_whole(path, encoded(kind, params, state))
+    write_atomically(path, encode(kind, params, state))

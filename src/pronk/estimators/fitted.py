@@ -109,7 +109,7 @@ class Model(Protocol):
     def roll_back(self, snapshot: Any) -> None: ...
 
 
-class Filed(Parameters):
+class FittedState(Parameters):
     """What of a learner goes into files and comes back from them."""
 
     kernel: Any
@@ -138,7 +138,7 @@ class Filed(Parameters):
             return make(self._bandwidth, outputs)
         return AutomaticBandwidth(make, get_kernel(self.kernel, auto=True), columns, outputs)
 
-    def _note_kernel(self) -> None:
+    def _read_kernel(self) -> None:
         raise NotImplementedError
 
     def _held_points(self) -> Array | None:
@@ -215,16 +215,16 @@ class Filed(Parameters):
         whole = isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0
         require(whole, "seed is not a whole number from 0 on")
         self._seed = seed
-        outputs = self._restore_face(state)
+        outputs = self._restore_outputs(state)
         self._check_sizes(columns, outputs, state["model"])
         if settled:
             self._bandwidth = _checked_bandwidth(state["bandwidth"])
         with limited:
             self._model = self._new_model(columns, outputs)
             self._model.restore(state["model"])
-        self._note_kernel()
+        self._read_kernel()
 
-    def _restore_face(self, state: dict[str, Any]) -> int:
+    def _restore_outputs(self, state: dict[str, Any]) -> int:
         """What a face holds beside the engine; the number of outputs."""
         raise NotImplementedError
 

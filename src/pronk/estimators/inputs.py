@@ -48,7 +48,7 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
             learner.__dict__.pop("feature_names_in_", None)
         check_finite(X, "X")
         return X
-    refuse_lazy(X)
+    check_not_lazy(X)
     if hasattr(X, "column_names") and hasattr(X, "num_rows"):
         rows = from_arrow(X)
         if hasattr(X, "to_struct_array") and not hasattr(X, "combine_chunks"):  # a batch
@@ -82,7 +82,7 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
     return rows
 
 
-def refuse_lazy(X: Any) -> None:
+def check_not_lazy(X: Any) -> None:
     """Refuse a query that has no rows yet, as a polars LazyFrame."""
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise ValueError("X is a LazyFrame, which has no rows yet; give X.collect()")

@@ -46,14 +46,14 @@ class Labels:
     """The labels known so far, and how they map to outputs.
 
     ``classes`` are those with a place among the outputs: the known labels and, while one label of
-    a pair is alone, its partner (``phantom``).
+    a pair is alone, its partner (``unseen_partner``).
     """
 
     def __init__(self, classes: Any = None, *, linear: bool = True) -> None:
         self.linear = linear
         self.fixed = classes is not None
         self.classes: NDArray[Any] = np.empty(0)
-        self.phantom: Any = None  # the partner of a fixed pair that was not seen yet
+        self.unseen_partner: Any = None  # the partner of a fixed pair that was not seen yet
         if self.fixed:
             self.classes = np.unique(check_labels(classes, name="classes"))
             if len(self.classes) < 2:
@@ -62,7 +62,11 @@ class Labels:
     @property
     def known(self) -> NDArray[Any]:
         """The labels that were given, sorted: those of earlier rows, or those in ``classes=``."""
-        return self.classes if self.phantom is None else self.classes[self.classes != self.phantom]
+        return (
+            self.classes
+            if self.unseen_partner is None
+            else self.classes[self.classes != self.unseen_partner]
+        )
 
     @property
     def ones(self) -> int:
@@ -112,7 +116,7 @@ class Labels:
                 "take a regressor, otherwise set a larger max_classes"
             )
         after = self._with(new)
-        if after.ones and not self.ones and self.phantom is None:
+        if after.ones and not self.ones and self.unseen_partner is None:
             raise ValueError(
                 f"y has the label {new[0].item()!r} beside the pair {self.classes.tolist()}; for "
                 "more than two classes give all of them as partial_fit(X, y, classes=...) at the "
@@ -127,9 +131,9 @@ class Labels:
         after = type(self)(linear=self.linear)
         after.classes = np.unique(_joined(self.known, new))
         if len(after.classes) == 1:
-            after.phantom = _partner(after.classes[0])
-            if after.phantom is not None:
-                after.classes = np.unique([after.classes[0], after.phantom])
+            after.unseen_partner = _partner(after.classes[0])
+            if after.unseen_partner is not None:
+                after.classes = np.unique([after.classes[0], after.unseen_partner])
         if np.array_equal(after.classes, self.classes):
             after.classes = self.classes  # the partner came: the outputs are the same
         return after
@@ -230,7 +234,7 @@ class Labels:
         """The margin (n, 1) of the second of two classes while no other is known."""
         return P[:, [self.ones + (pair[1] if len(self.classes) > 2 else 0)]]
 
-    def share_out(self, P: Array, since: Rows, link: Callable[[Array, slice], Array]) -> Array:
+    def probabilities(self, P: Array, since: Rows, link: Callable[[Array, slice], Array]) -> Array:
         """Probabilities (n, classes) of the classes known to each row (``since``, see `receive`).
 
         ``link(margins, rows)`` is P(+1) of each margin. NaN before any label is known; a class that

@@ -114,7 +114,7 @@ def all_algorithms() -> dict[str, Algorithm]:
     return found
 
 
-def homes() -> dict[str, str]:
+def class_modules() -> dict[str, str]:
     """The module of every public class."""
     return {
         name: f"{PACKAGE}.{module}"

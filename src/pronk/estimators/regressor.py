@@ -55,7 +55,7 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         with self._all_or_nothing():
             self._reset()
             self.partial_fit(X, y, sample_weight=sample_weight)
-            return self._learned_something()
+            return self._check_learned()
 
     def predict(self, X: Any) -> Array:
         """The current model's predictions; changes nothing."""
@@ -84,7 +84,7 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
 
     _FIELDS = (*OnlineLearner._FIELDS, "flat", "outputs")
 
-    def _restore_face(self, state: dict[str, Any]) -> int:
+    def _restore_outputs(self, state: dict[str, Any]) -> int:
         require(type(state["flat"]) is bool, "flat is not true or false")
         self._flat = state["flat"]
         most = MOST if self._several_outputs else 1

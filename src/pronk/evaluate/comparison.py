@@ -18,7 +18,7 @@ from pronk.core.checks import without_gaps, without_label
 from pronk.data import FileStream, Preparing, Reading, StreamError
 from pronk.data.errors import argument, without_secret, without_secrets
 from pronk.data.prepared import prepared
-from pronk.estimators.atomic import write_whole
+from pronk.estimators.atomic import write_atomically
 from pronk.estimators.registry import make
 from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.formatting import setting
@@ -162,7 +162,7 @@ class Comparison:
         said |= {**without_secrets(asdict(self.reading)), **asdict(self.preparing)}
         said["only"] = self.reading.columns
         text = json.dumps({**said, "columns": self.columns, "keys": keys}, indent=2) + "\n"
-        write_whole(directory / COMPARISON, text.encode())
+        write_atomically(directory / COMPARISON, text.encode())
 
     @classmethod
     def load(cls, directory: Path) -> tuple[Comparison, list[tuple[str, str]]]:

@@ -156,7 +156,7 @@ def has_intervals(model: Any) -> bool:
 def takes_weights(model: Any) -> bool:
     """Whether rows of a weight have a meaning for a model of whole blocks."""
     learner = getattr(model, "learner", model)
-    return bool(getattr(learner, "_takes_weights", lambda: False)())
+    return bool(getattr(learner, "_accepts_weights", lambda: False)())
 
 
 def predicts_labels(model: Any, y: NDArray[Any]) -> bool:

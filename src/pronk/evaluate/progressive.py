@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pronk.core.checks import labelled_runs, without_gaps, without_label
 from pronk.core.state import checked_count, require, take_part
-from pronk.estimators.estimator import sharing
+from pronk.estimators.estimator import using_pool
 from pronk.evaluate.forecasts import Forecast, column, figure
 from pronk.evaluate.formatting import Bar
 from pronk.evaluate.models import Adapter, Weights, adapt, predicts_labels, spread
@@ -419,7 +419,7 @@ def _records(
         for X, y in blocks:
             weights = getattr(blocks, "weights", None)
             for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
-                with sharing(pool):
+                with using_pool(pool):
                     records = evaluation.feed(rows, targets, own)
                 yield from records
                 if bar is not None:

@@ -282,7 +282,7 @@ class ModelStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not place.exists():
                 layout = {"format": FORMAT, "shards": shards, "about": about}
-                files.write_whole(place, json.dumps(layout, indent=1).encode())
+                files.write_atomically(place, json.dumps(layout, indent=1).encode())
             found: Any = json.loads(place.read_text())
         except (OSError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
@@ -303,7 +303,7 @@ class ModelStore:
     def _write_layout(self, folder: Path, about: dict[str, Any]) -> None:
         layout = {"format": FORMAT, "shards": self.shards, "about": about}
         try:
-            files.write_whole(folder / LAYOUT, json.dumps(layout, indent=1).encode())
+            files.write_atomically(folder / LAYOUT, json.dumps(layout, indent=1).encode())
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from None
 

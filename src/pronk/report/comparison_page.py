@@ -10,7 +10,7 @@ from typing import Any
 
 from pronk.data.errors import without_secret
 from pronk.data.schema import as_words
-from pronk.estimators.atomic import write_whole
+from pronk.estimators.atomic import write_atomically
 from pronk.evaluate.comparison import Comparison
 from pronk.evaluate.formatting import count, mean_and_deviation, microseconds, number, size
 from pronk.evaluate.metrics import WORDS, in_which_worse
@@ -239,7 +239,7 @@ def pm(spread: OverRuns) -> str:
 
 def write_report(results: Results, path: Path) -> None:
     """Write the report; a file of that name is replaced when the new one is complete."""
-    write_whole(path, html(results).encode())
+    write_atomically(path, html(results).encode())
 
 
 def html(results: Results) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pronk.estimators.atomic import write_whole
+from pronk.estimators.atomic import write_atomically
 from pronk.evaluate.pictures import COLOURS
 from pronk.evaluate.results import Results
 from pronk.report.charts import Chart, charts
@@ -29,7 +29,7 @@ def write_figures(results: Results, directory: Path) -> list[Path]:
             stamp = {"Date": None} if ending == "svg" else {"Software": None}
             drawn = BytesIO()
             figure.savefig(drawn, format=ending, dpi=200, metadata=stamp)
-            write_whole(path, drawn.getvalue())
+            write_atomically(path, drawn.getvalue())
             paths.append(path)
     return paths
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pronk.estimators.atomic import write_whole
+from pronk.estimators.atomic import write_atomically
 from pronk.evaluate import Record
 from pronk.evaluate.formatting import count, number
 from pronk.evaluate.metrics import WORDS
@@ -42,7 +42,7 @@ class RunReport:
 
 def write_run_report(report: RunReport, path: Path) -> None:
     """Write the page; a file of that name is replaced when the new one is complete."""
-    write_whole(path, run_html(report).encode())
+    write_atomically(path, run_html(report).encode())
 
 
 def run_html(report: RunReport) -> str:

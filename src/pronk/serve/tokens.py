@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pronk.estimators.atomic import write_whole
+from pronk.estimators.atomic import write_atomically
 
 NAME = "tokens.json"
 SCOPES = ("infer", "learn", "admin")
@@ -151,7 +151,7 @@ class Tokens:
         try:
             if not self.path.parent.is_dir():  # before the first start: for its owner alone
                 self.path.parent.mkdir(mode=0o700, parents=True)
-            write_whole(self.path, text.encode(), rights=0o600)
+            write_atomically(self.path, text.encode(), rights=0o600)
         except OSError as error:
             raise TokensError(f"{self.path} cannot be written: {error.strerror or error}") from None
         self.refresh()

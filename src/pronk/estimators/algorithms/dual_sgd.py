@@ -25,9 +25,9 @@ from typing import Any, ClassVar
 from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.classifier import CodedClassifier
+from pronk.estimators.classifier import MulticlassClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, defaults, with_losses
+from pronk.estimators.families import FirstOrder, with_defaults, with_losses
 from pronk.estimators.inputs import Interval
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.dual_sgd import DualSGD
@@ -52,7 +52,7 @@ independently, up to a gap that the random features leave and that shrinks with 
 
 
 class _DualSGD(FirstOrder):
-    """Parameters and engine of both faces."""
+    """Parameters and engine of the regressor and the classifier."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
@@ -135,8 +135,8 @@ class DualSGDRegressor(_DualSGD, OnlineRegressor):
         return OneVsRest(partial(self._make_engine, columns), outputs)
 
 
-@defaults(alpha=1e-4, loss="hinge")
-class DualSGDClassifier(_DualSGD, CodedClassifier):
+@with_defaults(alpha=1e-4, loss="hinge")
+class DualSGDClassifier(_DualSGD, MulticlassClassifier):
     """DualSGD on labels; three classes or more by the margin s_y - max s_c (Crammer, Singer).
 
     A class that is discovered on the way enters with a zero function; when the third comes, the

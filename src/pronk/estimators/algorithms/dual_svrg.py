@@ -36,9 +36,9 @@ from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
 from pronk.core.losses import Loss, get_loss
 from pronk.core.one_vs_rest import OneVsRest
-from pronk.estimators.classifier import CodedClassifier
+from pronk.estimators.classifier import MulticlassClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, defaults, with_losses
+from pronk.estimators.families import FirstOrder, with_defaults, with_losses
 from pronk.estimators.inputs import Interval, StrOptions
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.dual_svrg import AlwaysMove, Coverage, DualSVRG, FirstPoints, Oracle
@@ -78,7 +78,7 @@ b = 1/2. Its own eta and n = 100 then ask for alpha >= 3.6, more than its experi
 
 
 class _DualSVRG(FirstOrder):
-    """Parameters and engine of both faces."""
+    """Parameters and engine of the regressor and the classifier."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
@@ -200,8 +200,8 @@ class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
         return OneVsRest(partial(self._make_engine, columns), outputs)
 
 
-@defaults(loss="smooth_hinge")
-class DualSVRGClassifier(_DualSVRG, CodedClassifier):
+@with_defaults(loss="smooth_hinge")
+class DualSVRGClassifier(_DualSVRG, MulticlassClassifier):
     """DualSVRG on labels; three classes or more by the margin s_y - max s_c (Crammer, Singer).
 
     A class that is discovered on the way enters with a zero function; when the third comes, the

@@ -25,7 +25,7 @@ from pronk.core.features import Fourier
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, defaults, with_losses
+from pronk.estimators.families import FirstOrder, with_defaults, with_losses
 from pronk.estimators.inputs import Interval
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.gradient import Gradient
@@ -54,7 +54,7 @@ the kernel by O(1/sqrt(L)), with high probability on a bounded region.""",
 
 
 class _FOGD(FirstOrder):
-    """Parameters and engine of both faces."""
+    """Parameters and engine of the regressor and the classifier."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
@@ -80,7 +80,7 @@ class _FOGD(FirstOrder):
         self.orthogonal = orthogonal
         self.random_state = random_state
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         return True
 
     def _make_model(self, columns: int, outputs: int) -> Gradient:
@@ -126,7 +126,7 @@ class FOGDRegressor(_FOGD, OnlineRegressor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_FOGD, "regression")
 
 
-@defaults(eta=0.5, loss="hinge")
+@with_defaults(eta=0.5, loss="hinge")
 class FOGDClassifier(_FOGD, OnlineClassifier):
     """FOGD on labels coded +-1; three classes or more are each learned against the rest.
 

@@ -51,7 +51,7 @@ ENTRY = {
 
 
 class _KernelAWV(OnlineLearner):
-    """Parameters and engine of both faces."""
+    """Parameters and engine of the regressor and the classifier."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
@@ -72,7 +72,7 @@ class _KernelAWV(OnlineLearner):
         self.anticipate = anticipate
         self.random_state = random_state
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         return True
 
     @property

@@ -33,7 +33,7 @@ from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.algorithms.perceptron import check_budget
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, defaults, with_losses
+from pronk.estimators.families import FirstOrder, with_defaults, with_losses
 from pronk.estimators.inputs import Interval, StrOptions
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.expansion import Budget, Expansion
@@ -91,7 +91,7 @@ Dropping and merging add their errors, which the references bound.""",
 
 
 class _KernelOGD(FirstOrder):
-    """Parameters and engine of both faces."""
+    """Parameters and engine of the regressor and the classifier."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
@@ -120,7 +120,7 @@ class _KernelOGD(FirstOrder):
         self.maintenance = maintenance
         self.random_state = random_state
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         return True
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
@@ -175,7 +175,7 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_KernelOGD, "regression")
 
 
-@defaults(eta=0.5, loss="hinge")
+@with_defaults(eta=0.5, loss="hinge")
 class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
     """Kernel online gradient descent on labels coded +-1; several classes each against the rest.
 

@@ -63,7 +63,7 @@ ENTRY = {
 
 
 class _KernelPA(OnlineLearner):
-    """Parameters and engine of both faces."""
+    """Parameters and engine of the regressor and the classifier."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
@@ -80,7 +80,7 @@ class _KernelPA(OnlineLearner):
     def _loss(self) -> Loss:
         raise NotImplementedError
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         return True
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:

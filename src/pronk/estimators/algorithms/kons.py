@@ -26,7 +26,7 @@ from pronk.estimators.families import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
     OnlineNewtonRegressor,
-    defaults,
+    with_defaults,
 )
 from pronk.newton.exact import KONS
 
@@ -48,7 +48,7 @@ ENTRY = {
 
 
 class _KONS(OnlineNewtonLearner):
-    """Engine of both faces."""
+    """Engine of the regressor and the classifier."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class KONSRegressor(_KONS, OnlineNewtonRegressor):
     """
 
 
-@defaults(loss="squared_hinge")
+@with_defaults(loss="squared_hinge")
 class KONSClassifier(_KONS, OnlineNewtonClassifier):
     """The online Newton step on labels, exact in the span of all points; one-vs-rest.
 

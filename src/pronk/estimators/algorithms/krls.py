@@ -91,7 +91,7 @@ class KRLSRegressor(OnlineRegressor):
         self.budget = budget
         self.random_state = random_state
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         return True
 
     @property

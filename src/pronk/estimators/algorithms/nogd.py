@@ -27,7 +27,7 @@ from pronk.core.kernels import get_kernel
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import FirstOrder, defaults, with_losses
+from pronk.estimators.families import FirstOrder, with_defaults, with_losses
 from pronk.estimators.inputs import Interval
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.gradient import NystromGradient
@@ -56,7 +56,7 @@ What the space itself misses depends on the first points; the reference bounds i
 
 
 class _NOGD(FirstOrder):
-    """Parameters and engine of both faces."""
+    """Parameters and engine of the regressor and the classifier."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
@@ -82,7 +82,7 @@ class _NOGD(FirstOrder):
         self.loss = loss
         self.random_state = random_state
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         return True
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:
@@ -129,7 +129,7 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(_NOGD, "regression")
 
 
-@defaults(eta=0.5, loss="hinge")
+@with_defaults(eta=0.5, loss="hinge")
 class NOGDClassifier(_NOGD, OnlineClassifier):
     """NOGD on labels coded +-1.
 

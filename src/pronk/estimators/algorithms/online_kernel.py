@@ -63,7 +63,7 @@ ENTRY = {
 
 
 class _OnlineKernel(OnlineLearner):
-    """Parameters and engine of both faces."""
+    """Parameters and engine of the regressor and the classifier."""
 
     _signed: ClassVar[bool]
     _forgetting: ClassVar[bool] = True  # for comparisons: a subclass may do without

@@ -149,7 +149,7 @@ class KernelPerceptron(OnlineClassifier):
         self.aggressive = aggressive
         self.random_state = random_state
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         # The Forgetron's and the Projectron's accounts are of steps of length 1.
         return self.maintenance in (None, "random")
 

@@ -67,7 +67,7 @@ ENTRY = {
 
 
 class _PKAWV(OnlineLearner):
-    """Parameters and engine of both faces."""
+    """Parameters and engine of the regressor and the classifier."""
 
     @property
     def _dictionary_grows(self) -> bool:
@@ -115,7 +115,7 @@ class _PKAWV(OnlineLearner):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _takes_weights(self) -> bool:
+    def _accepts_weights(self) -> bool:
         return True
 
     @property

@@ -28,10 +28,10 @@ from pronk.estimators.families import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
     OnlineNewtonRegressor,
-    defaults,
     fixed_embedding,
     growing_dictionary,
     rule_of,
+    with_defaults,
 )
 from pronk.newton.bank import NewtonBank
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures
@@ -73,7 +73,7 @@ _SPACE: dict[str, list[Any]] = {
 
 
 class _ProsNKONS(OnlineNewtonLearner):
-    """Engine of both faces."""
+    """Engine of the regressor and the classifier."""
 
     @property
     def _dictionary_grows(self) -> bool:
@@ -181,7 +181,7 @@ class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
     }
 
 
-@defaults(loss="squared_hinge")
+@with_defaults(loss="squared_hinge")
 class ProsNKONSClassifier(_ProsNKONS, OnlineNewtonClassifier):
     """PROS-N-KONS, CON-KONS or B-KONS on labels; classes share dictionary and kernel values.
 

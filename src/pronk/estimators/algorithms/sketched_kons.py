@@ -25,7 +25,7 @@ from pronk.estimators.families import (
     OnlineNewtonClassifier,
     OnlineNewtonLearner,
     OnlineNewtonRegressor,
-    defaults,
+    with_defaults,
 )
 from pronk.estimators.inputs import Interval
 from pronk.newton.exact import SketchedKONS
@@ -55,7 +55,7 @@ _COINS: dict[str, list[Any]] = {
 
 
 class _SketchedKONS(OnlineNewtonLearner):
-    """Engine of both faces."""
+    """Engine of the regressor and the classifier."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
     }
 
 
-@defaults(loss="squared_hinge")
+@with_defaults(loss="squared_hinge")
 class SketchedKONSClassifier(_SketchedKONS, OnlineNewtonClassifier):
     """KONS on labels with a sketch of the curvature; one-vs-rest.
 
