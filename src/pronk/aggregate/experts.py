@@ -1,8 +1,13 @@
-"""The experts of the default learner on one dictionary, and the one prediction made of theirs.
+"""The experts of the default learner on one dictionary, and the prediction of their mixture.
 
-All groups share the points (`candidates`) and, for kernels of distances, the groups of a view its
-matrix of distances; `Mixture` makes one prediction of the experts' and of the baselines.
-The past of a row, where it is read, is held behind its columns.
+All groups share the points (`points.Candidates`) and, for kernels of distances, the groups of a
+view share the matrix of distances. `mixture.Mixture` combines the predictions of the experts and of
+the baselines. Lagged targets, where they are read, are stored behind the columns of a row.
+
+A call with one row (`OneRow`) has two steps: `peek` predicts, `commit` learns. The numbers are
+those of a block of one row up to rounding, without the cost of setting up a block, and a row that
+was just predicted is learned without computing its features, its leverage or the experts'
+predictions again.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -31,54 +36,55 @@ from pronk.aggregate.settings import (
     Setting,
     View,
     best_settings,
-    table_rows,
+    expert_table,
     views_of,
-    with_weights,
 )
 from pronk.core.elementary import exp_scalar
 from pronk.core.linalg import GrowingRows, Workspace, solve_one
 from pronk.core.state import Count, Part, Parts, Places, Sizes, Stateful, require
 from pronk.newton.discounted import EPOCH, DiscountedNewton, InEpochs
 
-if TYPE_CHECKING:
-    pass  # RELAYOUT
-
-# ----------------------------------------------------------------------------------------
-# One row past all experts, in two steps: what it will be (`peek`), then that it came (`commit`).
-#
-# The same numbers as a block of one row, up to rounding, without what a block costs to set up. A
-# row that was just predicted is learned without computing its features, its leverage or the
-# experts' predictions again. What is held here follows from the experts; they drop it when their
-# points, their number or their outputs change.
-
 Array = NDArray[np.float64]
+
+#: Number of experts without window that stay active, by rows seen.
+ACTIVE_EXPERTS = {4096: 5, 8192: 4, 16384: 3}
+
+# -- one row ----------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def exponential_features(distances: Array, rate: float, factor: Array, phi: Array) -> None:
-    """Features from distances, one a point, where all points have a coordinate."""
+    """Write features L^-1 exp(-rate * distances) to ``phi`` (r,).
+
+    ``distances`` (r,) are those to the points, which all have a coordinate; ``factor`` is L.
+    """
+    # k_i = exp(-rate * distance_i),  phi = L^-1 k
     for i in range(phi.size):
         phi[i] = exp_scalar(-rate * distances[i])
     solve_one(factor, phi)
 
 
 class GroupRow(NamedTuple):
-    """A group that the row passes: its features and, with their places in P, its learners."""
+    """A group of experts, its features of the row, and its learners.
+
+    ``learners`` has each learner with its part of the features and its row (outputs,) of P.
+    """
 
     group: Group
-    rate: float | None  # of a kernel exp(-rate * distance) whose points all have a coordinate
+    rate: float | None  # for a kernel exp(-rate * distance) whose points all have a coordinate
     phi: Array
     learners: list[tuple[DiscountedNewton, Array, Array]]
 
 
 class OneRow:
-    """The row that was looked at last; ``final``, ``scales`` and ``rho`` are what is known of it.
+    """The row of the last `peek`: its features and the experts' predictions P (experts, outputs).
 
-    ``rho`` is its squared distance to the span of the group that chooses the points.
+    ``final`` and ``error_scale`` (outputs,) are its prediction and the scale of its error. The
+    arrays depend on points, experts and outputs; `Experts` drops the object when those change.
     """
 
     def __init__(self, experts: Experts) -> None:
-        self._experts, self._key = experts, (0, b"")  # rows learned so far, the row's bytes
+        self._experts, self._key = experts, (0, b"")  # rows so far, the row's bytes
         place = {number: i for i, number in enumerate(experts.active)}
         baselines = experts.baselines
         self.P = np.empty((len(place) + baselines.count, experts.outputs))
@@ -100,11 +106,11 @@ class OneRow:
         (self._reference,) = [s for s in group_rows if s.group is experts.reference]
 
     def _group_row(self, group: Group, place: dict[int, int]) -> GroupRow:
-        size, scales = group.nystrom.size, self._experts.error_scale
+        size, own = group.nystrom.size, self._experts.error_scale
         whole = group.nystrom.points == size
         rate = group.kernel.exponent if whole else None
-        mine = scales is not None and group is scales.group
-        phi = scales.features if mine and scales is not None else np.empty(size)
+        reads = own is not None and group is own.group
+        phi = own.features if reads and own is not None else np.empty(size)
         learners = [
             (learner, phi[: learner.size], self.P[place[number]])
             for number, learner in group.learners.items()
@@ -112,7 +118,7 @@ class OneRow:
         return GroupRow(group, rate, phi, learners)
 
     def peek(self, z: Array) -> None:
-        """Predict a row, if it is not the one that was looked at last."""
+        """Predict a row z (columns,), unless it is that of the last call."""
         experts = self._experts
         key = experts.rows, z.tobytes()
         if key == self._key:
@@ -131,7 +137,7 @@ class OneRow:
         self._key = key
 
     def _group_rows(self) -> Iterator[GroupRow]:
-        """Each group with the features of the row."""
+        """Compute the features of the row group by group."""
         row = self.z[None, :]
         for view, points, distances, group_rows in self._views:
             seen = view.rows(row)
@@ -142,7 +148,7 @@ class OneRow:
                 yield group_row
 
     def replay(self, z: Array, y: Array, learners: list[DiscountedNewton]) -> None:
-        """A row with its past that was learned before goes to these learners only (`openrows`)."""
+        """Learn a logged row (`points.OpenRows`), z with lagged targets, with some learners."""
         self._key = 0, b""
         self.z[:] = z
         wanted = {id(learner) for learner in learners}
@@ -165,11 +171,12 @@ class OneRow:
 
     @property
     def rho(self) -> float:
+        """Squared distance of the row to the span of the group that chooses the points."""
         phi = self._reference.phi
         return float(self._reference.group.diagonal(self.z[None, :])[0] - phi @ phi)
 
     def commit(self, y: Array, given: Array) -> None:
-        """Learn the row that was looked at last."""
+        """Learn the row of the last `peek`; the error scale learns the target ``given``."""
         self._key = 0, b""
         for learner, _, p in self._learners:
             learner.commit(y, p)
@@ -178,7 +185,7 @@ class OneRow:
             self._experts.error_scale.commit(self.final, given)
 
     def __reduce__(self) -> Any:
-        raise TypeError("what follows from the experts is not copied with them")
+        raise TypeError("a OneRow depends on its experts and cannot be copied")
 
 
 # ----------------------------------------------------------------------------------------
@@ -239,12 +246,8 @@ class CalmRow:
             rows.size = size
 
 
-#: How many of the experts that do not forget stay active, by rows seen.
-ACTIVE_EXPERTS = {4096: 5, 8192: 4, 16384: 3}
-
-
 class Experts(Stateful):
-    """All active experts on one dictionary, from calibrated scales on."""
+    """All active experts on one dictionary; rows and targets are scaled."""
 
     def __init__(
         self, settings: list[Setting], views: list[View], past: Past, outputs: int, budget: int,
@@ -273,39 +276,39 @@ class Experts(Stateful):
             len(settings) + self.baselines.count, limits, signed, windows, tuple(error_lags)
         )
         self.candidates = Candidates(columns + past.columns, budget, seed)
-        self._batches: list[int] = []  # the first points of those that entered together
+        self._batches: list[int] = []  # first point of each batch that entered together
         self._rows = 0
         self._log: OpenRows | None = self._new_log()
         self._memory = Workspace()
         self.clear_caches()
 
     def clear_caches(self) -> None:
-        """Let go what is held of points and experts besides themselves."""
+        """Drop what is computed from points and experts."""
         self._seen_points: dict[int, Array] = {}
         self._one: OneRow | None = None
         self._calm: CalmRow | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies make their own.
+        # Caches are not copied.
         return {**self.__dict__, "_seen_points": {}, "_one": None, "_calm": None}
 
     @property
     def rows(self) -> int:
-        """Rows learned so far."""
+        """Number of rows learned so far."""
         return self._rows
 
     def count_rows(self, rows: int) -> None:
-        """Rows that were learned elsewhere (`parallel`)."""
+        """Add to the number of rows (rows learned by `parallel.aggregate`)."""
         self._rows += rows
 
     @property
     def active(self) -> list[int]:
-        """The numbers of the settings whose experts are active."""
+        """Numbers of the settings whose experts are active."""
         return self._active
 
     @property
     def points(self) -> Array:
-        """The dictionary, without the past of its rows."""
+        """Points of the dictionary, without lagged targets."""
         return self.candidates.points.values[:, : self.columns]
 
     # -- learning ---------------------------------------------------------------------------
@@ -313,12 +316,12 @@ class Experts(Stateful):
     def learn(
         self, Z: Array, Y: Array, given: Array, *, fixed: bool = False
     ) -> tuple[Array, Array]:
-        """Predict then learn; ``fixed`` keeps the points and experts as they are.
+        """Predict then learn rows Z (n, columns); return predictions and error scales (n, outputs).
 
-        Y are the targets to learn, ``given`` those that the scales follows. Returns predictions,
-        and the scales of the given targets around each (1 for labels).
+        Y (n, outputs) are clipped targets for the experts, ``given`` targets as given for the error
+        scale (1 for labels). ``fixed``: no points are added and no experts dropped.
         """
-        self._one = None  # what it holds of a row lies where the next rows go
+        self._one = None  # the next rows overwrite the memory of its row
         out, scales = np.empty(Y.shape), np.ones(Y.shape)
         start = 0
         while start < len(Z):
@@ -355,11 +358,11 @@ class Experts(Stateful):
             scales[:] = self.error_scale.learn(Phi, out, given)  # its group is the last
 
     def all_groups(self) -> list[Group]:
-        """The groups of the experts and, last, that of the scales."""
+        """Return the groups of the experts and, last, that of the error scale."""
         return self._groups if self.error_scale is None else [*self._groups, self.error_scale.group]
 
     def features(self, Z: Array) -> Any:
-        """Each group with the features of the rows; distances are computed once a view."""
+        """Yield each group with the features of rows Z; distances are computed once per view."""
         seen = None
         for group in self.all_groups():
             view, first = group.view, group.nystrom.points
@@ -376,7 +379,7 @@ class Experts(Stateful):
                 yield group, group.features(group.kernel(rows, points))
 
     def points_of(self, view: View) -> Array:
-        """The points that some group of a view uses, as its kernel sees them: columns together."""
+        """Return the points of a view's groups as its kernel reads them, in Fortran order."""
         points = self._seen_points.get(view.number)
         if points is None:
             count = max(g.nystrom.points for g in self.all_groups() if g.view is view)
@@ -387,7 +390,7 @@ class Experts(Stateful):
     # -- one row ----------------------------------------------------------------------------
 
     def peek(self, z: Array) -> OneRow:
-        """What one row would be predicted if it came next; `commit` learns it."""
+        """Predict a row z (columns,) that may come next; `commit` learns it."""
         if self._one is None:
             self._one = OneRow(self)
         self._one.peek(z)
@@ -429,7 +432,7 @@ class Experts(Stateful):
         self.clear_caches()
 
     def commit(self, one: OneRow, y: Array, given: Array) -> None:
-        """Learn the row that was looked at last; the scales follows its target as given."""
+        """Learn the row of the last `peek`; the error scale learns the target ``given``."""
         uniform = self.candidates.uniforms.take(1)
         if self._open_to_points and proposes(one.rho, uniform)[0]:
             self.candidates.propose(one.z[None, :], uniform)
@@ -447,14 +450,14 @@ class Experts(Stateful):
 
     @property
     def _open_to_points(self) -> bool:
-        """Whether points may enter at the end of this epoch."""
+        """Whether points may enter at the end of the epoch."""
         return self.candidates.room(self._rows - self._rows % EPOCH + EPOCH) > 0
 
     def add_points(self, Z: Array, uniforms: Array, room: int) -> None:
-        """Try rows as points, in order, by the reference group; all groups take those that enter.
+        """Offer rows as points to the reference group in order; add those that enter to all groups.
 
-        A row enters when its uniform is below rho / (rho + GAMMA), rho its squared distance to the
-        span of the points before it.
+        A row enters if its uniform number is below rho / (rho + GAMMA), rho its squared distance to
+        the span of the points before it; at most ``room`` rows enter.
         """
         if self.extend_spans(Z, uniforms, room):
             for group in self.all_groups():
@@ -463,7 +466,7 @@ class Experts(Stateful):
                 self.error_scale.grow()
 
     def extend_spans(self, Z: Array, uniforms: Array, room: int) -> bool:
-        """The spans take points, the learners do not yet; whether any entered."""
+        """Add points to the spans, not yet to the learners; return whether any entered."""
         self.clear_caches()
         reference, held = self.reference, self.candidates.points
         known = full = held.size
@@ -482,30 +485,30 @@ class Experts(Stateful):
         return held.size > known
 
     def _extend(self, group: Group, points: Array, known: int) -> None:
-        """A group's span takes in the points beyond the known ones, as far as its limit goes.
+        """Add the points from ``known`` on to a group's span, up to its limit.
 
-        All are offered together whatever the limit: their coordinates are the same to the bit for
-        a group that had more room once, and for a model that is loaded.
+        All are offered together whatever the limit: their coordinates then have the same bits in a
+        group whose limit was larger before, and in a model that is loaded.
         """
         if group.nystrom.size < group.limit and group.nystrom.points == known:
             group.offer(points[known:], points[:known], len(points) - known)
 
-    # -- the open epoch: see `openrows` -------------------------------------------------------
+    # -- the open epoch -----------------------------------------------------------------------
 
     def _new_log(self) -> OpenRows:
         return OpenRows(self.columns + self.past.columns, self.outputs)
 
     def begin_epoch(self) -> None:
-        """No row is open."""
+        """Clear the log of open rows."""
         self._log, self._calm = self._new_log(), None
 
     def log_rows(self, Z: Array, Y: Array) -> None:
-        """Rows, with their past, that came in one call, and their targets."""
+        """Log the rows of a call, with lagged targets, and their targets."""
         if self._log is not None:
             self._log.add(Z, Y)
 
     def _replay_open_rows(self) -> None:
-        """The open rows past all experts, which stand at the start of their open blocks."""
+        """Learn the logged rows with all experts, which are at the start of their open blocks."""
         assert self._log is not None
         learners = [learner for group in self._groups for learner in group.learners.values()]
         ledgers = [learner.ledger.copy() for learner in learners]
@@ -529,15 +532,15 @@ class Experts(Stateful):
         if self._rows in ACTIVE_EXPERTS:
             self._drop(self.best(ACTIVE_EXPERTS[self._rows]))
 
-    # -- sleep ------------------------------------------------------------------------------
+    # -- selection --------------------------------------------------------------------------
 
     def best(self, stable: int) -> list[int]:
-        """The settings to go on with, by recent loss: see `roster`."""
+        """Return the settings to keep by recent loss (`settings.best_settings`)."""
         losses = self.mixture.losses[: len(self._active)]
         return best_settings(self.settings, self._active, losses, stable)
 
     def _drop(self, kept: list[int]) -> None:
-        """Only these go on; the losses start again."""
+        """Drop all experts but these settings; reset the losses."""
         places = [i for i, number in enumerate(self._active) if number in kept]
         baselines = range(len(self._active), len(self._active) + self.baselines.count)
         self.clear_caches()
@@ -549,9 +552,10 @@ class Experts(Stateful):
         self._set_limits()
 
     def _set_limits(self) -> None:
-        """How many points each group uses, and the group that chooses them: of the first view
+        """Set the most points of each group, and the group that chooses the points.
 
-        whose experts remember all rows the narrowest."""
+        That is the narrowest group with a stable expert (without window) in the first such view.
+        """
         for group in self._groups:
             stable = any(self.settings[i].window is None for i in group.learners)
             group.limit = self.budget if stable else min(self.budget, FORGETFUL_POINTS)
@@ -562,7 +566,7 @@ class Experts(Stateful):
     # -- the current model --------------------------------------------------------------------
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
-        """Predictions, and the scales of y around each (1 for labels)."""
+        """Predict rows Z that may come next; return predictions and error scales (1 for labels)."""
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.predict(Z)
         for group, Phi in self.features(self._with_last(Z)):
@@ -576,26 +580,28 @@ class Experts(Stateful):
         return out, self.error_scale.predict(Phi, out)
 
     def _with_last(self, Z: Array) -> Array:
-        """Rows that might come next, with the last known targets where those are read."""
+        """Return rows that may come next with lagged targets, where those are read."""
         return np.hstack((Z, self.past.predict(len(Z)))) if self.past.columns else Z
 
     def variance(self, Z: Array) -> Array:
-        """The leverage of rows for the expert with the largest weight, baselines apart."""
+        """Return the leverage (n,) of rows for the setting with the largest weight."""
         leader = self._active[int(np.argmax(self.mixture.weights[: len(self._active)]))]
         for group, Phi in self.features(self._with_last(Z)):
             if leader in group.learners:
                 learner = group.learners[leader]
                 return learner.variance(np.ascontiguousarray(Phi[:, : learner.size]))
-        raise AssertionError("the leader is active")
+        raise AssertionError("the leading expert is active")
 
     def table(self) -> list[dict[str, Any]]:
-        """The experts, the heaviest first; those that sleep last."""
+        """Return one row per expert, the largest weight first and dropped experts last."""
         sizes = {i: m.size for group in self._groups for i, m in group.learners.items()}
         units = {view.number: view.unit for view in self.views}
-        rows = table_rows(self.settings, sizes, units)
-        return with_weights(rows, self._active, self.baselines.names, self.mixture)
+        return expert_table(
+            self.settings, self._active, sizes, units, self.baselines.names, self.mixture
+        )
 
     def remap(self, matrix: Array) -> None:
+        """Replace the outputs by new ones, each plus or minus one old one."""
         self.clear_caches()
         self.outputs = matrix.shape[1]
         for group in self._groups:
@@ -604,7 +610,7 @@ class Experts(Stateful):
         self.mixture.remap(matrix)
         self.baselines.remap(matrix)
         self.past.remap(matrix)
-        # What came before in this epoch was computed with other outputs.
+        # Earlier rows of this epoch were computed with other outputs.
         self._log = None if self._rows % EPOCH else self._new_log()
 
     # -- state ------------------------------------------------------------------------------
@@ -625,7 +631,7 @@ class Experts(Stateful):
     DERIVED = ("outputs", "reference")
 
     def to_state(self) -> dict[str, Any]:
-        """Open blocks follow from the open rows, where those are known."""
+        """Return the state, without open blocks where the log has their rows."""
         state = super().to_state()
         for group in state["groups"] if self._log is not None else ():
             for number, learner in group["learners"].items():
@@ -664,7 +670,7 @@ class Experts(Stateful):
             self._replay_open_rows()
 
     def _restore_spans(self) -> None:
-        """The points enter the spans again, together with those that they entered with."""
+        """Add the points to the spans in the batches in which they entered."""
         points = self.candidates.points.values
         edges = [*self._batches, len(points)]
         require(edges[0] == 0, "batches do not begin with the first point")
@@ -673,7 +679,7 @@ class Experts(Stateful):
             for group in self.all_groups():
                 self._extend(group, points[:stop], known)
                 most = group.largest if group.learners else group.limit
-                # Before more memory is taken than the file's own matrices do.
+                # Checked at each batch: the spans never use more memory than the file's matrices.
                 require(group.nystrom.size <= most, "groups have learners on too few points")
         for group in self._groups:
             require(group.largest <= group.nystrom.size, "groups have learners on too many points")

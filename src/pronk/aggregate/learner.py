@@ -1,19 +1,44 @@
-"""A grid of AWV learners on one dictionary, aggregated: the engine of the default learner.
+"""The default learner: many AWV experts on one dictionary, aggregated and calibrated.
 
-`grid` lists the experts, `experts` holds them and their points, `mixture` weighs them; this module
-scales rows and targets and sets everything up anew while the stream is young.
+It combines six ideas, one or two files each:
+
+1. **Scales** (here, `core.scales`). Columns and targets are scaled by the first rows, without
+   outliers, so that no unit matters. Targets are clipped (`TargetClipping`) to limit the effect of
+   outliers.
+2. **Experts** (`settings`, `experts`, `baselines`). AWV learners that differ in columns, kernel,
+   bandwidth, alpha and window; baselines; linear experts for labels.
+3. **Points** (`points`). One dictionary of Nystrom points for all experts, chosen by leverage,
+   growing with the stream up to ``budget``.
+4. **Local experts**: not implemented yet.
+5. **Aggregation** (`mixture`, `stacks`, `certificate`). Exponential weights over the experts, ridge
+   or logistic regression on their predictions, and exponential weights over both.
+6. **Calibration** (`calibration`). The scale of the next error, prediction intervals, class
+   probabilities.
 
 Everything that changes the set of points or experts happens at rows counted from the start of the
-stream:
+stream (stages and epochs), so the cut into calls changes nothing:
 
-    row 8, 32, .., 512 scales and bandwidths are set from the rows so far, which are kept; fresh
-                       experts take points from them and learn them again
-    row 2048           once more, with the best few settings only and more points; the kept rows go
-    every 256 rows     rows that asked to become points do, as far as most_points(t) allows
-    row 4096 .. 16384  the worst experts of the rows since the last such row sleep for good
+    row 8, 32, .., 512 scales and bandwidths are set from all rows so far, which are stored; new
+                       experts choose points among them and learn them again
+    row 2048           the same with the best settings only and more points; the stored rows are
+                       dropped
+    every 256 rows     proposed rows become points, up to most_points(t)
+    row 4096 .. 16384  the worst experts since the last such row are dropped
 
-Predictions of the first 8 rows are the median of the targets before them (the mean of labels).
-Targets are learned as `guard` lets them pass; intervals and their scales follow them as given.
+Predictions of the first 8 rows are the median of earlier targets (the mean of labels). Experts
+learn clipped targets; the error scale and the intervals use targets as given.
+
+**Target clipping.** An outlier (9999 among values near 1) would change every sum it enters. With c
+the median of the first rows and q the size that one target in two hundred exceeds,
+
+    y  ->  c + clip(y - c, -3 q, 3 q)
+    log q  <-  log q + 0.05 (1{|y - c| > q} - 0.005)
+
+(quantile tracking of log q, which is free of units). So a target counts as at most 3 q and changes
+q by five per cent. A few outliers per thousand rows leave q unchanged; a permanent change is
+followed, by a factor of 150 within a hundred rows. For normal targets 3 q is 8.4 standard
+deviations, for exponential ones 16 means: without outliers nothing is clipped. At a stage q starts
+from the first n rows without the sqrt(n) / 4 largest, times 1 + 8 / sqrt(n).
 """
 
 from __future__ import annotations
@@ -59,37 +84,38 @@ from pronk.core.state import (
 )
 from pronk.newton.discounted import EPOCH
 
-# ----------------------------------------------------------------------------------------
-# What one row can do: targets are drawn to a range that the rows before them vouch for.
-#
-# A glitch (a sensor's 9999 among ones) would move every sum it enters. With c the median of the
-# first rows and q the size that one target in two hundred exceeds,
-#
-#     y  ->  c + clip(y - c, -3 q, 3 q)
-#     log q  <-  log q + 0.05 (1{|y - c| > q} - 0.005)
-#
-# (quantile tracking, in logarithms: it has no unit). So a row counts as at most 3 q, and moves q
-# by five per cent. A few glitches in a thousand rows leave q where it is; a stream that moves for
-# good is followed, by a factor of 150 in a hundred rows. For normal targets 3 q is 8.4 deviations,
-# for exponential ones 16 means: without glitches nothing is clipped. At a stage q starts from the
-# first n rows, the sqrt(n) / 4 largest left out, times 1 + 8 / sqrt(n).
-
 Array = NDArray[np.float64]
 
-#: The share of targets that lie beyond q.
+#: Rows at which scales, points and experts are set from all rows so far.
+STAGES = (8, 32, 128, 256, 512, 2048)
+#: Number of experts without window that are kept at the last stage.
+SURVIVORS = 6
+#: Smaller differences between targets count as 0.
+SMALLEST = 1e-300
+#: Random stream for the order in which first rows are offered as points.
+ORDER = 4
+#: Share of targets beyond q.
 BEYOND = 0.005
-#: How far a target may go, in q.
+#: Targets are clipped at this many q.
 REACH = 3.0
-#: How fast log q follows.
+#: Step of log q.
 STEP = 0.05
+
+#: A function that learns scaled rows, clipped targets and targets as given with the experts and
+#: yields predictions and error scales in order; used instead of `Experts.learn`.
+LearnExperts = Callable[[Experts, Array, Array, Array], Iterable[tuple[Array, Array]]]
 
 
 @njit(cache=True, nogil=True)
 def clip_targets(Y: Array, centre: Array, size: Array, out: Array) -> None:
-    """Each row's targets drawn to the range the rows before it gave; the sizes follow."""
+    """Clip targets Y (n, outputs) into ``out`` and update ``size`` (outputs,) row by row.
+
+    ``centre`` (outputs,) is c, ``size`` is q.
+    """
     up, down = np.exp(STEP * (1.0 - BEYOND)), np.exp(-STEP * BEYOND)
     for t in range(Y.shape[0]):
         for o in range(Y.shape[1]):
+            # y -> c + clip(y - c, -3 q, 3 q),  log q <- log q + 0.05 (1{|y - c| > q} - 0.005)
             offset = Y[t, o] - centre[o]
             limit = REACH * size[o]
             out[t, o] = min(max(Y[t, o], centre[o] - limit), centre[o] + limit)
@@ -97,25 +123,25 @@ def clip_targets(Y: Array, centre: Array, size: Array, out: Array) -> None:
 
 
 class TargetClipping(Stateful):
-    """The range of targets: centre and size, one an output; before its first rows it is open."""
+    """Range of the targets, centre and size per output; unbounded before `start`."""
 
     def __init__(self, outputs: int) -> None:
         self.centre = np.zeros(outputs)
         self.size = np.full(outputs, LARGEST)
 
     def learn(self, Y: Array) -> Array:
-        """The targets as they may be learned."""
+        """Return the targets Y (n, outputs) clipped; update the size."""
         out = np.empty(Y.shape)
         clip_targets(np.ascontiguousarray(Y), self.centre, self.size, out)
         return out
 
     def start(self, Y: Array) -> Array:
-        """Centre and size from first rows; those rows as they may be learned."""
+        """Set centre and size from first targets Y (n, outputs) and return them clipped."""
         self.centre = np.median(Y, axis=0)
         offsets = np.sort(np.abs(Y - self.centre), axis=0)
         left_out = int(np.ceil(0.25 * np.sqrt(len(Y))))
         self.size = offsets[-1 - left_out] * (1.0 + 8.0 / np.sqrt(len(Y)))
-        # Where nearly all targets are one number, the others vouch for each other.
+        # If nearly all targets are equal, the size is that of the largest deviation.
         self.size = np.where(self.size > 0.0, self.size, offsets[-1])
         self.size = np.where(self.size > 0.0, self.size, LARGEST)
         reach = REACH * self.size
@@ -130,29 +156,15 @@ class TargetClipping(Stateful):
         return {"outputs": len(self.centre)}
 
 
-#: What learns scaled rows and targets, as learned and as given, with the experts: predictions and
-#: spreads, in order.
-LearnExperts = Callable[[Experts, Array, Array, Array], Iterable[tuple[Array, Array]]]
-
-#: Rows at which everything is set anew from the rows so far.
-STAGES = (8, 32, 128, 256, 512, 2048)
-#: How many of the experts that do not forget come through the last stage.
-SURVIVORS = 6
-#: Targets that differ by less count as one number.
-SMALLEST = 1e-300
-#: Stream of random numbers for the order in which first rows are tried as points.
-ORDER = 4
-
-
 class OnlineKernel(Stateful):
-    """Scales, stages, experts and calibration: rows and targets as they come."""
+    """Scales, stages, experts and calibration for unscaled rows and targets."""
 
     def __init__(
         self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
         forgetting: bool = True, few: bool = False,
     ) -> None:  # fmt: skip
         self.kernel, self.columns, self.outputs = kernel, columns, outputs
-        self.few = few  # experts
+        self.few = few  # a small set of experts
         self.budget, self.seed, self.signed = budget, seed, signed
         self.forgetting = forgetting
         self._rows = 0
@@ -171,7 +183,7 @@ class OnlineKernel(Stateful):
 
     @property
     def points(self) -> Array:
-        """The dictionary, in the scaled units the kernel sees."""
+        """Points of the dictionary, scaled as the kernel reads them."""
         return np.empty((0, self.columns)) if self.experts is None else self.experts.points
 
     # -- learning ---------------------------------------------------------------------------
@@ -216,7 +228,7 @@ class OnlineKernel(Stateful):
         return out
 
     def _learn_one(self, X: Array, Y: Array) -> Array:
-        """The same for one row: what `predict` has computed of it is not computed again."""
+        """Predict then learn one row; reuse what `predict` has computed for it."""
         assert self.experts is not None
         self._fill_mark(self.experts.calm_row if self._is_calm(X) else None)
         if self._rows < STAGES[-1]:
@@ -236,19 +248,19 @@ class OnlineKernel(Stateful):
         return P
 
     def _learn_intervals(self, P: Array, scales: Array, Y: Array) -> Array:
-        """Half-widths that rows met; before the first row nothing is predicted, nor is an error."""
+        """Return the half-widths before each row; NaN for the very first, which has no error."""
         first = int(self._rows == 0)
         widths = self.intervals.learn(P[first:], scales[first:], Y[first:])
         return np.concatenate((np.full((first, *widths.shape[1:]), np.nan), widths))
 
     def _scaled_targets(self, Y: Array) -> Array:
-        """Targets in the units that the experts learn in."""
+        """Return targets in the units that the experts learn."""
         return np.asarray((Y - self._level) / self._size)
 
     def _learn_rows(
         self, X: Array, Y: Array, given: Array, learn_experts: LearnExperts | None
     ) -> Iterator[tuple[Array, Array]]:
-        """Predictions, and the scales of y around each, of some rows after the other."""
+        """Predict then learn rows; yield predictions and error scales of parts of them in order."""
         if self.experts is None:
             P = np.stack([self._first_prediction(self._rows + t) for t in range(len(X))])
             yield P, np.ones(P.shape)
@@ -264,30 +276,30 @@ class OnlineKernel(Stateful):
             yield P * self._size + self._level, scales * self._size
 
     def _first_prediction(self, rows: int) -> Array:
-        """What is predicted before the first stage: the mean label, the median target."""
+        """Return the prediction before the first stage: the mean label, or the median target."""
         Y = self._first_Y.values[:rows]
         if not rows:
             return np.zeros(self.outputs)
         return np.asarray(Y.mean(axis=0) if self.signed else np.median(Y, axis=0))
 
     def _scaled(self, X: Array, *, learn: bool = False) -> Array:
-        """Rows as the kernel sees them; a user's function gets them as they are."""
+        """Return scaled rows; a user's kernel function gets them unscaled."""
         if self._scale is None:
             return X
         return self._scale.learn_transform(X) if learn else self._scale.transform(X)
 
     def _set_stage(self) -> None:
-        """Scales, bandwidths, points and experts anew from the rows so far, which they learn."""
+        """Set scales, bandwidths, points and experts from the rows so far; learn them again."""
         X, Y = self._first_X.values, self._first_Y.values
         n, given = len(X), Y
         if n == STAGES[0]:
-            self.intervals.start()  # from here on errors are measured in spreads
+            self.intervals.start()  # from now on in units of the error scale
         if not self.kernel.foreign:
             self._scale = FixedScale(X)
         Z = self._scaled(X)
         if not self.signed:
             Y = self.clipping.start(Y)
-            # Divided by the largest first: squares of small targets would be 0.
+            # Divided by the largest first: squares of small targets would underflow to 0.
             largest = np.maximum(np.abs(Y).max(axis=0), SMALLEST)
             self._level, deviation = Y.mean(axis=0), (Y / largest).std(axis=0) * largest
             varies = (deviation > 1e-12 * np.abs(self._level)) & (deviation > SMALLEST)
@@ -301,7 +313,7 @@ class OnlineKernel(Stateful):
         numbers = sorted({PLAIN, *(s.view for s in settings)})
         if PAST not in numbers:
             lags = []
-        elif not lags:  # experts that read the past came through, though now it says little
+        elif not lags:  # experts that read lagged targets were kept, but no lag is significant now
             sources, lags = sources[:MOST_TARGETS], [1, 2]
         past = Past(self.outputs, sources, lags)
         views = make_views(self.kernel, numbers, Z, targets, past)
@@ -314,13 +326,15 @@ class OnlineKernel(Stateful):
         )
         Z, given = np.ascontiguousarray(Z[:, : self.columns]), self._scaled_targets(given)
         self.experts.learn(Z, targets, given, fixed=True)
-        self.experts.mixture.losses[:] = 0.0  # only predictions of new rows count
+        self.experts.mixture.losses[:] = 0.0  # rows learned again do not count
         if n == STAGES[-1]:
             self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
 
     def _find_lags(self, targets: Array, sources: list[int]) -> tuple[list[int], list[int]]:
-        """The lags at which targets are read, and those at which errors are: where targets or the
-        errors so far hang together in time."""
+        """Return the lags at which targets are read and those at which errors are read.
+
+        The former are significant for the targets, the latter for targets or recent errors.
+        """
         if PAST not in views_of(self.kernel):
             return [], []
         found = find_lags(targets, sources)
@@ -328,6 +342,7 @@ class OnlineKernel(Stateful):
         return found, sorted({*found, *again})
 
     def _limits(self, targets: Array) -> Array:
+        """Return the range (2, outputs) of the first targets."""
         if self.signed:
             return np.tile([[-1.0], [1.0]], (1, self.outputs))
         return np.stack((targets.min(axis=0), targets.max(axis=0)))
@@ -390,11 +405,11 @@ class OnlineKernel(Stateful):
     # -- the current model --------------------------------------------------------------------
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next."""
+        """Predict rows that may come next."""
         return self._predict_blocks(X)[0]
 
     def _predict_blocks(self, X: Array) -> tuple[Array, Array]:
-        """Predictions and spreads of rows that might come next."""
+        """Predict rows that may come next; return predictions and error scales, (n, outputs)."""
         if self.experts is None:
             P = np.tile(self._first_prediction(self._rows), (len(X), 1))
             return P, np.ones(P.shape)
@@ -408,12 +423,12 @@ class OnlineKernel(Stateful):
         return P * self._size + self._level, scales * self._size
 
     def half_widths(self, X: Array, coverage: float) -> tuple[Array, Array]:
-        """Predictions, and the half-widths of their intervals."""
+        """Return predictions and half-widths of their intervals, (n, outputs)."""
         P, scales = self._predict_blocks(X)
         return P, self.intervals.half_widths(P, scales, coverage)
 
     def deviation(self, X: Array) -> Array:
-        """Standard deviation of y around each prediction, (n, outputs)."""
+        """Return the standard deviation of y around each prediction, (n, outputs)."""
         scales = self._predict_blocks(X)[1] * self.intervals.deviation
         if self.experts is None:
             return scales
@@ -422,12 +437,13 @@ class OnlineKernel(Stateful):
         return np.asarray(np.sqrt(1.0 + np.concatenate(variance))[:, None] * scales)
 
     def certificate(self, output: int = 0) -> MixtureCertificate:
-        """Of the mixture, all outputs together; the rows before the last stage as learned again."""
+        """Return that of the mixture over all outputs; early rows as they were learned again."""
         if self.experts is None:
-            raise ValueError(f"the certificate speaks of {STAGES[0]} rows and more")
+            raise ValueError(f"a certificate needs at least {STAGES[0]} rows")
         return self.experts.mixture.certificate()
 
     def remap(self, matrix: Array) -> None:
+        """Replace the outputs by new ones, each plus or minus one old one."""
         self._fill_mark()
         self.outputs = matrix.shape[1]
         self.clipping = TargetClipping(self.outputs)
@@ -457,7 +473,7 @@ class OnlineKernel(Stateful):
         return {"columns": self.columns, "outputs": self.outputs}
 
     def to_state(self) -> dict[str, Any]:
-        """With the settings and the unit that the experts are made with."""
+        """Return the state with the settings and units from which the experts are built."""
         state = super().to_state()
         if self.experts is not None:
             state["settings"] = [asdict(setting) for setting in self.experts.settings]
@@ -477,7 +493,7 @@ class OnlineKernel(Stateful):
             numbers = sorted({PLAIN, *(s.view for s in settings)})
             good = isinstance(units, list) and len(units) == len(numbers)
             good = good and all(type(u) in (int, float) and 0.0 < u < LARGEST for u in units)
-            require(good, "units are not positive numbers, one a view")
+            require(good, "units are not positive numbers, one per view")
             self._made = settings, empty_views(self.kernel, numbers, units)
         return super()._take({name: v for name, v in state.items() if name not in made})
 
@@ -489,7 +505,7 @@ class OnlineKernel(Stateful):
         return FixedScale(np.zeros((1, self.columns)))
 
     def _restored(self, sizes: Sizes) -> None:
-        # Labels have no intervals: theirs stay as they were made.
+        # With labels the intervals are never used.
         require(
             self.signed or sizes["followed"] == self.outputs, "intervals do not fit the outputs"
         )

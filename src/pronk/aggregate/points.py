@@ -1,8 +1,17 @@
-"""Which rows become points of the default learner: the points, and the rows that ask to be one.
+"""The points of the default learner, and the rows of the open epoch.
 
-A row whose squared distance to the span is rho is proposed with probability rho / (rho + GAMMA), by
-its own uniform number. At the end of the epoch proposed rows are offered to the span in order, up
-to `most_points`.
+**Points.** A row whose squared distance to the span is rho is proposed as a point with probability
+rho / (rho + GAMMA), by its own uniform number. At the end of the epoch proposed rows are offered to
+the span in order, up to `most_points`.
+
+**Open rows.** A saved model holds the rows of the open epoch instead of the experts' open blocks,
+which have 2 r + B numbers per row and expert. All of those follow from the rows, but their bits
+depend also on the calls: features of a block of 7 rows are rounded differently from those of 7
+single rows. So the log holds the rows with the lengths of the calls they came in. A file contains
+the log and the experts' sums at the start of their open blocks; loading replays the rows in the
+same calls, and the experts continue with the same bits. Every block ends where an epoch ends
+(`newton.discounted`). When outputs change within an epoch (a new class), the open blocks themselves
+are saved until the epoch ends: they were computed with other outputs.
 """
 
 from __future__ import annotations
@@ -20,51 +29,51 @@ from pronk.newton.discounted import EPOCH
 
 Array = NDArray[np.float64]
 
-#: The squared distance at which every second row proposes.
+#: Squared distance to the span at which half of the rows are proposed.
 GAMMA = 1e-3
-#: A row within this of the threshold may ask: its score in a block is known up to rounding, and
-#: whether it enters is decided by its score alone, row by row, whatever the block.
+#: A row within this distance of the threshold is proposed: rho in a block is known up to rounding,
+#: and whether the row enters is decided by rho computed for the row alone.
 DOUBT = 1e-9
 
 
 def most_points(rows: int, budget: int) -> int:
-    """Most points after so many rows: the square root keeps late rows a share of the points."""
+    """Return the limit of points after so many rows: min(budget, rows, 8 sqrt(rows))."""
     return min(budget, rows, int(8.0 * np.sqrt(rows)))
 
 
 def outside(diagonal: Array, Phi: Array) -> Array:
-    """rho of rows of features Phi."""
+    """Return rho (n,) = k(z, z) - |phi|^2 of rows with features Phi (n, r)."""
     return np.asarray(diagonal - np.einsum("ij,ij->i", Phi, Phi))
 
 
 def proposes(rho: Array | float, uniforms: Array) -> NDArray[np.bool_]:
-    """Which rows, at these squared distances to the span, ask to become points."""
+    """Return which rows, at squared distances rho to the span, are proposed as points."""
     return np.asarray(uniforms * (rho + GAMMA) < rho + DOUBT)
 
 
 class Candidates(Stateful):
-    """``points`` with their past, ``uniforms`` of the rows to come, and the rows that wait."""
+    """Points with their lagged targets, uniform numbers of future rows, and proposed rows."""
 
     def __init__(self, columns: int, budget: int, seed: int) -> None:
         self.budget = budget
         self.points = GrowingRows(columns)
         self.uniforms = Uniforms(seed, KORS_COINS)
-        self.proposed = GrowingRows(columns + 1)  # with their uniforms
+        self.proposed = GrowingRows(columns + 1)  # with their uniform numbers
 
     def room(self, rows: int) -> int:
-        """Points that may enter at the end of the epoch, after so many rows.
+        """Return how many points may enter at the end of an epoch, after so many rows.
 
-        All rows of an epoch ask about its end: asked about the start of a call, it would depend
-        on how the stream is cut.
+        All rows of an epoch use the number at its end: the number at the start of a call would
+        depend on the cut into blocks.
         """
         return most_points(rows, self.budget) - self.points.size
 
     def propose(self, rows: Array, uniforms: Array) -> None:
-        """These rows ask."""
+        """Add proposed rows (n, columns) with their uniform numbers (n,)."""
         self.proposed.append(np.column_stack((rows, uniforms)))
 
     def pop_proposed(self) -> tuple[Array, Array]:
-        """The rows that asked, and their uniforms; none waits any more."""
+        """Remove and return the proposed rows and their uniform numbers."""
         held = self.proposed.values
         self.proposed = GrowingRows(self.proposed.columns)
         return np.ascontiguousarray(held[:, :-1]), held[:, -1].copy()
@@ -80,25 +89,14 @@ class Candidates(Stateful):
         require(sizes["points"] <= self.budget, "points are more than the budget")
 
 
-# ----------------------------------------------------------------------------------------
-# The rows of the open epoch: what a file holds in the place of the experts' open blocks.
-#
-# An expert's open block is, for every row, its features and what the rows before it make of them:
-# 2 r + B numbers a row and expert. All of that follows from the row. But its bits follow also from
-# how the rows came: features of 7 rows are other sums than those of 7 times one row. So the rows
-# of the open epoch are held with the calls they came in. A file has them and the experts' sums at
-# the start of their open blocks; whoever loads it lets the rows come again, in the same calls, and
-# the experts go on to the same bits. All blocks end where an epoch does (`discounted`).
-#
-# When outputs change inside an epoch (a new class), the open blocks themselves are saved until it
-# ends: they were computed with other outputs.
+# -- open rows --------------------------------------------------------------------------------
 
-#: A call of one row in two steps (`onerow`) is noted as 0 rows, others as the rows they had.
+#: Entry of ``calls`` for a call of one row (`experts.OneRow`); other calls have their length.
 ONE_ROW = 0
 
 
 class OpenRows(Stateful):
-    """Rows with their past (n, wide), scaled targets (n, outputs), and the calls they came in."""
+    """Rows with lagged targets (n, wide), scaled targets (n, outputs), lengths of the calls."""
 
     def __init__(self, wide: int, outputs: int) -> None:
         self.Z, self.Y = GrowingRows(wide), GrowingRows(outputs)
@@ -106,16 +104,17 @@ class OpenRows(Stateful):
 
     @property
     def rows(self) -> int:
+        """Number of rows."""
         return self.Z.size
 
     def add(self, Z: Array, Y: Array, *, one: bool = False) -> None:
-        """Rows that one call brought; ``one``: one row in two steps."""
+        """Add the rows of a call; ``one``: of a call of `experts.OneRow`."""
         self.Z.append(Z)
         self.Y.append(Y)
         self.calls.append(np.array([[ONE_ROW if one else len(Z)]], dtype=np.float64))
 
     def pieces(self) -> Iterator[tuple[int, int, bool]]:
-        """First and last row of each call, and whether it was one row in two steps."""
+        """Yield start, stop and whether it was a call of `experts.OneRow`, per call."""
         start = 0
         for call in self.calls.values[:, 0].astype(np.int64).tolist():
             stop = start + max(call, 1)
@@ -134,6 +133,6 @@ class OpenRows(Stateful):
 
 
 def without_open_rows(state: dict[str, Any]) -> dict[str, Any]:
-    """The saved state of a learner at the start of its open block; its ledger stays."""
+    """Return the saved state of a learner at the start of its open block, with its ledger."""
     names = ("Phi", "Z", "upper", "kappa", "step", "curvature", "target")
     return {**state, **{name: state[name][:0] for name in names}, "open": 0}

@@ -1,8 +1,31 @@
-"""The grid of the default learner: its settings, and the experts of one bandwidth as a group.
+"""The experts' settings: what each reads, with which kernel, bandwidth, alpha and window.
 
-Experts differ in view, bandwidth, alpha and window (`Setting`). Those of one view and bandwidth
-form a `Group`: they share the kernel values and the Nystrom features. Coordinates are nested, so an
-expert on fewer points reads the first columns of its group's features.
+**Views.** A view is the columns that a kernel reads, and the weight of each:
+
+    plain       the columns as scaled, the user's kernel
+    relevance   each column times its relevance, the Laplacian kernel
+    past        the same with lagged targets (`baselines.Past`) as further columns
+
+All experts except baselines and linear experts are AWV learners on the features of a view at some
+bandwidth, on one dictionary: squared-loss Newton learners on shared points. A new view is a new
+entry here. The second and third exist for the Gaussian kernel, the default; with another kernel all
+experts use that kernel on the plain view.
+
+**Relevance** of a column is the root mean square of the derivative of a fit on the first rows:
+kernel ridge regression on some of the rows as points, with the Gaussian kernel at the median
+distance. Its derivative along a column, squared and averaged over rows and outputs, is a diagonal
+entry of the average gradient outer product. Columns are multiplied by the root and the fit is
+repeated (two rounds), so that an irrelevant column has little effect on distances.
+
+**Grid.** A `Setting` is a view, bandwidth, alpha and window. Experts of one view and bandwidth form
+a `Group`: they share kernel values and Nystrom features. Coordinates are nested, so an expert on
+fewer points reads the first columns of its group's features.
+
+**Selection** (`best_settings`): which experts stay active, by recent loss.
+
+References: Radhakrishnan, Beaglehole, Pandit, Belkin, "Mechanism for feature learning in neural
+networks and backpropagation-free machine learning models", Science 2024; Beaglehole et al.,
+"xRFM", 2025.
 """
 
 from __future__ import annotations
@@ -21,39 +44,28 @@ from pronk.core.linalg import cholesky, solve_lower
 from pronk.core.state import Count, Field, Numbers, Parts, Real, Sizes, Stateful, require, take_part
 from pronk.newton.discounted import DiscountedNewton
 
-# ----------------------------------------------------------------------------------------
-# How much each column matters: root mean squares of the derivatives of a fit on the first rows.
-#
-# Kernel ridge regression on some of the rows as points, with the Gaussian kernel at the median
-# distance; its derivative along a column, squared and averaged over rows and outputs, is a
-# diagonal entry of the average gradient outer product. Columns are multiplied by the root and the
-# fit is made once more (two rounds), so that a column that says nothing hardly counts in
-# distances.
-#
-# References: Radhakrishnan, Beaglehole, Pandit, Belkin, "Mechanism for feature learning in neural
-# networks and backpropagation-free machine learning models", Science 2024; Beaglehole et al.,
-# "xRFM", 2025.
-
 Array = NDArray[np.float64]
 
-#: Rounds, most points and rows of a fit, and its regularisation in rows.
+# -- relevance --------------------------------------------------------------------------------
+
+#: Rounds; most points and rows of a fit; its regularisation, in rows.
 ROUNDS, POINTS, ROWS, RELEVANCE_ALPHA = 2, 256, 1024, 1.0
-#: Fewer rows than this many a column say too little about relevance: that of wide rows (categories
-#: as zeros and ones) pays as soon as there are as many rows as columns.
-ROWS_A_COLUMN = 1
-#: Weights below this share of the largest count as this share.
+#: Fewest rows per column for a fit. For wide rows (one-hot categories) relevance helps as soon as
+#: there are as many rows as columns.
+ROWS_PER_COLUMN = 1
+#: Smallest weight, as a share of the largest.
 SMALLEST = 0.02
 
 
 def relevance(Z: Array, Y: Array, unit: float) -> Array:
-    """Weights of the columns, the largest 1; all 1 where rows are too few.
+    """Return weights (columns,) of the columns, the largest 1; all 1 if there are too few rows.
 
-    ``unit`` is the typical distance of the rows as they are.
+    Z (n, columns) are rows, Y (n, outputs) their targets, ``unit`` the typical distance of Z.
     """
     weights = np.ones(Z.shape[1])
     squares = Z.var(axis=0)
     varied = squares > 0.0
-    if len(Z) < max(64, ROWS_A_COLUMN * int(varied.sum())) or not Y.shape[1]:
+    if len(Z) < max(64, ROWS_PER_COLUMN * int(varied.sum())) or not Y.shape[1]:
         return weights
     Z, Y = Z[-ROWS:], Y[-ROWS:]
     points = Z[:: max(1, len(Z) // POINTS)][:POINTS]
@@ -70,45 +82,38 @@ def relevance(Z: Array, Y: Array, unit: float) -> Array:
 
 
 def derivative_sizes(Z: Array, Y: Array, points: Array, unit: float) -> Array:
-    """Root mean square of the fit's derivative along each column, over rows and outputs."""
+    """Return the root mean square (columns,) of the fit's derivative over rows and outputs."""
     kernel = Gaussian(unit)
     K, KP = kernel(Z, points), kernel(points, points)
+    # a = (K'K + alpha K_PP)^-1 K'Y
     A = K.T @ K + RELEVANCE_ALPHA * KP + 1e-6 * np.eye(len(points))
     L = cholesky(A, "relevance matrix")
     coefficients = solve_lower(L, solve_lower(L, K.T @ Y), transposed=True)
     squares = np.zeros(Z.shape[1])
     for a in coefficients.T:
+        # df/dz = sum_i a_i k(z, x_i) (x_i - z) / unit^2
         W = K * a
         slopes = (W @ points - W.sum(axis=1)[:, None] * Z) / unit**2
         squares += np.mean(slopes * slopes, axis=0)
     return np.asarray(np.sqrt(squares / Y.shape[1]))
 
 
-# ----------------------------------------------------------------------------------------
-# What an expert looks at: which columns of a row, how long each, through which kernel.
-#
-#     plain       the columns as they are scaled, the kernel that was asked for
-#     relevance   each column times how much it matters (`relevance`), the Laplacian kernel
-#     past        the same with the last known targets (`past`) as further columns
-#
-# All experts that do not only guess are AWV learners on the features of a view at some bandwidth,
-# on one dictionary: squared-loss Newton learners on shared points. Another view is another entry
-# here. The second and third are there for the Gaussian kernel, the default; who asks for another
-# kernel gets that one alone.
+# -- views ------------------------------------------------------------------------------------
 
+#: Numbers of the views.
 PLAIN, RELEVANCE, PAST = 0, 1, 2
 NAMES = ("plain", "relevance", "past")
 
 
 class View(Stateful):
-    """The first columns of a row, each times its weight; their kernel; their typical distance."""
+    """Weights of the first columns of a row, their kernel, and their typical distance ``unit``."""
 
     def __init__(self, number: int, kernel: Kernel, weights: Array, unit: float) -> None:
         self.number, self.kernel, self.weights, self.unit = number, kernel, weights, unit
         self.has_bandwidth = hasattr(kernel, "bandwidth")
 
     def rows(self, Z: Array) -> Array:
-        """Rows, with or without their past, as the kernel sees them."""
+        """Return rows Z, with or without lagged targets, as the kernel reads them."""
         seen = Z[:, : len(self.weights)]
         return np.ascontiguousarray(seen if self.number == PLAIN else seen * self.weights)
 
@@ -116,7 +121,7 @@ class View(Stateful):
 
 
 def typical_distance(kernel: Kernel, Z: Array) -> float:
-    """The median distance between first rows, in the unit of the kernel's bandwidth."""
+    """Return the median distance between first rows, in the unit of the kernel's bandwidth."""
     rows = np.unique(Z[:: max(1, len(Z) // 256)], axis=0)
     if len(rows) < 2:
         return 1.0
@@ -128,12 +133,12 @@ def typical_distance(kernel: Kernel, Z: Array) -> float:
 
 
 def views_of(kernel: Kernel) -> tuple[int, ...]:
-    """The views that a kernel's experts may have."""
+    """Return the views that the experts of a kernel may have."""
     return (PLAIN,) if kernel.rate is None else (PLAIN, RELEVANCE, PAST)
 
 
 def empty_views(kernel: Kernel, numbers: list[int], units: list[float]) -> list[View]:
-    """Views whose weights are to be restored."""
+    """Return views whose weights are restored later."""
     return [
         View(number, kernel if number == PLAIN else Laplacian(), np.zeros(0), unit)
         for number, unit in zip(numbers, units, strict=True)
@@ -141,7 +146,7 @@ def empty_views(kernel: Kernel, numbers: list[int], units: list[float]) -> list[
 
 
 def make_views(kernel: Kernel, numbers: list[int], Z: Array, Y: Array, past: Past) -> list[View]:
-    """The views of first rows Z, (n, columns), whose targets are Y."""
+    """Return the views for first rows Z (n, columns) with targets Y (n, outputs)."""
     unit = 1.0
     if hasattr(kernel, "bandwidth"):
         unit = float(kernel.bandwidth) * typical_distance(kernel, Z)
@@ -156,23 +161,25 @@ def make_views(kernel: Kernel, numbers: list[int], Z: Array, Y: Array, past: Pas
     return views
 
 
-#: Bandwidths, in medians of the distances between first rows; those with the larger alpha too.
+# -- grid -------------------------------------------------------------------------------------
+
+#: Bandwidths in typical distances, with the small alpha and with the large one.
 FACTORS, ALPHA = (4.0, 2.0, 1.0, 0.5, 0.25), 0.01
 SMOOTH_FACTORS, SMOOTH_ALPHA = (4.0, 1.0, 0.25), 1.0
-#: The same of the other views: their kernel is not smooth and asks for less choice.
+#: Bandwidths of the other views: their kernel is not smooth, and fewer suffice.
 VIEW_FACTORS, SMOOTH_VIEW_FACTORS = (4.0, 1.0), (1.0,)
-#: Rows that a forgetting expert speaks of; such experts have one or two of the bandwidths.
+#: Windows of discounted experts in rows, and the bandwidths of such experts.
 EXPERT_WINDOWS = (1000, 100)
 FORGETFUL_FACTORS, FORGETFUL_VIEW_FACTORS = (4.0, 1.0), (4.0,)
-#: The bandwidths of a model with few experts.
+#: Bandwidths of a model with few experts.
 FEW_FACTORS = (4.0, 1.0)
-#: Most points of an expert that forgets: a window of rows cannot tell more of them apart.
+#: Most points of a discounted expert: a window of rows does not determine more coefficients.
 FORGETFUL_POINTS = 100
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One expert: bandwidth in medians, regularisation, window in rows (None: all rows), view."""
+    """One expert: bandwidth in typical distances, alpha, window in rows (None: all rows), view."""
 
     factor: float
     alpha: float
@@ -181,7 +188,7 @@ class Setting:
 
 
 def few_experts(kernel: Kernel, forgetting: bool = True) -> list[Setting]:
-    """The experts of a small model: smooth, less smooth, forgetful, and by relevance."""
+    """Return the settings of a small model: wide, typical, discounted, and by relevance."""
     wide, usual = FEW_FACTORS if hasattr(kernel, "bandwidth") else (1.0, 1.0)
     settings = [Setting(factor, ALPHA) for factor in dict.fromkeys((wide, usual))]
     if forgetting:
@@ -194,7 +201,7 @@ def few_experts(kernel: Kernel, forgetting: bool = True) -> list[Setting]:
 def grid(
     kernel: Kernel, forgetting: bool = True, past: bool = False, few: bool = False
 ) -> list[Setting]:
-    """All experts, or few; a kernel without a bandwidth has the alphas and windows alone."""
+    """Return all settings, or few; a kernel without a bandwidth varies alpha and window only."""
     if few:
         return few_experts(kernel, forgetting)
     settings = []
@@ -332,19 +339,19 @@ class Groups(Parts):
         return taken
 
 
-# ----------------------------------------------------------------------------------------
-# Which experts go on, and the table that tells of all of them.
+# -- selection --------------------------------------------------------------------------------
 
 
 def best_settings(
     settings: list[Setting], active: list[int], losses: Array, stable: int
 ) -> list[int]:
-    """The best settings that do not forget, and the best of each window, by recent loss.
+    """Return the ``stable`` best settings without window, and the best of each window, by loss.
 
-    The one of half the leader's bandwidth is among them: it gains most by more points. Three or
-    more are not all of one view: what another view sees is worth more to the mixture.
+    ``losses`` (active,) are recent losses of the settings with numbers ``active``. The setting with
+    half the best one's bandwidth is included: it gains most from more points. Three or more
+    settings are not all of one view: another view adds more to the mixture.
     """
-    digits = np.round(losses / max(losses.max(), 1e-300), 9)  # rounding decides no tie
+    digits = np.round(losses / max(losses.max(), 1e-300), 9)  # ties do not depend on rounding
     order = [active[i] for i in np.argsort(digits, kind="stable")]
     ranked = [i for i in order if settings[i].window is None]
     chosen = ranked[:stable]
@@ -360,27 +367,28 @@ def best_settings(
     return chosen
 
 
-def table_rows(
-    settings: list[Setting], sizes: dict[int, int], units: dict[int, float]
+def expert_table(
+    settings: list[Setting],
+    active: list[int],
+    sizes: dict[int, int],
+    units: dict[int, float],
+    baselines: tuple[str, ...],
+    mixture: Mixture,
 ) -> list[dict[str, Any]]:
-    """A row a setting; ``sizes`` are the points of those active, ``units`` those of the views."""
-    rows = []
+    """Return one row per expert, the largest weight first and dropped experts last.
+
+    ``sizes`` are the points of the active settings by number, ``units`` the typical distances of
+    the views by number; the baselines' predictions come after those of active settings.
+    """
+    weights, coefficients = mixture.weights, mixture.coefficients
+    rows: list[tuple[dict[str, Any], int | None]] = []
     for i, setting in enumerate(settings):
         row = {**asdict(setting), "view": NAMES[setting.view], "points": sizes.get(i, 0)}
-        rows.append({**row, "bandwidth": setting.factor * units[setting.view]})
-    return rows
-
-
-def with_weights(
-    rows: list[dict[str, Any]], active: list[int], baselines: tuple[str, ...], mixture: Mixture
-) -> list[dict[str, Any]]:
-    """The rows of settings and of baselines, the heaviest first; those that sleep last."""
-    weights, coefficients = mixture.weights, mixture.coefficients
-    places: list[int | None] = [
-        active.index(i) if i in active else None for i in range(len(rows))
-    ] + list(range(len(active), len(active) + len(baselines)))
-    none = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
-    rows = [*rows, *({**none, "view": name, "points": 0} for name in baselines)]
+        row["bandwidth"] = setting.factor * units[setting.view]
+        rows.append((row, active.index(i) if i in active else None))
+    for place, name in enumerate(baselines, start=len(active)):
+        none = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
+        rows.append(({**none, "view": name, "points": 0}, place))
     listed = [
         {
             **row,
@@ -388,6 +396,6 @@ def with_weights(
             "weight": 0.0 if place is None else float(weights[place]),
             "coefficient": 0.0 if place is None else float(coefficients[place]),
         }
-        for row, place in zip(rows, places, strict=True)
+        for row, place in rows
     ]
     return sorted(listed, key=lambda row: (-row["weight"], -row["active"]))
