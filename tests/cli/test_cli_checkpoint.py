@@ -15,7 +15,7 @@ import pytest
 
 import pronk
 from pronk.cli import main
-from pronk.cli.checkpoint import alone
+from pronk.cli.checkpoint import locked
 from pronk.data import stream
 from pronk.estimators import files as storage
 
@@ -42,7 +42,7 @@ def prepare(number, rows, moment):
     def act():
         os.kill(os.getpid(), number)
 
-    def counted(self, X, y, feed=run_loop.Run._block):
+    def counted(self, X, y, feed=run_loop.RunLoop._block):
         feed(self, X, y)
         if self.position >= rows and moment == "block":
             act()
@@ -63,7 +63,7 @@ def prepare(number, rows, moment):
             act()
         replace(source, target)
 
-    run_loop.Run._block = counted
+    run_loop.RunLoop._block = counted
     predictions.PredictionsFile.write = written
     files.os.replace = replaced
 
@@ -324,7 +324,7 @@ def test_two_runs_on_one_checkpoint(capsys, tmp_path, folder, small_blocks):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "checkpoint")
     for held in (tmp_path / "checkpoint", link):
-        with alone(held):
+        with locked(held):
             code, out, err = call(capsys, arguments)
             assert code == 2 and not out and len(err.splitlines()) == 1
             assert f"'{tmp_path / 'checkpoint'}' is in use by process {os.getpid()}: wait" in err

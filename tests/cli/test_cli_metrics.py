@@ -86,7 +86,7 @@ def test_metrics_go_on_from_a_checkpoint(capsys, tmp_path, folder, monkeypatch):
 
     from pronk.cli import run_loop
 
-    feed = run_loop.Run._block
+    feed = run_loop.RunLoop._block
 
     def stop(self, X, y):
         feed(self, X, y)
@@ -94,7 +94,7 @@ def test_metrics_go_on_from_a_checkpoint(capsys, tmp_path, folder, monkeypatch):
             raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_loop.Run, "_block", stop)
+        patch.setattr(run_loop.RunLoop, "_block", stop)
         assert call(capsys, *arguments)[0] == 1
     code, _, err = call(capsys, *arguments)
     assert code == 0 and "goes on after 512 rows" in err

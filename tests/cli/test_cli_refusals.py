@@ -125,7 +125,7 @@ def test_a_run_with_labels_goes_on_with_its_columns(run, monkeypatch, tmp_path):
     (tmp_path / "c").unlink()
     from pronk.cli import run_loop
 
-    block = run_loop.Run._block
+    block = run_loop.RunLoop._block
 
     def stop(self, X, y):
         if self.position >= 128:
@@ -133,7 +133,7 @@ def test_a_run_with_labels_goes_on_with_its_columns(run, monkeypatch, tmp_path):
         block(self, X, y)
 
     with monkeypatch.context() as patch:
-        patch.setattr(run_loop.Run, "_block", stop)
+        patch.setattr(run_loop.RunLoop, "_block", stop)
         assert run(*more, target="kind", learner=learner)[0] == 1
     assert run(*more, target="kind", learner=learner)[0] == 0
     assert (tmp_path / "p.csv").read_bytes() == whole

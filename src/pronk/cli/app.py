@@ -286,8 +286,7 @@ def run(
 
     Rows without a label are only predicted.
     """
-    from pronk.cli.models import RunOptions
-    from pronk.cli.run import run_job
+    from pronk.cli.run import RunOptions, run_job
     from pronk.data import Preparing, Reading
 
     if model is not None:

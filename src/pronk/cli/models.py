@@ -13,12 +13,9 @@ import numpy as np
 
 from pronk.cli.checkpoint import input_files
 from pronk.cli.errors import CommandError
-from pronk.cli.outputs import check_metrics_ending, check_outputs
-from pronk.cli.predictions import STANDARD_OUTPUT, check_ending
 from pronk.cli.scale_out import KeyedRun, key_errors, with_key
-from pronk.cluster.pool import shares_rows
 from pronk.core.state import checked_count, require
-from pronk.data import FileStream, Prepared, Preparing, Reading, StreamError
+from pronk.data import FileStream, Prepared, Reading, StreamError
 from pronk.data.dates import DATE, TIME
 from pronk.data.errors import argument
 from pronk.data.opening import open_source, reads_once
@@ -211,36 +208,7 @@ def add_input(
     return [*others, LearnedInput(list(files), rows)]
 
 
-# ----------------------------------------------------------------------------------------
-# The options of `pronk run`, what they read and where they write.
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """The options of `pronk run`."""
-
-    reading: Reading
-    preparing: Preparing
-    algorithm: str
-    params: tuple[str, ...] = ()
-    model: Path | None = None
-    again: bool = False
-    delay: int = 0
-    save: Path | None = None
-    predictions: Path | None = None
-    interval: float | None = None
-    probabilities: bool = True
-    metrics: Path | None = None
-    metrics_every: int = 1000
-    window: int = 1000
-    report: Path | None = None
-    checkpoint: Path | None = None
-    checkpoint_every: int = 100_000
-    skip_bad: Path | None = None
-    seed: int = 0
-    workers: int | None = None
-    cluster: str | None = None
-    by: str | None = None
+# -- the rows of a file for a learner or a saved model ---------------------------------------------
 
 
 def open_with_target(reading: Reading, rows: int | None = None) -> FileStream:
@@ -248,37 +216,6 @@ def open_with_target(reading: Reading, rows: int | None = None) -> FileStream:
     if reading.target is None and (reads_once(reading.file) or open_source(reading).label is None):
         raise CommandError("--target is missing: which column is to be predicted?")
     return reading.open(rows=rows)
-
-
-def check_job(job: RunOptions) -> None:
-    """Can the results be written, each to its own file?"""
-    printed = job.predictions is not None and str(job.predictions) == STANDARD_OUTPUT
-    if printed and job.checkpoint is not None:
-        raise CommandError(
-            "--predictions: a run with --checkpoint needs a file, for what is printed cannot be "
-            "taken back"
-        )
-    keyed = job.model is not None and (job.model / "store.json").is_file()
-    if job.model is not None and not job.model.is_file() and not keyed:
-        raise CommandError(f"--model: {str(job.model)!r} does not exist, or is no saved model")
-    if job.again and job.model is None and (job.by is None or job.save is None):
-        raise CommandError("--again needs --model, or --by with --save: other runs start anew")
-    if job.reading.keep and job.predictions is None:
-        raise CommandError("--keep: the columns go along with --predictions, which is missing")
-    outputs = {
-        # Models of keys are a folder.
-        "--save": None if job.by or keyed else job.model if job.save is None else job.save,
-        "--predictions": None if printed else job.predictions,
-        "--metrics": job.metrics,
-        "--report": job.report,
-        "--checkpoint": job.checkpoint,
-        "--skip-bad": job.skip_bad,
-    }
-    check_outputs(outputs, job.reading.file, job.reading.query)
-    if job.metrics is not None:
-        check_metrics_ending(job.metrics)
-    if job.predictions is not None and not printed:
-        check_ending(job.predictions, "--predictions")
 
 
 _GAP = f"{argument('missing', 'mean')} fills it in"
@@ -309,41 +246,6 @@ def target_names(model: Any, stream: FileStream) -> list[str]:
 def saved_model(path: Path) -> Prepared | KeyedRun:
     """The model of a file or the models of a folder, to go on with."""
     return KeyedRun.load(path) if path.is_dir() else around(files.load(path))
-
-
-def options_for_model(job: RunOptions, model: Any) -> RunOptions:
-    """A job that goes on with a model: what the model knows is not chosen again."""
-    assert job.model is not None
-    keyed = isinstance(model, KeyedRun)
-    if job.by is not None and job.by != getattr(model, "by", None):
-        what = f"has its keys in column {model.by!r}" if keyed else "is one model, without keys"
-        raise CommandError(f"--by: {str(job.model)!r} {what}")
-    if job.save is None and not keyed:
-        header = files.read_header(job.model)
-        if header["class"] == files.CHECKPOINT:
-            raise CommandError(
-                f"--model: {str(job.model)!r} is a checkpoint; give --save, where the model goes"
-            )
-    training_record = model.__dict__.get("training_record_") or {}
-    algorithm = training_record.get("algorithm", type(model.learner).__name__)
-    target = job.reading.target if job.reading.target is not None else training_record.get("target")
-    if target is None:
-        raise CommandError("--target is missing: which column is to be predicted?")
-    known = training_record.get("weight")
-    *_, interval = training_record.get("scored_as", [None])
-    here = not keyed and (job.cluster is None or shares_rows(model))
-    return replace(
-        job,
-        # A coverage that was counted goes on; where workers read the rows there is none.
-        interval=interval if job.interval is None and here else job.interval,
-        algorithm=algorithm,
-        save=job.model if job.save is None else job.save,
-        reading=replace(job.reading, target=target, weight=job.reading.weight or known),
-        preparing=model.preparing
-        if keyed
-        else Preparing(model.scaling_, model.encoding, model.slots, model.scale_target),
-        by=model.by if keyed else None,
-    )
 
 
 def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = None) -> FileStream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +15,17 @@ from pronk.cli import screen
 from pronk.cli.checkpoint import checkpoint_record, damage_reported, locked
 from pronk.cli.errors import CommandError
 from pronk.cli.models import (
-    RunOptions,
     build,
-    check_job,
     input_contents,
     learned_inputs,
     open_for_model,
     open_with_target,
-    options_for_model,
     read_setting,
     refuse_learned,
     saved_model,
 )
-from pronk.cli.predictions import StandardOutput, check_interval
+from pronk.cli.outputs import check_metrics_ending, check_outputs
+from pronk.cli.predictions import STANDARD_OUTPUT, StandardOutput, check_ending, check_interval
 from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import (
     KeyedRun,
@@ -43,14 +41,43 @@ from pronk.cli.scale_out import (
 )
 from pronk.cli.summary import as_dict, note_columns, note_worse, print_summary, write_page
 from pronk.cluster.pool import shares_rows
-from pronk.data import FileStream
+from pronk.data import FileStream, Preparing, Reading
 from pronk.data.prepared import prepared
+from pronk.estimators import files
 from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find
 from pronk.evaluate.comparison import warm_with
 from pronk.evaluate.models import takes_weights
 from pronk.evaluate.scoring import long_piece
 from pronk.keyed import Keyed
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of `pronk run`."""
+
+    reading: Reading
+    preparing: Preparing
+    algorithm: str
+    params: tuple[str, ...] = ()
+    model: Path | None = None
+    again: bool = False
+    delay: int = 0
+    save: Path | None = None
+    predictions: Path | None = None
+    interval: float | None = None
+    probabilities: bool = True
+    metrics: Path | None = None
+    metrics_every: int = 1000
+    window: int = 1000
+    report: Path | None = None
+    checkpoint: Path | None = None
+    checkpoint_every: int = 100_000
+    skip_bad: Path | None = None
+    seed: int = 0
+    workers: int | None = None
+    cluster: str | None = None
+    by: str | None = None
 
 
 def run_job(job: RunOptions, *, as_json: bool) -> None:
@@ -142,6 +169,72 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
 
 
 # -- before the run ------------------------------------------------------------------------------
+
+
+def check_job(job: RunOptions) -> None:
+    """Can the results be written, each to its own file?"""
+    printed = job.predictions is not None and str(job.predictions) == STANDARD_OUTPUT
+    if printed and job.checkpoint is not None:
+        raise CommandError(
+            "--predictions: a run with --checkpoint needs a file, for what is printed cannot be "
+            "taken back"
+        )
+    keyed = job.model is not None and (job.model / "store.json").is_file()
+    if job.model is not None and not job.model.is_file() and not keyed:
+        raise CommandError(f"--model: {str(job.model)!r} does not exist, or is no saved model")
+    if job.again and job.model is None and (job.by is None or job.save is None):
+        raise CommandError("--again needs --model, or --by with --save: other runs start anew")
+    if job.reading.keep and job.predictions is None:
+        raise CommandError("--keep: the columns go along with --predictions, which is missing")
+    outputs = {
+        # Models of keys are a folder.
+        "--save": None if job.by or keyed else job.model if job.save is None else job.save,
+        "--predictions": None if printed else job.predictions,
+        "--metrics": job.metrics,
+        "--report": job.report,
+        "--checkpoint": job.checkpoint,
+        "--skip-bad": job.skip_bad,
+    }
+    check_outputs(outputs, job.reading.file, job.reading.query)
+    if job.metrics is not None:
+        check_metrics_ending(job.metrics)
+    if job.predictions is not None and not printed:
+        check_ending(job.predictions, "--predictions")
+
+
+def options_for_model(job: RunOptions, model: Any) -> RunOptions:
+    """A job that goes on with a model: what the model knows is not chosen again."""
+    assert job.model is not None
+    keyed = isinstance(model, KeyedRun)
+    if job.by is not None and job.by != getattr(model, "by", None):
+        what = f"has its keys in column {model.by!r}" if keyed else "is one model, without keys"
+        raise CommandError(f"--by: {str(job.model)!r} {what}")
+    if job.save is None and not keyed:
+        header = files.read_header(job.model)
+        if header["class"] == files.CHECKPOINT:
+            raise CommandError(
+                f"--model: {str(job.model)!r} is a checkpoint; give --save, where the model goes"
+            )
+    training_record = model.__dict__.get("training_record_") or {}
+    algorithm = training_record.get("algorithm", type(model.learner).__name__)
+    target = job.reading.target if job.reading.target is not None else training_record.get("target")
+    if target is None:
+        raise CommandError("--target is missing: which column is to be predicted?")
+    known = training_record.get("weight")
+    *_, interval = training_record.get("scored_as", [None])
+    here = not keyed and (job.cluster is None or shares_rows(model))
+    return replace(
+        job,
+        # A coverage that was counted goes on; where workers read the rows there is none.
+        interval=interval if job.interval is None and here else job.interval,
+        algorithm=algorithm,
+        save=job.model if job.save is None else job.save,
+        reading=replace(job.reading, target=target, weight=job.reading.weight or known),
+        preparing=model.preparing
+        if keyed
+        else Preparing(model.scaling_, model.encoding, model.slots, model.scale_target),
+        by=model.by if keyed else None,
+    )
 
 
 def _check_algorithm(name: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -24,7 +24,7 @@ from pronk.cli.checkpoint import (
     without_part,
 )
 from pronk.cli.errors import CommandError
-from pronk.cli.models import LearnedFile, LearnedInput, RunOptions, add_input
+from pronk.cli.models import LearnedFile, LearnedInput, add_input
 from pronk.cli.outputs import AppendedFile, BadRowsFile, MetricsFile
 from pronk.cli.predictions import (
     STANDARD_OUTPUT,
@@ -49,6 +49,9 @@ from pronk.evaluate.metrics import ALL
 from pronk.evaluate.models import has_probabilities
 from pronk.evaluate.scoring import PIECE
 from pronk.evaluate.trace import Trace
+
+if TYPE_CHECKING:
+    from pronk.cli.run import RunOptions
 
 # ----------------------------------------------------------------------------------------
 # The files that `pronk run` writes as the stream goes: predictions, metrics, rows left out.

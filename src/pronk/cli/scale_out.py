@@ -28,7 +28,7 @@ from pronk.keyed.learner import learner_of
 from pronk.keyed.workers import Processes, SpreadKeyed
 
 if TYPE_CHECKING:
-    from pronk.cli.models import RunOptions
+    from pronk.cli.run import RunOptions
 
 #: Seconds that a scheduler has to answer.
 PATIENCE = 10.0
