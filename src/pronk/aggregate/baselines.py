@@ -295,10 +295,10 @@ class Past(Stateful):
         self._sources = np.array(places, dtype=np.int64)
 
     STATE = (
-        Numbers("sources", ("sources",), whole=True, low=0, high="outputs", kept=True),
-        Numbers("signs", ("sources",), low=-1.0, high=1.0, kept=True),
-        Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, kept=True),
-        Numbers("held", ("held", "outputs"), kept=True),
+        Numbers("sources", ("sources",), whole=True, low=0, high="outputs", written="replaced"),
+        Numbers("signs", ("sources",), low=-1.0, high=1.0, written="replaced"),
+        Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, written="replaced"),
+        Numbers("held", ("held", "outputs"), written="replaced"),
     )
 
     def _sizes(self) -> dict[str, int]:

@@ -59,7 +59,7 @@ Gibbs, Cherian, Candes, "Conformal prediction with conditional guarantees", 2023
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -411,6 +411,8 @@ class ErrorScale(Stateful):
     STATE = (
         Part("shape"),
         Numbers("running", (4, "outputs")),
+        # The span is not saved: it is computed from the points (`Experts.extend_spans`).
+        Part("group", "group", saved=False),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -420,15 +422,6 @@ class ErrorScale(Stateful):
         """Raise if a restored shape does not have the size of the span."""
         size = 1 + 2 * self._read + self.group.nystrom.size
         require(self._shape.size == size, "error_scale/shape has another size than the points give")
-
-    # The span is not saved: it is computed from the points (`Experts.extend_spans`).
-
-    def snapshot(self) -> Any:
-        return self.group.nystrom.snapshot(), super().snapshot()
-
-    def roll_back(self, snapshot: Any) -> None:
-        self.group.nystrom.roll_back(snapshot[0])
-        super().roll_back(snapshot[1])
 
 
 def _error_scale(level: Array, shape: Array) -> Array:

@@ -41,7 +41,16 @@ from pronk.aggregate.settings import (
 )
 from pronk.core.elementary import exp_scalar
 from pronk.core.linalg import GrowingRows, Workspace, solve_one
-from pronk.core.state import Count, Part, Parts, Places, Sizes, Stateful, require
+from pronk.core.state import (
+    Count,
+    Part,
+    Parts,
+    Places,
+    Sizes,
+    Stateful,
+    Unsaved,
+    require,
+)
 from pronk.newton.discounted import EPOCH, DiscountedNewton, InEpochs
 
 Array = NDArray[np.float64]
@@ -219,7 +228,7 @@ class CalmRow:
         others: Iterable[tuple[object, str]],
         rows: Iterable[GrowingRows],
     ) -> None:
-        self._arrays = [(part.__dict__, name) for part in parts for name in part.copied_names()]
+        self._arrays = [(part.__dict__, name) for part in parts for name in part._plan.copied]
         self._others = [(owner.__dict__, name) for owner, name in others]
         self._rows = list(rows)
         self._first = self._arrays[0][0]
@@ -290,7 +299,7 @@ class Experts(Stateful):
 
     def __getstate__(self) -> dict[str, Any]:
         # Caches are not copied.
-        return {**self.__dict__, "_seen_points": {}, "_one": None, "_calm": None}
+        return {**super().__getstate__(), "_seen_points": {}, "_one": None, "_calm": None}
 
     @property
     def rows(self) -> int:
@@ -428,7 +437,7 @@ class Experts(Stateful):
     def put_back_derived(self) -> None:
         """After a calm row was rolled back: what follows from the state."""
         self.mixture.solve()
-        self.candidates.uniforms.rewind()
+        self.candidates.uniforms._update_derived()
         self.clear_caches()
 
     def commit(self, one: OneRow, y: Array, given: Array) -> None:
@@ -627,8 +636,9 @@ class Experts(Stateful):
         Part("error_scale", "error_scale"),
         Places("batches", high="points"),
         Part("log", sizes={"wide": "wide", "outputs": "outputs"}, make="_new_log"),
+        Unsaved("outputs"),
+        Unsaved("reference"),
     )
-    DERIVED = ("outputs", "reference")
 
     def to_state(self) -> dict[str, Any]:
         """Return the state, without open blocks where the log has their rows."""
@@ -641,8 +651,7 @@ class Experts(Stateful):
     def _sizes(self) -> dict[str, int]:
         return {"settings": len(self.settings), "outputs": self.outputs}
 
-    def roll_back(self, snapshot: Any) -> None:
-        super().roll_back(snapshot)
+    def _update_derived(self) -> None:
         self.clear_caches()
 
     def _restored(self, sizes: Sizes) -> None:

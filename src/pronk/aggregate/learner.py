@@ -80,6 +80,7 @@ from pronk.core.state import (
     Rows,
     Sizes,
     Stateful,
+    Unsaved,
     require,
 )
 from pronk.newton.discounted import EPOCH
@@ -148,7 +149,7 @@ class TargetClipping(Stateful):
         return np.clip(Y, self.centre - reach, self.centre + reach)
 
     STATE = (
-        Numbers("centre", ("outputs",), "centre", kept=True),
+        Numbers("centre", ("outputs",), "centre", written="replaced"),
         Numbers("size", ("outputs",), "size", low=0.0),
     )
 
@@ -400,7 +401,7 @@ class OnlineKernel(Stateful):
         return self._calm
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_snapshot": None, "_calm": None}
+        return {**super().__getstate__(), "_snapshot": None, "_calm": None}
 
     # -- the current model --------------------------------------------------------------------
 
@@ -460,14 +461,16 @@ class OnlineKernel(Stateful):
         Part("clipping", "clipping", sizes={"outputs": "outputs"}),
         Rows("first_X", ("first", "columns")),
         Rows("first_Y", ("first", "outputs")),
-        Numbers("level", ("outputs",), kept=True),
-        Numbers("size", ("outputs",), low=SMALLEST, kept=True),
+        Numbers("level", ("outputs",), written="replaced"),
+        Numbers("size", ("outputs",), low=SMALLEST, written="replaced"),
         Part("intervals", "intervals", sizes={"outputs": "followed"}),
         Part("temperature", "temperature"),
         Part("scale", make="_new_scale"),
         Part("experts", "experts", make="_new_experts"),
+        Unsaved("outputs"),
+        Unsaved("last_widths"),
+        Unsaved("last_factors"),
     )
-    DERIVED = ("outputs", "last_widths", "last_factors")
 
     def _sizes(self) -> dict[str, int]:
         return {"columns": self.columns, "outputs": self.outputs}
@@ -480,7 +483,7 @@ class OnlineKernel(Stateful):
             state["units"] = [float(view.unit) for view in self.experts.views]
         return state
 
-    def _take(self, state: Any) -> Sizes:
+    def _load(self, state: Any) -> Sizes:
         require(isinstance(state, dict), "the state is not a table")
         made = {name: state[name] for name in ("settings", "units") if name in state}
         held = "experts" in state
@@ -495,7 +498,7 @@ class OnlineKernel(Stateful):
             good = good and all(type(u) in (int, float) and 0.0 < u < LARGEST for u in units)
             require(good, "units are not positive numbers, one per view")
             self._made = settings, empty_views(self.kernel, numbers, units)
-        return super()._take({name: v for name, v in state.items() if name not in made})
+        return super()._load({name: v for name, v in state.items() if name not in made})
 
     def _new_experts(self) -> Experts:
         past = Past(self.outputs, [], [])

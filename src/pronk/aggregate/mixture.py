@@ -29,7 +29,7 @@ makes the weights the same whether or not a class is known in advance.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -451,7 +451,7 @@ class Mixture(Stateful):
         self.combination.remap(matrix)
 
     STATE = (
-        Numbers("discounts", ("stacks",), fixed=True, kept=True),
+        Numbers("discounts", ("stacks",), fixed=True, written="replaced"),
         Numbers("seen_labels", (2, "outputs"), low=0.0, high=1.0),
         Numbers("worst", ("outputs",), low=0.0),
         Numbers("ledger", ("ledger",), low=0.0),
@@ -464,7 +464,7 @@ class Mixture(Stateful):
         Numbers("limits", (2, "outputs"), "limits"),
         Numbers("losses", ("experts",), "losses", low=0.0),
         Part("combination", "combination", sizes={"places": "ledger"}),
-        Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, kept=True),
+        Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, written="replaced"),
         Numbers("squares", ("outputs",), low=0.0),
         Numbers("errors", (LONGEST, "outputs")),
     )
@@ -484,8 +484,6 @@ class Mixture(Stateful):
         for A in self._A:
             least = np.linalg.eigvalsh(A).min(initial=1.0)
             require(least > 0.5 * self._alpha, "A is smaller than its regulariser")
-        self.solve()
 
-    def roll_back(self, snapshot: Any) -> None:
-        super().roll_back(snapshot)
+    def _update_derived(self) -> None:
         self.solve()

@@ -41,7 +41,19 @@ from pronk.aggregate.mixture import Mixture
 from pronk.core.features import Nystrom
 from pronk.core.kernels import Gaussian, Kernel, Laplacian
 from pronk.core.linalg import cholesky, solve_lower
-from pronk.core.state import Count, Field, Numbers, Parts, Real, Sizes, Stateful, require, take_part
+from pronk.core.state import (
+    Count,
+    Field,
+    Numbers,
+    Part,
+    Parts,
+    Real,
+    Sizes,
+    Stateful,
+    Unsaved,
+    load_part,
+    require,
+)
 from pronk.newton.discounted import DiscountedNewton
 
 Array = NDArray[np.float64]
@@ -117,7 +129,7 @@ class View(Stateful):
         seen = Z[:, : len(self.weights)]
         return np.ascontiguousarray(seen if self.number == PLAIN else seen * self.weights)
 
-    STATE = (Numbers("weights", ("read",), "weights", low=0.0, kept=True),)
+    STATE = (Numbers("weights", ("read",), "weights", low=0.0, written="replaced"),)
 
 
 def typical_distance(kernel: Kernel, Z: Array) -> float:
@@ -225,17 +237,17 @@ def grid(
 class Learners(Field):
     """The learners of a group by the number of their setting; some may be gone."""
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return {str(i): learner.to_state() for i, learner in owner.learners.items()}
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         require(isinstance(value, dict) and value, f"{self.name} are missing")
         held = {str(i): (i, learner) for i, learner in owner.learners.items()}
         require(set(value) <= set(held), f"{self.name} have another number than the settings")
         taken = {}
         for name, (i, learner) in held.items():
             if name in value:
-                take_part(learner, value[name], f"{self.name}/{name}")
+                load_part(learner, value[name], f"{self.name}/{name}")
                 taken[i] = learner
         return taken
 
@@ -266,17 +278,10 @@ class Group(Stateful):
         Count("view", "number", fixed=True),
         Real("factor", "factor", fixed=True),
         Learners("learners", "learners"),
+        Unsaved("limit"),
+        # A file has no span: it follows from the points (`Experts.extend_spans`).
+        Part("nystrom", "nystrom", saved=False),
     )
-    DERIVED = ("limit",)
-
-    # A file has no span: it follows from the points (`Experts.extend_spans`).
-
-    def snapshot(self) -> Any:
-        return self.nystrom.snapshot(), super().snapshot()
-
-    def roll_back(self, snapshot: Any) -> None:
-        self.nystrom.roll_back(snapshot[0])
-        super().roll_back(snapshot[1])
 
     def features(self, values: Array) -> Array:
         """Features from kernel values with all points; valid until the next call."""
@@ -324,7 +329,7 @@ class Group(Stateful):
 class Groups(Parts):
     """The groups that are left, in their order; a group is known by view and factor."""
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         require(isinstance(value, list), f"{self.name} are not a list")
         fresh, taken = list(getattr(owner, self.attribute)), []
         for i, saved in enumerate(value):
@@ -334,7 +339,7 @@ class Groups(Parts):
             require(found, f"{self.name}/{i} has a view and factor that no setting has")
             group = found[0]
             fresh.remove(group)
-            take_part(group, saved, f"{self.name}/{i}")
+            load_part(group, saved, f"{self.name}/{i}")
             taken.append(group)
         return taken
 

@@ -15,7 +15,13 @@ from pronk.core.elementary import cos_sin, exp_scalar
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, PanelledTriangle, Workspace
 from pronk.core.randomness import FREQUENCIES, generator
-from pronk.core.state import Count, Numbers, Part, Stateful
+from pronk.core.state import (
+    Count,
+    Numbers,
+    Part,
+    Stateful,
+    Unsaved,
+)
 
 Array = NDArray[np.float64]
 
@@ -233,7 +239,7 @@ class Nystrom(Stateful):
         distance = diagonal - phi @ phi
         if distance <= DEPENDENT * diagonal:
             return None
-        self._used.append(self.points - 1)
+        self._used = [*self._used, self.points - 1]
         return float(self._factor.append(phi[:, None], np.array([[diagonal]]))[0, 0])
 
     def offer(
@@ -262,7 +268,7 @@ class Nystrom(Stateful):
         rows = kept[:count]
         self._factor.append_rows(Phi[rows], columns[rows, :count])
         order = np.cumsum(entered) - 1
-        self._used += [self.points + int(order[i]) for i in rows]
+        self._used = [*self._used, *(self.points + int(order[i]) for i in rows)]
         self.points += int(entered.sum())
         return np.flatnonzero(entered)
 
@@ -270,8 +276,16 @@ class Nystrom(Stateful):
         Count("points", "points", size="points"),
         Part("factor", sizes={"size": "size"}),
         Numbers(
-            "used", ("size",), "used", whole=True, low=0, high="points", structure="increasing"
+            "used",
+            ("size",),
+            "used",
+            whole=True,
+            low=0,
+            high="points",
+            structure="increasing",
+            written="computed",
         ),
+        Unsaved("_used"),
     )
 
     def require_of(self, kernel: Kernel, points: Array) -> None:
@@ -288,18 +302,11 @@ class Nystrom(Stateful):
     def used(self, places: NDArray[np.int64]) -> None:
         self._used = places.tolist()
 
-    def snapshot(self) -> Any:
-        """Points are added at the end, so their numbers are enough."""
-        return self.points, self._used, len(self._used), self._factor, self._factor.snapshot()
-
-    def roll_back(self, snapshot: Any) -> None:
-        self.points, used, count, self._factor, held = snapshot
-        self._used = used[:count]
-        self._factor.roll_back(held)
+    def _update_derived(self) -> None:
         self._panels = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_panels": None}
+        return {**super().__getstate__(), "_panels": None}
 
 
 def extend(Phi: Array, column: Array, phi: Array, pivot: float) -> Array:

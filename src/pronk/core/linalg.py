@@ -14,7 +14,14 @@ from numba.extending import get_cython_function_address
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
-from pronk.core.state import LowerTriangle, Real, Sizes, Stateful, require
+from pronk.core.state import (
+    LowerTriangle,
+    Real,
+    Sizes,
+    Stateful,
+    Unsaved,
+    require,
+)
 
 # ----------------------------------------------------------------------------------------
 # BLAS and LAPACK without Python's lock: threads that call them run side by side.
@@ -408,8 +415,10 @@ class GrowingCholesky(Stateful):
         return 2.0 * float(np.log(np.diag(self._factor)[: self.size]).sum())
 
     STATE = (
-        LowerTriangle("factor", "size", "used", structure="lower"),
+        LowerTriangle("factor", "size", "used", structure="lower", written="computed"),
         Real("floor", "floor", low=0.0, fixed=True),
+        Unsaved("_factor"),  # rows are appended, never changed, so the size is enough
+        Unsaved("size"),
     )
 
     @property
@@ -426,7 +435,6 @@ class GrowingCholesky(Stateful):
     def used(self, factor: Array) -> None:
         self._factor = factor
         self.size = len(factor)
-        self._refresh(0)
 
     def _restored(self, sizes: Sizes) -> None:
         # Squared pivots are at least the floor, up to rounding of the square root.
@@ -454,12 +462,8 @@ class GrowingCholesky(Stateful):
         grown.restore(state)
         return grown
 
-    def snapshot(self) -> Any:
-        """Rows are appended, never changed, so the length is enough."""
-        return self._factor, self.size, list(self._diagonal_blocks)
-
-    def roll_back(self, snapshot: Any) -> None:
-        self._factor, self.size, self._diagonal_blocks = snapshot
+    def _update_derived(self) -> None:
+        self._refresh(0)
 
 
 def _floored_cholesky(A: Array, floor: float) -> Array:

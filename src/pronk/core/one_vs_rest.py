@@ -75,11 +75,11 @@ class OneVsRest(Stateful):
         """The models by number."""
         return {str(o): state for o, state in enumerate(super().to_state()["models"])}
 
-    def _take(self, state: Any) -> Sizes:
+    def _load(self, state: Any) -> Sizes:
         require(isinstance(state, dict), "the state is not a table")
         numbers = [str(o) for o in range(len(self.models))]
         require(sorted(state) == sorted(numbers), f"there are not {len(numbers)} outputs")
-        return super()._take({"models": [state[o] for o in numbers]})
+        return super()._load({"models": [state[o] for o in numbers]})
 
 
 def remapped(models: Sequence[Any], matrix: Array) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.state import Count, Sizes, Stateful
+from pronk.core.state import Count, Stateful
 
 #: The streams of a seed, one for each use.
 KORS_COINS, FREQUENCIES, REMOVALS = 0, 2, 3
@@ -52,21 +52,16 @@ class Uniforms(Stateful):
         Count("count", "count"),
     )
 
-    def _restored(self, sizes: Sizes) -> None:
-        self._generator.bit_generator.advance(self.count)  # type: ignore[attr-defined]
-
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Uniforms:
         uniforms = cls(state["seed"], state["stream"])
         uniforms.restore(state)
         return uniforms
 
-    def roll_back(self, snapshot: Any) -> None:
-        """From the start: between counting and drawing the two do not agree."""
-        super().roll_back(snapshot)
-        self.rewind()
+    def _update_derived(self) -> None:
+        """Move the generator to where the count says, from the start of the stream.
 
-    def rewind(self) -> None:
-        """Let the generator stand where the count says."""
+        A call that is stopped between counting and drawing leaves the two apart.
+        """
         self._generator = generator(self.seed, self.stream)
         self._generator.bit_generator.advance(self.count)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""State by declaration: a class names what it holds, and saving, loading and rolling back follow.
+"""Declared state: a class lists what it holds, and saving, validation and roll-back follow.
 
     class Ledger(Stateful):
         STATE = (
@@ -8,36 +8,47 @@
             Part("factor", sizes={"size": "size"}),
         )
 
-gives `to_state`, `restore`, `snapshot` and `roll_back`. A state may come from a file that anybody
-wrote, so everything is checked before an array reaches compiled code: the fields are those of the
-table and no others; kind, dimensions and contents are what the table says; a size that two fields
-name is the same in both. Sizes known beforehand (`_sizes`) are compared, others are learned from
-the first field that names them. What does not fit is a `StateError` that names the field.
+has `to_state` and `restore` for files, `snapshot` and `roll_back` for calls that raise.
 
-`snapshot` remembers the state at little cost and `roll_back` goes back to it. An array is
-copied, except where the class says that it is never written in place (``kept``): then the old
-array is the snapshot.
+**Validation.** A state may come from a file that anybody wrote, so everything is checked before an
+array reaches compiled code: the fields are those of the table and no others; kind, dimensions and
+contents are what the table says; a size that two fields name is the same in both. Sizes known
+beforehand (`_sizes`) are compared, others are learned from the first field that names them. What
+does not fit raises a `StateError` that names the field.
+
+**Snapshots.** A snapshot holds as little as possible. What it must hold depends on how the class
+changes an array, which a field states in one word, ``written``:
+
+    "in place"   any entry may change at any time          the snapshot copies the array
+    "replaced"   a change assigns a new array              the snapshot shares the array
+    "slots"      some entries change, announced by         the snapshot shares the array and gets
+                 `_save_slots`                             the old entries before they change
+    "appended"   rows are added behind the others          the snapshot shares the array and has
+                 (`Rows`)                                  its length
+    "computed"   the attribute is computed from others     nothing
+
+A class that writes in place to a "replaced" array from time to time (the sums of a block engine)
+calls `_writable` first, which copies the array if a snapshot shares it. Attributes that are not
+saved but change with the state are in the same table (`Unsaved`); caches are dropped or recomputed
+by the hook `_update_derived` after `restore` and `roll_back`.
+
+One snapshot at a time: the next one ends the one before, which can no longer be rolled back to
+once the object has changed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
-if TYPE_CHECKING:
-    pass  # RELAYOUT
-
-# ----------------------------------------------------------------------------------------
-# The kinds of entries of a table of state: each knows how it is saved, checked and marked.
-#
-# What is checked may come from a file that anybody wrote; what does not fit is a `StateError` that
-# names the field.
+#: How a class changes what an attribute holds; see above.
+Written = Literal["in place", "replaced", "slots", "appended", "computed"]
 
 #: No number of a state is larger: sums of products of the largest inputs stay below.
 LARGEST = 1e300
@@ -48,19 +59,20 @@ MOST = 2**53
 
 
 class StateError(ValueError):
-    """A state does not fit the object that is to take it; the text names the field."""
+    """Raised for a state that does not fit the object to be restored; the text names the field."""
 
 
 def require(good: Any, text: str) -> None:
-    """Refuse a state with the text, unless it is good."""
+    """Raise a StateError with the text, unless ``good``."""
     if not good:
         raise StateError(text)
 
 
 class Sizes(dict[str, int]):
-    """Named sizes: known ones are compared, others learned."""
+    """Named sizes of arrays: known ones are compared, others learned."""
 
     def agree(self, term: str | int, got: int, field: str) -> None:
+        """Raise if a dimension of ``field`` is not the number or the known size ``term``."""
         if isinstance(term, int):
             require(got == term, f"{field} has a dimension {got}, not {term}")
             return
@@ -68,8 +80,15 @@ class Sizes(dict[str, int]):
         require(got == known, f"{field} has {got} {term} where {known} are known")
 
 
+# -- fields: the entries of a table ------------------------------------------------------------
+
+
 class Field:
     """One entry of a table: its name in the file and the attribute that holds it."""
+
+    written: Written = "replaced"
+    #: Whether it is part of `to_state`; what is not is only rolled back.
+    saved = True
 
     def __init__(self, name: str, attribute: str | None = None) -> None:
         self.name = name
@@ -79,19 +98,32 @@ class Field:
         """Whether the state of a newly made owner must have the field; ``held``: it does."""
         return True
 
-    def give(self, owner: Any) -> Any:
-        """The value for the file; None where there is none."""
+    def dump(self, owner: Any) -> Any:
+        """Return the value for the file; None where there is none."""
         raise NotImplementedError
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
-        """The checked value for the attribute."""
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+        """Return the value for the attribute from that of a file, checked."""
         raise NotImplementedError
 
     def snapshot(self, owner: Any) -> Any:
-        return getattr(owner, self.attribute)
+        """Return what `roll_back` needs to put the attribute back."""
+        value = getattr(owner, self.attribute)
+        return value.copy(order="K") if self.written == "in place" and value is not None else value
 
     def roll_back(self, owner: Any, snapshot: Any) -> None:
+        """Put the attribute back."""
         setattr(owner, self.attribute, snapshot)
+
+
+class Unsaved(Field):
+    """An attribute that changes with the state and is not in files: it follows from the rest."""
+
+    saved = False
+
+    def __init__(self, attribute: str, *, written: Written = "replaced") -> None:
+        super().__init__(attribute, attribute)
+        self.written = written
 
 
 class Numbers(Field):
@@ -99,7 +131,6 @@ class Numbers(Field):
 
     ``whole``: of 64-bit integers, or with ``whole="float"`` doubles without a fraction.
     ``fixed``: the very array that a new owner has.
-    ``marked`` False: a snapshot holds it by ``DERIVED`` attributes, or the class sees to it.
     ``structure``: "lower" (triangular, pivots above 0), "definite" (has a Cholesky factor),
     "permutation" (of 0, 1, ...), "increasing" (strictly). ``optional``: the attribute may be None.
     """
@@ -107,22 +138,22 @@ class Numbers(Field):
     def __init__(
         self, name: str, shape: tuple[str | int, ...], attribute: str | None = None, *,
         low: float = -LARGEST, high: float | str = LARGEST, whole: bool | str = False,
-        structure: str | None = None, order: Any = "C", kept: bool = False, optional: bool = False,
-        fixed: bool = False, marked: bool = True,
+        structure: str | None = None, order: Any = "C", optional: bool = False, fixed: bool = False,
+        written: Written = "in place",
     ) -> None:  # fmt: skip
         super().__init__(name, attribute)
-        self.fixed, self.marked = fixed, marked
         self.shape, self.low, self.high, self.whole = shape, low, high, whole
-        self.structure, self.order, self.kept, self.optional = structure, order, kept, optional
+        self.structure, self.order, self.optional = structure, order, optional
+        self.fixed, self.written = fixed, written
 
     def expected(self, owner: Any, held: bool) -> bool:
         return held if self.optional else True
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         array = getattr(owner, self.attribute)
         return None if array is None else array.copy()
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         array = self.checked(value, sizes)
         if self.fixed:
             same = np.array_equal(array, getattr(owner, self.attribute))
@@ -130,7 +161,7 @@ class Numbers(Field):
         return array
 
     def checked(self, value: Any, sizes: Sizes) -> NDArray[Any]:
-        """A copy of the array, if it is what the table says."""
+        """Return a copy of the array; raise if it is not what the table says."""
         name, dtype = self.name, np.int64 if self.whole is True else np.float64
         require(isinstance(value, np.ndarray), f"{name} is not an array")
         if value.dtype != dtype:  # the text alone would cost more than the checks
@@ -162,21 +193,17 @@ class Numbers(Field):
         elif self.structure == "increasing":
             require((np.diff(array) > 0).all(), f"{name} is not increasing")
 
-    def snapshot(self, owner: Any) -> Any:
-        array = getattr(owner, self.attribute)
-        return array if self.kept or array is None else array.copy(order="K")
-
 
 class LowerTriangle(Numbers):
-    """A square matrix of which the lower triangle counts; saved as its rows, one after the other.
+    """A square matrix whose lower triangle counts; saved as the rows of that triangle in a line.
 
-    A leading block is a first part of that. Above the diagonal a restored matrix is 0.
+    A leading block is a first part of the line. Above the diagonal a restored matrix is 0.
     """
 
     def __init__(self, name: str, size: str, attribute: str | None = None, **options: Any) -> None:
         super().__init__(name, (size, size), attribute, **options)
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         array = getattr(owner, self.attribute)
         return array[np.tri(len(array), dtype=np.bool_)]
 
@@ -194,35 +221,32 @@ class LowerTriangle(Numbers):
 
 
 def _has_factor(array: NDArray[Any]) -> bool:
-    """Whether the lower triangle has a Cholesky factor, with as much help as `cholesky` gives."""
-    help_ = 1e11 * np.finfo(np.float64).eps * np.abs(np.diagonal(array)).max()
-    _, info = dpotrf(array + help_ * np.eye(len(array)), lower=1, overwrite_a=1)
+    """Whether the lower triangle has a Cholesky factor, with the jitter that `cholesky` may add."""
+    jitter = 1e11 * np.finfo(np.float64).eps * np.abs(np.diagonal(array)).max()
+    _, info = dpotrf(array + jitter * np.eye(len(array)), lower=1, overwrite_a=1)
     return bool(info == 0)
 
 
 class Rows(Numbers):
-    """A `GrowingRows`. Rows are appended, so its length is the snapshot; not ``kept``: a copy.
-
-    Where a new owner has None, the state has none.
-    """
+    """A `GrowingRows`: written by "appended" rows, or "in place" too. None stays None."""
 
     def __init__(self, name: str, shape: tuple[str | int, str | int], *args: Any, **options: Any):
-        super().__init__(name, shape, *args, **{"kept": True, **options})
+        super().__init__(name, shape, *args, **{"written": "appended", **options})
 
     def expected(self, owner: Any, held: bool) -> bool:
         return getattr(owner, self.attribute) is not None
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         rows = getattr(owner, self.attribute)
         return None if rows is None else rows.values.copy()
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         rows = type(getattr(owner, self.attribute))
         return rows.from_state(self.checked(value, sizes))
 
     def snapshot(self, owner: Any) -> Any:
         rows = getattr(owner, self.attribute)
-        return rows, None if rows is None else rows.snapshot(copy=not self.kept)
+        return rows, None if rows is None else rows.snapshot(copy=self.written == "in place")
 
     def roll_back(self, owner: Any, snapshot: Any) -> None:
         rows, held = snapshot
@@ -245,10 +269,10 @@ class Count(Field):
         super().__init__(name, attribute)
         self.low, self.high, self.fixed, self.size = low, high, fixed, size
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return getattr(owner, self.attribute)
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> int:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> int:
         if self.fixed:
             return fixed_number(owner, self, value)
         high = sizes[self.high] - 1 if isinstance(self.high, str) else self.high
@@ -259,7 +283,7 @@ class Count(Field):
 
 
 def checked_count(value: Any, name: str, low: int = 0, high: int = MOST) -> int:
-    """A whole number in [low, high], and no other kind of thing."""
+    """Return a whole number in [low, high]; raise for anything else."""
     require(type(value) is int, f"{name} is not a whole number")
     require(low <= value <= high, f"{name} is outside [{low}, {high}]")
     return int(value)
@@ -275,10 +299,10 @@ class Real(Field):
         super().__init__(name, attribute)
         self.low, self.high, self.fixed = low, high, fixed
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return getattr(owner, self.attribute)
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> float:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> float:
         require(type(value) in (int, float), f"{self.name} is not a number")
         if self.fixed:
             return fixed_number(owner, self, value)
@@ -287,7 +311,7 @@ class Real(Field):
 
 
 def fixed_number(owner: Any, field: Field, value: Any) -> Any:
-    """What the owner holds, if the state says the same."""
+    """Return what the owner holds; raise if the state has another number."""
     held = getattr(owner, field.attribute)
     same = isinstance(value, int | float) and not isinstance(value, bool) and value == held
     require(same, f"{field.name} is not what the parameters make it")
@@ -295,16 +319,16 @@ def fixed_number(owner: Any, field: Field, value: Any) -> Any:
 
 
 class Places(Field):
-    """A list of whole numbers in [0, high), increasing; never written in place."""
+    """A list of whole numbers in [0, high), increasing; replaced, never written in place."""
 
     def __init__(self, name: str, attribute: str | None = None, *, high: str) -> None:
         super().__init__(name, attribute)
         self.high = high
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return list(getattr(owner, self.attribute))
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> list[int]:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> list[int]:
         require(isinstance(value, list), f"{self.name} is not a list")
         places = [checked_count(v, self.name, 0, sizes[self.high] - 1) for v in value]
         require(places == sorted(set(places)), f"{self.name} are not increasing")
@@ -315,30 +339,30 @@ class Part(Field):
     """A `Stateful` inside; ``sizes`` says which of its sizes are which of the owner's.
 
     A part that a new owner does not have is not in the state, except where ``make`` names the
-    owner's method that makes an empty one.
+    owner's method that makes an empty one. ``saved`` False: rolled back, but not in files.
     """
 
     def __init__(
         self, name: str, attribute: str | None = None, *, sizes: Mapping[str, str] | None = None,
-        make: str | None = None,
+        make: str | None = None, saved: bool = True,
     ) -> None:  # fmt: skip
         super().__init__(name, attribute)
-        self.sizes, self.make = dict(sizes or {}), make
+        self.sizes, self.make, self.saved = dict(sizes or {}), make, saved
 
     def expected(self, owner: Any, held: bool) -> bool:
         return held if self.make else getattr(owner, self.attribute) is not None
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         part = getattr(owner, self.attribute)
         return None if part is None else part.to_state()
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         part = getattr(owner, self.make)() if self.make else getattr(owner, self.attribute)
-        self._take_in(part, value, sizes, self.name)
+        self._load_part(part, value, sizes, self.name)
         return part
 
-    def _take_in(self, part: Stateful, value: Any, sizes: Sizes, field: str) -> None:
-        inner = take_part(part, value, field)
+    def _load_part(self, part: Stateful, value: Any, sizes: Sizes, field: str) -> None:
+        inner = load_part(part, value, field)
         for own, outer in self.sizes.items():
             sizes.agree(outer, inner[own], f"{field} ({own})")
 
@@ -353,29 +377,29 @@ class Part(Field):
         setattr(owner, self.attribute, part)
 
 
-def take_part(part: Stateful, value: Any, field: str) -> Sizes:
-    """Restore a part; errors name the field it stands in."""
+def load_part(part: Stateful, value: Any, field: str) -> Sizes:
+    """Restore a part and return its sizes; errors name the field that holds the part."""
     try:
-        return part._take(value)
+        return part._load(value)
     except StateError as error:
         raise StateError(f"{field}/{error}") from None
 
 
 class Parts(Part):
-    """A list of `Stateful`, as long as that of a new owner."""
+    """A list of `Stateful` objects, as long as that of a new owner."""
 
     def expected(self, owner: Any, held: bool) -> bool:
         return True
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return [part.to_state() for part in getattr(owner, self.attribute)]
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         parts = getattr(owner, self.attribute)
         require(isinstance(value, list), f"{self.name} is not a list")
         require(len(value) == len(parts), f"{self.name} has {len(value)} entries")
         for i, (part, saved) in enumerate(zip(parts, value, strict=True)):
-            self._take_in(part, saved, sizes, f"{self.name}/{i}")
+            self._load_part(part, saved, sizes, f"{self.name}/{i}")
         return parts
 
     def snapshot(self, owner: Any) -> Any:
@@ -389,127 +413,176 @@ class Parts(Part):
         setattr(owner, self.attribute, parts)
 
 
-#: Who has a state takes all of it from here; the kinds of entries are in `fields`.
-__all__ = [
-    "LARGEST",
-    "LARGEST_TARGET",
-    "MOST",
-    "Count",
-    "Field",
-    "LowerTriangle",
-    "Numbers",
-    "Part",
-    "Parts",
-    "Places",
-    "Real",
-    "Rows",
-    "Sizes",
-    "StateError",
-    "Stateful",
-    "checked_count",
-    "require",
-    "take_part",
-]
+# -- slots that a call writes over -------------------------------------------------------------
+
+
+class Overwritten:
+    """Entries of arrays as they were before they were written over.
+
+    A slot is an index along one axis, of several arrays together (a point, its norm, its features).
+    """
+
+    def __init__(self) -> None:
+        self._saved: list[tuple[Any, list[tuple[NDArray[Any], int, NDArray[Any]]]]] = []
+
+    def save(self, slots: NDArray[np.intp], arrays: Sequence[tuple[NDArray[Any], int]]) -> None:
+        """Copy slots of the arrays, given with the axis of their slots; each slot once."""
+        first = arrays[0][0]
+        done = [known for known, entries in self._saved if entries[0][0] is first]
+        if done:
+            slots = np.setdiff1d(slots, np.concatenate(done))
+        if len(slots):
+            copies = [(array, axis, array.take(slots, axis)) for array, axis in arrays]
+            self._saved.append((slots.copy(), copies))
+
+    def put_back(self) -> None:
+        """Write the old entries back."""
+        for slots, entries in self._saved:
+            for array, axis, values in entries:
+                array[(*[slice(None)] * axis, slots)] = values
+
+
+# -- objects with a state ----------------------------------------------------------------------
 
 
 class Stateful:
-    """An object whose state is the table ``STATE``.
-
-    ``DERIVED`` names attributes that are no part of the saved state but change with it (a size, a
-    cache); they are never written in place, and a snapshot holds them too.
-    """
+    """An object whose state is the table ``STATE``."""
 
     STATE: ClassVar[tuple[Field, ...]] = ()
-    DERIVED: ClassVar[tuple[str, ...]] = ()
-    _plan: ClassVar[tuple[Any, ...]]
+    _plan: ClassVar[Plan]
+    #: Attributes with arrays that a snapshot shares.
+    _shared: frozenset[str] = frozenset()
+    #: Where the snapshot gets slots before they are written.
+    _overwritten: Overwritten | None = None
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls._plan = _plan(cls)
+        cls._plan = Plan(cls.STATE)
+
+    # What a class may define:
 
     def _sizes(self) -> dict[str, int]:
-        """The sizes that a new object knows before its state comes."""
+        """Return the sizes that a new object knows before its state comes."""
         return {}
 
     def _restored(self, sizes: Sizes) -> None:
-        """What is left to check or to make once the fields are in their places."""
+        """Check what the fields cannot, once all of them are in their places."""
+
+    def _update_derived(self) -> None:
+        """Recompute or drop what follows from the state, after `restore` and `roll_back`."""
+
+    # Files:
 
     def to_state(self) -> dict[str, Any]:
-        """The state as arrays, numbers and text."""
-        values = ((field.name, field.give(self)) for field in self.STATE)
+        """Return the state as arrays, numbers and text."""
+        values = ((field.name, field.dump(self)) for field in self._plan.saved)
         return {name: value for name, value in values if value is not None}
 
     def restore(self, state: Any) -> None:
-        """Take over a state of an object made with the same arguments; a StateError if it is none.
+        """Restore the state of an object made with the same arguments.
 
-        After a StateError the object is of no use.
+        Raises a StateError if the state does not fit; the object is then of no use.
         """
-        self._take(state)
+        self._load(state)
 
-    def _take(self, state: Any) -> Sizes:
+    def _load(self, state: Any) -> Sizes:
         require(isinstance(state, dict), "the state is not a table")
         sizes = Sizes(self._sizes())
-        known = {field.name for field in self.STATE}
+        fields = self._plan.saved
+        known = {field.name for field in fields}
         for name in state:
             require(name in known, f"{name} is unknown")
-        taken: dict[str, Any] = {}
-        for field in self.STATE:
+        values: dict[str, Any] = {}
+        for field in fields:
             held = state.get(field.name) is not None
             expected = field.expected(self, held)
             require(held == expected, f"{field.name} is {'unknown' if held else 'missing'}")
-            taken[field.name] = field.take(self, state[field.name], sizes) if held else None
-        self._adopt(taken)
+            values[field.name] = field.load(self, state[field.name], sizes) if held else None
+        self._assign(values)
         self._restored(sizes)
+        self._update_derived()
         return sizes
 
-    def _adopt(self, values: dict[str, Any]) -> None:
+    def _assign(self, values: dict[str, Any]) -> None:
         """Put checked values in their places."""
-        for field in self.STATE:
+        for field in self._plan.saved:
             setattr(self, field.attribute, values[field.name])
 
+    # Calls that raise:
+
     def snapshot(self) -> Any:
-        """The state as it is, to `roll_back` what follows."""
-        kept, copied, nested = self._plan
+        """Return what `roll_back` needs to undo what follows."""
+        plan = self._plan
+        shared, self._shared = self._shared, plan.shared_names
+        if plan.has_slots:
+            self._overwritten = Overwritten()
         return (
-            kept(self) if kept else (),
-            [getattr(self, name).copy(order="K") for name in copied],
-            [field.snapshot(self) for field in nested],
+            shared,
+            self._overwritten,
+            plan.get_shared(self),
+            [getattr(self, name).copy(order="K") for name in plan.copied],
+            [field.snapshot(self) for field in plan.others],
         )
 
-    @classmethod
-    def copied_names(cls) -> list[str]:
-        """The attributes with arrays that are written in place."""
-        return list(cls._plan[1])
-
     def roll_back(self, snapshot: Any) -> None:
-        """Go back to the snapshot; it can be used once."""
-        names = [field.attribute for field in self.STATE if _is_kept(field)]
-        for name, value in zip((*names, *self.DERIVED), snapshot[0], strict=True):
+        """Return to the state of a snapshot, which can be used once."""
+        plan, (before, overwritten, shared, copies, others) = self._plan, snapshot
+        if overwritten is not None:
+            overwritten.put_back()
+        for name, value in zip(plan.shared, shared, strict=True):
             setattr(self, name, value)
-        _, copied, nested = self._plan
-        for name, value in zip(copied, snapshot[1], strict=True):
+        for name, value in zip(plan.copied, copies, strict=True):
             setattr(self, name, value)
-        for field, value in zip(nested, snapshot[2], strict=True):
+        for field, value in zip(plan.others, others, strict=True):
             field.roll_back(self, value)
+        self._shared, self._overwritten = before, None
+        self._update_derived()
+
+    def _writable(self, name: str) -> Any:
+        """Return a "replaced" array to write to: a copy if a snapshot shares it."""
+        array = getattr(self, name)
+        if name in self._shared:
+            array = array.copy(order="K")
+            self._replace(name, array)
+        return array
+
+    def _replace(self, name: str, array: Any) -> None:
+        """Assign a new array, which no snapshot shares."""
+        setattr(self, name, array)
+        self._shared -= {name}
+
+    def _save_slots(self, slots: Any, *arrays: tuple[NDArray[Any], int]) -> None:
+        """Copy slots of arrays, each given with its axis, for a snapshot before they change."""
+        if self._overwritten is not None:
+            self._overwritten.save(slots, arrays)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes to copy: no snapshot shares those of a copy."""
+        return {k: v for k, v in self.__dict__.items() if k not in ("_shared", "_overwritten")}
 
 
-def _is_kept(field: Field) -> bool:
-    """Whether the attribute itself is the snapshot: numbers, arrays never written to."""
-    return isinstance(field, Count | Real) or (
-        isinstance(field, Numbers) and field.kept and not isinstance(field, Rows)
-    )
+class Plan:
+    """How the fields of a table are saved, and how a snapshot is made in little time."""
+
+    def __init__(self, table: tuple[Field, ...]) -> None:
+        self.saved = [field for field in table if field.saved]
+        rolled_back = [field for field in table if field.written != "computed"]
+        plain = [field for field in rolled_back if type(field).snapshot is Field.snapshot]
+        self.shared = [f.attribute for f in plain if f.written in ("replaced", "slots")]
+        self.copied = [
+            f.attribute
+            for f in plain
+            if f.written == "in place" and not getattr(f, "optional", False)
+        ]
+        done = {*self.shared, *self.copied}
+        self.others = [f for f in rolled_back if f not in plain or f.attribute not in done]
+        self.has_slots = any(field.written == "slots" for field in table)
+        self.shared_names = frozenset(self.shared)
+        self.get_shared: Any = _getter(self.shared)
 
 
-def _plan(cls: type[Stateful]) -> tuple[Any, ...]:
-    """How to snapshot quickly: a getter of what is kept, the names of what is copied, the rest."""
-    kept = (*(field.attribute for field in cls.STATE if _is_kept(field)), *cls.DERIVED)
-    rest = [f for f in cls.STATE if not _is_kept(f) and getattr(f, "marked", True)]
-    copied = [f.attribute for f in rest if type(f) is Numbers and not f.optional]
-    nested = [f for f in rest if not (type(f) is Numbers and not f.optional)]
-    getter: Any = None
-    if len(kept) == 1:
-        single = attrgetter(kept[0])
-        getter = lambda owner: (single(owner),)  # noqa: E731
-    elif kept:
-        getter = attrgetter(*kept)
-    return getter, copied, nested
+def _getter(names: list[str]) -> Any:
+    """Return a function that makes a tuple of the attributes."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda owner: tuple([getattr(owner, name) for name in names])

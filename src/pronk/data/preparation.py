@@ -30,7 +30,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.state import Numbers, Sizes, require, take_part
+from pronk.core.state import Numbers, Sizes, load_part, require
 from pronk.data.dates import CLOCK, DATE, DAY_FIRST, ISO, MONTH_FIRST, TIME
 from pronk.data.scaling import Scaler
 from pronk.data.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
@@ -312,7 +312,7 @@ class Preparation:
         require(set(state) == entries, "the preparation has other entries than it should")
         dated = 0 if self.times is None else len(self.times.dated)
         columns = len(self.numbers) + dated
-        sizes = take_part(self.scaler, state["scaler"], "scaler")  # type: ignore[arg-type]
+        sizes = load_part(self.scaler, state["scaler"], "scaler")  # type: ignore[arg-type]
         require(sizes.get("columns", columns) == columns, "scaler does not fit the columns")
         means = state["means"]
         require(means is None or self.means is not None, "means are unknown")

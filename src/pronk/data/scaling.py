@@ -21,7 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.scales import HELD, learn_scaled, scaled_as_next, stride_after, thin
-from pronk.core.state import Count, Numbers, Sizes, Stateful, require
+from pronk.core.state import (
+    Count,
+    Numbers,
+    Sizes,
+    Stateful,
+    Unsaved,
+    require,
+)
 
 Array = NDArray[np.float64]
 
@@ -35,7 +42,7 @@ class Scaler(Protocol):
     def transform(self, X: Array) -> Array: ...
     def to_state(self) -> dict[str, Any]: ...
     def restore(self, state: Any) -> None: ...
-    def _take(self, state: Any) -> Sizes: ...
+    def _load(self, state: Any) -> Sizes: ...
 
 
 class MinMax(Stateful):
@@ -69,8 +76,8 @@ class MinMax(Stateful):
         return _between(X, np.minimum(X, self.least), np.maximum(X, self.largest))
 
     STATE = (
-        Numbers("least", ("columns",), "least", optional=True, kept=True),
-        Numbers("largest", ("columns",), "largest", optional=True, kept=True),
+        Numbers("least", ("columns",), "least", optional=True, written="replaced"),
+        Numbers("largest", ("columns",), "largest", optional=True, written="replaced"),
     )
 
     def to_state(self) -> dict[str, Any]:
@@ -128,8 +135,8 @@ class Standard(Stateful):
 
     STATE = (
         Count("rows", "rows"),
-        Numbers("origin", ("columns",), "origin", optional=True, kept=True),
-        Numbers("sums", (2, "columns"), "sums", optional=True, kept=True),
+        Numbers("origin", ("columns",), "origin", optional=True, written="replaced"),
+        Numbers("sums", (2, "columns"), "sums", optional=True, written="replaced"),
     )
 
     def to_state(self) -> dict[str, Any]:
@@ -213,9 +220,9 @@ class Robust(Stateful):
 
     STATE = (
         Count("rows", "rows"),
-        Numbers("values", ("columns", "held"), "values", optional=True, kept=True),
+        Numbers("values", ("columns", "held"), "values", optional=True, written="replaced"),
+        Unsaved("ordered"),
     )
-    DERIVED = ("ordered",)
 
     def _restored(self, sizes: Sizes) -> None:
         self.ordered = None

@@ -123,7 +123,7 @@ class RunningMajority(Stateful):
     def _place(self) -> list[int]:
         return [] if self.best is None else [list(self.counts).index(self.best)]
 
-    def _adopt(self, values: dict[str, Any]) -> None:
+    def _assign(self, values: dict[str, Any]) -> None:
         labels, counts = checked_labels(values["labels"], "labels"), values["counts"]
         require(len(counts) == len(labels), "counts are not those of the labels")
         best = values["best"]

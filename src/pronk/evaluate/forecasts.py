@@ -29,21 +29,21 @@ class Values(Numbers):
 class AnyReal(Field):
     """A double of any value."""
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return float(getattr(owner, self.attribute))
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> float:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> float:
         return figure(value, self.name)
 
 
 class Reals(Field):
     """A double, or one for each of several outputs."""
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         held = np.array(getattr(owner, self.attribute), dtype=np.float64)
         return held if held.ndim else float(held)  # a file makes one dimension of none
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         if isinstance(value, np.ndarray):
             return doubles(value, self.name, least=1, most=1)
         return figure(value, self.name)
@@ -59,10 +59,10 @@ class Items(Field):
         super().__init__(name, attribute)
         self.out, self.back, self.kind = out, back, kind
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return [self.out(item) for item in getattr(owner, self.attribute)]
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         require(isinstance(value, list), f"{self.name} is not a list")
         return self.kind([self.back(item, f"{self.name}/{i}") for i, item in enumerate(value)])
 
@@ -70,10 +70,10 @@ class Items(Field):
 class LabelList(Field):
     """A list of labels, each once; their number is a size of the name ``labels``."""
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return list(getattr(owner, self.attribute))
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> list[Any]:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> list[Any]:
         labels = checked_labels(value, self.name)
         sizes.agree("labels", len(labels), self.name)
         return labels

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.checks import labelled_runs, without_gaps, without_label
-from pronk.core.state import checked_count, require, take_part
+from pronk.core.state import checked_count, load_part, require
 from pronk.estimators.estimator import using_pool
 from pronk.evaluate.forecasts import Forecast, column, figure
 from pronk.evaluate.formatting import Bar
@@ -217,10 +217,10 @@ class Evaluation(Scoring):
         require(type(state["labels"]) is bool, "labels is neither true nor false")
         self._begin(state["labels"])
         assert self._scores is not None
-        take_part(self._scores, state["scores"], "scores")
+        load_part(self._scores, state["scores"], "scores")
         self._scores.try_out(state["labels"])
         if self.trace is not None:
-            take_part(self.trace, state["trace"], "trace")
+            load_part(self.trace, state["trace"], "trace")
             require(self.trace.course.rows == self.rows, "trace is of other rows")
             shapes = self._scores.outputs | self.trace.outputs
             require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.checks import labelled_runs, without_gaps, without_label
-from pronk.core.state import checked_count, require, take_part
+from pronk.core.state import checked_count, load_part, require
 from pronk.evaluate.baselines import Lead, leads
 from pronk.evaluate.forecasts import Forecast, column, joined
 from pronk.evaluate.metrics import DEFAULTS, Scores, get_scores
@@ -154,7 +154,7 @@ class Scoring:
         self.begin_part()
         assert self._part is not None
         self._part_rows = checked_count(state["rows"], "part", 0, self.rows)
-        take_part(self._part, state["scores"], "part")
+        load_part(self._part, state["scores"], "part")
         self._part.try_out(bool(self.trace and self.trace.task == "classification"))
 
     def _restore_each(self, states: Any) -> None:
@@ -163,7 +163,7 @@ class Scoring:
         require(not states or several == {len(states)} or not self.rows, "each is of other targets")
         self._each = [Scores(self._metrics or [], self.window) for _ in states]
         for scores, held in zip(self._each, states, strict=True):
-            take_part(scores, held, "each")
+            load_part(scores, held, "each")
             scores.try_out(False)
 
     def _pass_by(self, y: NDArray[Any], forecast: Forecast) -> None:

@@ -216,7 +216,7 @@ class LogLoss(Stateful):
     def _places(self) -> NDArray[np.int64]:
         return np.array(list(self.first.values()), dtype=np.int64)
 
-    def _adopt(self, values: dict[str, Any]) -> None:
+    def _assign(self, values: dict[str, Any]) -> None:
         places = values["first"].tolist()
         good = all(place < values["rows"] for place in places) and len(set(places)) == len(places)
         require(good, "first is not a row for each label")
@@ -401,7 +401,7 @@ class MedianError(Stateful):
     def _times(self) -> NDArray[np.int64]:
         return np.array(list(self.counts.values()), dtype=np.int64)
 
-    def _adopt(self, values: dict[str, Any]) -> None:
+    def _assign(self, values: dict[str, Any]) -> None:
         places = values["places"].tolist()
         require(len(set(places)) == len(places), "places are there twice")
         self.zeros = values["zeros"]

@@ -306,12 +306,12 @@ class Trace(Stateful):
         Values("covered", (2,), "covered"),
     )
 
-    def _take(self, state: Any) -> Sizes:
+    def _load(self, state: Any) -> Sizes:
         wanted = self.wanted
         held = figure(state.get("wanted") if isinstance(state, dict) else None, "wanted")
         if held != wanted:
             self.course, self.sample = Course(4 if held else 2), Sample(4 if held else 2)
-        sizes = super()._take(state)
+        sizes = super()._load(state)
         if held != wanted:
             self.wanted, self.covered = wanted, np.zeros(2)
             self._without_intervals()

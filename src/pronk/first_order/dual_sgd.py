@@ -12,7 +12,7 @@ Several outputs are the classes of one problem: the margin of a row is a = s_y -
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,7 +22,7 @@ from pronk.core.features import Embedding, chunks
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import Workspace, doubled, recombined
 from pronk.core.losses import Loss, slope
-from pronk.core.state import Count, Numbers, Sizes, Stateful, require
+from pronk.core.state import Count, Numbers, Sizes, Stateful, Unsaved, require
 from pronk.first_order.gradient import add_multiple, dot
 
 Array = NDArray[np.float64]
@@ -178,7 +178,6 @@ class DualSGD(Stateful):
         self._slots = np.zeros(0, dtype=np.int64)  # row of each point in _features
         self._features = np.zeros((16, embedding.size))
         self._moved = np.zeros((outputs, embedding.size))
-        self._reserved = self._slots  # slots in use at the last snapshot of the state
         self._memory = Workspace()
 
     @property
@@ -224,12 +223,12 @@ class DualSGD(Stateful):
             return
         old = kept[kept < before]
         slots = self._slots[old]
-        needed = len(kept) + len(self._reserved)
+        needed = len(kept)
         if needed > len(self._features):
             shape = (max(needed, 2 * len(self._features)), self._features.shape[1])
             self._features = doubled(self._features, len(self._features), shape)
-        used = np.concatenate((slots, self._reserved))
-        free = np.setdiff1d(np.arange(needed), used)[: len(new)]
+        free = np.setdiff1d(np.arange(needed), slots)[: len(new)]
+        self._save_slots(free, (self._features, 0))
         self._features[free] = Phi[new]
         self._slots = np.concatenate((slots, free))
         self._points = np.concatenate((self._points[old], X[new]))
@@ -252,16 +251,17 @@ class DualSGD(Stateful):
         """Turn the model into that of the negated targets."""
         self.remap(np.array([[-1.0]]))
 
-    # A chunk replaces the arrays of points, coefficients and slots, and writes features only to
-    # slots that the last snapshot of the state does not use.
+    # A chunk replaces the arrays of points, coefficients and slots, and writes features of new
+    # points to free slots.
     STATE = (
         Count("rows", "rows"),
-        Numbers("points", ("points", "columns"), kept=True),
-        Numbers("coefficients", ("outputs", "points"), kept=True),
-        Numbers("features", ("points", "features"), "point_features", marked=False),
+        Numbers("points", ("points", "columns"), written="replaced"),
+        Numbers("coefficients", ("outputs", "points"), written="replaced"),
+        Numbers("features", ("points", "features"), "point_features", written="computed"),
         Numbers("moved", ("outputs", "features")),
+        Unsaved("_features", written="slots"),
+        Unsaved("_slots"),
     )
-    DERIVED = ("_features", "_slots")
 
     def _sizes(self) -> dict[str, int]:
         outputs, features = self._moved.shape
@@ -279,7 +279,3 @@ class DualSGD(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         require(sizes["points"] <= self.budget, "points are more than the budget")
-
-    def snapshot(self) -> Any:
-        self._reserved = self._slots
-        return super().snapshot()

@@ -318,7 +318,6 @@ class DualSVRG(Stateful):
         # With a core, a new snapshot needs the kernel values of the memory's rows, hence the rows.
         self._allocate_memory(0, columns if oracle.has_core else 0, outputs)
         self._work = Workspace()
-        self._overwritten: list[Any] | None = None  # slots written since the snapshot of the state
 
     def _allocate_memory(self, rows: int, columns: int, outputs: int) -> None:
         """Allocate a memory of ``rows`` rows."""
@@ -447,16 +446,15 @@ class DualSVRG(Stateful):
 
     STATE = (
         Rows("core", ("core", "columns")),
-        Numbers("X", ("used", "remembered"), marked=False),
-        Numbers("features", ("used", "features"), marked=False),
-        Numbers("targets", ("used",), marked=False),
-        Numbers("places", ("used",), whole=True, low=-1, high="core", marked=False),
+        Numbers("X", ("used", "remembered"), written="slots"),
+        Numbers("features", ("used", "features"), written="slots"),
+        Numbers("targets", ("used",), written="slots"),
+        Numbers("places", ("used",), whole=True, low=-1, high="core", written="slots"),
         Numbers("terms", ("used", "outputs")),
         Count("rows", "rows"),
         Numbers("vectors", (4, "outputs", "coordinates")),
         Numbers("scalars", (4,)),
     )
-    DERIVED = ("_X", "_features", "_targets", "_places")
 
     def _sizes(self) -> dict[str, int]:
         return {
@@ -484,24 +482,8 @@ class DualSVRG(Stateful):
             numbers = (y == np.floor(y)) & (y >= 0.0) & (y < outputs)
             require(numbers.all(), "targets are not numbers of classes")
 
-    def snapshot(self) -> Any:
-        self._overwritten = []
-        return super().snapshot(), self._overwritten
-
     def _copy_before_write(self, rows: int) -> None:
-        """Copy for a roll-back, once each, the slots of the memory that the next rows overwrite."""
-        if self._overwritten is None:
-            return
-        copied = sum(len(slots) for slots, _ in self._overwritten)
-        rows = min(rows, self.memory - copied)
-        if rows > 0:
-            slots = np.arange(self.rows, self.rows + rows) % self.memory
-            old = [(array := getattr(self, name), array[slots]) for name in self.DERIVED]
-            self._overwritten.append((slots, old))
-
-    def roll_back(self, snapshot: Any) -> None:
-        state, overwritten = snapshot
-        for slots, old in overwritten:
-            for array, values in old:
-                array[slots] = values
-        super().roll_back(state)
+        """Save for a roll-back the slots of the memory that the next rows overwrite."""
+        slots = np.arange(self.rows, self.rows + min(rows, self.memory)) % self.memory
+        arrays = self._X, self._features, self._targets, self._places
+        self._save_slots(slots, *((array, 0) for array in arrays))

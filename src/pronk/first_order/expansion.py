@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pronk.core.kernels import DIRECT_COLUMNS, Kernel
 from pronk.core.randomness import REMOVALS, Uniforms
-from pronk.core.state import Numbers, Part, Stateful, require
+from pronk.core.state import Numbers, Part, Stateful, Unsaved, require
 from pronk.first_order.budgets import forget, merge, project, project_margin
 from pronk.first_order.support import (
     FORGET,
@@ -199,7 +199,6 @@ class Expansion(Stateful):
             square=np.zeros((slots, slots) if self._needs_square else (0, 0)),
             running=np.array([0.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
         )
-        self._overwritten: list[Any] | None = None  # slots written since the snapshot
 
     @property
     def _needs_square(self) -> bool:
@@ -300,7 +299,6 @@ class Expansion(Stateful):
             running=old.running,
         )
         self._fill(old)
-        self._overwritten = None  # a snapshot has the old arrays, which no longer change
 
     def _fill(self, source: Support) -> None:
         """Copy the slots in use from another support set."""
@@ -319,13 +317,14 @@ class Expansion(Stateful):
     # -- state ------------------------------------------------------------------------------
 
     STATE = (
-        Numbers("points", ("columns", "used"), marked=False),
-        Numbers("raw", ("used",), marked=False),
-        Numbers("norms", ("used",), low=0.0, marked=False),
-        Numbers("order", ("used",), whole=True, structure="permutation", marked=False),
-        Numbers("running", (6,), marked=False),
-        Numbers("square", ("used", "used"), optional=True, marked=False),
+        Numbers("points", ("columns", "used"), written="computed"),
+        Numbers("raw", ("used",), written="computed"),
+        Numbers("norms", ("used",), low=0.0, written="computed"),
+        Numbers("order", ("used",), whole=True, structure="permutation", written="computed"),
+        Numbers("running", (6,), written="computed"),
+        Numbers("square", ("used", "used"), optional=True, written="computed"),
         Part("uniforms"),
+        Unsaved("_support", written="slots"),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -351,7 +350,7 @@ class Expansion(Stateful):
             state["uniforms"] = self._uniforms.to_state()
         return state
 
-    def _adopt(self, values: dict[str, Any]) -> None:
+    def _assign(self, values: dict[str, Any]) -> None:
         uniforms, square = values.pop("uniforms"), values.pop("square")
         require((square is not None) == self._needs_square, "square does not fit the strategy")
         source = Support(**values, square=np.empty((0, 0)) if square is None else square)
@@ -377,39 +376,19 @@ class Expansion(Stateful):
         free = source.order[int(size) :]
         require(not source.raw[free].any(), "raw has coefficients of slots that are free")
 
-    # A snapshot refers to the arrays; slots are copied just before rows may overwrite them.
-
     def snapshot(self) -> Any:
-        own = self._support
-        self._overwritten = []
-        copies = own.raw.copy(), own.order.copy(), own.running.copy()
-        uniforms = None if self._uniforms is None else self._uniforms.snapshot()
-        return own, copies, uniforms, self._overwritten
-
-    def roll_back(self, snapshot: Any) -> None:
-        own, copies, uniforms, overwritten = snapshot
-        for slots, points, norms, square in overwritten:
-            own.points[:, slots] = points
-            own.norms[slots] = norms
-            if square is not None:
-                own.square[slots] = square
-        for array, values in zip((own.raw, own.order, own.running), copies, strict=True):
-            array[:] = values
-        self._support = own
-        if self._uniforms is not None:
-            self._uniforms.roll_back(uniforms)
+        """Save the coefficients, which every row changes; points are saved before a row may."""
+        snapshot, own = super().snapshot(), self._support
+        self._save_slots(np.arange(len(own.raw)), (own.raw, 0), (own.order, 0))
+        self._save_slots(np.arange(len(own.running)), (own.running, 0))
+        return snapshot
 
     def _copy_before_write(self, n: int, uniforms: Array) -> None:
-        """Copy for the snapshot, once each, the points that n rows may overwrite."""
-        if self._overwritten is None:
-            return
+        """Save for the snapshot the points that n rows may overwrite."""
         own = self._support
-        slots = self._slots_to_overwrite(n, uniforms).copy()
-        copied = [slots for slots, *_ in self._overwritten]
-        slots = np.setdiff1d(slots, np.concatenate(copied)) if copied else slots
-        if slots.size:
-            square = own.square[slots] if self._needs_square else None
-            self._overwritten.append((slots, own.points[:, slots], own.norms[slots], square))
+        square = [(own.square, 0)] if self._needs_square else []
+        slots = self._slots_to_overwrite(n, uniforms)
+        self._save_slots(slots, (own.points, 1), (own.norms, 0), *square)
 
     def _slots_to_overwrite(self, n: int, uniforms: Array) -> NDArray[np.int64]:
         """Return the slots of support vectors that n rows may overwrite.

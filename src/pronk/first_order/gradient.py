@@ -221,9 +221,9 @@ class NystromGradient(Stateful):
 
     STATE = (
         Rows("points", ("points", "columns")),
-        Numbers("a", ("expanded",), kept=True),
+        Numbers("a", ("expanded",), written="replaced"),
         Numbers("w", (1, "span")),
-        Numbers("T", ("points", "span"), kept=True, optional=True),
+        Numbers("T", ("points", "span"), written="replaced", optional=True),
     )
 
     def _sizes(self) -> dict[str, int]:

@@ -84,10 +84,10 @@ class NewtonBank(Stateful):
 class Epochs(Field):
     """The certificates of the epochs that are over."""
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return [epoch.to_dict() for epoch in getattr(owner, self.attribute)]
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         require(isinstance(value, list), f"{self.name} is not a list")
         return [Certificate.from_dict(epoch) for epoch in value]
 

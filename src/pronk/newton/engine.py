@@ -35,7 +35,16 @@ from pronk.core.linalg import (
     solve_rows,
 )
 from pronk.core.losses import Loss
-from pronk.core.state import Count, LowerTriangle, Numbers, Sizes, StateError, Stateful, require
+from pronk.core.state import (
+    Count,
+    LowerTriangle,
+    Numbers,
+    Sizes,
+    StateError,
+    Stateful,
+    Unsaved,
+    require,
+)
 from pronk.newton import recurrence
 from pronk.newton.certificate import Certificate, account, new_ledger, squared_certificate
 from pronk.newton.recurrence import Open
@@ -181,9 +190,9 @@ class OpenRows(Numbers):
     """Rows of the open block; the room behind them is not saved. A snapshot holds the arrays."""
 
     def __init__(self, name: str, shape: tuple[str | int, ...], **options: Any) -> None:
-        super().__init__(name, shape, kept=True, **options)
+        super().__init__(name, shape, written="replaced", **options)
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         return getattr(owner, self.attribute)[: owner.open_rows].copy()
 
 
@@ -191,14 +200,14 @@ class OpenTriangle(LowerTriangle):
     """T' of the open rows, strictly above the diagonal: saved as T is, with a diagonal of 0."""
 
     def __init__(self, name: str, size: str) -> None:
-        super().__init__(name, size, kept=True)
+        super().__init__(name, size, written="replaced")
 
-    def give(self, owner: Any) -> Any:
+    def dump(self, owner: Any) -> Any:
         t = owner.open_rows
         lower = np.tril(getattr(owner, self.attribute)[:t, :t].T, -1)
         return lower[np.tri(t, dtype=np.bool_)]
 
-    def take(self, owner: Any, value: Any, sizes: Sizes) -> Any:
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         return np.ascontiguousarray(self.checked(value, sizes).T)
 
 
@@ -210,7 +219,6 @@ class Newton(Stateful):
         self.alpha = alpha
         self.outputs = outputs
         self._Phi = np.empty((0, 0))
-        self._marked = False  # whether a snapshot holds the sums and the open block
         self._memory = Workspace()
         self._row: recurrence.State | None = None
         self._panels: tuple[Array, PanelledTriangle] | None = None
@@ -242,7 +250,7 @@ class Newton(Stateful):
 
     def _make_block(self, rows: int) -> None:
         """Room for the rows of an open block."""
-        if self._Phi.shape == (rows, self.size) and not self._marked:
+        if self._Phi.shape == (rows, self.size) and "_Phi" not in self._shared:
             return  # what a closed block left is overwritten before it is read
         self._Phi = np.zeros((rows, self.size))
         self._Z = np.zeros((rows, self.size))  # L^-1 phi
@@ -251,7 +259,7 @@ class Newton(Stateful):
         self._step = np.zeros((rows, self.outputs))
         self._curvature = np.ones(rows)  # c
         self._target = np.zeros((rows, self.outputs))  # e
-        self._marked = False  # whoever opens a block has made the sums anew
+        self._shared -= {"_Phi"}  # and the others, which are made with it
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -375,17 +383,14 @@ class Newton(Stateful):
         t = self._open
         rows = self._Phi[:t]
         self._b = self._b + rows.T @ self._target[:t]
-        if self._marked:
-            self._A = self._A.copy(order="F")
         if not self.rule.unit:
             out = self._memory.take("weighted", *rows.shape)
             rows = np.multiply(rows, np.sqrt(self._curvature[:t, None]), out=out)
-        self._A = add_products(self._A, rows)
+        self._replace("_A", add_products(self._writable("_A"), rows))
 
     def _factor(self) -> None:
-        reuse = self._L.shape == self._A.shape and not self._marked
-        out = self._L if reuse else None
-        self._L = cholesky(self._A, "A", out)
+        reuse = self._L.shape == self._A.shape and "_L" not in self._shared
+        self._replace("_L", cholesky(self._A, "A", self._L if reuse else None))
         self._factored = self.size
         # C order throughout: a compiled loop is another one, with other sums, for another layout.
         self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
@@ -556,12 +561,12 @@ class Newton(Stateful):
 
     # -- state ------------------------------------------------------------------------------
 
-    # What only a full block changes is not copied for a snapshot. Rows of the open block are only
-    # added to, and `_marked` says that the block's end must not write over what a snapshot holds.
+    # Only a full block changes the sums, after `_writable`. Rows of the open block are appended,
+    # and a new block has new arrays while a snapshot shares the old ones: all count as replaced.
     STATE = (
-        LowerTriangle("A", "size", order="F", kept=True),
-        Numbers("b", ("size", "outputs"), kept=True),
-        Numbers("beta", ("size", "outputs"), kept=True),
+        LowerTriangle("A", "size", order="F", written="replaced"),
+        Numbers("b", ("size", "outputs"), written="replaced"),
+        Numbers("beta", ("size", "outputs"), written="replaced"),
         Count("factored"),
         OpenRows("Phi", ("open", "size")),
         OpenRows("Z", ("open", "size")),
@@ -574,8 +579,10 @@ class Newton(Stateful):
         Numbers("ledger", (5, "outputs"), low=0.0),
         Count("open", size="open"),
         Count("length", low=1, high=LONGEST_BLOCK),
+        Unsaved("_L"),
+        Unsaved("size"),
+        Unsaved("outputs"),
     )
-    DERIVED = ("size", "outputs", "_weights", "_L")
 
     def _sizes(self) -> dict[str, int]:
         return {"outputs": self.outputs}
@@ -607,15 +614,10 @@ class Newton(Stateful):
             require_open_rows(self._block, self._Z, t)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_row": None, "_panels": None}  # copies make their own
+        return {**super().__getstate__(), "_row": None, "_panels": None}  # copies make their own
 
-    def snapshot(self) -> Any:
-        before, self._marked = self._marked, True
-        return before, super().snapshot()
-
-    def roll_back(self, snapshot: Any) -> None:
-        self._marked, held = snapshot
-        super().roll_back(held)
+    def _update_derived(self) -> None:
+        self._weights = None
 
 
 def _ones_or(weights: Array | None, Y: Array) -> Array:

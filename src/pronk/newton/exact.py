@@ -132,15 +132,16 @@ class ExactSpan(Stateful):
         Part("factor", sizes={"size": "points"}),
         Rows("U", ("points", "outputs")),
         Numbers("ledger", (5, "outputs"), low=0.0),
-        Numbers("roots", ("points",), low=0.0, kept=True, optional=True),
+        Numbers("roots", ("points",), low=0.0, written="replaced", optional=True),
     )
-    DERIVED = ("_coefficients",)
 
     def _sizes(self) -> dict[str, int]:
         return {"columns": self._points.columns, "outputs": self._U.columns}
 
-    def _restored(self, sizes: Sizes) -> None:
+    def _update_derived(self) -> None:
         self._coefficients = None
+
+    def _restored(self, sizes: Sizes) -> None:
         if not self.kernel.foreign:
             X = self.points
             roots = np.ones(len(X)) if self._roots is None else self._roots
@@ -248,7 +249,7 @@ class KONS(Stateful):
     STATE: ClassVar[tuple[Field, ...]] = (
         Rows("points", ("points", "columns")),
         Rows("coefficients", ("points", 1)),
-        Rows("members", ("members", 3), kept=False),  # (K c) there changes with every row
+        Rows("members", ("members", 3), written="in place"),  # (K c) there changes with every row
         Part("factor", sizes={"size": "members"}),
         Numbers("running", (3,), low=0.0),
     )

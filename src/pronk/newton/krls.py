@@ -104,8 +104,8 @@ class KRLS(Stateful):
     def to_state(self) -> dict[str, Any]:
         return {**self.dictionary.to_state(), "learner": self.learner.to_state()}
 
-    def _take(self, state: Any) -> Sizes:
+    def _load(self, state: Any) -> Sizes:
         require(isinstance(state, dict), "the state is not a table")
         own = {"learner": state["learner"]} if "learner" in state else {}
         held = {name: value for name, value in state.items() if name != "learner"}
-        return super()._take({"dictionary": held, **own})
+        return super()._load({"dictionary": held, **own})

@@ -271,7 +271,7 @@ class History(Stateful):
         Rows("X", ("rows", "columns")),
         Rows("Y", ("rows", "outputs")),
         Rows("Phi", ("rows", "room")),
-        Numbers("roots", ("rows",), low=0.0, kept=True, optional=True),
+        Numbers("roots", ("rows",), low=0.0, written="replaced", optional=True),
         Count("size"),
     )
 
