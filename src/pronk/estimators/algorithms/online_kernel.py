@@ -1,23 +1,25 @@
-"""The default learner: no parameter to choose, scale-free, for streams that change or do not.
+"""The default learner: no parameters to tune, scale-free, for stationary and drifting streams.
 
-Nobody can tune a bandwidth on a stream that has not arrived. So a grid of AWV learners runs at
-once on one shared dictionary, and their predictions are aggregated: exponential weights at the
-exp-concave rate of the squared loss, ridge regression on the experts' predictions, and exponential
-weights over the two (`engines.default.mixture` has the formulas and the bounds). The experts differ
-in what they look at (`engines.default.views`: the columns as they are, through the Gaussian kernel;
-each times how much it matters, through the Laplacian; the same with the last known targets, where
-targets hang together in time), in bandwidth (4 to 1/4 of the median distance of the first rows), in
-alpha (1 and 0.01), and some forget with a window of 1000 or 100 rows. The last target, the mean of
-ten and the mean of all are experts too, and for labels two linear learners. Where errors follow
-each other in time, as much of the last ones as comes again is taken back. Columns and targets are
-scaled by the first rows, glitches in them apart, and a target counts no more than earlier ones
-vouch for; experts that fell behind sleep, and the others get more points, up to ``budget``. Labels
-are learned as targets +-1.
+A bandwidth cannot be tuned on a stream that has not arrived. So many AWV learners run at once on
+one shared dictionary, and their predictions are aggregated: exponential weights at the exp-concave
+rate of the squared loss, ridge regression on the experts' predictions, and exponential weights over
+the two (`pronk.aggregate.mixture` has the formulas and the bounds).
 
-Cost a row once the grid has thinned out (16,384 rows): O(3 j^2 + j d), j <= budget points: three
-experts on all points, and two that forget on a hundred. Memory the same, and the first 2048 rows
-while they last. Experts that sleep do not come back: the bounds then speak of those active, and
-against the sleeping ones of the rows before.
+The experts differ in the columns they read (`pronk.aggregate.settings`: the columns as scaled, with
+the Gaussian kernel; each times its relevance, with the Laplacian kernel; the same with lagged
+targets, where targets are correlated in time), in bandwidth (4 to 1/4 of the median distance of the
+first rows) and in alpha (1 and 0.01), and some are discounted with a window of 1000 or 100 rows.
+The last target, the mean of ten and the mean of all are experts too, and for labels two linear
+learners. Where errors are correlated in time, their recurring part is corrected.
+
+Columns and targets are scaled by the first rows, without outliers, and targets are clipped to a
+range estimated from earlier rows. The worst experts are dropped at rows 4096, 8192 and 16,384, and
+the others get more points, up to ``budget``. Labels are learned as targets +-1.
+
+Cost per row after row 16,384: O(3 j^2 + j d), j <= budget points: three experts on all points and
+two discounted ones on a hundred. Memory is the same, plus the first 2048 rows until row 2048.
+Dropped experts do not return: the bounds hold against active experts, and against dropped ones for
+the rows before.
 
 References: Jezequel, Gaillard, Rudi, NeurIPS 2019, Section 2.2 (a grid of learners under expert
 advice); Kivinen, Warmuth, "Averaging expert predictions", 1999 (the rate); Herbster, Warmuth,
@@ -66,7 +68,7 @@ class _OnlineKernel(OnlineLearner):
     """Parameters and engine of the regressor and the classifier."""
 
     _signed: ClassVar[bool]
-    _forgetting: ClassVar[bool] = True  # for comparisons: a subclass may do without
+    _forgetting: ClassVar[bool] = True  # a subclass may switch discounted experts off
     _scales_itself: ClassVar[bool] = True
     _model: OnlineKernel
 
@@ -100,7 +102,7 @@ class _OnlineKernel(OnlineLearner):
         )  # fmt: skip
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
-        """Also for a sparse matrix, learned in blocks: what each row met is that of all rows."""
+        """Learn rows, of a sparse matrix in blocks; widths and slopes are those of all rows."""
         if isinstance(X, np.ndarray):
             return super()._pass(X, Y)
         passed = []
@@ -112,17 +114,17 @@ class _OnlineKernel(OnlineLearner):
         return P
 
     def certificate(self) -> MixtureCertificate:
-        """Regret so far against the best expert active, and the bound it keeps to.
+        """Return the regret so far against the best active expert, and its bound.
 
-        Losses are squared errors in units of 2 D^2, D the largest error of any expert so far, of
-        targets as they were learned, means over outputs (of labels +-1, of classes that came). They
-        are those of the present experts: the rows before their last stage (at most 2048) as they
-        learned them again.
+        Losses are squared errors of clipped targets in units of 2 D^2, D the largest error of any
+        expert so far, averaged over outputs (for labels +-1 over the classes seen). They are those
+        of the current experts: rows before the last stage (at most 2048) as they were learned
+        again.
 
         ``certificate().combination`` has the same fields against the best combination of those
-        experts in hindsight: m + u'(p - m), p their predictions and m the average that the mixture
-        made of them at the row, for any fixed u, with the penalty |u|^2. There rows count in units
-        of max(2 D^2, b^2) (B / b)^2, B the half-width of the targets' range so far, b the first.
+        experts in hindsight: m + u'(p - m), p their predictions and m the mixture's average at the
+        row, for any fixed u, with the penalty |u|^2. There rows are weighted in units of
+        max(2 D^2, b^2) (B / b)^2, B the half-width of the targets' range so far, b the first.
         With one target its bound always holds (`pronk.aggregate.certificate` has the proof);
         with several, and for labels, none is known and ``bound`` is None. ``loss`` and
         ``best_loss`` are exact.
@@ -136,20 +138,26 @@ class _OnlineKernel(OnlineLearner):
         at most 18: True
         at most 20: True
         """
-        told: MixtureCertificate = super().certificate()  # type: ignore[assignment]
-        return told
+        certificate: MixtureCertificate = super().certificate()  # type: ignore[assignment]
+        return certificate
 
     @property
     def experts_(self) -> list[dict[str, Any]]:
-        """The experts, heaviest first: setting, points, exponential weight, final coefficient."""
+        """One row per expert, the largest weight first and dropped experts last.
+
+        A row has the setting, the number of points, whether the expert is active, its exponential
+        weight and its coefficient in the final prediction.
+        """
         check_is_fitted(self)
         return [] if self._model.experts is None else self._model.experts.table()
 
     @property
     def shares_(self) -> Array:
-        """Weights in the final prediction: of the average, and of ridge regression over it
+        """Weights in the final prediction of the average and of the stacks.
 
-        on all rows, on a window of 1000 and of 100 rows."""
+        The stacks are regressions on the experts' predictions over all rows, a window of 1000 and
+        a window of 100 rows.
+        """
         check_is_fitted(self)
         if self._model.experts is None:
             return np.array([1.0])
@@ -157,24 +165,24 @@ class _OnlineKernel(OnlineLearner):
 
 
 class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
-    """Regression without anything to choose.
+    """Regression without parameters to tune.
 
     Parameters
     ----------
     kernel : name, kernel or function, default "gaussian"
         A bandwidth given here multiplies the automatic ones. With another kernel than the Gaussian
-        all experts have that one and look at the columns as they are. A function sees the rows as
-        they come, unscaled, and has no bandwidths to choose from.
+        all experts use that kernel on the scaled columns. A function gets unscaled rows and has no
+        bandwidth.
     budget : int, default 500
-        Most points held: more are slower and, on streams with fine structure, better.
+        Most points. More points are slower and, on streams with fine structure, more accurate.
     experts : "all" or "few", default "all"
         "few" is a small model of 4 experts instead of up to 25, for thousands of models at once
-        (`pronk.Keyed`): a fifth of the time and memory, and somewhat larger errors.
+        (`pronk.Keyed`): a fifth of the time and memory, with somewhat larger errors.
     random_state : int, Generator or None
     n_jobs : int, optional
-        Threads that long calls are spread over, -1 for all cores, from row 16,384 on, where the
-        grid stands; the predictions are those of the sequential pass up to rounding, and no bit
-        depends on the number.
+        Threads for long calls, -1 for all cores; used from row 16,384 on, when the set of experts
+        is fixed. Predictions are those of the sequential pass up to rounding, and no bit depends on
+        the number of threads.
 
     Examples
     --------
@@ -202,7 +210,7 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         if interval is None:
             return super().predict_then_learn(X, y, sample_weight=sample_weight)
         _check_coverage(interval)
-        with self._own_lock():  # the widths are those of this call
+        with self._own_lock():  # last_widths belong to this call
             P = super().predict_then_learn(X, y, sample_weight=sample_weight)
             if not len(P):
                 return P, _around(P, P)
@@ -210,10 +218,10 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         return P, _around(P, half[:, 0] if self._flat else half)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The current model's predictions; changes nothing.
+        """Return the current model's predictions; change nothing.
 
-        With ``return_std`` also a standard deviation of y around each: the size that errors had on
-        rows like it, times sqrt(1 + q), q the row's ridge leverage for the leading expert.
+        With ``return_std``, also return a standard deviation of y around each prediction: the error
+        scale at the row times sqrt(1 + q), q the row's ridge leverage for the leading expert.
         """
         if not return_std:
             return super().predict(X)
@@ -226,12 +234,12 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         return P, deviation[:, 0] if self._flat else deviation
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
-        """Intervals (n, 2), or (n, outputs, 2), that hold y with the given probability.
+        """Return intervals (n, 2), or (n, outputs, 2), that contain y with the given probability.
 
-        They are wider where errors were larger on rows like these, and their half-width follows
-        the errors made so far, so that the share of intervals that held their y comes out right
-        also on streams that change. Intervals of a larger coverage hold those of a smaller one.
-        NaN before two rows were learned: no error is known yet.
+        Intervals are wider where errors on similar rows were larger, and their half-width follows
+        the errors so far, so that long-run coverage is correct also under drift. Intervals of a
+        larger coverage contain those of a smaller one. NaN before two rows were learned: no error
+        is known yet.
         """
         _check_coverage(coverage)
         check_is_fitted(self)
@@ -244,7 +252,7 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         return _around(P[:, 0], half[:, 0]) if self._flat else _around(P, half)
 
     def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
-        """`predict_then_learn`, with the intervals in the place of the predictions."""
+        """Return the intervals of `predict_then_learn` instead of its predictions."""
         intervals: Array = self.predict_then_learn(X, y, interval=coverage)[1]
         return intervals
 
@@ -259,7 +267,7 @@ def _around(P: Array, half: Array) -> Array:
 
 
 class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
-    """Classification without anything to choose; probabilities that follow the outcomes.
+    """Classification without parameters to tune, with calibrated probabilities.
 
     Parameters are those of `OnlineKernelRegressor`.
 
@@ -278,7 +286,7 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
     _signed = True
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities (n, classes); the most probable class is the predicted one."""
+        """Return probabilities (n, classes); the most probable class is the predicted one."""
         return self._probabilities(X)
 
     def _link(self, margins: Array, rows: slice | None = None) -> Array:
