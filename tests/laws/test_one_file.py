@@ -17,7 +17,7 @@ The shortest file that is an algorithm.
 
     predict w'z(x), w = argmin sum (w'z - y)^2 + alpha |w|^2
 
-Cost a row: O(r^2) time and memory.
+Cost per row: O(r^2) time and memory.
 
 Reference: nobody.
 """

@@ -11,7 +11,7 @@ triangle (``recurrence``). A full block is added to the sums and A is factored a
 errors do not build up however long the stream is. One row a call and a thousand rows a call walk
 the same blocks, because blocks are counted from the start of the stream.
 
-Cost a row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
+Cost per row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
 """
 
 from __future__ import annotations

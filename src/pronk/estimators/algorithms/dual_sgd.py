@@ -10,7 +10,7 @@ into a vector of random Fourier features that approximate the same functions:
 r_i = alpha t c_i are the un-shrunk coefficients: the step (1 - 1/t) f - l'/(alpha t) k(x_t, .)
 costs nothing for old terms, and equal coefficients (all of them, under the hinge loss) tie exactly.
 
-Cost a row: O(B d + L d) time and O(B (L + d) + L d) memory; each class adds O(B + L).
+Cost per row: O(B d + L d) time and O(B (L + d) + L d) memory; each class adds O(B + L).
 
 Reference: Le, Nguyen, Nguyen, Phung, "Dual space gradient descent for online learning", NeurIPS
 2016, Algorithm 1 with k-merging; the test "more than B" comes after insertion, as in its text.

@@ -9,7 +9,7 @@ grow with the stream:
 |z(x)| = 1, so ``eta`` has the scale of the loss: 1/2 makes a squared loss exact at the row just
 learned. The published pseudo-code does not divide by sqrt(L); its step eta is eta L here.
 
-Cost a row: O(L d) time (L sines and cosines), O(L d) memory; each further class adds O(L).
+Cost per row: O(L d) time (L sines and cosines), O(L d) memory; each further class adds O(L).
 
 Reference: Lu, Hoi, Wang, Zhao, Liu, "Large scale online kernel learning", JMLR 17, 2016,
 Algorithm 2. Orthogonal frequencies: Yu, Suresh, Choromanski, Holtmann-Rice, Kumar, "Orthogonal

@@ -13,7 +13,7 @@ becomes a support vector. To hold at most B of them:
 With "pegasos" the coefficients are kept as alpha t a, which under the hinge loss is exactly +-1: so
 ties are ties, and removal is first in, first out.
 
-Cost a row with s support vectors in d columns: O(s d) time and memory; shrinking is one
+Cost per row with s support vectors in d columns: O(s d) time and memory; shrinking is one
 multiplication.
 
 References: Kivinen, Smola, Williamson, "Online learning with kernels", IEEE Transactions on Signal

@@ -14,7 +14,7 @@ numbers. Both have a closed form, f += tau s k(x, .) with s = y, or the sign of 
 A row of weight w has the price w C. Every row with a loss becomes a support vector; a ``budget`` is
 kept as by kernel gradient descent, by dropping one at random, the smallest one, or merging.
 
-Cost a row with s support vectors in d columns: O(s d) time and memory.
+Cost per row with s support vectors in d columns: O(s d) time and memory.
 
 Reference: Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, "Online passive-aggressive algorithms",
 JMLR 7, 2006, Figures 1 and 2 with kernels (Section 3), Section 5 for regression. The paper has no

@@ -7,7 +7,7 @@ least squares solution over all rows so far, without a regulariser: the sparsity
     a = K^-1 k(x);   delta = k(x, x) - k(x)'a;   delta > nu: x enters, its row is a unit vector
     predict k(x)'w, w = argmin |A K w - y|^2 over the rows a of all past
 
-Cost a row with m points: O(m d + m^2) time, O(m d + m^2) memory. For nu > 0 and inputs from a
+Cost per row with m points: O(m d + m^2) time, O(m d + m^2) memory. For nu > 0 and inputs from a
 bounded region m stays finite, but may be large: ``budget`` bounds it. When it is reached no row
 enters any more, and a row is learned as its projection on the span.
 

@@ -11,7 +11,7 @@ eigenvectors of their kernel matrix, and learning goes on there at a constant co
 Eigenvalues below 1e-10 of the largest (duplicate points) are cut. Three classes or more are each
 learned against the rest, with points of their own.
 
-Cost a row: O(B d + B r) time and O(B d + B r) memory, for each output; O(B^3) once.
+Cost per row: O(B d + B r) time and O(B d + B r) memory, for each output; O(B^3) once.
 
 Reference: Lu, Hoi, Wang, Zhao, Liu, "Large scale online kernel learning", JMLR 17, 2016,
 Algorithm 4. The change of space comes when the budget is full, not at the next loss after it.

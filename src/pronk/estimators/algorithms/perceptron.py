@@ -13,7 +13,7 @@ and f grows with every mistake. To hold at most B of them:
 
 ``aggressive`` also learns from correct rows of margin below 1, within the span (Projectron++).
 
-Cost a row with s support vectors in d columns: O(s d) time, O(s d) memory; the Projectron O(s^2)
+Cost per row with s support vectors in d columns: O(s d) time, O(s d) memory; the Projectron O(s^2)
 more on a mistake, and O(s^2) memory; the Forgetron O(s^2) memory.
 
 References: Cavallanti, Cesa-Bianchi, Gentile, "Tracking the best hyperplane with a simple budget

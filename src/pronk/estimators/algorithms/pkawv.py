@@ -10,7 +10,7 @@ another rule, samples from the stream. With A = alpha I + sum phi phi' and b = s
 each past row as its projection on the span of its own time, in bounded memory;
 ``history="exact"`` solves again with all past rows in the new span, as the paper does.
 
-Cost a row: O(r^2) time and memory; with "exact" also O(t r) at each growth and O(t r) memory.
+Cost per row: O(r^2) time and memory; with "exact" also O(t r) at each growth and O(t r) memory.
 
 Reference: Jezequel, Gaillard, Rudi, "Efficient online learning with kernels for adversarial large
 scale problems", NeurIPS 2019, Eq. 4 and 8, Algorithms 1 and 2.

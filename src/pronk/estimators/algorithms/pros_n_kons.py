@@ -11,7 +11,7 @@ PROS-N-KONS restarts at the row after each addition, which its regret bound need
 B-KONS stops adding at a ``budget``. With ``features="taylor"`` or ``"fourier"`` the same step runs
 on fixed features.
 
-Cost a row: O(j^2 + j d) time and memory, j points.
+Cost per row: O(j^2 + j d) time and memory, j points.
 
 Reference: Calandriello, Lazaric, Valko, "Efficient second-order online kernel learning with
 adaptive embedding", NeurIPS 2017, Figure 1 and Section 5 (CON-KONS with the gradient step and the
