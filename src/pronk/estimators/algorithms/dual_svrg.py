@@ -16,8 +16,8 @@ Oracles: "budget" keeps the first B points ever; "coverage" keeps a point if no 
 The memory looks as if it cost m evaluations a row. But u is constant over a period, so the average
 gradient changes by its newest and its oldest term only; it is computed anew once a period.
 
-Cost per row: O((1 + m/n) (N d + L d)) time for N kernel terms, O(N d + m (L + d)) memory; each class
-adds O((1 + m/n) (N + L)).
+Cost per row: O((1 + m/n) (N d + L d)) time for N kernel terms, O(N d + m (L + d)) memory; each
+class adds O((1 + m/n) (N + L)).
 
 Reference: Le, Nguyen, Phung, "Improving kernel online learning with a snapshot memory", Machine
 Learning 111, 2022, Algorithms 1 to 4; m = n = 100, B = 100 and tau = 0.5 are its choices. Where its
