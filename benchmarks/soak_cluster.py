@@ -34,7 +34,7 @@ from pronk.data import FileStream
 from pronk.estimators.estimator import using_pool
 from pronk.evaluate import progressive
 from pronk.evaluate.progressive import Arrays
-from pronk.keyed import SpreadKeyed
+from pronk.keyed import ParallelKeyed
 
 ROWS, PIECE = 30_000, 4096
 DEFAULT_ROWS = 10_000
@@ -114,10 +114,10 @@ def keyed() -> None:
 
     def learn(client) -> tuple[np.ndarray, int, int]:
         with tempfile.TemporaryDirectory() as folder:
-            model, killed, found = Keyed(folder=folder, held=20), 0, []
+            model, killed, found = Keyed(folder=folder, cache_size=20), 0, []
             for start in range(0, len(y), 2000):
                 killer = Killer(client, "learn_shard") if client else None
-                who = SpreadKeyed(model, killer) if killer else model
+                who = ParallelKeyed(model, killer) if killer else model
                 rows = slice(start, start + 2000)
                 found.append(who.predict_then_learn(X[rows], y[rows], keys[rows]))
                 killed += bool(killer and killer.killed)

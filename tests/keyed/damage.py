@@ -69,7 +69,7 @@ def outcome(folder: Path) -> str:
         assert models.n_seen_ >= 0 and set(models.metrics()) == {"mse", "mae"}
         assert len(models) and list(models) and list(models.metrics_by_key())
         assert "k1" in models and models["k1"] is not None
-        models.store.marks()
+        models.store.positions()
         models.save(folder / "copy")
         models.close()
         return "works"
@@ -112,9 +112,9 @@ def _layout(folder: Path, rng: np.random.Generator) -> None:
     path = folder / "store.json"
     layout = json.loads(path.read_text())
     if rng.random() < 0.4:
-        tree = json.loads(layout["about"]["learner"])
+        tree = json.loads(layout["metadata"]["learner"])
         _change(tree, rng)
-        layout["about"]["learner"] = json.dumps(tree)
+        layout["metadata"]["learner"] = json.dumps(tree)
     else:
         _change(layout, rng)
     path.write_text(json.dumps(layout))
@@ -148,12 +148,12 @@ def _execute(path: Path, *statements: tuple[str, tuple[Any, ...]]) -> None:
 
 
 def _cell(folder: Path, rng: np.random.Generator) -> None:
-    columns = ("models.model", "models.notes", "models.key", "marks.value", "marks.name")
+    columns = ("models.model", "models.notes", "models.key", "positions.value", "positions.name")
     table, column = columns[rng.integers(len(columns))].split(".")
     texts = ("{", "5", "{}", "[1]", '["a", 1, 2]', "[1, NaN, 2]", "[" * 9000, '"k9"', "[true,1,1]")
     several = [v for v in VALUES if isinstance(v, str | bytes | float | int) and v != 2**70]
     value: Any = [*several, *texts, "[" + "9" * 5000 + ", 1, 1]"][rng.integers(len(several) + 10)]
-    mark = ("INSERT OR REPLACE INTO marks VALUES ('mark', 3)", ())
+    mark = ("INSERT OR REPLACE INTO positions VALUES ('position', 3)", ())
     change = f"UPDATE {table} SET {column} = ?"
     if rng.random() < 0.7:
         change += f" WHERE rowid = (SELECT rowid FROM {table} ORDER BY random() LIMIT 1)"
@@ -178,7 +178,7 @@ def _model_bytes(folder: Path, rng: np.random.Generator) -> None:
 def _schema(folder: Path, rng: np.random.Generator) -> None:
     changes = (
         "DROP TABLE models",
-        "DROP TABLE marks",
+        "DROP TABLE positions",
         "ALTER TABLE models RENAME COLUMN notes TO told",
         "ALTER TABLE models ADD COLUMN more TEXT",
         "CREATE TRIGGER no BEFORE UPDATE ON models BEGIN SELECT RAISE(ABORT, 'two\nlines'); END",

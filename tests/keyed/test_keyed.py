@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import pronk
 from pronk.keyed import Keyed, ModelStore, StoreError
-from pronk.keyed.keys import Keys, decoded, digest, encoded, groups, shard_of
+from pronk.keyed.keys import Keys, decode_key, digest, encode_key, rows_by_key, shard_of
 
 RNG = np.random.default_rng(0)
 ROWS = 120
@@ -45,23 +45,23 @@ def of_key(template):
 
     def make(key):
         model = type(template)(**template.get_params(deep=False))
-        model.random_state = (seed ^ digest(encoded(key))) & (2**63 - 1)
+        model.random_state = (seed ^ digest(encode_key(key))) & (2**63 - 1)
         return model
 
     return make
 
 
-@given(cuts=st.lists(st.integers(1, ROWS - 1), max_size=4), held=st.integers(1, 6))
+@given(cuts=st.lists(st.integers(1, ROWS - 1), max_size=4), cache_size=st.integers(1, 6))
 @settings(max_examples=12, deadline=None)
-def test_each_key_has_a_learner_of_its_own(cuts, held):
+def test_each_key_has_a_learner_of_its_own(cuts, cache_size):
     template = pronk.PKAWVRegressor(budget=8, random_state=3)
     expected, models = naive(of_key(template), X, Y, KEYS)
-    model = Keyed(template, held=held, shards=3)
+    model = Keyed(template, cache_size=cache_size, shards=3)
     edges = [0, *sorted(set(cuts)), ROWS]
     parts = [model.predict_then_learn(X[i:j], Y[i:j], KEYS[i:j]) for i, j in pairwise(edges)]
     np.testing.assert_allclose(np.concatenate(parts), expected, rtol=1e-9, atol=1e-9)
     assert len(model) == len(models) and set(model) == set(models)
-    assert len(model.store._models) <= held
+    assert len(model.store._models) <= cache_size
     for key, own in models.items():
         assert model[key].n_seen_ == own.n_seen_
         np.testing.assert_allclose(
@@ -78,14 +78,14 @@ def test_each_key_has_a_learner_of_its_own(cuts, held):
 )
 def test_labels(template):
     expected, _ = naive(of_key(template), X, LABELS, KEYS)
-    model = Keyed(template, held=2)
+    model = Keyed(template, cache_size=2)
     assert (model.predict_then_learn(X, LABELS, KEYS) == expected).all()
     assert model.metrics()["error"] == pytest.approx(np.mean(expected != LABELS))
     assert model.predict(X[:1], ["never seen"]).tolist() == [None]
 
 
 def test_metrics_by_key_and_over_all():
-    model = Keyed(pronk.PKAWVRegressor(budget=8, random_state=1), held=2)
+    model = Keyed(pronk.PKAWVRegressor(budget=8, random_state=1), cache_size=2)
     P = model.predict_then_learn(X, Y, KEYS)
     errors = (P - Y) ** 2
     assert model.metrics()["mse"] == pytest.approx(errors.mean())
@@ -117,7 +117,7 @@ def test_save_load_and_go_on(tmp_path):
     table = pd.DataFrame({"who": KEYS, "x": X[:, 0], "z": X[:, 1]})
     cut = (slice(0, 50), slice(50, ROWS))
     expected = np.concatenate([never.predict_then_learn(table[rows], Y[rows]) for rows in cut])
-    first = Keyed(template, by="who", held=2)
+    first = Keyed(template, by="who", cache_size=2)
     head = first.predict_then_learn(table[:50], Y[:50])
     first.save(tmp_path / "saved")
     first.predict_then_learn(table[50:60], Y[50:60])  # of no concern to what was saved
@@ -144,13 +144,13 @@ def test_the_default_is_a_small_configuration_of_the_default_learner():
     [
         (lambda X, y, keys: (X, y, [*keys[:-1], None]), "row 119"),
         (lambda X, y, keys: (X, y, keys[:-1]), "keys has 119 rows"),
-        (lambda X, y, keys: (X[:, :1], y, keys), "the models were started with 2"),
+        (lambda X, y, keys: (X[:, :1], y, keys), "the models have learned 2"),
         (lambda X, y, keys: (np.where(X[7, 1] == X, np.nan, X), y, keys), "NaN at row 7"),
         (lambda X, y, keys: (X, np.where(y == y[9], np.inf, y), keys), "inf at row 9"),
     ],
 )
 def test_a_refused_call_changes_nothing(spoil, message):
-    model = Keyed(pronk.PKAWVRegressor(budget=8, random_state=1), held=2)
+    model = Keyed(pronk.PKAWVRegressor(budget=8, random_state=1), cache_size=2)
     model.predict_then_learn(X, Y, KEYS)
     before = [model.n_seen_, model.predict(X, KEYS).tolist()]
     with pytest.raises(ValueError, match=message):
@@ -170,7 +170,7 @@ def test_what_only_learning_shows_is_undone():
     assert [model.n_seen_, model.predict(X, KEYS).tolist(), sorted(model)] == before
 
 
-@pytest.mark.parametrize("held", [1, 2, 100])
+@pytest.mark.parametrize("cache_size", [1, 2, 100])
 @pytest.mark.parametrize(
     "around",
     [lambda learner: learner, lambda learner: pronk.Prepared(learner, scale_target="none")],
@@ -178,10 +178,10 @@ def test_what_only_learning_shows_is_undone():
 )
 @pytest.mark.parametrize("before", [0, 1])
 def test_a_bad_row_of_one_key_leaves_the_other_keys_as_they_were(
-    tmp_path, monkeypatch, held, around, before
+    tmp_path, monkeypatch, cache_size, around, before
 ):
     template = around(pronk.PKAWVRegressor(budget=8, random_state=1))
-    model, twin = (Keyed(template, held=held, folder=tmp_path / name) for name in "ab")
+    model, twin = (Keyed(template, cache_size=cache_size, folder=tmp_path / name) for name in "ab")
     for _ in range(before):
         assert (model.predict_then_learn(X, Y, KEYS) == twin.predict_then_learn(X, Y, KEYS)).all()
     learn = pronk.PKAWVRegressor._learn
@@ -208,7 +208,7 @@ def test_text_and_gaps_beside_the_keys(tmp_path):
     frame = pd.DataFrame({"who": KEYS, "x": X[:, 0], "colour": rng.choice(["red", "blue"], ROWS)})
     frame.loc[5, "x"] = np.nan
     template = pronk.Prepared(pronk.PKAWVRegressor(budget=8, random_state=3), missing="mean")
-    model = Keyed(template, by="who", folder=tmp_path / "models", held=2)
+    model = Keyed(template, by="who", folder=tmp_path / "models", cache_size=2)
     P = model.predict_then_learn(frame, Y)
     for key in "ab":
         own = (frame.who == key).to_numpy()
@@ -232,7 +232,7 @@ def test_a_kernel_function_is_refused():
 
 
 def test_by_and_keys_are_alternatives():
-    with pytest.raises(ValueError, match="give the keys"):
+    with pytest.raises(ValueError, match="the keys are missing"):
         Keyed().predict_then_learn(X, Y)
     with pytest.raises(ValueError, match="no column 'who'"):
         Keyed(by="who").predict_then_learn(pd.DataFrame({"x": [1.0]}), [1.0])
@@ -244,36 +244,36 @@ def test_by_and_keys_are_alternatives():
 @given(st.one_of(st.text(max_size=8), st.integers(), st.booleans()))
 @settings(max_examples=50, deadline=None)
 def test_keys_come_back(key):
-    assert decoded(encoded(key)) == key and 0 <= shard_of(encoded(key), 7) < 7
+    assert decode_key(encode_key(key)) == key and 0 <= shard_of(encode_key(key), 7) < 7
 
 
 def test_equal_keys_are_one_and_different_ones_are_not():
-    assert encoded(np.int64(3)) == encoded(3) == encoded(3.0) != encoded("3")
-    assert encoded(np.str_("x")) == encoded("x")
-    found = dict(groups([1, "1", 1.0, True], 4))
+    assert encode_key(np.int64(3)) == encode_key(3) == encode_key(3.0) != encode_key("3")
+    assert encode_key(np.str_("x")) == encode_key("x")
+    found = dict(rows_by_key([1, "1", 1.0, True], 4))
     assert sorted(rows.tolist() for rows in found.values()) == [[0, 2, 3], [1]]
 
 
 def test_keys_are_grouped_the_same_however_they_come():
     """By shard, and in a shard by first rows, from the definition."""
     for values in (np.array([7, 3, 7, 5, 3, 9]), np.array(["b", "a", "b", "d", "a", "c"])):
-        texts = [encoded(value) for value in values]
+        texts = [encode_key(value) for value in values]
         expected = {text: [i for i, t in enumerate(texts) if t == text] for text in texts}
         order = sorted(expected, key=lambda text: (shard_of(text, 3), expected[text][0]))
         arrow = pa.array(values)
         for keys in (values, values.tolist(), arrow, pa.chunked_array([arrow[:2], arrow[2:]])):
-            found = groups(keys, 3)
+            found = rows_by_key(keys, 3)
             assert [text for text, _ in found] == order
             assert all(rows.tolist() == expected[text] for text, rows in found)
-        part = Keys.of(values)[2:]
-        assert len(part) == 4 and dict(groups(part, 3)).keys() == set(texts[2:])
+        part = Keys.from_values(values)[2:]
+        assert len(part) == 4 and dict(rows_by_key(part, 3)).keys() == set(texts[2:])
 
 
 @pytest.mark.parametrize("rows", [ROWS, 17])
 def test_small_blocks_and_few_models_in_memory_lose_nothing(tmp_path, rows):
     """Every key's model goes to its file and comes back; bits are those of a learner alone."""
     template = pronk.PKAWVRegressor(budget=8, random_state=3)
-    model = Keyed(template, held=1, shards=2, folder=tmp_path)
+    model = Keyed(template, cache_size=1, shards=2, folder=tmp_path)
     alone = {key: of_key(template)(key) for key in KEYS.tolist()}
     for start in range(0, ROWS, rows):
         part = slice(start, start + rows)
@@ -297,10 +297,10 @@ def test_what_was_not_flushed_is_gone_and_the_rest_is_whole(tmp_path):
 import os, signal, numpy as np, pronk
 from pronk.keyed import ModelStore
 X = np.random.default_rng(0).normal(size=(50, 2)); y = X[:, 0]
-store = ModelStore({str(tmp_path)!r}, shards=2, held=2)
+store = ModelStore({str(tmp_path)!r}, shards=2, cache_size=2)
 for key in range(6):
     store.put(key, pronk.PKAWVRegressor(budget=4, random_state=0).fit(X, y), [key])
-store.flush(mark=6)
+store.flush(position=6)
 for key in range(10):
     store.put(key, pronk.PKAWVRegressor(budget=4, random_state=0).fit(X[:9], y[:9]), [100])
 os.kill(os.getpid(), signal.SIGKILL)
@@ -309,7 +309,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert done.returncode == -signal.SIGKILL
     store = ModelStore(tmp_path)
     assert sorted(store.items()) == [(key, [key]) for key in range(6)]
-    assert store.marks() == {0: 6, 1: 6} and store.get(3).n_seen_ == 50
+    assert store.positions() == {0: 6, 1: 6} and store.get(3).n_seen_ == 50
 
 
 def test_a_second_process_is_refused(tmp_path):
@@ -323,12 +323,12 @@ def test_a_second_process_is_refused(tmp_path):
 
 
 def test_threads_take_turns(tmp_path):
-    store = ModelStore(tmp_path, held=1)
+    store = ModelStore(tmp_path, cache_size=1)
     make = lambda key: pronk.PKAWVRegressor(budget=4, random_state=0)  # noqa: E731
 
     def work(number):
         for row in range(10):
-            with store.hold(row % 3, make) as model:
+            with store.locked(row % 3, make) as model:
                 model.partial_fit(X[number : number + 1], Y[number : number + 1])
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
@@ -342,10 +342,13 @@ def test_threads_take_turns(tmp_path):
 
 def test_a_first_use_that_fails_leaves_no_model(tmp_path):
     store = ModelStore(tmp_path)
-    with pytest.raises(ValueError, match="NaN"), store.hold("k", lambda key: model_of(9)) as model:
+    with (
+        pytest.raises(ValueError, match="NaN"),
+        store.locked("k", lambda key: model_of(9)) as model,
+    ):
         model.partial_fit([[np.nan, 0.0]], [1.0])
     assert "k" not in store and len(store) == 0
-    with pytest.raises(KeyError), store.hold("k"):
+    with pytest.raises(KeyError), store.locked("k"):
         pass
 
 

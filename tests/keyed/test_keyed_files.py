@@ -71,12 +71,12 @@ def changed(tree, path, value):
 
 def test_the_layout_may_hold_anything(store, tmp_path):
     layout = json.loads((store / "store.json").read_text())
-    learner = json.loads(layout["about"]["learner"])
+    learner = json.loads(layout["metadata"]["learner"])
     layouts = [changed(layout, path, value) for path in leaves(layout) for value in OTHERS]
     for path in leaves(learner):
         for value in OTHERS:
             text = json.dumps(changed(learner, path, value))
-            layouts.append(changed(layout, ("about", "learner"), text))
+            layouts.append(changed(layout, ("metadata", "learner"), text))
     rng = np.random.default_rng(0)
     folder = tmp_path / "s"
     found = []

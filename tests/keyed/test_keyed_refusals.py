@@ -36,7 +36,7 @@ def test_keys_that_have_no_model():
     "options, words",
     [
         ({"shards": 0}, "shards and held must be at least 1"),
-        ({"held": 0}, "shards and held must be at least 1"),
+        ({"cache_size": 0}, "shards and cache_size must be at least 1"),
         ({"shards": MOST_SHARDS + 1}, f"shards must be at most {MOST_SHARDS}"),
     ],
 )

@@ -25,7 +25,7 @@ from pronk.evaluate.scoring import LONG_PIECE
 from pronk.keyed import Keyed, StoreError
 from pronk.keyed.keys import Keys
 from pronk.keyed.learner import learner_of
-from pronk.keyed.workers import Processes, SpreadKeyed
+from pronk.keyed.workers import ParallelKeyed, ProcessPool
 
 if TYPE_CHECKING:
     from pronk.cli.run import RunOptions
@@ -240,7 +240,7 @@ class KeyedRun:
 
     def set_keys(self, kept: Any) -> None:
         """The keys of the next rows; those before have been taken."""
-        self._keys = Keys.of(kept.column(self.by))
+        self._keys = Keys.from_values(kept.column(self.by))
         if None in self._keys.values:
             empty = self._keys.codes == list(self._keys.values).index(None)
             row = self._rows + int(np.argmax(empty))
@@ -270,9 +270,9 @@ class KeyedRun:
         if workers is None and cluster is None:
             yield
             return
-        opened = Processes(workers) if workers is not None else open_cluster(str(cluster))
+        opened = ProcessPool(workers) if workers is not None else open_cluster(str(cluster))
         with opened as client:
-            self._models = SpreadKeyed(self.keyed, client)
+            self._models = ParallelKeyed(self.keyed, client)
             try:
                 yield
             except BrokenProcessPool:
@@ -285,13 +285,13 @@ class KeyedRun:
 
     def save(self, path: Any) -> None:
         """Write the models to a folder, and what the next run needs to go on."""
-        self.keyed.store.forget_answers()
+        self.keyed.store.delete_results()
         self.keyed.save(path)
         files.save_checkpoint({"training_record": self.training_record_}, Path(path) / RECORD)
 
     def of_new_key(self) -> Any:
         """A model as a new key gets it."""
-        return self.keyed._fresh("")
+        return self.keyed._new_model("")
 
     @property
     def classes_(self) -> list[str]:

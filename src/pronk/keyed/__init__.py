@@ -1,7 +1,7 @@
-"""One model a key: many small learners, a bounded number of them in memory, the rest in files."""
+"""One model per key: many small learners, a bounded number of them in memory, the rest in files."""
 
 from pronk.keyed.learner import Keyed
 from pronk.keyed.store import ModelStore, StoreError
-from pronk.keyed.workers import SpreadKeyed
+from pronk.keyed.workers import ParallelKeyed
 
-__all__ = ["Keyed", "ModelStore", "SpreadKeyed", "StoreError"]
+__all__ = ["Keyed", "ModelStore", "ParallelKeyed", "StoreError"]

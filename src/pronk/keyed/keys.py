@@ -1,6 +1,6 @@
-"""Keys as text, the shard that a key belongs to, and the rows of a block by key.
+"""Keys and input of keyed models: encoded keys, shards, rows grouped by key, input checks.
 
-A key is text, a whole number or a truth value. As text it is its JSON, which tells 1 from "1".
+A key is a string, an integer or a boolean. Encoded as JSON text, 1 and "1" differ.
 """
 
 from __future__ import annotations
@@ -19,44 +19,44 @@ from pronk.estimators.labels import check_labels
 Key = str | int | bool
 
 
-def encoded(key: Any) -> str:
-    """A key as text, the same for equal keys of Python, NumPy and files."""
+def encode_key(key: Any) -> str:
+    """Return a key as JSON text, the same for equal keys of Python, NumPy and files."""
     if isinstance(key, np.generic):
         key = key.item()
     if isinstance(key, float) and key.is_integer():
         key = int(key)
     if not isinstance(key, str | int):
-        raise ValueError(f"a key must be text, a whole number or a truth value, got {key!r}")
+        raise ValueError(f"a key must be a string, an integer or a boolean, got {key!r}")
     return json.dumps(key, ensure_ascii=False)
 
 
-def decoded(text: str) -> Key:
-    """The key that `encoded` made text; a ValueError if it is none."""
+def decode_key(text: str) -> Key:
+    """Return the key of an encoded text; raise a ValueError if the text is not a key."""
     key: Any = json.loads(text)
     if not isinstance(key, str | int):
-        raise ValueError(f"{text} is no key")
+        raise ValueError(f"{text} is not a key")
     return key
 
 
 def digest(text: str) -> int:
-    """64 bits of an encoded key, the same on every machine."""
+    """Hash an encoded key to 64 bits, the same on every machine."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def shard_of(text: str, shards: int) -> int:
-    """The number of the shard that holds an encoded key."""
+    """Return the number of the shard of an encoded key."""
     return digest(text) % shards
 
 
 class Keys:
-    """Keys of rows, each different one held once: ``values``, and its number for every row."""
+    """The keys of rows: the distinct ``values``, and for each row the index of its value."""
 
     def __init__(self, values: Sequence[Any], codes: NDArray[np.int64]) -> None:
         self.values, self.codes = values, codes
 
     @classmethod
-    def of(cls, keys: Any) -> Keys:
-        """Of a list or array, or of an Arrow array."""
+    def from_values(cls, keys: Any) -> Keys:
+        """Build the keys of rows from a list, a NumPy array or an Arrow array."""
         if isinstance(keys, Keys):
             return keys
         if hasattr(keys, "dictionary_encode"):
@@ -78,12 +78,12 @@ class Keys:
         return Keys(self.values, self.codes[rows])
 
 
-def groups(keys: Any, shards: int) -> list[tuple[str, NDArray[np.intp]]]:
-    """Encoded keys and the numbers of their rows, in order; shard by shard.
+def rows_by_key(keys: Any, shards: int) -> list[tuple[str, NDArray[np.intp]]]:
+    """Return each encoded key with the numbers of its rows, in order, sorted by shard.
 
-    Keys of one shard come in the order of their first rows.
+    Keys of the same shard are in the order of their first rows.
     """
-    keys = Keys.of(keys)
+    keys = Keys.from_values(keys)
     order = np.argsort(keys.codes, kind="stable")
     cuts = np.flatnonzero(np.diff(keys.codes[order])) + 1
     texts: dict[str, NDArray[np.intp]] = {}
@@ -95,56 +95,57 @@ def groups(keys: Any, shards: int) -> list[tuple[str, NDArray[np.intp]]]:
     return sorted(texts.items(), key=lambda item: (shard_of(item[0], shards), item[1][0]))
 
 
-def by_shard(keys: Keys, shards: int) -> list[tuple[int, NDArray[np.intp], Keys]]:
-    """Shards that have rows, the numbers of those, in order, and their keys."""
-    held, firsts = np.unique(keys.codes, return_index=True)
+def rows_by_shard(keys: Keys, shards: int) -> list[tuple[int, NDArray[np.intp], Keys]]:
+    """Return each shard that has rows with the numbers of its rows, in order, and their keys."""
+    used_codes, firsts = np.unique(keys.codes, return_index=True)
     texts = [_text(keys, int(row)) for row in firsts]
-    place = np.zeros(len(keys.values), dtype=np.int64)
-    place[held] = [shard_of(text, shards) for text in texts]
-    own = place[keys.codes]
-    order = np.argsort(own, kind="stable")
-    cuts = np.flatnonzero(np.diff(own[order])) + 1
+    shard_of_code = np.zeros(len(keys.values), dtype=np.int64)
+    shard_of_code[used_codes] = [shard_of(text, shards) for text in texts]
+    shard_of_row = shard_of_code[keys.codes]
+    order = np.argsort(shard_of_row, kind="stable")
+    cuts = np.flatnonzero(np.diff(shard_of_row[order])) + 1
     found = []
     for numbers in np.split(order, cuts):
         used, codes = np.unique(keys.codes[numbers], return_inverse=True)
         part = Keys([keys.values[code] for code in used], codes)
-        found.append((int(own[numbers[0]]), numbers, part))
+        found.append((int(shard_of_row[numbers[0]]), numbers, part))
     return found
 
 
 def _text(keys: Keys, row: int) -> str:
-    """The key of a row as text."""
+    """Return the encoded key of a row."""
     try:
-        return encoded(keys.values[keys.codes[row]])
+        return encode_key(keys.values[keys.codes[row]])
     except ValueError as error:
         raise ValueError(f"{error} at row {row} (counting from 0)") from None
 
 
-# ----------------------------------------------------------------------------------------
-# Input of keyed models: the column of keys apart, the rest as checked rows of numbers.
+# -- input checks ----------------------------------------------------------------------------------
 
 Array = NDArray[np.float64]
 
 
 def split_keys(X: Any, by: str | int) -> tuple[Any, Any]:
-    """X without the column of keys, and the keys."""
+    """Return X without the column ``by``, and the keys in that column."""
     if isinstance(by, str):
         names = list(getattr(X, "column_names", getattr(X, "columns", ())))
         if by not in names:
-            known = f"it has {', '.join(map(str, names))}" if names else "its columns have no names"
-            raise ValueError(f"X has no column {by!r}, which holds the keys; {known}")
+            columns = (
+                f"it has {', '.join(map(str, names))}" if names else "its columns have no names"
+            )
+            raise ValueError(f"X has no column {by!r} with the keys; {columns}")
         keys = X[by]
         if hasattr(X, "drop_columns"):  # a pyarrow table
             return X.drop_columns([by]), keys.to_pylist()
         return (X.drop(columns=[by]) if hasattr(X, "iloc") else X.drop(by)), keys.to_list()
     rows = np.asarray(X)
     if rows.ndim != 2 or not 0 <= by < rows.shape[1]:
-        raise ValueError(f"X has shape {rows.shape}, but column {by} is to hold the keys")
+        raise ValueError(f"X has shape {rows.shape}, but the keys must be in column {by}")
     return np.delete(rows, by, axis=1), rows[:, by]
 
 
 def checked_rows(X: Any, columns: int | None) -> Array:
-    """Rows of numbers, of so many columns."""
+    """Return X as rows of numbers; raise if their columns are not ``columns`` many."""
     if hasattr(X, "toarray"):
         X = X.toarray()
     if hasattr(X, "column_names") and hasattr(X, "num_rows"):
@@ -153,18 +154,18 @@ def checked_rows(X: Any, columns: int | None) -> Array:
         rows = np.ascontiguousarray(X, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"X must hold numbers beside the keys ({error}); Keyed(Prepared(learner)) takes text"
+            f"X must hold numbers beside the keys ({error}); for text use Keyed(Prepared(learner))"
         ) from None
     if rows.ndim != 2 or not rows.size:
         raise ValueError(f"X must have rows and columns beside the keys, got shape {rows.shape}")
     if columns is not None and rows.shape[1] != columns:
-        raise ValueError(f"X has {rows.shape[1]} columns; the models were started with {columns}")
+        raise ValueError(f"X has {rows.shape[1]} columns; the models have learned {columns}")
     check_finite(rows, "X")
     return rows
 
 
 def checked_targets(y: Any, rows: int, labels: bool) -> NDArray[Any]:
-    """Numbers or labels, one a row."""
+    """Return y as checked numbers, or labels if ``labels``, one per row."""
     if not labels:
         return check_targets(y, rows)
     return check_labels(y, rows)

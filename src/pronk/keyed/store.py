@@ -1,10 +1,10 @@
-"""Many models in a folder, a bounded number of them in memory.
+"""A store of many models in a folder, a bounded number of them in memory.
 
-Keys are hashed into shards; a shard is one SQLite file with a row a model, the bytes of its model
-file. A model is read when it is asked for. When more are held than allowed, the ones that were
-not used for longest are written back. What is written counts from the next `flush` on: after a
-crash every shard is as its last flush left it. `flush` may leave a mark, a number that stands in
-the shard with what it speaks of; whoever feeds the store sees by it which rows a shard has.
+Keys are hashed into shards. A shard is one SQLite file with one row per model: the bytes of its
+model file. A model is read when it is needed; when more models are in memory than allowed, the
+least recently used ones are written back. Writes take effect at the next `flush`: after a crash
+every shard is as its last flush left it. `flush` may store a position, an integer saved in the same
+transaction, from which the caller knows which rows a shard has learned.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from typing import Any, Self
 
 from pronk.core.state import StateError
 from pronk.estimators import files
-from pronk.keyed.keys import Key, decoded, encoded, shard_of
+from pronk.keyed.keys import Key, decode_key, encode_key, shard_of
 
-# ----------------------------------------------------------------------------------------
-# One shard of a store: an SQLite file with a row a model.
+__all__ = ["ModelStore", "StoreError"]
+
+# -- one shard ------------------------------------------------------------------------------------
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS models (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS answers (mark INTEGER PRIMARY KEY, text TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS kept (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS positions (name TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS results (position INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS backups (key TEXT PRIMARY KEY, model BLOB NOT NULL, notes TEXT NOT NULL);
 """
 
-#: No model of a key is larger: sizes are bounded before memory is taken.
+#: Most bytes of a model, checked before memory is allocated.
 MOST_BYTES = 1 << 30
 
 
@@ -44,20 +45,20 @@ class StoreError(ValueError):
 
 
 class InUseError(StoreError):
-    """Another process has the file."""
+    """Another process has the file open."""
 
 
 class Shard:
-    """The file of one shard. What is written counts from the next `commit` on.
+    """The file of one shard; writes take effect at the next `commit`.
 
-    One process has a shard open at a time; a second one is refused.
+    Only one process can open a shard at a time; a second one raises an `InUseError`.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            # Transactions are begun by hand: a reader needs none, a writer one from commit to
-            # commit. The threads of a process take turns (see `ModelStore`).
+            # Transactions are started explicitly: reading needs none, writing needs one from commit
+            # to commit. The threads of a process take turns (see `ModelStore`).
             self._file = sqlite3.connect(
                 path, timeout=0.1, isolation_level=None, check_same_thread=False
             )
@@ -69,7 +70,7 @@ class Shard:
             raise self._failed(error) from None
 
     def read(self, key: str) -> tuple[bytes, Any] | None:
-        """The bytes and the notes of a model."""
+        """Return the bytes and the notes of a model, or None."""
         found = self._one("SELECT model, notes FROM models WHERE key = ?", (key,))
         return None if found is None else (self._bytes(key, found[0]), self._json(key, found[1]))
 
@@ -79,7 +80,7 @@ class Shard:
             data = opened.decompress(packed, MOST_BYTES)
         except (zlib.error, TypeError, MemoryError):
             raise self._damaged(key) from None
-        if not opened.eof:  # cut, or larger than any model
+        if not opened.eof:  # truncated, or larger than any model
             raise self._damaged(key)
         return data
 
@@ -93,7 +94,7 @@ class Shard:
         return StoreError(f"{self.path}: the model of key {key} is damaged")
 
     def write(self, key: str, model: bytes, notes: Any) -> None:
-        """Keep a model in place of the one before."""
+        """Insert a model or replace the one before."""
         self._begin()
         self._do(
             "INSERT INTO models VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
@@ -102,23 +103,23 @@ class Shard:
         )
 
     def remove(self, key: str) -> None:
-        """Forget a model."""
+        """Delete a model."""
         self._begin()
         self._do("DELETE FROM models WHERE key = ?", (key,))
 
-    def keep(self, key: str) -> None:
-        """Keep the row of a model beside the others until `put_back` or `forget`."""
+    def back_up(self, key: str) -> None:
+        """Copy the row of a model to the backups."""
         self._begin()
-        self._do("INSERT OR REPLACE INTO kept SELECT * FROM models WHERE key = ?", (key,))
+        self._do("INSERT OR REPLACE INTO backups SELECT * FROM models WHERE key = ?", (key,))
 
-    def put_back(self, key: str) -> None:
-        """Let the row of a model be what `keep` has kept."""
-        self._do("INSERT OR REPLACE INTO models SELECT * FROM kept WHERE key = ?", (key,))
-        self.forget(key)
+    def restore_backup(self, key: str) -> None:
+        """Replace the row of a model by its backup, and delete the backup."""
+        self._do("INSERT OR REPLACE INTO models SELECT * FROM backups WHERE key = ?", (key,))
+        self.delete_backup(key)
 
-    def forget(self, key: str) -> None:
-        """Remove what `keep` has kept."""
-        self._do("DELETE FROM kept WHERE key = ?", (key,))
+    def delete_backup(self, key: str) -> None:
+        """Delete the backup of a model."""
+        self._do("DELETE FROM backups WHERE key = ?", (key,))
 
     def has(self, key: str) -> bool:
         return self._one("SELECT 1 FROM models WHERE key = ?", (key,)) is not None
@@ -127,42 +128,42 @@ class Shard:
         return int(self._all("SELECT count(*) FROM models")[0][0])
 
     def notes(self) -> Iterator[tuple[str, Any]]:
-        """All keys with their notes, without their models."""
+        """Yield all keys with their notes; models are not read."""
         for key, notes in self._all("SELECT key, notes FROM models ORDER BY key"):
             yield key, self._json(key, notes)
 
     @property
-    def mark(self) -> int:
-        """The mark of the last commit that had one; 0 before."""
-        found = self._one("SELECT value FROM marks WHERE name = 'mark'")
+    def position(self) -> int:
+        """The position stored by the last commit that had one, or 0."""
+        found = self._one("SELECT value FROM positions WHERE name = 'position'")
         if found is not None and type(found[0]) is not int:
-            raise StoreError(f"{self.path}: its mark is damaged")
+            raise StoreError(f"{self.path}: its position is damaged")
         return 0 if found is None else found[0]
 
-    def commit(self, mark: int | None = None) -> None:
-        """Let everything written reach the disk, all of it or nothing."""
-        if mark is not None:
+    def commit(self, position: int | None = None) -> None:
+        """Commit all writes, and a position if given, in one transaction."""
+        if position is not None:
             self._begin()
-            self._do("INSERT OR REPLACE INTO marks VALUES ('mark', ?)", (mark,))
+            self._do("INSERT OR REPLACE INTO positions VALUES ('position', ?)", (position,))
         if self._file.in_transaction:
             self._do("COMMIT")
 
-    def keep_answer(self, mark: int, text: str) -> None:
-        """Keep what the rows up to a mark were answered, in place of earlier answers."""
-        self.forget_answers()
-        self._do("INSERT INTO answers VALUES (?, ?)", (mark, text))
+    def save_results(self, position: int, text: str) -> None:
+        """Store the results of the rows up to a position in place of earlier results."""
+        self.delete_results()
+        self._do("INSERT INTO results VALUES (?, ?)", (position, text))
 
-    def answer(self, mark: int) -> str | None:
-        """What was kept with a mark."""
-        found = self._one("SELECT text FROM answers WHERE mark = ?", (mark,))
+    def results(self, position: int) -> str | None:
+        """Return the results stored with a position, or None."""
+        found = self._one("SELECT text FROM results WHERE position = ?", (position,))
         return None if found is None else str(found[0])
 
-    def forget_answers(self) -> None:
+    def delete_results(self) -> None:
         self._begin()
-        self._do("DELETE FROM answers")
+        self._do("DELETE FROM results")
 
     def copy_to(self, path: Path) -> None:
-        """A copy of the committed models."""
+        """Write a copy of the committed shard."""
         try:
             other = sqlite3.connect(path)
             try:
@@ -173,7 +174,7 @@ class Shard:
             raise self._failed(error) from None
 
     def close(self) -> None:
-        """Leave the file; what was not committed is gone."""
+        """Close the file; uncommitted writes are lost."""
         self._file.close()
 
     def _begin(self) -> None:
@@ -185,7 +186,7 @@ class Shard:
         return found[0] if found else None
 
     def _all(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a statement; a damaged file may show only when they are fetched."""
+        """Return the rows of a statement; damage may be detected only while rows are fetched."""
         cursor = self._do(statement, values)
         try:
             return cursor.fetchall()
@@ -204,18 +205,18 @@ class Shard:
         return StoreError(f"{self.path} cannot be used: {' '.join(str(error).split())}")
 
 
-__all__ = ["ModelStore", "StoreError"]
+# -- the store ------------------------------------------------------------------------------------
 
-#: The file that tells how a folder is laid out.
-LAYOUT = "store.json"
+#: The file with the format, the number of shards and the metadata of a store.
+STORE_FILE = "store.json"
 FORMAT = 1
-#: Files of a store at most.
+#: Most shards of a store.
 MOST_SHARDS = 4096
 
 
 @dataclass
-class _Held:
-    """A model in memory."""
+class _Entry:
+    """A model in memory, with the number of threads that use it."""
 
     model: Any
     notes: Any
@@ -225,19 +226,19 @@ class _Held:
 
 
 class ModelStore:
-    """Models by key, in files of ``folder``; safe to be used by several threads.
+    """Models by key in the files of ``folder``, safe for several threads.
 
     Parameters
     ----------
-    folder : directory, made if it is not there
+    folder : directory, created if missing
     shards : int, default 16
-        Files; fixed when the folder is made.
-    held : int, default 1000
+        Number of files; fixed when the folder is created.
+    cache_size : int, default 1000
         Most models in memory.
     only : numbers of shards, optional
-        A process that works on some shards opens no others.
-    about : dict, optional
-        Anything JSON that is kept in the folder when it is made.
+        The shards that may be opened; by default all.
+    metadata : dict, optional
+        JSON values that are written to the folder when it is created.
 
     Examples
     --------
@@ -245,7 +246,7 @@ class ModelStore:
     >>> import pronk
     >>> from pronk.keyed import ModelStore
     >>> store = ModelStore(tempfile.mkdtemp())
-    >>> with store.hold("sensor 7", make=lambda key: pronk.make("fogd", random_state=0)) as model:
+    >>> with store.locked("sensor 7", make=lambda key: pronk.make("fogd", random_state=0)) as model:
     ...     prediction = model.predict_then_learn([[0.5]], [1.0])
     >>> store.flush()
     >>> print(len(store), store.get("sensor 7").n_seen_, store.get("sensor 8"))
@@ -257,131 +258,134 @@ class ModelStore:
         folder: str | Path,
         *,
         shards: int = 16,
-        held: int = 1000,
+        cache_size: int = 1000,
         only: Any = None,
-        about: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
     ) -> None:
-        if shards < 1 or held < 1:
-            raise ValueError(f"shards and held must be at least 1, got {shards} and {held}")
+        if shards < 1 or cache_size < 1:
+            got = f"{shards} and {cache_size}"
+            raise ValueError(f"shards and cache_size must be at least 1, got {got}")
         if shards > MOST_SHARDS:
             raise ValueError(f"shards must be at most {MOST_SHARDS}, got {shards}")
         self.folder = Path(folder)
-        self.held = held
-        #: Raises a StateError for a model of a file that is not of the kind of the others.
+        self.cache_size = cache_size
+        #: Called with every model that is read; raises a StateError if it does not belong here.
         self.check: Callable[[Any], None] = lambda model: None
-        layout = self._layout(shards, about or {})
-        self.shards, self.about = int(layout["shards"]), layout["about"]
+        header = self._open(shards, metadata or {})
+        self.shards, self.metadata = int(header["shards"]), header["metadata"]
         self._only = range(self.shards) if only is None else sorted(only)
         self._files: dict[int, Shard] = {}
-        self._models: OrderedDict[str, _Held] = OrderedDict()
+        self._models: OrderedDict[str, _Entry] = OrderedDict()
         self._lock = threading.RLock()
 
-    def _layout(self, shards: int, about: dict[str, Any]) -> dict[str, Any]:
-        place = self.folder / LAYOUT
+    def _open(self, shards: int, metadata: dict[str, Any]) -> dict[str, Any]:
+        """Create the folder if it is missing, and return the contents of its header file."""
+        path = self.folder / STORE_FILE
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if not place.exists():
-                layout = {"format": FORMAT, "shards": shards, "about": about}
-                files.write_atomically(place, json.dumps(layout, indent=1).encode())
-            found: Any = json.loads(place.read_text())
+            if not path.exists():
+                header = {"format": FORMAT, "shards": shards, "metadata": metadata}
+                files.write_atomically(path, json.dumps(header, indent=1).encode())
+            found: Any = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
             raise StoreError(f"{self.folder} cannot be a store of models: {reason}") from None
         if not isinstance(found, dict) or found.get("format") != FORMAT:
-            held = found.get("format") if isinstance(found, dict) else None
-            raise StoreError(f"{place} has format {held!r}, not {FORMAT}")
-        number, told = found.get("shards"), found.get("about")
-        if type(number) is not int or not 1 <= number <= MOST_SHARDS or type(told) is not dict:
-            raise StoreError(f"{place} is damaged")
+            number = found.get("format") if isinstance(found, dict) else None
+            raise StoreError(f"{path} has format {number!r}, not {FORMAT}")
+        count = found.get("shards")
+        valid = type(count) is int and 1 <= count <= MOST_SHARDS
+        if not valid or type(found.get("metadata")) is not dict:
+            raise StoreError(f"{path} is damaged")
         return found
 
-    def describe(self, about: dict[str, Any]) -> None:
-        """Write anything JSON about the models into the folder, in place of what was there."""
-        self._write_layout(self.folder, about)
-        self.about = about
+    def write_metadata(self, metadata: dict[str, Any]) -> None:
+        """Replace the metadata of the store; all values must be JSON."""
+        self._write_header(self.folder, metadata)
+        self.metadata = metadata
 
-    def _write_layout(self, folder: Path, about: dict[str, Any]) -> None:
-        layout = {"format": FORMAT, "shards": self.shards, "about": about}
+    def _write_header(self, folder: Path, metadata: dict[str, Any]) -> None:
+        header = {"format": FORMAT, "shards": self.shards, "metadata": metadata}
         try:
-            files.write_atomically(folder / LAYOUT, json.dumps(layout, indent=1).encode())
+            files.write_atomically(folder / STORE_FILE, json.dumps(header, indent=1).encode())
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from None
 
     # -- models ----------------------------------------------------------------------------------
 
     def get(self, key: Key) -> Any | None:
-        """The model of a key, None if there is none. To learn with it, use `hold`."""
+        """Return the model of a key, or None. To learn with it, use `locked`."""
         with self._lock:
-            entry = self._find(encoded(key))
+            entry = self._find(encode_key(key))
             return None if entry is None else entry.model
 
     def notes(self, key: Key) -> Any:
-        """What was put beside a model."""
+        """Return the notes stored with a model, or None."""
         with self._lock:
-            entry = self._find(encoded(key))
+            entry = self._find(encode_key(key))
             return None if entry is None else entry.notes
 
     def put(self, key: Key, model: Any, notes: Any = None) -> None:
-        """Keep a model, and anything JSON beside it; written by the next `flush` or before."""
-        self.put_text(encoded(key), model, notes)
+        """Store a model with JSON notes; both are on disk after the next `flush`."""
+        self.put_encoded(encode_key(key), model, notes)
 
-    def put_text(self, text: str, model: Any, notes: Any = None) -> None:
-        """As `put`, for an encoded key."""
+    def put_encoded(self, text: str, model: Any, notes: Any = None) -> None:
+        """Store a model under an encoded key; see `put`."""
         with self._lock:
             entry = self._models.get(text)
             if entry is None:
-                self._check_mine(text)
-                self._models[text] = _Held(model, notes, True)
+                self._check_open_here(text)
+                self._models[text] = _Entry(model, notes, True)
             else:
                 entry.model, entry.notes, entry.changed = model, notes, True
             self._models.move_to_end(text)
-            self._push_out()
+            self._evict()
 
-    def get_text(self, text: str) -> tuple[Any, Any] | None:
-        """Model and notes of an encoded key."""
+    def get_encoded(self, text: str) -> tuple[Any, Any] | None:
+        """Return the model and the notes of an encoded key, or None."""
         with self._lock:
             entry = self._find(text)
             return None if entry is None else (entry.model, entry.notes)
 
-    # -- models as they were: see `Keyed` ----------------------------------------------------------
+    # -- backups, with which `Keyed` rolls back a call ---------------------------------------------
 
     def is_changed(self, text: str) -> bool:
-        """Whether a model in memory differs from that of its file."""
+        """Return whether a model in memory may differ from its row in the file."""
         with self._lock:
             entry = self._models.get(text)
             return entry is not None and entry.changed
 
-    def keep_row(self, text: str) -> None:
-        """Keep the row of a model in its file, whatever is written to it meanwhile."""
+    def back_up(self, text: str) -> None:
+        """Copy the row of a model to the backups of its shard."""
         with self._lock:
-            self._file(text).keep(text)
+            self._file(text).back_up(text)
 
-    def put_back_row(self, text: str) -> None:
-        """Let a model be what `keep_row` has kept."""
+    def restore_backup(self, text: str) -> None:
+        """Replace a model by its backup."""
         with self._lock:
             self._models.pop(text, None)
-            self._file(text).put_back(text)
+            self._file(text).restore_backup(text)
 
-    def forget_rows(self, texts: Sequence[str]) -> None:
-        """Remove what `keep_row` has kept."""
+    def delete_backups(self, texts: Sequence[str]) -> None:
+        """Delete the backups of models."""
         with self._lock:
             for text in texts:
-                self._file(text).forget(text)
+                self._file(text).delete_backup(text)
 
     @contextmanager
-    def hold(self, key: Key, make: Callable[[Key], Any] | None = None) -> Iterator[Any]:
-        """The model of a key for one thread at a time; it is kept when the block ends well.
+    def locked(self, key: Key, make: Callable[[Key], Any] | None = None) -> Iterator[Any]:
+        """Lock the model of a key for one thread; changes are stored unless the block raises.
 
-        ``make`` builds the model of a key that has none; without it that is a KeyError.
+        ``make`` builds the model of a new key; without it a new key raises a KeyError.
         """
-        text = encoded(key)
+        text = encode_key(key)
         with self._lock:
             entry = self._find(text)
             if entry is None:
                 if make is None:
                     raise KeyError(key)
-                self._check_mine(text)
-                entry = self._models[text] = _Held(make(key), None, False)
+                self._check_open_here(text)
+                entry = self._models[text] = _Entry(make(key), None, False)
             entry.users += 1
         try:
             with entry.lock:
@@ -392,16 +396,16 @@ class ModelStore:
                 entry.users -= 1
                 if not entry.users and not entry.changed and not self._on_disk(text):
                     del self._models[text]  # the first use of a key failed
-                self._push_out()
+                self._evict()
 
     def discard(self, key: Key) -> None:
-        """Forget a model, if there is one."""
-        text = encoded(key)
+        """Delete a model, if there is one."""
+        text = encode_key(key)
         with self._lock:
             self._models.pop(text, None)
             self._file(text).remove(text)
 
-    def _find(self, text: str) -> _Held | None:
+    def _find(self, text: str) -> _Entry | None:
         entry = self._models.get(text)
         if entry is None:
             found = self._file(text).read(text)
@@ -415,14 +419,14 @@ class ModelStore:
             except (files.ModelFileError, StateError) as error:
                 reason = " ".join(str(error).split())
                 raise StoreError(f"{name} cannot be used: {reason}") from None
-            entry = self._models[text] = _Held(model, notes, False)
-            self._push_out(text)
+            entry = self._models[text] = _Entry(model, notes, False)
+            self._evict(text)
         self._models.move_to_end(text)
         return entry
 
-    def _push_out(self, wanted: str | None = None) -> None:
-        """Write back what was not used for longest; a model that is held or wanted stays."""
-        extra = len(self._models) - self.held
+    def _evict(self, wanted: str | None = None) -> None:
+        """Write back the least recently used models, except those in use and the wanted one."""
+        extra = len(self._models) - self.cache_size
         if extra <= 0:
             return
         free = (text for text, entry in self._models.items() if not entry.users and text != wanted)
@@ -430,7 +434,7 @@ class ModelStore:
             self._write(text, self._models[text])
             del self._models[text]
 
-    def _write(self, text: str, entry: _Held) -> None:
+    def _write(self, text: str, entry: _Entry) -> None:
         if entry.changed:
             self._file(text).write(text, files.to_bytes(entry.model), entry.notes)
             entry.changed = False
@@ -438,16 +442,16 @@ class ModelStore:
     # -- shards ----------------------------------------------------------------------------------
 
     def _file(self, text: str) -> Shard:
-        self._check_mine(text)
+        self._check_open_here(text)
         return self.shard(shard_of(text, self.shards))
 
-    def _check_mine(self, text: str) -> None:
+    def _check_open_here(self, text: str) -> None:
         number = shard_of(text, self.shards)
         if number not in self._only:
             raise StoreError(f"key {text} belongs to shard {number}, which is not open here")
 
     def shard(self, number: int) -> Shard:
-        """The file of a shard; opened when first needed."""
+        """Return the file of a shard, opened on first use."""
         if number not in self._files:
             self._files[number] = Shard(self.folder / f"shard-{number:03d}.sqlite")
         return self._files[number]
@@ -455,23 +459,23 @@ class ModelStore:
     def _on_disk(self, text: str) -> bool:
         return self._file(text).has(text)
 
-    def flush(self, mark: int | None = None) -> None:
-        """Let all models reach the disk, a transaction a shard, with the mark if there is one."""
+    def flush(self, position: int | None = None) -> None:
+        """Write all models to disk, one transaction per shard, with a position if given."""
         with self._lock:
-            held = list(self._models.items())
-        for text, entry in held:
-            # A thread that holds a model may use the store: its lock comes first, here as there.
+            entries = list(self._models.items())
+        for text, entry in entries:
+            # As in `locked`, the model's lock is acquired before the store's lock.
             with entry.lock, self._lock:
                 self._write(text, entry)
         with self._lock:
-            numbers = self._only if mark is not None else list(self._files)
+            numbers = self._only if position is not None else list(self._files)
             for number in numbers:
-                self.shard(number).commit(mark)
+                self.shard(number).commit(position)
 
-    def marks(self) -> dict[int, int]:
-        """The mark of each shard: what the last flush with one left."""
+    def positions(self) -> dict[int, int]:
+        """Return the position of each shard, stored by the last flush that had one."""
         with self._lock:
-            return {number: self.shard(number).mark for number in self._only}
+            return {number: self.shard(number).position for number in self._only}
 
     def __len__(self) -> int:
         with self._lock:
@@ -480,40 +484,40 @@ class ModelStore:
 
     def __contains__(self, key: Key) -> bool:
         with self._lock:
-            text = encoded(key)
+            text = encode_key(key)
             return text in self._models or self._on_disk(text)
 
     def __iter__(self) -> Iterator[Key]:
         return (key for key, _ in self.items())
 
     def items(self) -> Iterator[tuple[Key, Any]]:
-        """All keys with their notes, shard by shard; models are not read."""
+        """Yield all keys with their notes, shard by shard; models are not read."""
         for number in self._only:
             with self._lock:
                 self.write_changed()
                 found = list(self.shard(number).notes())
             for text, notes in found:
                 try:
-                    key = decoded(text)
+                    key = decode_key(text)
                 except (ValueError, TypeError, RecursionError):
                     shown = repr(text)[:80]
-                    raise StoreError(f"{self.folder} is damaged: {shown} is no key") from None
+                    raise StoreError(f"{self.folder} is damaged: {shown} is not a key") from None
                 yield key, notes
 
     def write_changed(self) -> None:
-        """Write all models but those that are held by a thread; `flush` lets them count."""
+        """Write all changed models that no thread uses; they take effect at the next commit."""
         for text, entry in self._models.items():
             if not entry.users:
                 self._write(text, entry)
 
-    def forget_answers(self) -> None:
-        """Answers that were kept for tasks done again; see `pronk.keyed.workers`."""
+    def delete_results(self) -> None:
+        """Delete the results stored for repeated tasks; see `pronk.keyed.workers`."""
         with self._lock:
             for number in self._only:
-                self.shard(number).forget_answers()
+                self.shard(number).delete_results()
 
     def copy_to(self, folder: str | Path) -> None:
-        """Write all models into another folder, which is then a store of its own."""
+        """Copy the store to another folder."""
         folder = Path(folder)
         self.flush()
         with self._lock:
@@ -524,15 +528,15 @@ class ModelStore:
                 part.unlink(missing_ok=True)
                 self.shard(number).copy_to(part)
                 part.replace(folder / name)
-            self._write_layout(folder, self.about)
+            self._write_header(folder, self.metadata)
 
     def close(self) -> None:
-        """Flush and leave the files."""
+        """Flush and close the files."""
         self.flush()
         self.abandon()
 
     def abandon(self) -> None:
-        """Leave the files; what was not flushed is gone."""
+        """Close the files without flushing; changes since the last flush are lost."""
         with self._lock:
             self._models.clear()
             for file in self._files.values():

@@ -1,12 +1,12 @@
-"""Keyed models on many workers: a task is one shard's rows, in order, with its models.
+"""Keyed models on several workers: a task is the rows of one shard, in order.
 
-A task opens the file of its shard, alone, learns the rows and commits the models, a mark and its
-answer in one transaction. The mark says which rows a shard has. So of what a lost worker did all
-counts or nothing: the task that is done again begins where the shard stood, or finds the mark
-behind its rows and gives the answer that was kept. No row is learned twice, and keys share nothing,
-so the number of workers changes no bit.
+A task opens the file of its shard, learns the rows, and commits the models, a position and its
+predictions in one transaction. The position is the number of calls that the shard has learned. So
+the work of a lost worker counts completely or not at all: the repeated task starts from the state
+before the task, or finds the next position and returns the stored predictions. No row is learned
+twice, and keys share nothing, so the number of workers changes no bit.
 
-The rows go to the workers with their tasks; the folder of the models is one that all of them see.
+The rows travel to the workers with their tasks; all workers must see the folder of the models.
 """
 
 from __future__ import annotations
@@ -25,97 +25,99 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.cluster.pool import result_of, without_warning
-from pronk.keyed.keys import Keys, by_shard, checked_targets
+from pronk.keyed.keys import Keys, checked_targets, rows_by_shard
 from pronk.keyed.learner import Keyed
 from pronk.keyed.store import InUseError, ModelStore, StoreError
 
-#: Seconds that a task waits for a shard which a worker that is taken for lost still has.
+#: Seconds that a task waits for a shard that a worker presumed lost still has open.
 PATIENCE = 120.0
-#: How often processes may be lost in one call before it is given up.
+#: Lost process pools per call before the call raises.
 MOST_LOSSES = 3
 
 
 @dataclass(frozen=True)
-class ShardPlace:
-    """A shard of a folder of models, and the mark with which its rows begin."""
+class ShardTask:
+    """A shard of a folder of models, and its position before the rows of the task."""
 
     folder: str
     number: int
-    mark: int
-    held: int
+    position: int
+    cache_size: int
 
 
-class SpreadKeyed:
-    """Calls of `Keyed` that the workers of a Dask client, or processes of this machine, do.
+class ParallelKeyed:
+    """Run the calls of `Keyed` on the workers of a Dask client or on local processes.
 
     Parameters
     ----------
     keyed : Keyed
-        Its folder is seen by all workers. Nobody else works on it meanwhile.
-    client : a Dask ``Client``, or `Processes`
+        All workers must see its folder, and no other process may use it meanwhile.
+    client : a Dask ``Client``, or `ProcessPool`
 
-    A call that fails leaves the shards that were done; give it a copy of the folder where that
+    A call that raises keeps the shards that were finished. Work on a copy of the folder if that
     matters.
     """
 
     def __init__(self, keyed: Keyed, client: Any) -> None:
         self.keyed, self.client = keyed, client
-        self._marks = keyed.store.marks()
+        self._positions = keyed.store.positions()
         keyed.store.close()
 
     def predict_then_learn(self, X: Any, y: Any, keys: Any = None) -> NDArray[Any]:
-        """As `Keyed.predict_then_learn`, to the last bit."""
+        """Predict, then learn, the rows, with the same bits as `Keyed.predict_then_learn`."""
         rows, keys = self.keyed._rows(X, keys)
         targets = checked_targets(y, len(rows), self.keyed._classifies)
-        self.keyed._describe_columns()  # the workers read it
-        return self._spread(learn_shard, rows, keys, targets)
+        self.keyed._write_columns()  # for the workers
+        return self._run(learn_shard, rows, keys, targets)
 
     def predict(self, X: Any, keys: Any = None) -> NDArray[Any]:
-        """As `Keyed.predict`."""
+        """Predict the rows as `Keyed.predict` does."""
         rows, keys = self.keyed._rows(X, keys)
-        return self._spread(predict_shard, rows, keys)
+        return self._run(predict_shard, rows, keys)
 
-    def _spread(self, function: Any, rows: Any, keys: Any, targets: Any = None) -> NDArray[Any]:
+    def _run(self, function: Any, rows: Any, keys: Any, targets: Any = None) -> NDArray[Any]:
         store = self.keyed.store
-        parts = by_shard(Keys.of(keys), store.shards)
-        store.close()  # the workers have the files now
-        given = []
+        parts = rows_by_shard(Keys.from_values(keys), store.shards)
+        store.close()  # the workers open the files
+        calls = []
         for number, numbers, own in parts:
-            place = ShardPlace(str(store.folder), number, self._marks[number], self.keyed.held)
+            task = ShardTask(
+                str(store.folder), number, self._positions[number], self.keyed.cache_size
+            )
             more = () if targets is None else (targets[numbers],)
-            given.append((function, place, own, rows[numbers], *more))
-        answers = self._results(given)
+            calls.append((function, task, own, rows[numbers], *more))
+        results = self._results(calls)
         if targets is not None:
             for number, _, _ in parts:
-                self._marks[number] += 1
-        joined = np.concatenate(answers)
+                self._positions[number] += 1
+        joined = np.concatenate(results)
         out = np.empty_like(joined)
         out[np.concatenate([numbers for _, numbers, _ in parts])] = joined
         return out
 
-    def _results(self, given: list[tuple[Any, ...]]) -> list[NDArray[Any]]:
-        """What the tasks give, in order; those of processes that were lost are given again."""
-        # Dask need not tell equal tasks by their arguments: every task is another one.
+    def _results(self, calls: list[tuple[Any, ...]]) -> list[NDArray[Any]]:
+        """Run the calls and return their results in order; repeat those of lost processes."""
+        # Every task is a different one, so Dask need not hash the arguments.
         options = {"pure": False} if hasattr(self.client, "scheduler_info") else {}
         with without_warning():
-            tasks = [self.client.submit(*task, **options) for task in given]
-        answers, losses = [], 0
-        for i in range(len(given)):
+            tasks = [self.client.submit(*call, **options) for call in calls]
+        results, losses = [], 0
+        for i in range(len(calls)):
             while True:
                 try:
-                    answers.append(result_of(tasks[i], self.client))
+                    results.append(result_of(tasks[i], self.client))
                     break
                 except BrokenProcessPool:
                     losses += 1
                     if losses > MOST_LOSSES:
                         raise
-                    self.client.renew()
-                    tasks[i:] = [self.client.submit(*task) for task in given[i:]]
-        return answers
+                    self.client.restart()
+                    tasks[i:] = [self.client.submit(*call) for call in calls[i:]]
+        return results
 
 
-class Processes:
-    """Worker processes of this machine, as an executor that can begin anew."""
+class ProcessPool:
+    """Worker processes of this machine, as an executor that can be restarted."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -123,14 +125,16 @@ class Processes:
 
     def _new(self) -> ProcessPoolExecutor:
         return ProcessPoolExecutor(
-            self._workers, mp_context=multiprocessing.get_context("spawn"), initializer=_begin
+            self._workers,
+            mp_context=multiprocessing.get_context("spawn"),
+            initializer=_ignore_interrupts,
         )
 
     def submit(self, function: Any, *arguments: Any) -> Future[Any]:
         return self._pool.submit(function, *arguments)
 
-    def renew(self) -> None:
-        """Start new processes in place of those that were lost."""
+    def restart(self) -> None:
+        """Replace lost processes by new ones."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = self._new()
 
@@ -141,8 +145,8 @@ class Processes:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _begin() -> None:
-    """Ctrl-C is for the process that gives the tasks."""
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C in a worker process; the main process handles it."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -152,36 +156,36 @@ def _begin() -> None:
 
 
 def learn_shard(
-    place: ShardPlace, keys: Keys, X: NDArray[np.float64], y: NDArray[Any]
+    task: ShardTask, keys: Keys, X: NDArray[np.float64], y: NDArray[Any]
 ) -> NDArray[Any]:
-    """Predict then learn rows of one shard; once more, it gives the same and learns nothing."""
-    with _opened(place) as keyed:
-        shard = keyed.store.shard(place.number)
-        if shard.mark == place.mark + 1:  # done before, by a worker that was lost afterwards
-            return _read(shard.answer(place.mark + 1), len(y), shard.path)
-        if shard.mark != place.mark:
+    """Predict, then learn, rows of one shard; repeated, return the same and learn nothing."""
+    with _opened(task) as keyed:
+        shard = keyed.store.shard(task.number)
+        if shard.position == task.position + 1:  # finished before by a worker that was lost
+            return _from_text(shard.results(task.position + 1), len(y), shard.path)
+        if shard.position != task.position:
             raise StoreError(f"{shard.path} has other rows: another run writes to the folder")
         predictions = keyed.predict_then_learn(X, y, keys)
         keyed.store.write_changed()
-        shard.keep_answer(place.mark + 1, _written(predictions))
-        shard.commit(place.mark + 1)
+        shard.save_results(task.position + 1, _as_text(predictions))
+        shard.commit(task.position + 1)
         return predictions
 
 
-def predict_shard(place: ShardPlace, keys: Keys, X: NDArray[np.float64]) -> NDArray[Any]:
+def predict_shard(task: ShardTask, keys: Keys, X: NDArray[np.float64]) -> NDArray[Any]:
     """Predict rows of one shard."""
-    with _opened(place) as keyed:
+    with _opened(task) as keyed:
         return keyed.predict(X, keys)
 
 
 @contextmanager
-def _opened(place: ShardPlace) -> Iterator[Keyed]:
-    """The models of one shard; what was not committed is gone when it is left."""
-    store = ModelStore(place.folder, held=place.held, only=[place.number])
+def _opened(task: ShardTask) -> Iterator[Keyed]:
+    """Open the models of one shard; uncommitted changes are lost when the block ends."""
+    store = ModelStore(task.folder, cache_size=task.cache_size, only=[task.number])
     waited, step = 0.0, 0.1
     while True:
         try:
-            store.shard(place.number)
+            store.shard(task.number)
             break
         except InUseError:
             if waited >= PATIENCE:
@@ -189,23 +193,23 @@ def _opened(place: ShardPlace) -> Iterator[Keyed]:
             time.sleep(step)
             waited += step
     try:
-        yield Keyed._of_layout(store, place.folder, place.held)
+        yield Keyed._from_store(store, task.folder, task.cache_size)
     finally:
         store.abandon()
 
 
-def _written(predictions: NDArray[Any]) -> str:
-    """Predictions as text that gives the same bits."""
+def _as_text(predictions: NDArray[Any]) -> str:
+    """Return predictions as text from which `_from_text` restores the same bits."""
     return json.dumps({"kind": predictions.dtype.str, "values": predictions.tolist()})
 
 
-def _read(text: str | None, rows: int, path: Any) -> NDArray[Any]:
-    """What `_written` made; a file may hold anything."""
+def _from_text(text: str | None, rows: int, path: Any) -> NDArray[Any]:
+    """Return the predictions written by `_as_text`; raise if the file holds anything else."""
     try:
-        held = json.loads(text or "")
-        kind = np.dtype(held["kind"])
-        if kind.kind not in "fiubUO" or len(held["values"]) != rows:
+        tree = json.loads(text or "")
+        kind = np.dtype(tree["kind"])
+        if kind.kind not in "fiubUO" or len(tree["values"]) != rows:
             raise ValueError
-        return np.array(held["values"], dtype=kind)
+        return np.array(tree["values"], dtype=kind)
     except (ValueError, TypeError, KeyError, RecursionError):
-        raise StoreError(f"{path}: the answer to its last rows is damaged") from None
+        raise StoreError(f"{path}: the predictions of its last rows are damaged") from None

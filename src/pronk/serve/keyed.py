@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pronk.estimators import files
 from pronk.keyed import Keyed, StoreError
-from pronk.keyed.keys import encoded, shard_of
+from pronk.keyed.keys import encode_key, shard_of
 from pronk.serve import recovery
 from pronk.serve.errors import Refused
 from pronk.serve.journal import Entry, Journal, ModelRow
@@ -40,9 +40,9 @@ class KeyedOnline(Online):
     def __init__(self, row: ModelRow, place: Path) -> None:
         super().__init__(row)
         self.place = place
-        self.learner = Keyed(self.learner, by=self.spec.key, folder=place, held=HELD)
+        self.learner = Keyed(self.learner, by=self.spec.key, folder=place, cache_size=HELD)
         self.learner.between_keys = self.lock.let_pass
-        self.marks = self.learner.store.marks()
+        self.positions = self.learner.store.positions()
 
     @property
     def points(self) -> int:
@@ -74,7 +74,7 @@ class KeyedOnline(Online):
     def relearn(self, entries: Sequence[Entry], stored: list[Answer] | None) -> list[Answer]:
         """A block of the journal, of which some shards may have learned their part."""
         last = entries[-1].sequence
-        if all(mark < last for mark in self.marks.values()):
+        if all(position < last for position in self.positions.values()):
             return self.learn(entries)
         if stored is None:
             raise StoreError("the answers of a block that is learned are missing")
@@ -87,8 +87,8 @@ class KeyedOnline(Online):
         X = np.concatenate([self.columns.matrix(entry.rows or b"") for entry in entries])
         keys = [key for entry in entries for key in self.columns.keys(entry.rows or b"")]
         y = self._targets(entries)
-        shards = [shard_of(encoded(key), self.learner.shards) for key in keys]
-        todo = np.array([self.marks[shard] < last for shard in shards])
+        shards = [shard_of(encode_key(key), self.learner.shards) for key in keys]
+        todo = np.array([self.positions[shard] < last for shard in shards])
         if todo.any():
             left = [key for key, wanted in zip(keys, todo, strict=True) if wanted]
             with self.lock:
@@ -125,7 +125,7 @@ def recover(journal: Journal, row: ModelRow, folder: Path, note: recovery.Note) 
             note("store of keys made anew", model=row.name, reason=str(error))
             shutil.rmtree(place, ignore_errors=True)
             online = KeyedOnline(row, place)
-        learned = min(online.marks.values())
+        learned = min(online.positions.values())
         for sequence, path in reversed(recovery.valid(journal, row, folder).items()):
             if sequence > learned:
                 continue  # the shards are older: they were made anew

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import pronk
-from pronk.keyed import Keyed, StoreError
-from pronk.keyed import workers as spreading
-from pronk.keyed.keys import Keys, by_shard, encoded, shard_of
-from pronk.keyed.workers import Processes, ShardPlace, SpreadKeyed, learn_shard
+from pronk.keyed import Keyed, StoreError, workers
+from pronk.keyed.keys import Keys, encode_key, rows_by_shard, shard_of
+from pronk.keyed.workers import ParallelKeyed, ProcessPool, ShardTask, learn_shard
 
 RNG = np.random.default_rng(0)
 ROWS, CUT = 240, 140
@@ -42,9 +41,9 @@ def test_the_number_of_workers_changes_no_bit(tmp_path, workers, labels):
     targets = LABELS if labels else Y
     alone = Keyed(template(labels), shards=4)
     expected = twice(alone, targets)
-    keyed = Keyed(template(labels), folder=tmp_path, shards=4, held=2)
+    keyed = Keyed(template(labels), folder=tmp_path, shards=4, cache_size=2)
     with ThreadPoolExecutor(workers) as pool:
-        shared = SpreadKeyed(keyed, pool)
+        shared = ParallelKeyed(keyed, pool)
         assert np.array_equal(twice(shared, targets), expected)
         found = shared.predict(X, np.append(KEYS[1:], "unknown"))
     assert np.array_equal(found, alone.predict(X, np.append(KEYS[1:], "unknown")))
@@ -52,12 +51,12 @@ def test_the_number_of_workers_changes_no_bit(tmp_path, workers, labels):
 
 
 def test_rows_by_shard():
-    keys = Keys.of(KEYS)
-    found = by_shard(keys, 4)
+    keys = Keys.from_values(KEYS)
+    found = rows_by_shard(keys, 4)
     assert sorted(np.concatenate([rows for _, rows, _ in found]).tolist()) == list(range(ROWS))
     for number, rows, own in found:
         assert (np.diff(rows) > 0).all()
-        assert {shard_of(encoded(key), 4) for key in own.values} == {number}
+        assert {shard_of(encode_key(key), 4) for key in own.values} == {number}
         assert np.array_equal(np.array(own.values)[own.codes], KEYS[rows])
 
 
@@ -66,23 +65,23 @@ def test_a_task_done_again_learns_nothing_twice(tmp_path, labels):
     """Of what a lost worker did all counts or nothing."""
     targets = LABELS if labels else Y
     keyed = Keyed(template(labels), folder=tmp_path, shards=1)
-    SpreadKeyed(keyed, None)
-    place, keys = ShardPlace(str(tmp_path), 0, 0, 100), Keys.of(KEYS)
-    first = learn_shard(place, keys, X, targets)
-    again = learn_shard(place, keys, X, targets)
+    ParallelKeyed(keyed, None)
+    task, keys = ShardTask(str(tmp_path), 0, 0, 100), Keys.from_values(KEYS)
+    first = learn_shard(task, keys, X, targets)
+    again = learn_shard(task, keys, X, targets)
     assert np.array_equal(first, again) and first.dtype == again.dtype
     assert keyed.n_seen_ == ROWS
     keyed.close()
     with pytest.raises(StoreError, match="other rows"):
-        learn_shard(ShardPlace(str(tmp_path), 0, 7, 100), keys, X, targets)
+        learn_shard(ShardTask(str(tmp_path), 0, 7, 100), keys, X, targets)
     with pytest.raises(StoreError, match="damaged"):
-        learn_shard(place, keys[:5], X[:5], targets[:5])
+        learn_shard(task, keys[:5], X[:5], targets[:5])
 
 
 def test_a_worker_that_is_lost_before_it_commits_leaves_nothing(tmp_path, monkeypatch):
     keyed = Keyed(template(), folder=tmp_path, shards=1)
-    SpreadKeyed(keyed, None)
-    place, keys = ShardPlace(str(tmp_path), 0, 0, 1), Keys.of(KEYS)
+    ParallelKeyed(keyed, None)
+    task, keys = ShardTask(str(tmp_path), 0, 0, 1), Keys.from_values(KEYS)
 
     def lost(*_):
         raise RuntimeError("lost")
@@ -90,61 +89,61 @@ def test_a_worker_that_is_lost_before_it_commits_leaves_nothing(tmp_path, monkey
     with monkeypatch.context() as patch:
         patch.setattr("pronk.keyed.store.Shard.commit", lost)
         with pytest.raises(RuntimeError, match="lost"):
-            learn_shard(place, keys, X, Y)
+            learn_shard(task, keys, X, Y)
     assert len(keyed) == 0
     keyed.close()
     alone = Keyed(template(), shards=1)
     expected = alone.predict_then_learn(X, Y, KEYS)
-    assert np.array_equal(learn_shard(place, keys, X, Y), expected)
+    assert np.array_equal(learn_shard(task, keys, X, Y), expected)
     assert notes(keyed) == notes(alone)
 
 
 def test_a_task_waits_for_a_shard_that_is_in_use(tmp_path, monkeypatch):
     keyed = Keyed(template(), folder=tmp_path, shards=1)
-    SpreadKeyed(keyed, None)
-    held = keyed.store.shard(0)
-    monkeypatch.setattr(spreading.time, "sleep", lambda _: keyed.store.close())
-    assert len(learn_shard(ShardPlace(str(tmp_path), 0, 0, 1), Keys.of(KEYS), X, Y)) == ROWS
-    assert held is not keyed.store.shard(0)
+    ParallelKeyed(keyed, None)
+    opened = keyed.store.shard(0)
+    monkeypatch.setattr(workers.time, "sleep", lambda _: keyed.store.close())
+    assert len(learn_shard(ShardTask(str(tmp_path), 0, 0, 1), Keys.from_values(KEYS), X, Y)) == ROWS
+    assert opened is not keyed.store.shard(0)
 
 
 def lose_once(folder):
-    """End the process at the first call, and say so in a file."""
-    mark = os.path.join(folder, "lost")
-    if not os.path.exists(mark):
-        open(mark, "w").close()
+    """End the process at the first call, and record it in a file."""
+    record = os.path.join(folder, "lost")
+    if not os.path.exists(record):
+        open(record, "w").close()
         os._exit(1)
 
 
-class Losing(Processes):
+class Losing(ProcessPool):
     """The first task ends its process."""
 
     def __init__(self, workers, folder):
         super().__init__(workers)
-        self.folder, self.renewed = folder, 0
+        self.folder, self.restarts = folder, 0
 
     def submit(self, function, *arguments):
-        if not self.renewed:
+        if not self.restarts:
             return super().submit(lose_once, self.folder)
         return super().submit(function, *arguments)
 
-    def renew(self):
-        super().renew()
-        self.renewed += 1
+    def restart(self):
+        super().restart()
+        self.restarts += 1
 
 
-def test_processes_that_are_lost_are_started_again(tmp_path):
+def test_lost_processes_are_restarted(tmp_path):
     expected = twice(Keyed(template(), shards=2))
     keyed = Keyed(template(), folder=tmp_path / "models", shards=2)
     with Losing(1, str(tmp_path)) as processes:
-        assert np.array_equal(twice(SpreadKeyed(keyed, processes)), expected)
-        assert processes.renewed == 1
+        assert np.array_equal(twice(ParallelKeyed(keyed, processes)), expected)
+        assert processes.restarts == 1
     assert keyed.n_seen_ == ROWS
 
 
-def test_processes_that_are_lost_again_and_again_are_given_up(tmp_path):
+def test_processes_that_are_lost_too_often_raise(tmp_path):
     class Broken:
-        renewed = 0
+        restarts = 0
 
         def submit(self, *_):
             from concurrent.futures import Future
@@ -153,10 +152,10 @@ def test_processes_that_are_lost_again_and_again_are_given_up(tmp_path):
             future.set_exception(BrokenProcessPool())
             return future
 
-        def renew(self):
-            self.renewed += 1
+        def restart(self):
+            self.restarts += 1
 
     broken = Broken()
     with pytest.raises(BrokenProcessPool):
-        twice(SpreadKeyed(Keyed(template(), folder=tmp_path, shards=1), broken))
-    assert broken.renewed == spreading.MOST_LOSSES
+        twice(ParallelKeyed(Keyed(template(), folder=tmp_path, shards=1), broken))
+    assert broken.restarts == workers.MOST_LOSSES
