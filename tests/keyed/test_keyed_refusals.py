@@ -10,9 +10,9 @@ from pronk.keyed.store import MOST_SHARDS, ModelStore
 
 
 def test_rows_that_are_refused():
-    with pytest.raises(ValueError, match=r"X has shape \(3,\), but column 0 is to hold the keys"):
+    with pytest.raises(ValueError, match=r"X has shape \(3,\), but the keys must be in column 0"):
         split_keys(np.zeros(3), 0)
-    with pytest.raises(ValueError, match="but column 5 is to hold the keys"):
+    with pytest.raises(ValueError, match="the keys must be in column 5"):
         split_keys(np.zeros((3, 2)), 5)
     with pytest.raises(ValueError, match="X must hold numbers beside the keys"):
         checked_rows([["a", 1]], None)
@@ -35,7 +35,7 @@ def test_keys_that_have_no_model():
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"shards": 0}, "shards and held must be at least 1"),
+        ({"shards": 0}, "shards and cache_size must be at least 1"),
         ({"cache_size": 0}, "shards and cache_size must be at least 1"),
         ({"shards": MOST_SHARDS + 1}, f"shards must be at most {MOST_SHARDS}"),
     ],
