@@ -18,6 +18,7 @@ from pronk.cli import main
 from pronk.cli.checkpoint import locked
 from pronk.data import stream
 from pronk.estimators import files as storage
+from pronk.estimators.atomic import remove_leftovers
 
 ROWS = 1000
 BLOCK = 64
@@ -355,7 +356,7 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
         (("evaluation", "rows"), 1, "trace is of other rows"),
         (("evaluation", "scores", "averages"), [], "scores/averages has 0 entries"),
         (("evaluation", "trace", "drift", "next"), 0, "trace/drift/next is not after"),
-        (("model", "state"), {}, "does not hold a working"),
+        (("model", "state"), {}, "does not contain a working"),
     ]:
         tree = copy.deepcopy(good)
         inner = tree
@@ -397,5 +398,5 @@ def test_a_checkpoint_is_also_a_model(capsys, tmp_path, folder, processes):
 def test_leftovers_of_a_killed_write_are_removed(tmp_path):
     for name in (".job.abcd1234", ".job.short", ".jobs.abcd1234", "job"):
         (tmp_path / name).write_text("")
-    storage.remove_leftovers(tmp_path / "job")
+    remove_leftovers(tmp_path / "job")
     assert sorted(os.listdir(tmp_path)) == [".job.short", ".jobs.abcd1234", "job"]

@@ -129,7 +129,7 @@ def test_learners_take_a_rule_by_name_as_an_object_and_of_the_user(tmp_path):
             assert np.array_equal(loaded.predict_then_learn(X, y), other.predict_then_learn(X, y))
         users = cls(dictionary=EveryThird(), random_state=3).fit(X, y)
         assert np.array_equal(users.dictionary_, X[numbered(3, 0).random(120) < 1 / 3])
-        with pytest.raises(ValueError, match="a rule of your own"):
+        with pytest.raises(ValueError, match="a user's rule"):
             users.save(tmp_path / "other.pronk")
         with pytest.raises(ValueError, match="needs a budget"):
             cls(dictionary="first").fit(X, y)

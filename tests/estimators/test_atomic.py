@@ -1,4 +1,4 @@
-"""Files written whole: leftovers of killed writers, links, rights, bad days."""
+"""Files written atomically: leftovers of killed writers, links, permissions, full disks."""
 
 import fcntl
 import os
@@ -24,7 +24,7 @@ def test_what_a_killed_writer_left_goes_and_what_a_living_one_writes_stays(tmp_p
     assert place.read_bytes() == b"new"
 
 
-def test_a_link_stays_a_link_and_rights_stay(tmp_path):
+def test_links_and_permissions_are_preserved(tmp_path):
     place, link = tmp_path / "real", tmp_path / "link"
     place.write_bytes(b"old")
     place.chmod(0o640)
@@ -35,7 +35,7 @@ def test_a_link_stays_a_link_and_rights_stay(tmp_path):
     assert place.stat().st_mode & 0o777 == 0o640
 
 
-def test_a_new_file_has_the_rights_of_the_umask(tmp_path):
+def test_a_new_file_has_the_permissions_of_the_umask(tmp_path):
     before = os.umask(0o077)
     try:
         write_atomically(tmp_path / "secret", b"")

@@ -139,9 +139,9 @@ def test_trees_that_hold_no_learner(tmp_path):
     storage.save_checkpoint({"model": None, "rows": 0}, tmp_path / "c")
     with pytest.raises(storage.ModelFileError, match="before the first labelled row"):
         storage.load(tmp_path / "c")
-    with pytest.raises(storage.ModelFileError, match="holds no learner"):
+    with pytest.raises(storage.ModelFileError, match="contains no learner"):
         storage.learner_from_tree({"class": "FOGDRegressor", "params": []}, "here")
-    with pytest.raises(storage.ModelFileError, match="does not say what its learner is"):
+    with pytest.raises(storage.ModelFileError, match="does not describe its learner"):
         storage.from_settings_text(json.dumps({"class": "FOGDRegressor"}), "here")
     again = storage.from_settings_text(storage.settings_text(learner), "here")
     assert storage.settings_text(again) == storage.settings_text(learner)

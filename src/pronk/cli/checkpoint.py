@@ -26,7 +26,7 @@ from pronk.data.errors import without_secrets
 from pronk.data.opening import files_in_order, reads_once
 from pronk.data.source import located
 from pronk.estimators import files as storage
-from pronk.estimators.atomic import FileLock, InUse
+from pronk.estimators.atomic import FileLock, InUse, remove_leftovers
 
 #: Bytes at the start of an input file that must be the same when a run goes on.
 _HEAD = 1 << 16
@@ -80,7 +80,7 @@ class Checkpoint:
 
     def load(self) -> dict[str, Any] | None:
         """The last snapshot, if there is one."""
-        storage.remove_leftovers(self.path)
+        remove_leftovers(self.path)
         if not self.path.exists():
             return None
         try:
@@ -170,7 +170,7 @@ def locked(path: Path | None) -> Iterator[None]:
     try:
         lock = FileLock(
             beside.with_name(f".{beside.name}.lock"), f"--checkpoint: {str(path)!r}",
-            "wait for it to end, or choose another checkpoint and other outputs", stays=False,
+            "wait for it to end, or choose another checkpoint and other outputs", keep_file=False,
         )  # fmt: skip
     except InUse as error:
         raise CommandError(str(error)) from None

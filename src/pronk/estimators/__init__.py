@@ -1,1 +1,1 @@
-"""scikit-learn's face: input, labels, several classes and outputs, saving and loading."""
+"""The scikit-learn interface: input, labels, several classes and outputs, files, the registry."""

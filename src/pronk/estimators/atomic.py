@@ -1,8 +1,8 @@
-"""Files that are written whole or not at all.
+"""Write files atomically, and lock them against other processes.
 
-A file is written beside its place, synced and renamed, so a crash leaves the old file or the new
-one. What a killed writer left beside the place is removed by the next writer of the same file. The
-name beside tells whose it is: its process, and a lock on it while that process lives.
+A file is written under a temporary name in the same folder, synced and renamed, so a crash leaves
+the old file or the new one. The writer holds a lock on the temporary file; a temporary file whose
+lock is free was left by a killed writer, and the next writer of the same file removes it.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ try:
 except ImportError:  # not on Windows, where an open file cannot be removed anyway
     fcntl = None  # type: ignore[assignment]
 
-#: Rights of a new file before the process's umask: a model tells of the data it learned from, and
-#: the umask says who may read.
+#: Permissions of a new file before the process's umask, which determines who may read a model.
 _NEW_FILE = 0o666
+#: Errors of a file system that has no locks.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
-def write_atomically(path: str | Path, data: bytes, rights: int | None = None) -> None:
-    """Write a file, whole or not at all. A symbolic link stays one: what it names is written.
+def write_atomically(path: str | Path, data: bytes, permissions: int | None = None) -> None:
+    """Write a file, whole or not at all; of a symbolic link, the file that it names.
 
-    ``rights`` are those of the file there is, or of a new one, if not given. An OSError if ``path``
-    is a device, a pipe, a socket or a directory, which a rename would replace by a file.
+    ``permissions`` default to those of the existing file, or of a new file. Raise an OSError if
+    ``path`` is a device, a pipe, a socket or a directory, which a rename would replace.
     """
     place = Path(os.path.realpath(path))
     if not regular_or_new(place):
@@ -44,9 +45,11 @@ def write_atomically(path: str | Path, data: bytes, rights: int | None = None) -
             _lock(file.fileno())
             file.write(data)
             file.flush()
-            if rights is None:
-                rights = place.stat().st_mode & 0o7777 if place.exists() else _rights()
-            os.chmod(name, rights)
+            if permissions is None:
+                permissions = (
+                    place.stat().st_mode & 0o7777 if place.exists() else _new_permissions()
+                )
+            os.chmod(name, permissions)
             os.fsync(file.fileno())
             os.replace(name, place)
     except BaseException:
@@ -64,7 +67,7 @@ def regular_or_new(path: str | Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let a rename in the folder reach the disk too."""
+    """Flush a rename in the folder to the disk."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -75,7 +78,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_leftovers(path: str | Path) -> None:
-    """Remove the files that killed writers of ``path`` left beside it; live ones hold a lock."""
+    """Remove temporary files that killed writers of ``path`` left; live writers hold a lock."""
     place = Path(os.path.realpath(path))
     for other in place.parent.glob(f".{glob.escape(place.name)}.????????"):
         try:
@@ -83,11 +86,11 @@ def remove_leftovers(path: str | Path) -> None:
                 if _lock(file.fileno()):
                     other.unlink(missing_ok=True)
         except OSError:
-            continue  # somebody else's, or gone already
+            continue  # owned by another user, or removed meanwhile
 
 
 def _lock(handle: int) -> bool:
-    """Take the lock of a file for as long as it is open; False if another process has it."""
+    """Lock a file for as long as it is open; return False if another process has the lock."""
     if fcntl is None:
         return True
     try:
@@ -97,50 +100,44 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _rights() -> int:
-    """What a newly created file gets: mkstemp's would be the owner's alone."""
+def _new_permissions() -> int:
+    """Return the permissions of a new file; those of mkstemp are for the owner only."""
     mask = os.umask(0)
     os.umask(mask)
     return _NEW_FILE & ~mask
 
 
-# ----------------------------------------------------------------------------------------
-# One process at a time: a lock that the system lets go of when the process ends, however it ends.
-#
-# `pronk serve` holds one for its folder, `pronk run` one for its checkpoint.
-
-#: What a file system says that knows no locks: there is none to wait for.
-_UNKNOWN = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-
-
 class InUse(Exception):
-    """Another process, or another part of this one, has the lock."""
+    """Raised if another process, or another part of this one, has the lock."""
 
 
 class FileLock:
-    """Held from construction until `release`, or until the process ends in whatever way.
+    """Hold a lock from construction until `release`, or until the process ends in any way.
+
+    `pronk serve` locks its folder, `pronk run` its checkpoint.
 
     Parameters
     ----------
-    path : the file that is locked; it holds the number of the process
-    what : how messages call what is locked
-    advice : what they say at their end
-    stays : whether the file stays; one that goes is removed by the last that held it
+    path : the file that is locked; it contains the number of the process
+    what : the name of the locked thing in messages
+    advice : the end of messages
+    keep_file : whether the file remains after `release`
     """
 
-    def __init__(self, path: Path, what: str, advice: str, *, stays: bool = True) -> None:
-        self._path, self._stays = path, stays
-        self._file = self._held(f"{what} is in use by", advice)
+    def __init__(self, path: Path, what: str, advice: str, *, keep_file: bool = True) -> None:
+        self._path, self._keep_file = path, keep_file
+        self._file = self._acquired(f"{what} is in use by", advice)
         self._file.seek(0)
         self._file.truncate()
         self._file.write(f"{os.getpid()}\n")
         self._file.flush()
 
-    def _held(self, what: str, advice: str) -> IO[str]:
+    def _acquired(self, what: str, advice: str) -> IO[str]:
+        """Return the open and locked file; raise an InUse if another process has the lock."""
         while True:
             file = self._path.open("a+")
             try:
-                _take(file)
+                _lock_or_raise(file)
             except BlockingIOError:
                 file.seek(0)
                 owner = file.read(20).strip()
@@ -152,14 +149,14 @@ class FileLock:
                 raise
             if _is_at(file, self._path):
                 return file
-            file.close()  # the one that held it removed it meanwhile
+            file.close()  # the last owner removed the file meanwhile: open a new one
 
     def release(self) -> None:
-        """Let go."""
+        """Release the lock."""
         if self._file.closed:
             return
-        if not self._stays:
-            with contextlib.suppress(OSError):  # Windows removes no open file
+        if not self._keep_file:
+            with contextlib.suppress(OSError):  # Windows cannot remove an open file
                 self._path.unlink()
         self._file.close()
 
@@ -171,14 +168,15 @@ class FileLock:
 
 
 def _is_at(file: IO[str], path: Path) -> bool:
+    """Return whether ``path`` still names an open file."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
         return False
 
 
-def _take(file: IO[str]) -> None:
-    """Lock a file or raise a BlockingIOError."""
+def _lock_or_raise(file: IO[str]) -> None:
+    """Lock a file; raise a BlockingIOError if another process has the lock."""
     try:
         if sys.platform == "win32":
             import msvcrt
@@ -191,5 +189,5 @@ def _take(file: IO[str]) -> None:
     except OSError as error:
         if error.errno in (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK):
             raise BlockingIOError from None
-        if error.errno not in _UNKNOWN:
+        if error.errno not in _NO_LOCKS:
             raise

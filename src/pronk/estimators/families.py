@@ -1,4 +1,4 @@
-"""The space that a learner's parameters name: fixed features, given points, or a dictionary."""
+"""What families of learners share: feature spaces, losses, steps, certificates, default values."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ from pronk.newton.spaces import FixedPoints
 
 Array = NDArray[np.float64]
 
+# -- feature spaces: fixed features, given points, or a dictionary --------------------------------
+
 #: Constraints of the parameters that choose the space.
 SPACE: dict[str, list[Any]] = {
     "features": [StrOptions({"nystrom", "taylor", "fourier"})],
@@ -38,10 +40,10 @@ SPACE: dict[str, list[Any]] = {
 
 
 def rule_of(learner: Any) -> Rule | None:
-    """The rule that samples a learner's dictionary; None for fixed features and points given.
+    """Return the rule that samples a learner's dictionary; None for fixed features or points.
 
-    "kors", which is also meant by None, takes the learner's gamma, epsilon and beta; the other
-    names stand for a rule with its defaults.
+    "kors", the same as None, has the learner's gamma, epsilon and beta; the other names stand for a
+    rule with its defaults.
     """
     chosen = learner.dictionary
     if learner.features != "nystrom":
@@ -54,7 +56,7 @@ def rule_of(learner: Any) -> Rule | None:
 
 
 def growing_dictionary(learner: Any, kernel: Kernel, columns: int) -> Dictionary | None:
-    """An empty dictionary with the learner's rule and budget; None where nothing grows."""
+    """Return an empty dictionary with the learner's rule and budget; None without a rule."""
     rule = rule_of(learner)
     if rule is None:
         return None
@@ -65,7 +67,7 @@ def growing_dictionary(learner: Any, kernel: Kernel, columns: int) -> Dictionary
 
 
 def fixed_embedding(learner: Any, kernel: Kernel, columns: int) -> Embedding:
-    """Points given, Taylor features of ``degree``, or ``n_features`` random frequencies."""
+    """Return the map to given points, Taylor features, or ``n_features`` random frequencies."""
     if learner.features == "nystrom":
         points = np.ascontiguousarray(learner.dictionary, dtype=np.float64)
         if points.ndim != 2 or points.shape[1] != columns or not len(points):
@@ -79,22 +81,21 @@ def fixed_embedding(learner: Any, kernel: Kernel, columns: int) -> Embedding:
     return Taylor(columns, kernel.bandwidth, learner.degree)
 
 
-# ----------------------------------------------------------------------------------------
-# What the first-order learners share: their losses, and steps that must not run away.
+# -- first-order learners: losses, and steps that must not overflow -------------------------------
 
 
 def with_losses(base: type[OnlineLearner], task: str) -> dict[str, list[Any]]:
-    """The parameter checks of ``base``, and of ``loss`` for one of its faces."""
+    """Return the parameter constraints of ``base``, with the losses of a task for ``loss``."""
     names = {name for name, loss in LOSSES.items() if loss.task in (task, "both")}
     return {**base._parameter_constraints, "loss": [StrOptions(names)]}
 
 
 class FirstOrder(OnlineLearner):
-    """A learner by gradient steps on a loss.
+    """A learner that makes gradient steps on a loss.
 
     With an unbounded slope (squared and squared hinge loss) steps above a limit overshoot more and
-    more, until the weights overflow. Such a call is refused: it raises and leaves the learner as it
-    was. Where the steps are known to be below the limit nothing is looked at for that.
+    more, until the weights overflow. Such a call raises and changes nothing. Where the steps are
+    known to be below the limit the weights are not checked.
     """
 
     _step_parameter: ClassVar[str] = "eta"
@@ -104,7 +105,7 @@ class FirstOrder(OnlineLearner):
         return get_loss(self.loss)
 
     def _steps_are_safe(self) -> bool:
-        """Whether steps on a loss of curvature 2 cannot overshoot for ever."""
+        """Return whether steps on a loss of curvature 2 cannot overshoot more and more."""
         raise NotImplementedError
 
     def __sklearn_tags__(self) -> Any:
@@ -118,7 +119,7 @@ class FirstOrder(OnlineLearner):
         return self._get_loss().code in (SQUARED, SQUARED_HINGE) and not self._steps_are_safe()
 
     def _check_result(self, P: Array) -> None:
-        if not ("_learning" in self.__dict__ and self._may_overflow()):  # else `_pass` words it
+        if not ("_learning" in self.__dict__ and self._may_overflow()):  # else `_pass` raises
             super()._check_result(P)
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
@@ -139,12 +140,11 @@ class FirstOrder(OnlineLearner):
         )
 
 
-# ----------------------------------------------------------------------------------------
-# What the online Newton learners share: loss, curvature eta and clip, and their certificate.
+# -- online Newton learners: loss, curvature eta and clip -----------------------------------------
 
 
 class OnlineNewtonLearner(OnlineLearner):
-    """Parameters of the step; ``eta`` is the coefficient of g g' in A."""
+    """A learner that makes online Newton steps; ``eta`` is the coefficient of g g' in A."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
@@ -160,7 +160,7 @@ class OnlineNewtonLearner(OnlineLearner):
         return True
 
     def _rule(self) -> OnlineNewton:
-        """The step; an automatic clip is 1 for labels and the largest |y| so far for numbers."""
+        """Return the step; clip="auto" is 1 for labels and the largest |y| so far for numbers."""
         labels = isinstance(self, OnlineClassifier)
         clip = (1.0 if labels else None) if self.clip == "auto" else float(self.clip)
         eta = self.eta if isinstance(self.eta, str) else float(self.eta)
@@ -168,7 +168,7 @@ class OnlineNewtonLearner(OnlineLearner):
 
 
 class OnlineNewtonRegressor(OnlineNewtonLearner, OnlineRegressor):
-    """The regression face: losses on numbers."""
+    """An online Newton learner of numbers."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
         OnlineNewtonLearner, "regression"
@@ -183,7 +183,7 @@ class OnlineNewtonRegressor(OnlineNewtonLearner, OnlineRegressor):
 
 
 class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
-    """The classification face: losses on labels, one output against the rest."""
+    """An online Newton learner of labels, one class against the rest."""
 
     _linear_in_targets: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
@@ -191,15 +191,14 @@ class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
     )
 
 
-# ----------------------------------------------------------------------------------------
-# Other default values for a constructor that is otherwise the same.
+# -- default values of a classifier ---------------------------------------------------------------
 
 
 def with_defaults(**values: Any) -> Callable[[type], type]:
-    """A class decorator: the inherited ``__init__`` with these default values.
+    """Decorate a class: its inherited ``__init__`` gets these default values.
 
-    The two faces of an algorithm take the same parameters, and only some defaults differ. The
-    signature is set too, because scikit-learn and the help text read the parameters from it.
+    Regressor and classifier of an algorithm have the same parameters, and only some defaults
+    differ. The signature is set too, because scikit-learn and the help read the parameters from it.
     """
 
     def decorate(cls: Any) -> Any:

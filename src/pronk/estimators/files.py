@@ -1,10 +1,11 @@
-"""Saved learners and checkpoints: one safetensors file, arrays plus a JSON header, no pickle.
+"""Save and load learners and checkpoints: one safetensors file with a JSON header, no pickle.
 
-The header names the class, its parameters and the fitted state; arrays of that tree stand in the
-file by their path (`encoding`). A SHA-256 over header and arrays catches what the container does
-not. The file is written whole or not at all (`atomic`).
+The header contains the class, its parameters and the fitted state; the arrays of that tree are in
+the container under their path. A SHA-256 over header and arrays detects damage that the container
+does not. The file is written atomically (`pronk.estimators.atomic`).
 
-A file may come from anybody: it gives a learner that works, or a `ModelFileError`.
+A file may come from an untrusted source, whose checksum is right too. So reading trusts nothing: it
+returns a learner that works, or raises a `ModelFileError`.
 """
 
 from __future__ import annotations
@@ -26,41 +27,36 @@ from safetensors import numpy as safetensors_numpy
 from pronk._version import __version__
 from pronk.core.dictionary import RULES, Rule
 from pronk.core.kernels import KERNELS, Kernel
-from pronk.estimators.atomic import remove_leftovers, write_atomically
+from pronk.estimators.atomic import write_atomically
 
-# ----------------------------------------------------------------------------------------
-# The bytes of a model file: arrays plus a JSON header in one safetensors container, no pickle.
-#
-# Whoever can write a file can also make its checksum, so reading trusts nothing: whatever the
-# bytes are, `decode` gives a header of the right kinds with its arrays, or raises a
-# `ModelFileError`.
-
-#: Version of the file format; files of other versions are refused.
+#: Version of the file format; other versions cannot be read.
 FORMAT = 3
 
 _ARRAY = "__array__"
 _KERNEL = "__kernel__"
 _RULE = "__rule__"
-#: What a user's kernel function is in a file.
+#: The entry of a file that stands for a user's kernel function.
 USER_KERNEL = {_KERNEL: "user"}
+#: The class in the header of a checkpoint, whose state contains a model and other things.
+CHECKPOINT = "checkpoint"
 
-#: The names of NumPy's kinds of numbers in the container, and their places: large ones come first.
+#: Names of NumPy's dtypes in the container, and their order: large ones come first.
 _KINDS = {
     "|b1": ("BOOL", 0), "|u1": ("U8", 1), "|i1": ("I8", 2), "<i2": ("I16", 3), "<u2": ("U16", 4),
     "<f2": ("F16", 5), "<i4": ("I32", 6), "<u4": ("U32", 7), "<f4": ("F32", 8), "<f8": ("F64", 9),
     "<i8": ("I64", 10), "<u8": ("U64", 11),
 }  # fmt: skip
 
-#: The header's entries and what they are.
+#: The entries of the header and their types.
 _HEADER = {"format": int, "pronk": str, "class": str, "params": dict, "state": dict}
 
 
 class ModelFileError(ValueError):
-    """The file is not a pronk model, is damaged, or needs something that was not given."""
+    """Raised if a file is not a pronk model, is damaged, or needs a kernel that was not given."""
 
 
 def encode(kind: str, params: Any, state: Any) -> bytes:
-    """The file of a learner or checkpoint."""
+    """Return the bytes of the file of a learner or checkpoint."""
     arrays: dict[str, NDArray[Any]] = {}
     header = {
         "format": FORMAT,
@@ -75,10 +71,9 @@ def encode(kind: str, params: Any, state: Any) -> bytes:
 
 
 def _container(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> bytes:
-    """The file as safetensors writes it, with its header's keys in order.
+    """Return a safetensors container whose header has its keys in order.
 
-    Written here, because safetensors writes the metadata in any order, and because of small models
-    there may be many.
+    The safetensors package writes the metadata in any order, and takes longer for small models.
     """
     header: dict[str, Any] = {"__metadata__": metadata}
     parts, end = [b"", b""], 0
@@ -95,15 +90,15 @@ def _container(arrays: dict[str, NDArray[Any]], metadata: dict[str, str]) -> byt
 
 
 def decode(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Header and arrays of a file's bytes; ``path`` is for messages."""
+    """Return the checked header and the arrays of a file; ``path`` is for messages."""
     try:
         arrays = safetensors_numpy.load(data)
         metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-        text, said = metadata["pronk"], metadata["sha256"]
+        text, checksum = metadata["pronk"], metadata["sha256"]
         found = digest(text, arrays)
     except Exception:  # the container's own errors are of many kinds
         raise ModelFileError(f"{path} is not a pronk model file, or it is truncated") from None
-    if said != found:
+    if checksum != found:
         raise ModelFileError(f"{path} is damaged: its checksum does not match its contents")
     try:
         header = json.loads(text)
@@ -128,7 +123,7 @@ def decode(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDA
 
 
 def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
-    """SHA-256 over the header's text and the arrays, in hexadecimal."""
+    """Return the SHA-256 of the header's text and the arrays, in hexadecimal."""
     total = hashlib.sha256(text.encode())
     for name in sorted(arrays):
         array = arrays[name]
@@ -138,7 +133,7 @@ def digest(text: str, arrays: dict[str, NDArray[Any]]) -> str:
 
 
 def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
-    """A tree as JSON: arrays move to ``arrays`` under their path."""
+    """Return a tree as JSON; its arrays are moved to ``arrays`` under their path."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         little = value.dtype.newbyteorder("<") if value.dtype.byteorder == ">" else value.dtype
         arrays[path] = np.ascontiguousarray(value, dtype=little)
@@ -154,8 +149,8 @@ def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
     if isinstance(value, Rule):
         if RULES.get(value.name) is not type(value):
             raise ValueError(
-                f"dictionary is a {type(value).__name__}, a rule of your own, which a file cannot "
-                "hold; pickle the learner instead"
+                f"dictionary is a {type(value).__name__}, a user's rule, which a file cannot "
+                "contain; pickle the learner instead"
             )
         return {_RULE: value.name, "params": dict(vars(value))}
     if isinstance(value, np.random.Generator | np.random.RandomState):
@@ -168,7 +163,7 @@ def pack(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
 
 
 def unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-    """A tree from its JSON and its arrays."""
+    """Return a tree from its JSON and its arrays."""
     if isinstance(value, list):
         return [unpack(item, arrays) for item in value]
     if not isinstance(value, dict):
@@ -182,14 +177,8 @@ def unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
     return {key: unpack(item, arrays) for key, item in value.items()}
 
 
-__all__ = ["FORMAT", "ModelFileError", "remove_leftovers", "write_atomically"]
-
-#: The class that the header of a checkpoint names; its state holds a model beside other things.
-CHECKPOINT = "checkpoint"
-
-
 def save(learner: Any, path: str | Path) -> None:
-    """Write a fitted learner to ``path``, whole or not at all; its folder must be there."""
+    """Write a fitted learner to ``path``, whole or not at all; the folder must exist."""
     folder = Path(os.path.realpath(path)).parent
     if not folder.is_dir():
         raise FileNotFoundError(errno.ENOENT, f"there is no folder {str(folder)!r}; make it first")
@@ -198,7 +187,7 @@ def save(learner: Any, path: str | Path) -> None:
 
 
 def to_bytes(learner: Any) -> bytes:
-    """A fitted learner as the bytes of its file; `from_bytes` reads them."""
+    """Return a fitted learner as the bytes of its file; `from_bytes` reads them."""
     tree = learner_tree(learner)
     return encode(tree["class"], tree["params"], tree["state"])
 
@@ -206,7 +195,7 @@ def to_bytes(learner: Any) -> bytes:
 def from_bytes(
     data: bytes, name: str, kernel: Callable[..., Any] | None = None, *, tried: bool = True
 ) -> Any:
-    """The learner whose file these bytes are; ``name`` is for messages."""
+    """Return the learner from the bytes of its file; ``name`` is for messages."""
     header, _ = decode(data, name)
     return learner_from_tree(header, name, kernel, tried=tried)
 
@@ -214,17 +203,17 @@ def from_bytes(
 def save_checkpoint(tree: dict[str, Any], path: str | Path) -> None:
     """Write a tree of arrays, numbers and text, whole or not at all.
 
-    Under "model" it holds a `learner_tree`, or nothing yet.
+    Its entry "model" is a `learner_tree`, or None before the first labelled row.
     """
     _save(CHECKPOINT, {}, tree, Path(path))
 
 
 def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
-    """Read a learner that `save` wrote. A learner with a user's kernel needs that ``kernel``.
+    """Read a learner that `save` wrote; a learner with a user's kernel needs that ``kernel``.
 
-    Of a checkpoint of `pronk run` it reads the model. Nothing in the file is ever executed. A file
-    that is foreign, truncated or altered gives a ModelFileError, which is a ValueError. A folder
-    that `Keyed` wrote gives its models, which go on there.
+    From a checkpoint of `pronk run`, read the model; from a folder that `Keyed` wrote, open its
+    models, which stay in that folder. Nothing in the file is executed. A file that is no model, is
+    truncated or was altered raises a ModelFileError, which is a ValueError.
     """
     if Path(path).is_dir():
         return importlib.import_module("pronk").Keyed.open(path)
@@ -247,7 +236,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def read_header(path: str | Path) -> dict[str, Any]:
-    """The header of a file whose checksum holds: "format", "pronk", "class", "params", "state"."""
+    """Return the header of a file: "format", "pronk", "class", "params" and "state"."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise ModelFileError(f"{path} is not a file")
@@ -259,7 +248,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
 
 
 def settings_text(learner: Any) -> str:
-    """A learner's class and parameters as text; what it has learned is no part of it."""
+    """Return the class and the parameters of a learner as text, without its fitted state."""
     arrays: dict[str, NDArray[Any]] = {}
     params = pack(_params(learner), "params", arrays)
     held = {name: array.tolist() for name, array in arrays.items()}
@@ -269,18 +258,18 @@ def settings_text(learner: Any) -> str:
 
 
 def from_settings_text(text: str, path: str | Path) -> Any:
-    """A fresh learner from what `settings_text` gave; ``path`` is for messages."""
+    """Return a new learner from what `settings_text` returned; ``path`` is for messages."""
     tree = json.loads(text)
     parts = ("class", "params", "arrays")
     known = isinstance(tree, dict) and set(tree) == set(parts)
     if not known or not all(isinstance(tree[name], dict) for name in parts[1:]):
-        raise ModelFileError(f"{path} does not say what its learner is")
+        raise ModelFileError(f"{path} does not describe its learner")
     arrays = {name: np.array(values) for name, values in tree["arrays"].items()}
     return _build(learner_class(tree["class"], path), unpack(tree["params"], arrays))
 
 
 def learner_tree(learner: Any) -> dict[str, Any]:
-    """A fitted learner as its class's name, its parameters and its state."""
+    """Return the class's name, the parameters and the state of a fitted learner."""
     return {
         "class": type(learner).__name__,
         "params": _params(learner),
@@ -295,14 +284,14 @@ def learner_from_tree(
     *,
     tried: bool = True,
 ) -> Any:
-    """The learner that `learner_tree` described; ``path`` is for messages.
+    """Return the learner that `learner_tree` described; ``path`` is for messages.
 
-    It works, or a ModelFileError says what does not fit. ``tried``: a few rows are predicted and
-    learned, and that undone, which finds numbers that are wrong in ways no table says.
+    Raise a ModelFileError if it would not work. With ``tried``, a few rows are predicted, learned
+    and rolled back, which finds invalid numbers that the checks of single fields cannot find.
     """
     known = isinstance(tree, dict) and {"class", "params", "state"} <= set(tree)
     if not known or not isinstance(tree["params"], dict):
-        raise ModelFileError(f"{path} holds no learner")
+        raise ModelFileError(f"{path} contains no learner")
     params = dict(tree["params"])
     if params.get("kernel") == USER_KERNEL:
         if kernel is None:
@@ -319,30 +308,33 @@ def learner_from_tree(
             learner._try_out()
     except ImportError:
         raise
-    except ModelFileError as error:  # of a learner inside another
+    except ModelFileError as error:  # raised for a learner inside another
         raise ModelFileError(f"{path}: {error}") from None
-    except Exception as error:  # whatever stands in the file, the answer is one kind of error
+    except Exception as error:  # whatever the file contains, there is one kind of error
         text = str(error) or type(error).__name__
-        raise ModelFileError(f"{path} does not hold a working {tree['class']}: {text}") from None
+        raise ModelFileError(f"{path} does not contain a working {tree['class']}: {text}") from None
     return learner
 
 
 def _params(learner: Any) -> dict[str, Any]:
-    """Parameters as a file holds them: a learner around another names the inner one's class."""
+    """Return parameters for a file: a learner around another names the class of the inner one."""
     own = getattr(learner, "_file_params", None)
     return dict(learner.get_params(deep=False) if own is None else own())
 
 
 def _build(kind: Any, params: dict[str, Any]) -> Any:
-    """A learner of a class from what `_params` gave."""
+    """Return a learner of a class from what `_params` returned."""
     make = getattr(kind, "_from_file", None)
     return kind(**params) if make is None else make(params)
 
 
 def learner_class(name: Any, path: str | Path) -> Any:
+    """Return the public class of a name that a file contains."""
     found = getattr(importlib.import_module("pronk"), name, None) if isinstance(name, str) else None
     if not (isinstance(found, type) and hasattr(found, "_try_out")):
-        raise ModelFileError(f"{path} holds a {name!r}, which this version of pronk does not know")
+        raise ModelFileError(
+            f"{path} contains a {name!r}, which this version of pronk does not know"
+        )
     return found
 
 

@@ -1,20 +1,31 @@
-"""The algorithms by name: what `pronk.make` builds and `pronk.algorithms` lists.
+"""The algorithms by name, and the one function that configures a learner: `make`.
 
-`make` is the one place where a name, a task and parameters become a learner. The library, the
-command line (``--algorithm``, ``--param``), the service (``algorithm``, ``parameters``) and
-`pronk.Keyed` call it, so the same words build the same learner everywhere.
+The library, the command line (``--algorithm``, ``--param``), the service (``algorithm``,
+``parameters``) and `pronk.Keyed` all call `make`, so the same words build the same learner
+everywhere. A parameter that is not given has the paper's value. Where the paper leaves a parameter
+open, or its value suits few streams, the parameter has one of these defaults:
 
-A parameter that is not given is the paper's choice; where that leaves something open, or suits few
-streams, it is one of these defaults:
-
-    bandwidth   "auto": the median distance of the first rows, as the learner sees them
+    bandwidth   "auto": the median distance of the first rows, after scaling
     budget      500 points for a dictionary that would grow without limit, 30 for a learner that
-                starts anew with every point; a learner that holds all rows has none
+                restarts at every new point; none for a learner that holds all rows
     steps       of a few learners whose papers derive them from a bound or search for them (`STEPS`)
 
-A kernel object, as ``kernel=Gaussian(0.5)``, configures the learner in the paper's terms: nothing
-else is chosen with it. The learner of a key (`make_for_key`) has further defaults (`PER_KEY`), and
+A kernel object, as ``kernel=Gaussian(0.5)``, configures the learner in the paper's terms: then none
+of these defaults applies. A learner of one key (`make_for_key`) has further defaults (`PER_KEY`);
 `make_as_in_paper` has none.
+
+Each algorithm is described in its own file of `pronk.estimators.algorithms`, by a literal ENTRY:
+
+    classes      its public classes, the regressor first
+    names        short names, each with time and memory per row, bounded (whether these are) and,
+                 where needed, tasks, params (the paper's values) and paper
+    paper        the paper of all its names
+    place        its position in lists
+    bounds       functions of `pronk.regret` with its bound; or guarantee, a text; or guaranteed_by,
+                 a module whose docstring states the guarantee
+
+The registry, the public names of `pronk`, the documentation and the laws read the entries. Only the
+syntax of a file is parsed, so listing the algorithms imports neither scikit-learn nor Numba.
 """
 
 from __future__ import annotations
@@ -26,30 +37,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-# ----------------------------------------------------------------------------------------
-# What each algorithm says of itself in its own file, read without importing the file.
-#
-# A file of `pronk.estimators.algorithms` has a literal ENTRY:
-#
-#     classes      its public classes, the regressor first
-#     names        short names, each with time and memory per row, bounded, and where need be tasks,
-#                  params (the paper's choices) and paper
-#     paper        of all its names
-#     place        where it stands in lists
-#     bounds       functions of `pronk.regret` that speak of it; or guarantee, a text; or
-#                  guaranteed_by, a module whose docstring says it
-#
-# The registry, the public names of `pronk`, the site and the laws read it. Only the syntax is
-# parsed, so asking what there is loads neither scikit-learn nor a compiler.
-
 PACKAGE = "pronk.estimators.algorithms"
-#: What learns where no algorithm is named. It scales its columns itself.
+#: The algorithm where none is named. It scales its columns itself.
 DEFAULT_ALGORITHM = "online-kernel"
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One name of the tables: its classes, the paper's choices, and what a row costs."""
+    """An algorithm: its name, its classes, the paper's parameters, and its cost per row."""
 
     name: str
     paper: str
@@ -62,7 +57,7 @@ class Algorithm:
     params: dict[str, Any] = field(default_factory=dict)
 
     def learner_class(self, task: str) -> Any:
-        """The learner class for a task, imported when asked for."""
+        """Import and return the class of the learner for a task."""
         if task not in ("regression", "classification"):
             raise ValueError(f"task must be 'regression' or 'classification', got {task!r}")
         if task not in self.tasks:
@@ -72,19 +67,20 @@ class Algorithm:
 
 
 def task_of(name: str) -> str:
-    """What a class learns, by its name: a class that is no regressor learns labels."""
+    """Return the task of a class by its name: all but regressors are classifiers."""
     return "regression" if name.endswith("Regressor") else "classification"
 
 
 @lru_cache(maxsize=1)
 def entries() -> dict[str, dict[str, Any]]:
-    """The entries of all files, by the file's name, in the order of their places."""
+    """Return the entries of all files by the file's name, in the order of their places."""
     package = importlib.import_module(PACKAGE)
     found = {info.name: _entry(info) for info in pkgutil.iter_modules(package.__path__)}
     return dict(sorted(found.items(), key=lambda item: (item[1].get("place", 1000), item[0])))
 
 
 def _entry(info: pkgutil.ModuleInfo) -> dict[str, Any]:
+    """Read the ENTRY of a file without importing the file."""
     name = f"{PACKAGE}.{info.name}"
     spec = info.module_finder.find_spec(info.name, None)
     source = spec.loader.get_source(info.name) if spec and spec.loader else None  # type: ignore[attr-defined]
@@ -95,12 +91,12 @@ def _entry(info: pkgutil.ModuleInfo) -> dict[str, Any]:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ENTRY":
             entry = ast.literal_eval(node.value)
             return entry
-    raise ImportError(f"{name} has no ENTRY, which says what it is (see CONTRIBUTING)")
+    raise ImportError(f"{name} has no ENTRY, which describes the algorithm (see CONTRIBUTING)")
 
 
 @lru_cache(maxsize=1)
 def all_algorithms() -> dict[str, Algorithm]:
-    """Every short name with what its file says of it."""
+    """Return every algorithm by its short name."""
     found = {}
     for module, entry in entries().items():
         classes = tuple(entry["classes"])
@@ -115,7 +111,7 @@ def all_algorithms() -> dict[str, Algorithm]:
 
 
 def class_modules() -> dict[str, str]:
-    """The module of every public class."""
+    """Return the module of every public class by the name of the class."""
     return {
         name: f"{PACKAGE}.{module}"
         for module, entry in entries().items()
@@ -123,7 +119,7 @@ def class_modules() -> dict[str, str]:
     }
 
 
-#: Most points of a dictionary, and of one with which a learner starts anew at every point.
+#: Largest size of a dictionary, and of one whose learner restarts at every new point.
 BUDGET, RESTART_BUDGET = 500, 30
 #: Steps by class, for targets of about size one; chosen with `benchmarks/bench_names.py`.
 STEPS: dict[str, dict[str, float]] = {
@@ -132,12 +128,12 @@ STEPS: dict[str, dict[str, float]] = {
     "SketchedKONSRegressor": {"alpha": 3.0},
 }
 RESTART_STEPS, PA_STEPS = {"alpha": 10.0}, {"C": 0.3}
-#: The default learner of one key among thousands: few points and few experts.
+#: Parameters of the learner of one key among thousands: few points and few experts.
 PER_KEY: dict[str, dict[str, Any]] = {DEFAULT_ALGORITHM: {"budget": 32, "experts": "few"}}
 
 
 def algorithms() -> dict[str, Algorithm]:
-    """All algorithms by name, with paper, cost per row in time and memory, and boundedness.
+    """Return all algorithms by name, with paper, time and memory per row, and whether bounded.
 
     >>> import pronk
     >>> print(pronk.algorithms()["pkawv-taylor"].memory)
@@ -146,30 +142,30 @@ def algorithms() -> dict[str, Algorithm]:
     return dict(all_algorithms())
 
 
-#: The names of a kernel's bandwidth among the parameters of a learner.
+#: Names of the bandwidth among the parameters of a learner.
 _BANDWIDTHS = ("bandwidth", "kernel__bandwidth")
-#: Other spellings that `find` and `make` take.
+#: Other names that `find` and `make` accept.
 ALIASES = {"default": DEFAULT_ALGORITHM}
 
 
 def find(name: str) -> Algorithm:
     """Return the algorithm of that name, or raise a ValueError that suggests the nearest one."""
     name = ALIASES.get(name, name)
-    known = all_algorithms()
-    if name in known:
-        return known[name]
+    registered = all_algorithms()
+    if name in registered:
+        return registered[name]
     from pronk.core.checks import did_you_mean  # help and lists need no arithmetic
 
-    hint = did_you_mean(name, known, otherwise=f"; known: {', '.join(known)}")
+    hint = did_you_mean(name, registered, otherwise=f"; known: {', '.join(registered)}")
     raise ValueError(f"algorithm {name!r} is not known{hint}")
 
 
 def make(name: str, task: str = "regression", **params: Any) -> Any:
     """Build a learner by its short name, as the command line and the service do.
 
-    ``params`` are those of its class; a parameter of the kernel may be given by its own name, as
-    ``bandwidth``. The others are the paper's choices, with the defaults above; with a kernel object
-    they are the paper's choices alone.
+    ``params`` are parameters of the class; a parameter of the kernel may be given by its own name,
+    as ``bandwidth``. The other parameters have the paper's values and the defaults described in
+    `pronk.estimators.registry`; with a kernel object, the paper's values only.
 
     >>> import pronk
     >>> pronk.make("pkrr-taylor", degree=3)
@@ -185,12 +181,12 @@ def make(name: str, task: str = "regression", **params: Any) -> Any:
 
 
 def make_for_key(name: str, task: str = "regression", **params: Any) -> Any:
-    """Build the learner of one key: as `make`, but small where the algorithm has small settings."""
+    """Build the learner of one key: as `make`, with the smaller settings of `PER_KEY`."""
     return make(name, task, **{**PER_KEY.get(find(name).name, {}), **params})
 
 
 def make_as_in_paper(name: str, task: str = "regression", **params: Any) -> Any:
-    """Build a learner with its class's defaults and the paper's choices, as tables need it.
+    """Build a learner with the defaults of its class and the paper's values.
 
     >>> from pronk.estimators.registry import make_as_in_paper
     >>> make_as_in_paper("pkrr-taylor", degree=3)
@@ -199,26 +195,26 @@ def make_as_in_paper(name: str, task: str = "regression", **params: Any) -> Any:
     algorithm = find(name)
     learner = algorithm.learner_class(task)(**algorithm.params)
     given = dict(params)
-    if "kernel" in given:  # it decides which parameters of a kernel there are
+    if "kernel" in given:  # first, because it determines the kernel's parameters
         learner.set_params(kernel=given.pop("kernel"))
     if not given:
         return learner
-    known = learner.get_params()
+    accepted = learner.get_params()
     for key in given:
-        if key not in known and f"kernel__{key}" not in known:
+        if key not in accepted and f"kernel__{key}" not in accepted:
             from pronk.core.checks import did_you_mean
 
-            hint = did_you_mean(key, known, otherwise=f"; it has {', '.join(sorted(known))}")
+            hint = did_you_mean(key, accepted, otherwise=f"; it has {', '.join(sorted(accepted))}")
             raise TypeError(f"{algorithm.name} has no parameter {key!r}{hint}")
     return learner.set_params(
-        **{key if key in known else f"kernel__{key}": value for key, value in given.items()}
+        **{key if key in accepted else f"kernel__{key}": value for key, value in given.items()}
     )
 
 
 def defaults_of(
     name: str, task: str, params: dict[str, Any], *, per_key: bool = False
 ) -> dict[str, Any]:
-    """Return what `make`, or `make_for_key`, chooses beside ``params``, by name."""
+    """Return the parameters that `make`, or `make_for_key`, adds to ``params``, by name."""
     small = PER_KEY.get(find(name).name, {}) if per_key else {}
     chosen = {key: value for key, value in small.items() if key not in params}
     given = {**chosen, **params}
@@ -227,7 +223,7 @@ def defaults_of(
 
 
 def _defaults(learner: Any, algorithm: Algorithm, given: dict[str, Any]) -> dict[str, Any]:
-    """What neither the caller nor the paper has chosen, by parameters of the learner."""
+    """Return the defaults of parameters that neither the caller nor the paper has set."""
     if not isinstance(given.get("kernel", ""), str):
         return {}
     fixed = {*given, *algorithm.params}
@@ -245,19 +241,21 @@ def _defaults(learner: Any, algorithm: Algorithm, given: dict[str, Any]) -> dict
 
 
 def _scales_itself(learner: Any) -> bool:
-    """Whether a learner chooses scales and bandwidths by itself."""
+    """Return whether a learner chooses scales and bandwidths by itself."""
     return getattr(learner, "_scales_itself", False)
 
 
 def _budget(learner: Any) -> int | None:
+    """Return the default budget of a learner; None where it has none."""
     if getattr(learner, "restart", False):
         return RESTART_BUDGET
-    # A budget of an expansion needs a rule for what goes, which makes it another algorithm.
+    # A budget of an expansion needs a rule for what is removed: that is another algorithm.
     grows = not hasattr(learner, "maintenance") and getattr(learner, "features", "") == "nystrom"
     return BUDGET if grows and getattr(learner, "budget", 0) is None else None
 
 
 def _steps(learner: Any) -> dict[str, float]:
+    """Return the default parameters of a learner's steps."""
     name = type(learner).__name__
     if name == "ProsNKONSRegressor" and learner.restart:
         return RESTART_STEPS
@@ -266,12 +264,11 @@ def _steps(learner: Any) -> dict[str, float]:
     return STEPS.get(name, {})
 
 
-# ----------------------------------------------------------------------------------------
-# Compile, or load from the cache, every compiled function: for services that answer at once.
-
-
 def warmup() -> None:
-    """Run every algorithm on a few rows, in short and in long calls, so that all is compiled."""
+    """Compile every compiled function, or load it from the cache, so that later calls are fast.
+
+    Every algorithm learns a few rows, in a long and in a short call.
+    """
     import numpy as np
 
     rng = np.random.default_rng(0)

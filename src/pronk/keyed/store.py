@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from pronk.core.state import StateError
 from pronk.estimators import files
+from pronk.estimators.atomic import write_atomically
 from pronk.keyed.keys import Key, decode_key, encode_key, shard_of
 
 __all__ = ["ModelStore", "StoreError"]
@@ -285,7 +286,7 @@ class ModelStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not path.exists():
                 header = {"format": FORMAT, "shards": shards, "metadata": metadata}
-                files.write_atomically(path, json.dumps(header, indent=1).encode())
+                write_atomically(path, json.dumps(header, indent=1).encode())
             found: Any = json.loads(path.read_text())
         except (OSError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
@@ -307,7 +308,7 @@ class ModelStore:
     def _write_header(self, folder: Path, metadata: dict[str, Any]) -> None:
         header = {"format": FORMAT, "shards": self.shards, "metadata": metadata}
         try:
-            files.write_atomically(folder / STORE_FILE, json.dumps(header, indent=1).encode())
+            write_atomically(folder / STORE_FILE, json.dumps(header, indent=1).encode())
         except OSError as error:
             raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from None
 

@@ -151,7 +151,7 @@ class Tokens:
         try:
             if not self.path.parent.is_dir():  # before the first start: for its owner alone
                 self.path.parent.mkdir(mode=0o700, parents=True)
-            write_atomically(self.path, text.encode(), rights=0o600)
+            write_atomically(self.path, text.encode(), permissions=0o600)
         except OSError as error:
             raise TokensError(f"{self.path} cannot be written: {error.strerror or error}") from None
         self.refresh()
