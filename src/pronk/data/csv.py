@@ -15,22 +15,16 @@ import csv
 import io
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
-from pronk.data.errors import StreamError, argument, other_delimiter
+from pronk.data.errors import Argument, StreamError, other_delimiter
 from pronk.data.source import BAD, Text, TextSource, not_text, without
-
-# ----------------------------------------------------------------------------------------
-# CSV rows one by one, after Arrow refused a piece of them: the good ones, and why others are bad.
-#
-# Slower than Arrow by far, so only pieces that hold a bad row come here.
-
-_TRUE, _FALSE = ("true", "True", "TRUE", "1"), ("false", "False", "FALSE", "0")
+from pronk.data.values import MISSING_WORDS, mostly_numbers, word_reader
 
 
 def lenient_rows(
@@ -42,7 +36,11 @@ def lenient_rows(
     decimal: str,
     missing: Sequence[str],
 ) -> pa.Table:
-    """The columns of ``types``; a bad row has no values there and its reason in the column BAD."""
+    """Read rows one by one, after Arrow refused a piece that contains a bad row.
+
+    Return the columns of ``types``; a bad row has no values there, and its reason in the column
+    BAD. This is far slower than Arrow, so only pieces with a bad row are read like this.
+    """
     csv.field_size_limit(1 << 27)
     text = io.StringIO(piece.decode("utf-8", "replace"), newline="")
     rows = [row for row in csv.reader(text, delimiter=delimiter) if row]
@@ -53,8 +51,8 @@ def lenient_rows(
     ]  # fmt: skip
     columns: dict[str, Any] = {}
     gaps = set(missing)
-    for name, kind in types.items():
-        place, read = list(names).index(name), _reader(kind, decimal)
+    for name, type_ in types.items():
+        place, read = list(names).index(name), word_reader(type_, decimal)
         values: list[Any] = []
         for i, row in enumerate(rows):
             word = row[place] if reasons[i] is None or len(row) == len(names) else ""
@@ -63,59 +61,14 @@ def lenient_rows(
             except ValueError:
                 values.append(None)
                 reasons[i] = reasons[i] or f"column {name!r} has {word[:40]!r}"
-        columns[name] = pa.array(values, type=kind)
+        columns[name] = pa.array(values, type=type_)
     columns[BAD] = pa.array(reasons, type=pa.string())
     return pa.table(columns)
 
 
-def _reader(kind: pa.DataType, decimal: str) -> Callable[[str], Any]:
-    """A function from a word to a value of a type; a ValueError if it is none.
-
-    It reads what Arrow reads: 1_0 and digits of other scripts are numbers to Python only.
-    """
-    if pa.types.is_floating(kind):
-        return lambda word: _number(word, decimal)
-    if pa.types.is_integer(kind):
-        return _whole
-    if pa.types.is_boolean(kind):
-        return _truth
-    return lambda word: word
-
-
-def _number(word: str, decimal: str) -> float:
-    if "_" in word or not word.isascii() or (decimal == "," and "." in word):
-        raise ValueError
-    return float(word.replace(decimal, "."))
-
-
-def _whole(word: str) -> int:
-    if "_" in word or not word.isascii():
-        raise ValueError
-    return int(word)
-
-
-def _truth(word: str) -> bool:
-    if word not in _TRUE + _FALSE:
-        raise ValueError
-    return word in _TRUE
-
-
 def with_reasons(table: pa.Table) -> pa.Table:
-    """A table of good rows with the column of reasons."""
+    """Return a table of good rows with the column of reasons."""
     return table.append_column(BAD, pa.nulls(len(table), pa.string()))
-
-
-def mostly_numbers(words: pa.Array, decimal: str) -> bool:
-    """Whether more than half of some text reads as numbers."""
-    good = total = 0
-    for item in words.drop_null().value_counts().to_pylist():
-        total += item["counts"]
-        try:
-            _number(item["values"], decimal)
-        except ValueError:
-            continue
-        good += item["counts"]
-    return 2 * good > total
 
 
 class Place(NamedTuple):
@@ -147,19 +100,19 @@ class CSVSource(TextSource):
         self._lenient = lenient
         if delimiter == decimal:
             raise StreamError(
-                f"{argument('decimal')} and {argument('delimiter')} are both {decimal!r}; values "
-                "must be separated by something else"
+                *(Argument("decimal"), " and ", Argument("delimiter")),
+                f" are both {decimal!r}; values must be separated by something else",
             )
         if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n':
             raise StreamError(
-                f"{argument('delimiter')} must be one ASCII character, not a quote; "
-                f"got {delimiter!r}"
+                Argument("delimiter"),
+                f" must be one ASCII character, not a quote; got {delimiter!r}",
             )
         skips = (lambda _: "skip") if lenient else None
         self._parse = arrow_csv.ParseOptions(delimiter=delimiter)
         self._parse_some = arrow_csv.ParseOptions(delimiter=delimiter, invalid_row_handler=skips)
         self._decimal = decimal
-        self._missing = [*arrow_csv.ConvertOptions().null_values, *na]
+        self._missing = [*sorted(MISSING_WORDS), *na]
         self._grammar = _Grammar(delimiter)
         self._header = header
         self._names: list[str] = []
@@ -348,13 +301,14 @@ class CSVSource(TextSource):
             return StreamError(
                 f"{self.file}: column {name!r} has {value[:40]!r} at row {row} (counting from 0), "
                 f"which does not read as {kind} like the rows before",
-                name,
+                column=name,
+                row=row,
             )
         found = re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", text)
         if found:
             line = self._lines + self._grammar.line_of(piece, int(found[1]))
             what = f"{found[3]} values instead of {found[2]} in line {line}"
-            return StreamError(f"{self.file} has {what}{other_delimiter(self._names, True)}")
+            return StreamError(f"{self.file} has {what}", hint=other_delimiter(self._names, True))
         if "invalid UTF8" in text:
             return not_text(str(self.file))
         return StreamError(f"{self.file} cannot be read: {text.splitlines()[0]}")

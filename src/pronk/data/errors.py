@@ -1,72 +1,122 @@
-"""The one error of streams: the data is not as it should be, in one line for the user.
+"""The error of streams, and the messages that name arguments.
 
-A message may name an argument, as in ``missing='mean'``. Who calls from Python reads it like that;
-the command line words it as its option, ``--missing mean``.
+A message is plain data: a tuple of text and `Argument`. Python reads an argument as
+``missing='mean'``; the command line reads the same argument as its option, ``--missing mean``.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
-from typing import Any
-
-#: Around an argument's name and value in the text of an error; they stand in no data.
-_MARKS = "\x1c{}\x1d{}\x1e"
-_MARKED = re.compile("\x1c([^\x1d]*)\x1d([^\x1e]*)\x1e")
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 
-def argument(name: str, value: str = "") -> str:
-    """An argument, perhaps with a value, for the text of a `StreamError`."""
-    return _MARKS.format(name, value)
+class Argument(NamedTuple):
+    """An argument, perhaps with a value, inside a message."""
+
+    name: str
+    value: str = ""
+
+    def in_python(self) -> str:
+        """Return the argument as Python code: ``missing='mean'``."""
+        if not self.value:
+            return self.name
+        known = self.value in ("True", "False")
+        return f"{self.name}={self.value}" if known else f"{self.name}={self.value!r}"
+
+    def as_option(self) -> str:
+        """Return the argument as an option: ``--missing mean``."""
+        return option(self.name, self.value)
+
+
+#: Text with arguments between.
+Message = tuple[str | Argument, ...]
 
 
 def option(name: str, value: object = "") -> str:
-    """An argument as the command line has it: ``--no-header`` for ``header=False``."""
+    """Return an argument as the command line spells it: ``--no-header`` for ``header=False``."""
     if value in (False, "False"):
         return f"--no-{name}"
     words = f"--{name.replace('_', '-')}"
     return words if value == "" else f"{words} {shlex.quote(str(value))}"
 
 
-def _as_python(name: str, value: str) -> str:
-    if not value:
-        return name
-    return f"{name}={value}" if value in ("True", "False") else f"{name}={value!r}"
+def in_python(message: Iterable[str | Argument]) -> str:
+    """Return a message as text with its arguments spelled as in Python."""
+    return "".join(part if isinstance(part, str) else part.in_python() for part in message)
 
 
-def as_arguments(text: str) -> str:
-    """A text that names arguments, in the words of Python."""
-    return _MARKED.sub(lambda found: _as_python(found[1], found[2]), text)
+def with_options(message: Iterable[str | Argument]) -> str:
+    """Return a message as text with its arguments spelled as options of the command line."""
+    return "".join(part if isinstance(part, str) else part.as_option() for part in message)
 
 
-def as_options(text: str) -> str:
-    """A text that names arguments, in the words of the command line."""
-    return _MARKED.sub(lambda found: option(found[1], found[2]), text)
+def joined(messages: Iterable[Message], between: str) -> Message:
+    """Return several messages as one, with a text between them."""
+    found: list[str | Argument] = []
+    for message in messages:
+        found += [between, *message] if found else message
+    return tuple(found)
 
 
-def other_delimiter(names: Sequence[str], decimal_commas: bool = False) -> str:
-    """What to say where the only name of a CSV file is several with another delimiter."""
+def other_delimiter(names: Sequence[str], decimal_commas: bool = False) -> Message:
+    """Return a hint if the only column name of a CSV file contains another delimiter."""
     for character, spelling in ((";", "';'"), ("\t", "tab"), ("|", "'|'")):
         if len(names) == 1 and character in names[0]:
-            give = argument("delimiter", "\\t" if character == "\t" else character)
-            if character == ";" and decimal_commas:  # which means the delimiter too
-                give = f"{argument('decimal', ',')} if its numbers have decimal commas, else {give}"
-            return f"; its columns seem to be separated by {spelling}: give {give}"
-    return ""
+            give: Message = (Argument("delimiter", "\\t" if character == "\t" else character),)
+            if character == ";" and decimal_commas:  # this option implies the delimiter
+                decimal = Argument("decimal", ",")
+                give = (decimal, " if its numbers have decimal commas, else ", *give)
+            return (f"its columns seem to be separated by {spelling}: give ", *give)
+    return ()
 
 
 class StreamError(ValueError):
-    """A file, a column or a row cannot be used; the message says which and what to do."""
+    """A file, a column or a row cannot be used.
 
-    def __init__(self, message: str, column: str | None = None) -> None:
-        self.text = without_secret(message)
-        self.column = column
-        super().__init__(as_arguments(self.text))
+    Parameters
+    ----------
+    *message : what is wrong, text and `Argument`
+    argument : the argument whose value is wrong
+    column : the column at fault
+    row : the row at fault, counted from 0 at the first row of data
+    hint : what to do
+    """
+
+    def __init__(
+        self,
+        *message: str | Argument,
+        argument: str | None = None,
+        column: str | None = None,
+        row: int | None = None,
+        hint: Message = (),
+    ) -> None:
+        self.message, self.hint = message, hint
+        self.argument, self.column, self.row = argument, column, row
+        super().__init__(without_secret(in_python(self._parts())))
+
+    def _parts(self) -> Message:
+        prefix = () if self.argument is None else (Argument(self.argument), ": ")
+        return (*prefix, *self.message, *(("; ", *self.hint) if self.hint else ()))
 
     def as_options(self) -> str:
-        """The message in the words of the command line."""
-        return as_options(self.text)
+        """Return the text with arguments spelled as options of the command line."""
+        return without_secret(with_options(self._parts()))
+
+    def changed(self, **fields: Any) -> StreamError:
+        """Return a copy with other values of some fields."""
+        return StreamError(*self.message, **{**self._fields(), **fields})
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("argument", "column", "row", "hint")}
+
+    def __reduce__(self) -> Any:  # workers send errors to the main process
+        return _rebuilt, (self.message, self._fields())
+
+
+def _rebuilt(message: Message, fields: dict[str, Any]) -> StreamError:
+    return StreamError(*message, **fields)
 
 
 #: User and password of a URL. A password may hold @, and one that is not quoted as it should be a

@@ -17,7 +17,7 @@ import pyarrow.ipc as ipc
 import pyarrow.json as arrow_json
 import pyarrow.parquet as parquet
 
-from pronk.data.errors import StreamError, argument
+from pronk.data.errors import Argument, StreamError
 from pronk.data.source import (
     BAD,
     BATCH_ROWS,
@@ -319,9 +319,6 @@ def _largest_index(piece: bytes) -> int:
 # ----------------------------------------------------------------------------------------
 # The rows of an SQL query.
 
-_NO_ROWS = f"{argument('query')}: the statement gives no rows"
-
-
 class SQLSource(Dense):
     """The rows of a query, in the order of the query: give it an ORDER BY.
 
@@ -337,7 +334,7 @@ class SQLSource(Dense):
     def schema(self) -> pa.Schema:
         with self._reader() as reader:
             if not reader.schema.names:
-                raise StreamError(_NO_ROWS)
+                raise _no_rows()
             return reader.schema
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
@@ -358,7 +355,7 @@ class SQLSource(Dense):
             with self._duckdb() as connection:
                 result = connection.sql(self.query)
                 if result is None:
-                    raise StreamError(_NO_ROWS)
+                    raise _no_rows()
                 make = getattr(result, "to_arrow_reader", None) or result.fetch_arrow_reader
                 yield make(BATCH_ROWS)
         except (StreamError, GeneratorExit, pa.ArrowException):
@@ -368,7 +365,7 @@ class SQLSource(Dense):
             if module not in ("duckdb", "_duckdb", "adbc_driver_manager"):
                 raise
             text = str(error).strip().splitlines()[0]
-            raise StreamError(f"{argument('query')}: {text}") from None
+            raise StreamError(text, argument="query") from None
 
     def opened(self) -> list[str]:
         """The files that DuckDB opens to plan the query, also where their names are computed.
@@ -414,11 +411,15 @@ class SQLSource(Dense):
         return dbapi.connect(driver=driver, db_kwargs={"uri": uri} if uri else None)
 
 
+def _no_rows() -> StreamError:
+    return StreamError("the statement returns no rows", argument="query")
+
+
 def _optional(name: str, brought_by: str = '".[sql]" in the clone') -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
         package = name.partition(".")[0]
         raise StreamError(
-            f"{argument('query')} needs the package {package}: pip install {brought_by}"
+            Argument("query"), f" needs the package {package}: pip install {brought_by}"
         ) from None

@@ -1,12 +1,12 @@
-"""Frames, tables and arrays as rows of numbers: what each column is, and its values.
+"""Convert frames, tables and arrays to rows of numbers.
 
-A `Layout` says what the columns of a model are: their names, if they have any, their kinds (see
-`pronk.data.values`), and how their dates are read (`pronk.data.dates`). It is decided by the
-types of the first rows, and whether text is dates by its first value, so that it does not matter
-how many rows come at once. Later rows are found by their names, in any order; columns that the
-model does not know are left alone.
+A `Layout` describes the columns of a model: their names, if they have any, their kinds
+(`pronk.data.values`), and how their dates are read (`pronk.data.dates`). It is decided by the types
+of the first rows, and whether text is dates by its first value, so that the number of rows per call
+does not matter. Later columns are matched by name, in any order; columns that the model does not
+have are ignored.
 
-In an array of numbers a category is its number, a time its seconds: that is how files come.
+In an array of numbers a category is its code and a time its seconds, as `FileStream` returns them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_array
 
 from pronk.core.checks import did_you_mean, no_label
-from pronk.data.dates import ISO, ORDERS, decide
+from pronk.data.dates import DATE, ISO, ORDERS, decide
 from pronk.data.values import (
     CATEGORY,
     KINDS,
@@ -30,11 +30,14 @@ from pronk.data.values import (
     NUMERIC,
     as_numbers,
     column_of,
+    has_hours,
     in_words,
     is_text,
     kind_of,
+    present,
     row_of_dict,
     row_of_frame,
+    unread,
 )
 from pronk.estimators.inputs import check_not_lazy
 
@@ -43,7 +46,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Layout:
-    """Names and kinds of a model's columns, and the order of the parts of dates in text."""
+    """Names and kinds of a model's columns, and the order of day and month in text dates."""
 
     names: tuple[str, ...] | None
     kinds: tuple[str, ...]
@@ -61,9 +64,10 @@ class Layout:
             raise ValueError(f"{len(self.names)} names for {len(self.kinds)} columns")
 
     def rows(self, X: Any, fills: bool = False) -> Array:
-        """X as float64 rows with these columns; what is missing is NaN.
+        """Convert X to float64 rows with these columns; missing values are NaN.
 
-        A time that cannot be read is an error, or missing where ``fills``, with a warning.
+        A time that cannot be read raises; with ``fills`` it is missing, with a warning. A time of
+        day in a column of dates gives a warning: its hour is not used.
         """
         row = row_of_frame(X, self.names, self.kinds, self.orders)
         if row is not None:
@@ -85,7 +89,7 @@ class Layout:
         return rows
 
     def row(self, x: Mapping[Any, Any]) -> Any:
-        """A row that is a dict by column names, in a form that `rows` takes; absent is missing."""
+        """Return a row given as a dict in a form that `rows` accepts; absent names are missing."""
         if self.names is None:
             raise ValueError(
                 "x is a dict, but the columns of this model have no names: give a vector"
@@ -116,7 +120,7 @@ class Layout:
 def layout_of(
     X: Any, categorical: str | Sequence[str | int] = "auto", dates: str = "auto"
 ) -> Layout:
-    """What the columns of the first rows are; "auto" takes text that is no date for categories."""
+    """Return the layout of the first rows; "auto": text that is not dates is categories."""
     table = as_table(X)
     if table is None:
         kinds = [NUMBER] * as_array(X).shape[1]
@@ -140,20 +144,20 @@ def layout_of(
 
 
 def _first_value(column: Any) -> pa.Array:
-    """The first value of a column of text that is not missing."""
-    return column.drop_null().slice(0, 1).cast(pa.string()).combine_chunks()
+    """Return the first value of a column of text that is not missing."""
+    return present(column).slice(0, 1).cast(pa.string()).combine_chunks()
 
 
 def _warn_of_empty(table: pa.Table, categorical: Any) -> None:
-    """Warn of columns whose first rows have no value, and so no type."""
+    """Warn if a column has no value in the first rows, and so no type."""
     for j, field in enumerate(table.schema):
         chosen = not isinstance(categorical, str) and (
             j in categorical or field.name in categorical
         )
         if pa.types.is_null(field.type) and not chosen and categorical != field.name:
             warnings.warn(
-                f"X column {field.name!r} has no value in the first rows and is taken for numbers; "
-                "if it holds categories, name it in categorical",
+                f"X column {field.name!r} has no value in the first rows and is treated as "
+                "numbers; if it holds categories, name it in categorical",
                 stacklevel=2,
             )
 
@@ -174,7 +178,7 @@ def _place(column: str | int, names: Sequence[str] | None, width: int) -> int:
 
 
 def _check_kind(field: Any, named: bool) -> None:
-    """Refuse columns that are no values, and text that is not among the named categories."""
+    """Raise for nested columns, and for text that is not among the named categories."""
     if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
         raise ValueError(f"X column {field.name!r} is {in_words(field.type)}; drop or flatten it")
     if not named and kind_of(field.type) == CATEGORY:
@@ -184,14 +188,14 @@ def _check_kind(field: Any, named: bool) -> None:
 
 
 def whole(X: Any) -> Any:
-    """X, or the rows of a stream of Arrow batches, which can be read once only."""
+    """Return X, or the table of a stream of Arrow batches, which can be read only once."""
     if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "shape"):
         return pa.table(X)
     return X
 
 
 def as_table(X: Any) -> pa.Table | None:
-    """A frame or table, or an array that holds more than numbers, as Arrow has it; else None."""
+    """Convert a frame, a table, or an array of objects or text to Arrow; None for other X."""
     if isinstance(X, pa.Table):
         return X
     check_not_lazy(X)
@@ -217,25 +221,25 @@ def as_table(X: Any) -> pa.Table | None:
 
 
 def _without_periods(X: Any) -> Any:
-    """A pandas frame whose periods (a month, an hour) are the dates or times they begin with."""
+    """Return a pandas frame with the start of each period (a month, an hour) in its place."""
     found = {}
     for name, kind in X.dtypes.items():
         if str(kind).startswith("period["):
             begins = X[name].dt.to_timestamp()
-            # B, D, M, Q, W, Y: of days and longer; shorter ones are in small letters.
+            # B, D, M, Q, W, Y: days and longer; shorter periods have small letters.
             found[name] = begins.dt.date if str(kind)[7].isupper() else begins
     return X.assign(**found) if found else X
 
 
 def _column(values: NDArray[Any]) -> pa.Array:
-    """A column of an array of objects or text; numbers and text mixed are text."""
+    """Convert a column of objects or text to Arrow; a mixture of numbers and text is text."""
     if values.dtype.kind == "M":
         return pa.array(values)
     return column_of([None if no_label(value) else value for value in values.tolist()])
 
 
 def as_array(X: Any) -> Array:
-    """Rows of numbers."""
+    """Convert rows of numbers to a C-contiguous float64 array."""
     if type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous:
         return X
     if hasattr(X, "toarray"):
@@ -247,39 +251,46 @@ def as_array(X: Any) -> Array:
 
 
 def has_names(X: Any) -> bool:
-    """Whether X has columns with names, all of them text."""
+    """Return whether X has named columns, and all names are text."""
     names = list(getattr(X, "column_names", getattr(X, "columns", ())))
     return bool(names) and all(isinstance(name, str) for name in names)
 
 
 def _values(column: Any, kind: str, order: str, name: Any, fills: bool) -> Array:
-    """A column as numbers; a value that is of another kind is named."""
+    """Convert a column to numbers; raise an error that names a value of another kind."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     try:
         found = as_numbers(column, kind, order)
     except (pa.ArrowException, KeyError, AttributeError):
-        row, value = _odd_one(column, kind)
+        row, value = _first_of_another_kind(column, kind)
         raise _another_kind(name, row, value, kind) from None
-    if kind not in (*NUMERIC, CATEGORY) and np.isnan(found.sum()):
-        unread = np.isnan(found) & column.is_valid().to_numpy(zero_copy_only=False)
-        if is_text(column.type) and unread.any():
-            row = int(unread.argmax())
-            error = _another_kind(name, row, column[row].as_py(), kind)
-            if not fills:
-                raise error
-            warnings.warn(f"{error}; {unread.sum()} such values are taken as missing", stacklevel=2)
+    if kind in (*NUMERIC, CATEGORY):
+        return found
+    failed = unread(column, found)
+    if failed.any():
+        row = int(failed.argmax())
+        error = _another_kind(name, row, column[row].as_py(), kind)
+        if not fills:
+            raise error
+        warnings.warn(f"{error}; {failed.sum()} such values are treated as missing", stacklevel=2)
+    if kind == DATE and has_hours(found).any():
+        warnings.warn(
+            f"X column {name!r} began with dates without a time of day, so the hours of later "
+            "values are not used; give the first value a time (2015-01-31 00:00) to use them",
+            stacklevel=2,
+        )
     return found
 
 
 def _another_kind(name: Any, row: int, value: Any, kind: str) -> ValueError:
-    text = f"X column {name!r} has {value!r} at row {row} (counting from 0), which is no {kind} "
+    text = f"X column {name!r} has {value!r} at row {row} (counting from 0), which is not a {kind} "
     hint = ""
     if kind not in (*NUMERIC, CATEGORY):
-        hint = "; dates='dayfirst' or 'monthfirst' says how dates with the year last are read"
+        hint = "; dates='dayfirst' or 'monthfirst' sets how dates with the year last are read"
     return ValueError(f"{text}like the rows before{hint}")
 
 
-def _odd_one(column: Any, kind: str) -> tuple[int, Any]:
+def _first_of_another_kind(column: Any, kind: str) -> tuple[int, Any]:
     for row in range(len(column)):
         try:
             as_numbers(column.slice(row, 1), kind)

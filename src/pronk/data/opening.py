@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pronk.core.checks import did_you_mean
 from pronk.data.csv import CSVSource
-from pronk.data.errors import StreamError, argument
+from pronk.data.errors import Argument, StreamError
 from pronk.data.formats import ArrowSource, LIBSVMSource, NDJSONSource, ParquetSource, SQLSource
 from pronk.data.schema import Reading
 from pronk.data.source import (
@@ -126,11 +126,12 @@ def open_source(reading: Reading) -> FileSource:
     source = _open(reading)
     if not reading.header and not source.untyped:
         raise StreamError(
-            f"{argument('header', 'False')}: {reading.file} is no CSV file; its columns have names"
+            Argument("header", "False"),
+            f": {reading.file} is not a CSV file; its columns have names",
         )
     for name, usual in (("decimal", "."), ("na", ())):
         if getattr(reading, name) != usual and not source.untyped:
-            raise StreamError(f"{argument(name)}: {reading.file} is no CSV file")
+            raise StreamError(f"{reading.file} is not a CSV file", argument=name)
     return source
 
 

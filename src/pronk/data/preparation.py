@@ -353,12 +353,12 @@ def prepare(preparation: Preparation, rows: Array, weights: Array | None) -> Arr
     )
 
 
-# ----------------------------------------------------------------------------------------
-# What each column became, as data for files and in a line for people.
+# -- descriptions of columns ---------------------------------------------------------------------
 #
-# A column is a table of its name and kind. A category has how many categories came, its slots, and
-# how many categories came after all slots were given; a date has how dates with the year last are
-# read; ``unread`` tells of text that is no date and was taken as missing.
+# A column is described by a dict with its name and kind. A category has the number of categories
+# seen, of its slots, and of the categories beyond the slots; a date has how dates with the year
+# last are read. ``unread`` counts text that is not a date and was treated as missing, ``hours``
+# times of day in a column of dates.
 
 #: The kind of a column that is left out.
 DROPPED = "dropped"
@@ -414,19 +414,26 @@ def _listed(names: list[str]) -> str:
 
 
 def notes(columns: Sequence[dict[str, Any]]) -> list[str]:
-    """What a user should know of some columns."""
-    said = []
+    """Return notes on columns with too many categories, unread text or unused hours."""
+    found_notes = []
     for found in columns:
         column = f"column {found['name']!r}"
         if "beyond" in found:
-            said.append(
+            found_notes.append(
                 f"{column} has {found['categories']:,} categories and {found['slots']} slots; the "
-                f"{found['beyond']:,} that came last are told apart less well"
+                f"last {found['beyond']:,} are distinguished less well"
             )
         if "unread" in found:
             rows, row, value = (found["unread"][key] for key in ("rows", "first", "value"))
-            said.append(
-                f"{column} does not read as a date or time in {rows:,} rows, taken as missing: "
+            found_notes.append(
+                f"{column} does not read as a date or time in {rows:,} rows, treated as missing: "
                 f"first {value[:40]!r} at row {row} (counting from 0)"
             )
-    return said
+        if "hours" in found:
+            rows, row, value = (found["hours"][key] for key in ("rows", "first", "value"))
+            found_notes.append(
+                f"{column} began with dates without a time of day, so the hours of {rows:,} rows "
+                f"are not used: first {value[:40]!r} at row {row} (counting from 0); give the "
+                "first row a time (2015-01-31 00:00) to use them"
+            )
+    return found_notes

@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from pronk.data.errors import StreamError, argument, without_secret
+from pronk.data.errors import Argument, StreamError, without_secret
 
 #: Rows of a batch that a source makes itself.
 BATCH_ROWS = 4096
@@ -412,17 +412,17 @@ class _Decoded:
             except UnicodeError as error:
                 reason = getattr(error, "reason", str(error))
                 raise StreamError(
-                    f"{self._name} is no {self._charset} text: {reason}; give another "
-                    f"{argument('charset')}"
+                    f"{self._name} is not {self._charset} text: {reason}",
+                    hint=("give another ", Argument("charset")),
                 ) from None
             if text or not data:
                 return text.encode()
 
 
 def not_text(name: str) -> StreamError:
-    """Bytes that are no UTF-8."""
-    give = argument("charset", "latin-1")
-    return StreamError(f"{name} is no UTF-8 text; give its encoding, as in {give}")
+    """Return the error for bytes that are not UTF-8."""
+    hint = ("give its encoding, as in ", Argument("charset", "latin-1"))
+    return StreamError(f"{name} is not UTF-8 text", hint=hint)
 
 
 def _cut(stream: Any, name: str, ending: Ending) -> Iterator[tuple[bytes, int]]:

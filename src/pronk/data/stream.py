@@ -1,14 +1,14 @@
 """Blocks of rows from files of many kinds, in bounded memory.
 
-A source reads Arrow record batches from one kind of file; `FileStream` picks the columns, turns
-them into numbers and cuts them into blocks of equal length, counted from the start of the file,
-so that a run which goes on at a block's start sees the same blocks as one that never stopped.
+A source reads Arrow record batches from one kind of file. `FileStream` picks the columns, converts
+them to numbers (`pronk.data.values`) and cuts them into blocks of equal length, counted from the
+start of the file, so that a run that resumes at the start of a block sees the same blocks as one
+that never stopped. `RowChecks` finds the rows that cannot be used.
 
 Rows are counted from 0 at the first row of data, as everywhere in pronk.
 
-X holds numbers only. A category (text, or anything else named so) becomes a number that only
-stands for it: 52 bits of a hash of its text; a date or time becomes seconds. `pronk.Prepared` makes
-columns of them.
+X holds numbers only. A category becomes 52 bits of a hash of its text; a date or time becomes
+seconds. `pronk.Prepared` turns both into columns for a learner.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from pronk.core.checks import without_label
 from pronk.core.state import LARGEST_TARGET
 from pronk.data.dates import CLOCK, DATE, TIME
-from pronk.data.errors import StreamError, argument, as_arguments, as_options, option
+from pronk.data.errors import Argument, Message, StreamError, in_python, option, with_options
 from pronk.data.opening import open_source, reads_once
 from pronk.data.preparation import DROPPED, column
 from pronk.data.schema import Chooser, Reading
@@ -37,34 +37,68 @@ from pronk.data.values import (
     Array,
     as_numbers,
     as_types,
+    has_hours,
     is_text,
     is_time,
     labels,
     numbers,
     reads_as_number,
+    unread,
 )
 from pronk.estimators.inputs import LARGEST_INPUT, LARGEST_WEIGHT
 
-# ----------------------------------------------------------------------------------------
-# Which rows of a file cannot be used, and why.
+#: Rows of a block, unless it would be larger than `_BLOCK_BYTES`.
+BLOCK_ROWS = 4096
+_BLOCK_BYTES = 1 << 25
+
+#: The hint for a missing value, where the model could fill it in.
+FILL_IN: Message = (Argument("missing", "mean"), " fills it in")
 
 
-#: What is said of text in a column of times.
-UNREAD = "does not read as a date or time"
+class BadRow(NamedTuple):
+    """A row that was left out: its number, counted from 0, the reason, and its values."""
+
+    row: int
+    reason: str
+    values: dict[str, Any]
+
+
+class Block(NamedTuple):
+    """Some rows of a file, in order.
+
+    ``weights`` are the sample weights, if the file has them. ``kept`` is an Arrow batch of the
+    columns to copy to the predictions. ``position`` is the number of rows of the file up to the end
+    of the block, and ``bad`` lists the rows of the file that were left out of it.
+    """
+
+    X: Array
+    y: NDArray[Any]
+    weights: Array | None
+    kept: pa.RecordBatch
+    position: int
+    bad: tuple[BadRow, ...] = ()
+
+
+class Problem(NamedTuple):
+    """Why a row cannot be used; ``fills`` if ``missing="mean"`` would fill the value in."""
+
+    message: Message
+    column: str | None = None
+    fills: bool = False
 
 
 @dataclass(frozen=True)
-class Judge:
-    """What the rows of a stream must be: numbers, labels, weights.
+class RowChecks:
+    """Find rows whose features, targets or weights cannot be used.
 
     Parameters
     ----------
     columns, targets : names, for messages
     weight : name of the column of weights, if there is one
     task : "regression" or "classification"
-    gaps : whether a column may have gaps
-    unlabelled : whether a row may have no label
-    every : whether all bad rows are looked for, or the first of each kind
+    gaps : whether a column may have missing values
+    unlabelled : whether a row may lack its label
+    every : whether to find all bad rows, or the first of each kind
     """
 
     columns: list[str]
@@ -77,30 +111,30 @@ class Judge:
 
     def problems(
         self, X: Array, y: NDArray[Any], weights: Array | None, batch: pa.RecordBatch
-    ) -> dict[int, str]:
-        """Rows that cannot be used, and why; ``batch`` says what its reader found."""
+    ) -> dict[int, Problem]:
+        """Return a problem per bad row; the column BAD of ``batch`` has those of its reader."""
         last = None if self.every else 1
-        problems: list[tuple[int, str]] = []
+        problems: list[tuple[int, Problem]] = []
         if self.every and batch.column(BAD).null_count < batch.num_rows:
             reasons = batch.column(BAD).to_pylist()
-            problems += [(row, why) for row, why in enumerate(reasons) if why is not None]
+            problems += [(row, Problem((why,))) for row, why in enumerate(reasons) if why]
         problems += self._features(X, batch)[:last]
         problems += self._targets(y)[:last]
         if weights is not None:
             wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_WEIGHT)))[:last]
             problems += [
-                (row, f"the weight {self.weight!r} {_wrong_weight(weights[row])}")
+                (row, Problem((f"the weight {self.weight!r} {_wrong_weight(weights[row])}",)))
                 for row in wrong.tolist()
             ]
         if not self.unlabelled and (without := without_label(y)) is not None:
-            what = f"the target {','.join(self.targets)!r} is missing"
+            what = Problem((f"the target {','.join(self.targets)!r} is missing",))
             problems += [(row, what) for row in np.flatnonzero(without).tolist()]
-        found: dict[int, str] = {}
-        for row, what in problems:
-            found.setdefault(row, what)
+        found: dict[int, Problem] = {}
+        for row, problem in problems:
+            found.setdefault(row, problem)
         return found
 
-    def _features(self, X: Array, batch: pa.RecordBatch) -> list[tuple[int, str]]:
+    def _features(self, X: Array, batch: pa.RecordBatch) -> list[tuple[int, Problem]]:
         if np.abs(X).max(initial=0.0) <= LARGEST_INPUT:
             return []
         wrong = ~(np.abs(X) <= LARGEST_INPUT)
@@ -108,33 +142,33 @@ class Judge:
             wrong &= ~np.isnan(X)
         rows = np.flatnonzero(wrong.any(axis=1))[: None if self.every else 1].tolist()
         places = [(row, int(wrong[row].argmax())) for row in rows]
-        return [
-            (row, f"column {self.columns[place]!r} {self._what(X, batch, row, place)}")
-            for row, place in places
-        ]
+        return [(row, self._feature(X[row, place], batch, row, place)) for row, place in places]
 
-    def _what(self, X: Array, batch: pa.RecordBatch, row: int, place: int) -> str:
-        value = batch.column(self.columns[place])[row].as_py() if np.isnan(X[row, place]) else None
-        if isinstance(value, str):
-            return f"has {value[:40]!r}, which {UNREAD}"
-        return _wrong(X[row, place])
+    def _feature(self, number: float, batch: pa.RecordBatch, row: int, place: int) -> Problem:
+        name = self.columns[place]
+        value = batch.column(name).slice(row, 1)
+        what = _wrong(number)
+        if unread(value, np.array([number])).any():
+            what = f"has {value[0].as_py()[:40]!r}, which does not read as a date or time"
+        return Problem((f"column {name!r} {what}",), name, fills=bool(np.isnan(number)))
 
-    def _targets(self, y: NDArray[Any]) -> list[tuple[int, str]]:
+    def _targets(self, y: NDArray[Any]) -> list[tuple[int, Problem]]:
         if y.dtype.kind == "f" and (bad := ~np.isnan(y) & ~(np.abs(y) <= LARGEST_TARGET)).any():
             table, found = y.reshape(len(y), -1), np.argwhere(bad.reshape(len(y), -1))
             return [
-                (row, f"the target {self.targets[place]!r} {_wrong(table[row, place])}")
-                for row, place in found[: None if self.every else 1].tolist()
+                (row, Problem((f"the target {self.targets[j]!r} {_wrong(table[row, j])}",)))
+                for row, j in found[: None if self.every else 1].tolist()
             ]
         if self.task == "classification" and y.dtype.kind in "fO":
             return self._fractions(y)
         return []
 
-    def _fractions(self, y: NDArray[Any]) -> list[tuple[int, str]]:
-        """Labels that are numbers with a fraction."""
-        use = argument("task", "regression")
+    def _fractions(self, y: NDArray[Any]) -> list[tuple[int, Problem]]:
+        """Return a problem for each label that is a number with a fraction."""
+        use = Argument("task", "regression")
+        target = f"the target {self.targets[0]!r}"
         return [
-            (row, f"the target {self.targets[0]!r} is {value:g}, which is no label: use {use}")
+            (row, Problem((f"{target} is {value:g}, which is not a label: use ", use)))
             for row, value in enumerate(y.tolist())
             if isinstance(value, float) and value == value and value != round(value)
         ]
@@ -145,45 +179,31 @@ def _wrong_weight(value: float) -> str:
 
 
 def _wrong(value: float) -> str:
-    """What is wrong with a number, and what to do."""
+    """Return what is wrong with a number, and what to do."""
     if np.isnan(value):
         return "is missing or NaN"
     return "is infinite" if np.isinf(value) else f"is {value:.3g}, too large: rescale it"
 
 
-Block = tuple[Array, NDArray[Any]]
-
-#: Rows of a block, unless it would be larger than `_BLOCK_BYTES`.
-BLOCK_ROWS = 4096
-_BLOCK_BYTES = 1 << 25
-
-
-class BadRow(NamedTuple):
-    """A row that was left out: its place, counted from 0, why, and its values."""
-
-    row: int
-    reason: str
-    values: dict[str, Any]
-
-
 class FileStream:
-    """A file as blocks (X, y): X float64 and C-contiguous, y numbers or labels.
+    """Read a file as blocks (X, y): X float64 and C-contiguous, y numbers or labels.
 
-    Each iteration reads the file anew. What cannot be used gives a `StreamError`; rows before a
-    bad value come first, as a shorter block.
+    Each iteration reads the file again. What cannot be used raises a `StreamError`; the rows before
+    a bad value come first, as a shorter block. `blocks` yields weights, kept columns and bad rows
+    beside X and y.
 
     Parameters
     ----------
     path : file name
     target : str, optional
-        The column to predict; "label" for LIBSVM. Without it all rows have no label. Several
-        columns of numbers with commas between: y is then (rows, targets), and a row that lacks one
-        of them has no label.
+        The column to predict; "label" for LIBSVM. Without it no row has a label. Several columns of
+        numbers with commas between: y is then (rows, targets), and a row that lacks one of them has
+        no label.
     unlabelled : bool, default False
-        Let rows without a label come, with NaN (numbers) or None (labels) in y: the evaluation
-        predicts them and learns nothing from them. Otherwise they are an error.
+        Accept rows without a label, with NaN (numbers) or None (labels) in y: the evaluation
+        predicts them and learns nothing from them. Otherwise they raise an error.
     rows : int, optional
-        Rows of a block; 4096, fewer if the rows are very wide.
+        Rows per block; 4096, fewer if the rows are very wide.
     **choices
         Which columns are read, and as what: `columns`, `drop`, `categorical`, `missing`, `task`,
         `limit`, `delimiter`, `header`, `query` and the other fields of `pronk.data.Reading`.
@@ -200,14 +220,16 @@ class FileStream:
         How dates of each column that have the year last are read.
     target : str or None
     targets : list of str
-        Its columns, mostly one.
+        Its columns, usually one.
     unread : dict
-        By column, text that does not read as a date or time, which ``missing="mean"`` takes as
-        missing: in how many rows, and the first of them.
+        By column, text that does not read as a date or time, which ``missing="mean"`` treats as
+        missing: the number of rows so far, and the first of them.
+    hours : dict
+        By column of dates, values with a time of day, whose hour is not used: likewise.
     task : str
         "regression" or "classification".
     reason : str
-        Why that task, if it was guessed.
+        Why that task, if it was chosen by the first rows.
     """
 
     def __init__(
@@ -244,32 +266,30 @@ class FileStream:
             self.categorical = [name for name, kind in held.items() if kind == CATEGORY]
         chooser.check_usable(
             [name for name, kind in held.items() if kind not in (TIME, DATE, CLOCK)],
-            self.categorical, self._head, self._odd_value, gaps=self.missing == "mean",
+            self.categorical, self._head, self._first_text, gaps=self.missing == "mean",
         )  # fmt: skip
         if self.weight is not None:
             chooser.check_weight(self.weight, self._head)
         self._notes = notes + chooser.notes(held, self._head)
         self.task, self.reason = chooser.task(reading.task, self._head)
-        self._judge = Judge(
+        self._checks = RowChecks(
             self.columns, self.targets, self.weight, self.task,
             gaps=self.missing == "mean", unlabelled=self.unlabelled, every=reading.skip_bad,
         )  # fmt: skip
-        self.position = 0
-        self.bad: list[BadRow] = []
         self.unread: dict[str, dict[str, Any]] = {}
-        self.weights: Array | None = None
+        self.hours: dict[str, dict[str, Any]] = {}
         self.rows = rows or max(64, min(BLOCK_ROWS, _BLOCK_BYTES // (8 * len(self.columns))))
 
     def _own_schema(self) -> pa.Schema:
-        """Names and types of the columns; times that are text in the file are text here too."""
+        """Return names and types of the columns; times that are text in the file stay text."""
         schema, targets = self._source.schema(), {self.target, *(self.target or "").split(",")}
         for place, field in enumerate(schema if self._source.times_in_text else ()):
             if is_time(field.type) and field.name not in targets:
                 schema = schema.set(place, field.with_type(pa.string()))
         return schema
 
-    def _odd_value(self, name: str) -> tuple[int, str]:
-        """The row and value of the first text in a column that is no number."""
+    def _first_text(self, name: str) -> tuple[int, str]:
+        """Return the row and value of the first text in a column that is not a number."""
         row = 0
         with self._reading():
             for batch in self._source.batches({name: pa.string()}):
@@ -280,11 +300,11 @@ class FileStream:
         return 0, ""
 
     def _start(self) -> pa.RecordBatch:
-        """The first rows, in the file's own types."""
+        """Return the first rows, in the file's own types."""
         types = {name: self._schema.field(name).type for name in self._needed()}
         with self._reading():
             types = self._with_reasons(types)
-            # Batches of lines may end at a bad one: the first rows are to be the same without it.
+            # Batches of lines may end at a bad one: the first rows must be the same without it.
             several = self.reading.skip_bad and not reads_once(self.reading.file)
             held: list[pa.RecordBatch] = []
             for batch in self._source.batches(types):
@@ -301,11 +321,11 @@ class FileStream:
         return [*used, *(name for name in self.keep if name not in used)]
 
     def _with_reasons(self, types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
-        """The same, and the column that says what is wrong with a row, where bad rows are left."""
+        """Return the types with the column of reasons, if bad rows are left out."""
         return {**types, BAD: pa.string()} if self.reading.skip_bad else types
 
     def expected_rows(self) -> int | None:
-        """How many rows the stream has, for a progress bar; an estimate while a CSV is read."""
+        """Return the number of rows, for a progress bar; an estimate while a CSV is read."""
         total = self._source.total()
         if total is None:
             return None
@@ -313,81 +333,72 @@ class FileStream:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[Block]:
-        return self.blocks()
+    def __iter__(self) -> Iterator[tuple[Array, NDArray[Any]]]:
+        return ((block.X, block.y) for block in self.blocks() if len(block.y))
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
-        """The blocks after the first ``skip`` rows.
+        """Yield the blocks after the first ``skip`` rows.
 
-        They end where they would without ``skip``; a first one that began before is shorter.
+        They end where they would without ``skip``; the first one is shorter if ``skip`` is inside
+        a block. A block has no rows if all its rows are bad and left out.
         """
-        for X, y, _ in self.blocks_with_kept(skip):
-            yield X, y
-
-    def blocks_with_kept(self, skip: int = 0) -> Iterator[tuple[Array, NDArray[Any], Any]]:
-        """As `blocks`, each with an Arrow batch of the columns that are kept.
-
-        `position` is the place in the file after each block, `bad` the rows that were left out,
-        `weights` how much its rows count, where the file says.
-        """
-        self.position = skip
+        start = skip
         for batch in self._batches(skip):
-            X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
-            problems, start = self._judge.problems(X, y, weights, batch), self.position
-            self.weights = weights
-            kept = batch.select(self.keep)
+            block, problems = self._block(batch, start)
             if problems and not self.reading.skip_bad:
                 row = min(problems)
-                self.position += row
-                self.weights = None if weights is None else weights[:row]
                 if row:
-                    yield X[:row], y[:row], kept.slice(0, row)
-                raise StreamError(self._told(problems[row], start + row))
-            self.position += batch.num_rows
-            if self._judge.gaps:
-                self._count_unread(X, batch, start)
+                    yield self._block(batch.slice(0, row), start)[0]
+                raise self._error(problems[row], start + row)
+            self._count_values(block.X, batch, start)
             if problems:
                 good = np.ones(batch.num_rows, dtype=bool)
                 good[list(problems)] = False
-                self.bad += [self._bad_row(batch, row, start, problems) for row in sorted(problems)]
-                X, y, kept = X[good], y[good], kept.filter(pa.array(good))
-                self.weights = None if weights is None else weights[good]
-            if len(y):
-                yield X, y, kept
+                block = Block(
+                    block.X[good], block.y[good],
+                    None if block.weights is None else block.weights[good],
+                    block.kept.filter(pa.array(good)), block.position,
+                    tuple(self._bad_row(batch, row, start, problems) for row in sorted(problems)),
+                )  # fmt: skip
+            yield block
+            start = block.position
 
-    def _count_unread(self, X: Array, batch: pa.RecordBatch, start: int) -> None:
-        """Count values that are there, but do not read as dates or times."""
+    def _block(self, batch: pa.RecordBatch, start: int) -> tuple[Block, dict[int, Problem]]:
+        """Return all rows of a batch that begins at a row, and the rows that cannot be used."""
+        X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
+        block = Block(X, y, weights, batch.select(self.keep), start + batch.num_rows)
+        return block, self._checks.problems(X, y, weights, batch)
+
+    def _count_values(self, X: Array, batch: pa.RecordBatch, start: int) -> None:
+        """Count text that does not read as a time, and times of day in columns of dates."""
         for j, name in enumerate(self.columns):
-            if not is_text(batch.schema.field(name).type) or self.kinds[j] == CATEGORY:
-                continue
-            gaps = np.isnan(X[:, j])
-            if not gaps.any():
-                continue
-            rows = np.flatnonzero(gaps & batch.column(name).is_valid().to_numpy(False))
-            if len(rows):
-                value = batch.column(name)[int(rows[0])].as_py()
-                first = {"rows": 0, "first": start + int(rows[0]), "value": value}
-                self.unread.setdefault(name, first)["rows"] += len(rows)
+            values, kind = batch.column(name), self.kinds[j]
+            if kind in (TIME, DATE, CLOCK) and is_text(values.type):
+                if self._checks.gaps:
+                    _count(self.unread, name, unread(values, X[:, j]), values, start)
+                if kind == DATE:
+                    _count(self.hours, name, has_hours(X[:, j]), values, start)
 
     def columns_became(self) -> list[dict[str, Any]]:
-        """What each column of the file is: those of X, then those that are left out."""
+        """Describe each column of the file: those of X, then those that are left out."""
         used = [column(*each) for each in zip(self.columns, self.kinds, self.orders, strict=True)]
         others = {*self.columns, *self.targets, self.weight}
         left = [name for name in self._schema.names if name not in others]
         for one in used:
-            one |= {"unread": self.unread[one["name"]]} if one["name"] in self.unread else {}
+            for key, counted in (("unread", self.unread), ("hours", self.hours)):
+                one |= {key: counted[one["name"]]} if one["name"] in counted else {}
         return [*used, *({"name": name, "kind": DROPPED} for name in left)]
 
     def _bad_row(
-        self, batch: pa.RecordBatch, row: int, start: int, problems: dict[int, str]
+        self, batch: pa.RecordBatch, row: int, start: int, problems: dict[int, Problem]
     ) -> BadRow:
         values = batch.slice(row, 1).select([n for n in self._needed() if n != BAD]).to_pylist()[0]
-        return BadRow(start + row, as_arguments(problems[row]), values)
+        return BadRow(start + row, in_python(problems[row].message), values)
 
     def at(self, row: int) -> Self:
-        """The same stream for who reads from a row on, in another process.
+        """Return the same stream for a process that reads from a row on.
 
-        A file of text is looked through up to that row, so that reading can begin there.
+        A file of text is scanned up to that row, so that reading can begin there.
         """
         twin = copy.copy(self)
         with self._reading():
@@ -395,23 +406,22 @@ class FileStream:
         return twin
 
     def head(self, rows: int = 64) -> Block:
-        """The first rows as far as they are good, without reading again; perhaps none.
-
-        `weights` is how much they count.
-        """
-        skips = self.reading.skip_bad  # then others come in the places of bad ones
+        """Return the first rows without reading again, up to the first bad one; perhaps none."""
+        skips = self.reading.skip_bad  # then later rows replace bad ones
         batch = as_types(self._head if skips else self._head.slice(0, rows), self._types())
-        X, y, weights = self._features(batch), self._targets(batch), self._weights(batch)
-        problems = self._judge.problems(X, y, weights, batch)
-        end = len(y) if skips else min(problems, default=len(y))
+        block, problems = self._block(batch, 0)
+        end = len(block.y) if skips else min(problems, default=len(block.y))
         good = np.array([row for row in range(end) if row not in problems][:rows], dtype=np.intp)
-        self.weights = None if weights is None else weights[good]
-        return X[good], y[good]
+        return Block(
+            block.X[good], block.y[good],
+            None if block.weights is None else block.weights[good],
+            block.kept.take(pa.array(good)), end,
+        )  # fmt: skip
 
     def known_labels(self) -> NDArray[Any] | None:
-        """All labels of the file, sorted, from a reading of its target alone.
+        """Read the target alone and return all labels of the file, sorted.
 
-        None where the input can be read once only, or the targets are no labels.
+        None if the input can be read only once, or the targets are not labels.
         """
         if self.target is None or self.task != "classification" or reads_once(self.reading.file):
             return None
@@ -428,33 +438,28 @@ class FileStream:
         return np.unique(np.array(list(found)))
 
     def kept_types(self) -> dict[str, pa.DataType]:
-        """The Arrow types of the columns that are kept."""
+        """Return the Arrow types of the columns that are kept."""
         return {name: self._read_as(name) for name in self.keep}
 
     def notes(self, *, options: bool = False) -> list[str]:
-        """What is odd but no error, as a column that names each row; in the words of Python."""
-        return list(map(as_options if options else as_arguments, self._notes))
+        """Return notes, such as on a column that names each row; ``options``: for a terminal."""
+        return list(map(with_options if options else in_python, self._notes))
 
     def decides(self) -> dict[str, Any]:
-        """What decides the rows, by the name of its option: the key of a checkpoint."""
+        """Return all choices that decide the rows, by option: the key of a checkpoint."""
         chosen = {**asdict(self.reading), "target": self.target, "task": self.task}
         for name in ("file", "columns", "drop"):
             del chosen[name]
-        chosen |= {
-            "decimal": None if self.reading.decimal == "." else self.reading.decimal,
-            "na": list(self.reading.na) or None,
-            "skip_bad": self.reading.skip_bad or None,
-        }  # older snapshots do not have them
-        chosen |= {"keep": self.keep, "categorical": self.categorical}
-        header = None if chosen.pop("header") else True
-        said = {option(name): value for name, value in chosen.items()}
+        chosen |= {"keep": self.keep, "categorical": self.categorical, "na": list(self.reading.na)}
+        no_header = not chosen.pop("header")
+        given = {option(name): value for name, value in chosen.items()}
         return {
-            **said, "--no-header": header, "the columns": self.columns, "blocks of": self.rows
+            **given, "--no-header": no_header, "the columns": self.columns, "blocks of": self.rows
         }  # fmt: skip
 
     @property
     def target_type(self) -> pa.DataType:
-        """The Arrow type of a file that holds targets or predictions."""
+        """Return the Arrow type of targets or predictions in a file."""
         if self.target is None or self.task == "regression":
             return pa.float64()
         kind = self._schema.field(self.target).type
@@ -466,9 +471,9 @@ class FileStream:
         return self._with_reasons({name: self._read_as(name) for name in self._needed()})
 
     def _batches(self, skip: int) -> Iterator[pa.RecordBatch]:
-        """The needed columns in pieces of ``rows`` rows counted from the start, up to the limit.
+        """Yield the needed columns in pieces of ``rows`` rows counted from the start, up to the limit.
 
-        Of a pipe also in shorter ones, as rows arrive.
+        Rows of a pipe also come in shorter pieces, as they arrive.
         """
         held: list[pa.RecordBatch] = []
         rows = skip % self.rows
@@ -486,7 +491,7 @@ class FileStream:
                     if rows == self.rows:
                         yield pa.concat_batches(held)
                         held, rows = [], 0
-                if held and live:  # what has arrived waits for no more
+                if held and live:  # rows that have arrived are used at once
                     yield pa.concat_batches(held)
                     held = []
                 if not left:
@@ -495,14 +500,14 @@ class FileStream:
             yield pa.concat_batches(held)
 
     def _read_as(self, name: str) -> pa.DataType:
-        """The type to parse a column as: a CSV column that starts with 1, 2 may go on with 2.5."""
+        """Return the type to parse a column as: a CSV column of 1, 2 may continue with 2.5."""
         kind = self._schema.field(name).type
         if name in self.categorical and not pa.types.is_null(kind):
             return pa.string() if self._source.untyped else kind
         if self._source.untyped and name in self.categorical:
             return pa.string()
         if name in self.keep and name not in [*self.columns, *self.targets]:
-            # Of a CSV file as it stands there: an id of 007 is not 7.
+            # The text of a CSV file is kept: an id of 007 is not 7.
             return pa.string() if self._source.untyped or pa.types.is_null(kind) else kind
         label = name in self.targets and self.task == "classification"
         whole = pa.types.is_integer(kind) and not label
@@ -517,7 +522,7 @@ class FileStream:
 
     @contextmanager
     def _turning(self, name: str) -> Iterator[None]:
-        """Errors of values that become numbers or labels."""
+        """Raise errors of the conversion to numbers or labels as errors of the column."""
         try:
             yield
         except UnicodeDecodeError:
@@ -546,25 +551,37 @@ class FileStream:
         with self._turning(self.weight):
             return numbers(batch.column(self.weight))
 
-    def _told(self, what: str, row: int) -> str:
-        fills = what.startswith("column") and what.endswith(("NaN", UNREAD))
-        advice = f"; {argument('missing', 'mean')} fills it in" if fills else ""
-        return f"{self._name}: {what} at row {row} (counting from 0){advice}"
+    def _error(self, problem: Problem, row: int) -> StreamError:
+        return StreamError(
+            f"{self._name}: ", *problem.message, f" at row {row} (counting from 0)",
+            column=problem.column, row=row, hint=FILL_IN if problem.fills else (),
+        )  # fmt: skip
 
     @contextmanager
     def _reading(self) -> Iterator[None]:
-        """Errors of Arrow and of the system as errors of the file."""
+        """Raise errors of Arrow and of the system as errors of the file, with a hint."""
         try:
             yield
         except StreamError as error:
-            if error.column is None:
+            if error.column is None or error.hint:
                 raise
-            advice = f"leave the column out with {argument('drop', error.column)}"
+            hint: Message = ("leave the column out with ", Argument("drop", error.column))
             if error.column in self.targets:
-                advice = f"give {argument('task')}"
+                hint = ("give ", Argument("task"))
             elif error.column == self.weight:
-                advice = f"leave {argument('weight')} out"
-            raise StreamError(f"{error.text}; correct it, or {advice}") from None
+                hint = ("leave ", Argument("weight"), " out")
+            raise error.changed(hint=("correct it, or ", *hint)) from None
         except (pa.ArrowException, OSError) as error:
             text = str(error).strip().splitlines()[0]
             raise StreamError(f"{self._name} cannot be read: {text}") from None
+
+
+def _count(
+    counts: dict[str, dict[str, Any]], name: str, marked: NDArray[np.bool_], values: Any, start: int
+) -> None:
+    """Add marked rows of a column to the counts, with the number and value of the first."""
+    rows = np.flatnonzero(marked)
+    if len(rows):
+        value = values[int(rows[0])].as_py()
+        first = {"rows": 0, "first": start + int(rows[0]), "value": value}
+        counts.setdefault(name, first)["rows"] += len(rows)

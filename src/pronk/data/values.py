@@ -1,14 +1,27 @@
-"""Values of any origin as NumPy's numbers: those of files, frames, Python lists and JSON.
+"""Convert values of any origin to numbers: those of files, frames, Python lists and JSON.
 
-What a column holds is its kind: a number, true or false, a category, a point in time, a date (a
-point in time without an hour), or a clock time (of any day). All values pass through here as Arrow
-arrays, so that a value is the same wherever it comes from:
+This module and `pronk.data.dates` are the only places that decide what a value means. Readers of
+files, frames and the service call them, so that a value is the same wherever it comes from. The
+kind of a column is one of:
 
-    boolean     1 or 0; also from the words true and false
-    category    a number that stands for its text; 1, 1.0, "1" and "1.0" are the category "1", and
-                True, "True" and "true" the category "true"; "01" is another one than "1"
-    time        seconds since 1970, or since midnight. A moment with an offset or a time zone is
-                converted to UTC, one without is taken as it stands. Text: `pronk.data.dates`.
+    number      a number
+    boolean     1 or 0; as text one of true, True, TRUE, 1, false, False, FALSE, 0
+    category    a number computed from the text of the category; 1, 1.0, "1" and "1.0" are the
+                category "1", and True, "True" and "true" the category "true"; "01" differs from "1"
+    time        seconds since 1970. A moment with an offset or a time zone is converted to UTC, one
+                without is not converted. Spellings in text: `pronk.data.dates`.
+    date        a time without a time of day
+    clock       a time of any day, in seconds since midnight
+
+A missing value is NaN: None, a null, NaN, and in columns of every kind the text in
+`MISSING_WORDS`, which are the empty text, NA, N/A, NULL, nan and the like. The rule is the same for
+CSV files, where these words are the only way to write a missing value, for other files, for frames
+and for JSON: a model that was trained on a CSV file and is then given frames or requests sees the
+same values. A category that is spelled like one of these words must be renamed. Labels are not
+converted: a label is missing where its file or array has no value.
+
+In arrays of numbers and in JSON, a number in a column of times is its seconds, and an array of
+numbers has the code of a category (`code`), as `FileStream` returns both.
 """
 
 from __future__ import annotations
@@ -17,7 +30,7 @@ import datetime
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -35,16 +48,28 @@ Array = NDArray[np.float64]
 
 NUMBER, BOOLEAN, CATEGORY = "number", "boolean", "category"
 KINDS = (NUMBER, BOOLEAN, CATEGORY, TIME, DATE, CLOCK)
-#: Kinds whose values are numbers as they are.
+#: Kinds whose values are numbers.
 NUMERIC = (NUMBER, BOOLEAN)
-#: Text that reads as a number, without zeros in front: those of 007 mean something.
-_NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
+#: Text that means missing: the words that Arrow and pandas read as missing in CSV files.
+MISSING_WORDS = frozenset(
+    ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"]
+    + ["N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]
+)
+#: The spelling of categories that are the words true or false.
 _TRUTHS = {"true": "true", "True": "true", "TRUE": "true"}
 _TRUTHS |= {"false": "false", "False": "false", "FALSE": "false"}
+#: Text in a boolean column.
+_BOOLEANS = {word: spelling == "true" for word, spelling in _TRUTHS.items()}
+_BOOLEANS |= {"1": True, "0": False}
+#: Text that reads as a number, without leading zeros: those of 007 have a meaning.
+_NUMERAL = re.compile(r"-?(?:0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
+
+
+# -- columns -------------------------------------------------------------------------------------
 
 
 def kind_of(type_: pa.DataType) -> str:
-    """The kind of a column of a type, if nobody says otherwise: text is categories."""
+    """Return the kind of a column by its type; text is categories."""
     if pa.types.is_timestamp(type_):
         return TIME
     if pa.types.is_date(type_):
@@ -57,39 +82,29 @@ def kind_of(type_: pa.DataType) -> str:
 
 
 def as_numbers(values: pa.Array, kind: str, order: str = ISO) -> Array:
-    """A column of a kind as float64; what is missing is NaN, and a time that cannot be read.
+    """Convert a column of a kind to float64; missing values and unreadable times are NaN.
 
-    ``order`` says how dates with the year last are read, see `pronk.data.dates`.
+    ``order`` is how dates with the year last are read, see `pronk.data.dates`.
     """
     if kind == CATEGORY:
         return codes(values)
     if kind == BOOLEAN:
         return truths(values)
-    if kind != NUMBER and is_text(values.type):
-        return read(values, kind, order)
+    text = is_text(values.type)
+    if kind != NUMBER and text:
+        return read(_with_nulls(values), kind, order)
     if kind == NUMBER and not pa.types.is_temporal(values.type):
-        return numbers(values)
+        return numbers(_with_nulls(values) if text else values)
     return seconds(values)
 
 
-def as_number(value: Any, kind: str, order: str = ISO) -> float:
-    """One Python value, as JSON has it, as `as_numbers` makes it; numbers of times are seconds."""
-    if value is None:
-        return math.nan
-    if kind == CATEGORY:
-        return code(value if isinstance(value, str) else str(value))
-    if isinstance(value, str):
-        if kind == BOOLEAN:
-            return {"true": 1.0, "false": 0.0}.get(_TRUTHS.get(value, value), math.nan)
-        return read_one(value, kind, order)
-    return float(value)
-
-
 def truths(values: pa.Array) -> Array:
-    """True or false as 1 or 0; an ArrowInvalid for what is neither."""
+    """Convert true and false to 1 and 0; raise ArrowInvalid for other values."""
     if is_text(values.type):
-        words = [None if w is None else _TRUTHS.get(w, w) for w in values.to_pylist()]
-        values = pa.array(words, pa.string()).cast(pa.bool_())
+        words = [None if is_missing_word(word) else word for word in values.to_pylist()]
+        if any(word is not None and word not in _BOOLEANS for word in words):
+            raise pa.ArrowInvalid("not true or false")
+        values = pa.array([None if word is None else _BOOLEANS[word] for word in words], pa.bool_())
     found = numbers(values)
     if not (np.isnan(found) | (found == 0.0) | (found == 1.0)).all():
         raise pa.ArrowInvalid("not true or false")
@@ -97,7 +112,7 @@ def truths(values: pa.Array) -> Array:
 
 
 def seconds(values: pa.Array) -> Array:
-    """Times as seconds since 1970 in UTC, clock times since midnight."""
+    """Convert times to seconds since 1970 in UTC, clock times to seconds since midnight."""
     kind = values.type
     if pa.types.is_null(kind):
         return numbers(values)
@@ -111,51 +126,55 @@ def seconds(values: pa.Array) -> Array:
     return numbers(whole) / {"s": 1.0, "ms": 1e3, "us": 1e6}[unit]
 
 
-def is_number(kind: pa.DataType) -> bool:
-    """Whether values of a type are numbers, or can be."""
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-        or pa.types.is_null(kind)  # a CSV column that starts empty
-    )
+def codes(values: pa.Array) -> Array:
+    """Convert categories to their codes (`code`); missing values are NaN."""
+    if not pa.types.is_dictionary(values.type):
+        values = values.dictionary_encode()
+    words = values.dictionary.cast(pa.string()).to_pylist()
+    distinct = [np.nan, *(np.nan if is_missing_word(word) else code(word) for word in words)]
+    return np.array(distinct)[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Whether values of a type are text, also as a dictionary."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+def numbers(values: pa.Array) -> Array:
+    """Convert a column to float64; missing values are NaN."""
+    result: Array = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return result
 
 
-def is_time(kind: pa.DataType) -> bool:
-    """Whether values of a type are dates, times or durations."""
-    return bool(pa.types.is_temporal(kind)) and not pa.types.is_interval(kind)
+def labels(values: pa.Array) -> NDArray[Any]:
+    """Convert labels to an array of text, booleans or numbers; of objects if some are None."""
+    y = _filled(values)
+    missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
+    if missing.any():
+        y = y.astype(object)
+        y[missing] = None
+    return y
 
 
-def in_words(kind: pa.DataType) -> str:
-    """A type in plain words."""
-    if is_text(kind):
-        return "text"
-    if pa.types.is_boolean(kind):
-        return "true or false"
-    if pa.types.is_temporal(kind):
-        return "a date or time"
-    return f"of type {kind}"
+def _filled(values: pa.Array) -> NDArray[Any]:
+    """Return labels, with some value of the same type for a missing one."""
+    if is_text(values.type):
+        if not pa.types.is_dictionary(values.type):
+            values = values.dictionary_encode()
+        words = np.array(["", *values.dictionary.to_pylist()], dtype=np.str_)
+        return words[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
+    if pa.types.is_boolean(values.type):
+        return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))
+    if pa.types.is_integer(values.type):
+        return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
+    return numbers(values)
 
 
-def reads_as_number(value: Any) -> bool:
-    """Whether a value is a number, text that reads as one, or missing."""
+def column_of(values: Sequence[Any]) -> pa.Array:
+    """Return Python values as an Arrow column; values of several types as their text."""
     try:
-        float(value)
-    except (TypeError, ValueError):
-        return value is None
-    return True
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError):
+        return pa.array([None if value is None else str(value) for value in values])
 
 
 def as_types(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordBatch:
-    """A batch with the columns and types asked for, which sources of several files may lack."""
+    """Return a batch with the given columns and types, which a later file may lack."""
     if batch.schema.names == list(types) and batch.schema.types == list(types.values()):
         return batch
     columns = []
@@ -172,24 +191,138 @@ def as_types(batch: pa.RecordBatch, types: dict[str, pa.DataType]) -> pa.RecordB
     return pa.record_batch(columns, names=list(types))
 
 
-def codes(values: pa.Array) -> Array:
-    """Categories as whole numbers below 2^52 that stand for their text; what is missing is NaN."""
-    if not pa.types.is_dictionary(values.type):
-        values = values.dictionary_encode()
-    words = values.dictionary.cast(pa.string()).to_pylist()
-    numbers = np.array([np.nan, *(np.nan if word is None else code(word) for word in words)])
-    return numbers[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
+# -- missing values ------------------------------------------------------------------------------
+
+
+def is_missing_word(value: Any) -> bool:
+    """Return whether one value is None or text that means missing."""
+    return value is None or (isinstance(value, str) and value in MISSING_WORDS)
+
+
+def is_missing(values: pa.Array) -> NDArray[np.bool_]:
+    """Return which values of a column are null or text that means missing."""
+    found: NDArray[np.bool_] = _missing(values).to_numpy(zero_copy_only=False)
+    return found
+
+
+def present(words: pa.Array) -> pa.Array:
+    """Return a column of text without its missing values."""
+    return words.filter(compute.invert(_missing(words)))
+
+
+def unread(values: pa.Array, numbers: Array) -> NDArray[np.bool_]:
+    """Return which values of a column are text that its conversion to numbers did not read."""
+    gaps = np.isnan(numbers)
+    if not is_text(values.type) or not gaps.any():
+        return np.zeros(len(numbers), dtype=bool)
+    return gaps & ~is_missing(values)
+
+
+def has_hours(numbers: Array) -> NDArray[np.bool_]:
+    """Return which times, in seconds since 1970, have a time of day."""
+    return ~np.isnan(numbers) & (np.where(np.isnan(numbers), 0.0, numbers) % _DAY != 0.0)
+
+
+def _missing(values: pa.Array) -> pa.Array:
+    if not is_text(values.type):
+        return values.is_null(nan_is_null=True)
+    values = _as_text(values)
+    words = pa.array(sorted(MISSING_WORDS), values.type)
+    return compute.or_(values.is_null(), compute.is_in(values, value_set=words))
+
+
+def _with_nulls(values: pa.Array) -> pa.Array:
+    """Return a column of text with null for words that mean missing."""
+    values = _as_text(values)
+    return compute.if_else(_missing(values), pa.scalar(None, values.type), values)
+
+
+def _as_text(values: pa.Array) -> pa.Array:
+    return values.cast(pa.string()) if pa.types.is_dictionary(values.type) else values
+
+
+# -- single values -------------------------------------------------------------------------------
+
+
+def as_number(value: Any, kind: str, order: str = ISO) -> float:
+    """Convert one Python value, as JSON has it, as `as_numbers` does; NaN for unreadable text."""
+    if is_missing_word(value):
+        return math.nan
+    if kind == CATEGORY:
+        return code(value if isinstance(value, str) else str(value))
+    if not isinstance(value, str):
+        return float(value)
+    if kind == BOOLEAN:
+        return float(_BOOLEANS.get(value, math.nan))
+    if kind == NUMBER:
+        return number_of(value) if reads_as_number(value) else math.nan
+    return read_one(value, kind, order)
+
+
+def word_reader(type_: pa.DataType, decimal: str) -> Callable[[str], Any]:
+    """Return the function that reads one word as a value of a type; it raises ValueError.
+
+    It reads what Arrow reads: 1_0 and digits of other scripts are numbers only to Python.
+    """
+    if pa.types.is_floating(type_):
+        return lambda word: number_of(word, decimal)
+    if pa.types.is_integer(type_):
+        return _whole
+    if pa.types.is_boolean(type_):
+        return _truth
+    return lambda word: word
+
+
+def number_of(word: str, decimal: str = ".") -> float:
+    """Return the number that a word spells; raise ValueError if it spells none."""
+    if "_" in word or not word.isascii() or (decimal == "," and "." in word):
+        raise ValueError(word)
+    return float(word.replace(decimal, "."))
+
+
+def _whole(word: str) -> int:
+    if "_" in word or "+" in word or not word.isascii():
+        raise ValueError(word)
+    return int(word)
+
+
+def _truth(word: str) -> bool:
+    if word not in _BOOLEANS:
+        raise ValueError(word)
+    return _BOOLEANS[word]
+
+
+def reads_as_number(value: Any) -> bool:
+    """Return whether a value is a number, text that spells one, or missing."""
+    try:
+        number_of(value) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        return value is None
+    return True
+
+
+def mostly_numbers(words: pa.Array, decimal: str) -> bool:
+    """Return whether more than half of some text spells numbers."""
+    good = total = 0
+    for item in words.drop_null().value_counts().to_pylist():
+        total += item["counts"]
+        try:
+            number_of(item["values"], decimal)
+        except ValueError:
+            continue
+        good += item["counts"]
+    return 2 * good > total
 
 
 @lru_cache(maxsize=1 << 16)
 def code(category: str) -> float:
-    """The number of a category, the same on every machine: 52 bits of a hash of its text."""
+    """Return the number of a category, 52 bits of a hash of its text: the same on every machine."""
     digest = hashlib.blake2b(_spelled(category).encode(), digest_size=8).digest()
     return float(int.from_bytes(digest, "little") >> 12)
 
 
 def _spelled(word: str) -> str:
-    """A category in its one spelling: 1 for 1.0, true for True."""
+    """Return the one spelling of a category: 1 for 1.0, true for True."""
     match = _NUMERAL.fullmatch(word)
     if match is None:
         return _TRUTHS.get(word, word)
@@ -199,51 +332,48 @@ def _spelled(word: str) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 2**63 else repr(value)
 
 
-def column_of(values: Sequence[Any]) -> pa.Array:
-    """Python values as an Arrow column; values of several types as their text."""
-    try:
-        return pa.array(values)
-    except (pa.ArrowException, OverflowError):
-        return pa.array([None if value is None else str(value) for value in values])
+# -- types ---------------------------------------------------------------------------------------
 
 
-def numbers(values: pa.Array) -> Array:
-    """As float64; what is missing is NaN."""
-    result: Array = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
-    return result
+def is_number(kind: pa.DataType) -> bool:
+    """Return whether values of a type are numbers, or can be."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_null(kind)  # a CSV column that starts empty
+    )
 
 
-def labels(values: pa.Array) -> NDArray[Any]:
-    """Text, booleans or numbers; where some are missing, objects with None."""
-    y = _filled(values)
-    missing = values.is_null(nan_is_null=True).to_numpy(zero_copy_only=False)
-    if missing.any():
-        y = y.astype(object)
-        y[missing] = None
-    return y
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether values of a type are text, also as a dictionary."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _filled(values: pa.Array) -> NDArray[Any]:
-    """Labels, where a missing one is some value of the same type."""
-    if is_text(values.type):
-        if not pa.types.is_dictionary(values.type):
-            values = values.dictionary_encode()
-        words = np.array(["", *values.dictionary.to_pylist()], dtype=np.str_)
-        return words[values.indices.fill_null(-1).to_numpy(zero_copy_only=False) + 1]
-    if pa.types.is_boolean(values.type):
-        return np.asarray(values.fill_null(False).to_numpy(zero_copy_only=False))
-    if pa.types.is_integer(values.type):
-        return np.asarray(values.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False))
-    return numbers(values)
+def is_time(kind: pa.DataType) -> bool:
+    """Return whether values of a type are dates, times or durations."""
+    return bool(pa.types.is_temporal(kind)) and not pa.types.is_interval(kind)
 
 
-# ----------------------------------------------------------------------------------------
-# Single rows as numbers without Arrow: what a loop hands over, one event at a time.
+def in_words(kind: pa.DataType) -> str:
+    """Describe a type in words, for messages."""
+    if is_text(kind):
+        return "text"
+    if pa.types.is_boolean(kind):
+        return "true or false"
+    if pa.types.is_temporal(kind):
+        return "a date or time"
+    return f"of type {kind}"
+
+
+# -- single rows ---------------------------------------------------------------------------------
 #
-# A table is made for thousands of rows; for one row its construction costs more than the learner.
-# Here every cell of a row is read by its Python type. Only types whose number is beyond doubt are
-# read, to the same bits as in a table; for everything else the functions return None, and the row
-# goes through a table as any frame does, which also names what is wrong with it.
+# For one row, building a table costs more than the learner. These functions read every cell by its
+# Python type, for types whose number is beyond doubt, to the same bits as in a table. They return
+# None for everything else: the row then goes through a table, which also names what is wrong.
 
 _NUMBERS = (float, int, bool, np.float64, np.int64, np.bool_)
 _FIRST_DAY = datetime.date(1970, 1, 1).toordinal()
@@ -253,7 +383,7 @@ _DAY = 86400.0
 def row_of_frame(
     X: Any, names: tuple[str, ...] | None, kinds: Sequence[str], orders: Sequence[str]
 ) -> Array | None:
-    """The one row of a pandas or polars frame, (1, columns); None if it needs a table."""
+    """Return the one row of a pandas or polars frame, (1, columns); None if it needs a table."""
     pandas = hasattr(X, "iloc")
     if names is None or not (pandas or hasattr(X, "to_arrow")) or X.shape[0] != 1:
         return None
@@ -262,29 +392,29 @@ def row_of_frame(
         return None
     values = X.iloc[0].tolist() if pandas else X.row(0)
     if found == list(names):
-        return _numbers(values, kinds, orders)
+        return _row(values, kinds, orders)
     return row_of_dict(dict(zip(found, values, strict=True)), names, kinds, orders)
 
 
 def row_of_dict(
     x: Mapping[str, Any], names: Sequence[str], kinds: Sequence[str], orders: Sequence[str]
 ) -> Array | None:
-    """A row given as a dict, (1, columns), where an absent name is missing; None as above."""
-    return _numbers([x.get(name) for name in names], kinds, orders)
+    """Return a row given as a dict, (1, columns), absent names missing; None if it needs a table."""
+    return _row([x.get(name) for name in names], kinds, orders)
 
 
-def _numbers(values: Sequence[Any], kinds: Sequence[str], orders: Sequence[str]) -> Array | None:
+def _row(values: Sequence[Any], kinds: Sequence[str], orders: Sequence[str]) -> Array | None:
     row = np.empty((1, len(kinds)))
     for j, (value, kind) in enumerate(zip(values, kinds, strict=True)):
-        number = _number(value, kind, orders[j])
+        number = _cell(value, kind, orders[j])
         if number is None:
             return None
         row[0, j] = number
     return row
 
 
-def _number(value: Any, kind: str, order: str) -> float | None:
-    """The number of a cell in a column of a kind; None if only a table can tell."""
+def _cell(value: Any, kind: str, order: str) -> float | None:
+    """Return the number of a cell in a column of a kind; None if it needs a table."""
     if no_label(value):
         return math.nan
     if kind == NUMBER:
@@ -296,9 +426,15 @@ def _number(value: Any, kind: str, order: str) -> float | None:
         rounded = type(value) is float and abs(value) >= 2**53  # perhaps a whole number, by pandas
         known = type(value) in (str, int, float, bool) and not rounded
         return as_number(value, kind) if known else None
+    found = _seconds_of(value, kind, order)
+    if found is None or math.isnan(found) or (kind == DATE and found % _DAY):
+        return None  # a table warns of what is not read or not used
+    return found
+
+
+def _seconds_of(value: Any, kind: str, order: str) -> float | None:
     if type(value) is str:
-        found = read_one(value, kind, order)
-        return None if math.isnan(found) else found
+        return read_one(value, kind, order)
     if kind == CLOCK:
         return _clock(value) if type(value) is datetime.time and value.tzinfo is None else None
     if type(value) is datetime.date:
@@ -309,7 +445,7 @@ def _number(value: Any, kind: str, order: str) -> float | None:
 
 
 def _moment(value: Any) -> float | None:
-    """Seconds since 1970 of a datetime, or of a pandas Timestamp, which counts nanoseconds."""
+    """Return the seconds since 1970 of a datetime, or a pandas Timestamp, in nanoseconds."""
     if hasattr(value, "unit"):
         return float(value.value // 1000) / 1e6 if value.value >= 0 else None
     days = value.toordinal() - _FIRST_DAY

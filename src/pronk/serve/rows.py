@@ -16,8 +16,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.data.dates import CLOCK, ISO
-from pronk.data.values import BOOLEAN, CATEGORY, NUMBER, as_number
+from pronk.data.dates import CLOCK, DATE, ISO
+from pronk.data.values import (
+    BOOLEAN,
+    CATEGORY,
+    NUMBER,
+    as_number,
+    has_hours,
+    is_missing_word,
+)
 from pronk.serve.errors import Refused
 from pronk.serve.spec import Spec
 
@@ -224,7 +231,7 @@ class Columns:
     def _check_value(self, row: int, place: int, value: Any) -> None:
         """One value against the kind of its column."""
         kind = self.kinds[place]
-        if value is None:
+        if value is None or (kind != NUMBER and is_missing_word(value)):
             if kind != CATEGORY and not self.fills:
                 self._complain(row, place, math.nan)
         elif kind == CATEGORY:
@@ -237,8 +244,15 @@ class Columns:
             ):
                 self._wrong_kind(row, place, "true or false", value)
         elif kind != NUMBER and isinstance(value, str):
-            if math.isnan(as_number(value, kind, self.orders[place])):
-                name, year = self.names[place], ""
+            number = as_number(value, kind, self.orders[place])
+            name, year = self.names[place], ""
+            if kind == DATE and has_hours(np.array([number]))[0]:
+                raise Refused(
+                    422,
+                    f"row {row}, column {name!r}: a date must not have a time of day; create the "
+                    "model with kind=time to use it",
+                )
+            if math.isnan(number):
                 if self.orders[place] == ISO and kind != CLOCK:
                     year = ", with the year first (see dates)"
                 raise Refused(422, f"row {row}, column {name!r}: not a {kind}{year}")
