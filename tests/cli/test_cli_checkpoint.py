@@ -43,8 +43,8 @@ def prepare(number, rows, moment):
     def act():
         os.kill(os.getpid(), number)
 
-    def counted(self, X, y, feed=run_loop.RunLoop._block):
-        feed(self, X, y)
+    def counted(self, block, feed=run_loop.RunLoop._block):
+        feed(self, block)
         if self.position >= rows and moment == "block":
             act()
 

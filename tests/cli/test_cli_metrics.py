@@ -88,8 +88,8 @@ def test_metrics_go_on_from_a_checkpoint(capsys, tmp_path, folder, monkeypatch):
 
     feed = run_loop.RunLoop._block
 
-    def stop(self, X, y):
-        feed(self, X, y)
+    def stop(self, block):
+        feed(self, block)
         if self.position >= 800:
             raise MemoryError
 

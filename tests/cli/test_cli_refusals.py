@@ -127,10 +127,10 @@ def test_a_run_with_labels_goes_on_with_its_columns(run, monkeypatch, tmp_path):
 
     block = run_loop.RunLoop._block
 
-    def stop(self, X, y):
+    def stop(self, rows):
         if self.position >= 128:
             raise MemoryError
-        block(self, X, y)
+        block(self, rows)
 
     with monkeypatch.context() as patch:
         patch.setattr(run_loop.RunLoop, "_block", stop)

@@ -115,7 +115,7 @@ def test_columns_are_found_by_name(frame, y):
     assert np.array_equal(fitted.predict(moved), expected)
     with pytest.raises(ValueError, match="X has no column 'city'; did you mean 'cty'"):
         fitted.predict(frame.rename(columns={"city": "cty"}))
-    with pytest.raises(ValueError, match=r"column 'a' has 'much' at row 2 .* no number"):
+    with pytest.raises(ValueError, match=r"column 'a' has 'much' at row 2 .* not a number"):
         fitted.predict(frame.assign(a=[*"12", "much"] + ["3"] * (ROWS - 3)))
     with pytest.raises(ValueError, match=r"column 'a' is missing or NaN at row 5 .*missing='mean'"):
         fitted.predict(frame.assign(a=frame["a"].where(frame.index != 5)))

@@ -39,8 +39,8 @@ def folder(tmp_path_factory):
 def test_the_rows_of_a_url_are_those_of_the_path(folder, name):
     stream = pickle.loads(pickle.dumps(FileStream(f"file://{folder}/{name}", "y")))
     for skip in (0, 250):
-        found = np.concatenate([X for X, _ in stream.blocks(skip)])
-        expected = np.concatenate([X for X, _ in FileStream(folder / name, "y").blocks(skip)])
+        found = np.concatenate([X for X, *_ in stream.blocks(skip)])
+        expected = np.concatenate([X for X, *_ in FileStream(folder / name, "y").blocks(skip)])
         assert (found == expected).all()
 
 
@@ -179,7 +179,7 @@ def test_a_bucket():
         for name in ("t.csv", "parts", "parts/part-*.parquet"):
             stream = FileStream(f"s3://key:secret@bucket/{name}?{query}", "y", rows=100)
             twin = pickle.loads(pickle.dumps(stream.at(250)))
-            found = np.concatenate([rows for rows, _ in twin.blocks(250)])
+            found = np.concatenate([rows for rows, *_ in twin.blocks(250)])
             np.testing.assert_allclose(found, X[250:], rtol=1e-12, atol=0.0)
         with pytest.raises(StreamError, match="does not exist") as caught:
             FileStream(f"s3://key:secret@bucket/none.csv?{query}", "y")

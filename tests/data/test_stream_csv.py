@@ -21,7 +21,7 @@ ROWS = 200
 
 def rows_of(blocks):
     blocks = list(blocks)
-    return np.concatenate([X for X, _ in blocks]), np.concatenate([y for _, y in blocks])
+    return np.concatenate([b[0] for b in blocks]), np.concatenate([b[1] for b in blocks])
 
 
 def written(rows, delimiter=",", end="\n"):
@@ -173,7 +173,7 @@ def test_a_missing_header_is_noticed(tmp_path, first):
 
 def test_only_csv_files_have_no_header(tmp_path):
     (tmp_path / "d.ndjson").write_text('{"a": 1, "y": 0.5}\n')
-    with pytest.raises(StreamError, match=r"header=False: .*d.ndjson is no CSV file"):
+    with pytest.raises(StreamError, match=r"header=False: .*d.ndjson is not a CSV file"):
         FileStream(tmp_path / "d.ndjson", "y", header=False)
 
 
@@ -205,7 +205,7 @@ def test_reading_begins_at_any_row(tmp_path, monkeypatch, ends, header):
     for row in (0, 1, 57, 200, 399, 400, 1000):
         twin = pickle.loads(pickle.dumps(stream.at(row)))
         assert twin._source.before(row).rows > min(row, 400) - 60
-        found = [y for _, y in twin.blocks(row)]
+        found = [y for _, y, *_ in twin.blocks(row)]
         assert np.concatenate([*found, np.empty(0)]).tolist() == expected[row:].tolist()
     assert stream._source.count == 400
 
@@ -235,7 +235,7 @@ def test_text_that_has_no_places_is_read_from_the_start(tmp_path, name):
     else:
         (tmp_path / name).write_bytes(gzip.compress(data))
     twin = FileStream(tmp_path / name, "y", drop=["b"]).at(30)
-    assert np.concatenate([y for _, y in twin.blocks(30)]).tolist() == list(range(30, 50))
+    assert np.concatenate([y for _, y, *_ in twin.blocks(30)]).tolist() == list(range(30, 50))
 
 
 def test_several_files_begin_at_any_row(tmp_path, monkeypatch):
@@ -247,6 +247,6 @@ def test_several_files_begin_at_any_row(tmp_path, monkeypatch):
     for row in (0, 89, 90, 200, 359, 360, 500):
         twin = pickle.loads(pickle.dumps(stream.at(row)))
         for skip in (row, row + 17):
-            found = [y for _, y in twin.blocks(skip)]
+            found = [y for _, y, *_ in twin.blocks(skip)]
             expected = list(range(360))[skip:]
             assert np.concatenate([*found, np.empty(0)]).tolist() == expected

@@ -45,7 +45,7 @@ def name(request):
 
 def rows_of(stream):
     blocks = list(stream)
-    return np.concatenate([X for X, _ in blocks]), np.concatenate([y for _, y in blocks])
+    return np.concatenate([b[0] for b in blocks]), np.concatenate([b[1] for b in blocks])
 
 
 def test_same_numbers_from_every_kind_of_file(tmp_path, name):
@@ -236,7 +236,7 @@ def test_wrong_task(tmp_path, name):
     with pytest.raises(StreamError, match="task must be one of"):
         FileStream(path, "y", task="guess")
     path = write(tmp_path / name, table())
-    with pytest.raises(StreamError, match="no label: use task='regression'"):
+    with pytest.raises(StreamError, match="not a label: use task='regression'"):
         list(FileStream(path, "y", task="classification"))
 
 

@@ -8,7 +8,7 @@ from pronk.data import drifting
 
 def together(blocks):
     blocks = list(blocks)
-    return np.concatenate([X for X, _ in blocks]), np.concatenate([y for _, y in blocks])
+    return np.concatenate([b[0] for b in blocks]), np.concatenate([b[1] for b in blocks])
 
 
 def test_blocks_are_an_execution_detail():

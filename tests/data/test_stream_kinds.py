@@ -68,7 +68,7 @@ KINDS = ["d.csv", "d.ndjson", "d.jsonl.gz", "d.arrow", "d.ipc", "d.parquet"]
 
 def rows_of(blocks):
     blocks = list(blocks)
-    return np.concatenate([X for X, _ in blocks]), np.concatenate([y for _, y in blocks])
+    return np.concatenate([b[0] for b in blocks]), np.concatenate([b[1] for b in blocks])
 
 
 def expected(table):
@@ -330,7 +330,7 @@ def test_a_database_that_cannot_be_opened(database, words):
     [(":memory:", ""), ("adbc:adbc_driver_sqlite", "CREATE TABLE t (a REAL)")],
 )
 def test_a_statement_that_is_no_query(database, query):
-    with pytest.raises(StreamError, match="query: the statement gives no rows"):
+    with pytest.raises(StreamError, match="query: the statement returns no rows"):
         FileStream(database, "y", query=query)
 
 

@@ -1,6 +1,7 @@
 """What few files and frames hold: rare types, mixed columns, bad rows of every type."""
 
 import datetime
+import pickle
 
 import numpy as np
 import pandas as pd
@@ -68,7 +69,7 @@ def test_frames_that_are_refused():
     mixed = pd.DataFrame({"a": [1, "x", b"y"]})
     with pytest.raises(ValueError, match="X has a column of mixed values: "):
         as_table(mixed)
-    with pytest.raises(ValueError, match=r"X column 'a' has 1.5 at row 0 .* no time like"):
+    with pytest.raises(ValueError, match=r"X column 'a' has 1.5 at row 0 .* not a time like"):
         Layout(("a",), ("time",)).rows(pd.DataFrame({"a": [1.5, 2.5]}))
 
 
@@ -130,9 +131,11 @@ def test_bad_rows_of_a_file_with_labels_of_words(tmp_path):
     (tmp_path / "d.csv").write_text("n,w,y\n" + "\n".join(lines) + "\n")
     reading = Reading(tmp_path / "d.csv", "y", skip_bad=True, categorical=("w",))
     stream = reading.open(rows=16)
-    X, y = zip(*stream.blocks(), strict=True)
-    assert len(np.concatenate(X)) == len(np.concatenate(y)) == 59
-    assert [bad.row for bad in stream.bad] == [7] and "column 'n' has 'x'" in stream.bad[0].reason
+    blocks = list(stream.blocks())
+    assert sum(len(block.X) for block in blocks) == sum(len(block.y) for block in blocks) == 59
+    assert [block.position for block in blocks] == [16, 32, 48, 60]
+    ((bad,),) = [block.bad for block in blocks if block.bad]
+    assert bad.row == 7 and "column 'n' has 'x'" in bad.reason
 
 
 def test_a_column_that_a_later_file_lacks():
@@ -148,15 +151,16 @@ def test_targets_too_large_are_bad_rows(tmp_path):
     table = {"a": np.arange(20.0), "y": y}
     parquet.write_table(pa.table(table), tmp_path / "d.parquet")
     stream = Reading(tmp_path / "d.parquet", "y", skip_bad=True).open()
-    assert sum(len(y) for _, y in stream.blocks()) == 19
-    assert [bad.row for bad in stream.bad] == [5] and "'y'" in stream.bad[0].reason
+    (block,) = stream.blocks()
+    assert len(block.y) == 19 and block.position == 20
+    assert [bad.row for bad in block.bad] == [5] and "'y'" in block.bad[0].reason
 
 
 @pytest.mark.parametrize(
     "name, text, words",
     [
         ("d.libsvm", "1\n2\n", "is empty, or it has no index:value"),
-        ("d.ndjson", b'{"a": 1, "y": "\xff\xfe"}\n' * 3, "is no UTF-8 text"),
+        ("d.ndjson", b'{"a": 1, "y": "\xff\xfe"}\n' * 3, "is not UTF-8 text"),
     ],
 )
 def test_files_that_cannot_be_read(tmp_path, name, text, words):
@@ -169,7 +173,37 @@ def test_blank_lines_among_bad_ones(tmp_path):
     good = [f'{{"a": {i}, "y": {i}}}' for i in range(30)]
     (tmp_path / "d.ndjson").write_text("\n".join([*good, "", "nothing", "  ", *good]) + "\n")
     stream = Reading(tmp_path / "d.ndjson", "y", skip_bad=True).open()
-    assert sum(len(y) for _, y in stream.blocks()) == 60 and len(stream.bad) == 1
+    (block,) = stream.blocks()
+    assert len(block.y) == 60 and len(block.bad) == 1
+
+
+def test_a_block_of_bad_rows_has_no_rows_and_its_place(tmp_path):
+    lines = [f"{i},{i}" if i < 8 else f"x{i},1" for i in range(12)]
+    (tmp_path / "d.csv").write_text("a,y\n" + "\n".join(lines) + "\n")
+    stream = FileStream(tmp_path / "d.csv", "y", skip_bad=True, rows=4)
+    blocks = list(stream.blocks())
+    assert [(len(b.y), b.position, len(b.bad)) for b in blocks] == [
+        (4, 4, 0),
+        (4, 8, 0),
+        (0, 12, 4),
+    ]
+    assert [len(y) for _, y in stream] == [4, 4]
+
+
+def test_errors_have_fields_and_survive_another_process(tmp_path):
+    (tmp_path / "d.csv").write_text("a,y\n1,0.5\n,1.5\n" + "2,2.5\n" * 9)
+    with pytest.raises(StreamError) as caught:
+        list(FileStream(tmp_path / "d.csv", "y"))
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.row, error.column, error.argument) == (1, "a", None)
+    assert str(error).endswith("at row 1 (counting from 0); missing='mean' fills it in")
+    assert error.as_options().endswith("(counting from 0); --missing mean fills it in")
+    with pytest.raises(StreamError) as caught:
+        FileStream(tmp_path / "d.csv", "z")
+    assert (caught.value.argument, caught.value.column) == ("target", "z")
+    assert str(caught.value).startswith("target: ")
+    assert caught.value.as_options().startswith("--target: ")
+    assert str(caught.value.changed(argument="by")).startswith("by: ")
 
 
 def test_how_far_several_files_are(tmp_path):

@@ -39,22 +39,22 @@ def test_encodings_of_pipes(monkeypatch):
 def test_bytes_that_are_no_utf8_are_told(tmp_path):
     path = tmp_path / "d.csv"
     path.write_bytes("\n".join(LINES).encode("latin-1"))
-    with pytest.raises(StreamError, match=r"no UTF-8 text.*charset='latin-1'"):
+    with pytest.raises(StreamError, match=r"not UTF-8 text.*charset='latin-1'"):
         FileStream(path, "y", decimal=",")
     path.write_bytes(b"c,y\n" + b"\xe9t\xe9,1.5\n" * 9)
     with pytest.raises(StreamError, match=r"charset='latin-1'|is not numeric"):
         rows(path, categorical=["c"])
     path.write_bytes(b"a,y\n\xff\xff\xff,1\n")
-    with pytest.raises(StreamError, match="no utf-16 text"):
+    with pytest.raises(StreamError, match="not utf-16 text"):
         FileStream(path, "y", charset="utf-16")
-    with pytest.raises(StreamError, match="'utf-99' is no known encoding"):
+    with pytest.raises(StreamError, match="'utf-99' is not a known encoding"):
         FileStream(path, "y", charset="utf-99")
 
 
 def test_words_for_missing(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("a,y\n" + "1,2.5\n?,3\n4,-\n" * 20)
-    with pytest.raises(StreamError, match=r"is numbers but for '\?'; .*give na='\?'"):
+    with pytest.raises(StreamError, match=r"has only numbers and '\?'; .*give na='\?'"):
         FileStream(path, "y", task="regression", drop=["y"][:0])
     X, y = rows(path, na=["?", "-"], missing="mean", unlabelled=True)
     assert np.isnan(X[1, 0]) and np.isnan(y[2]) and X[0, 0] == 1 and y[0] == 2.5
@@ -83,7 +83,7 @@ def test_other_spellings_are_told(tmp_path):
     with pytest.raises(StreamError, match="decimal and delimiter are both ','"):
         FileStream(path, "y", delimiter=",", decimal=",")
     (tmp_path / "d.ndjson").write_text('{"a": 1, "y": 2}\n')
-    with pytest.raises(StreamError, match=r"decimal: .* is no CSV file"):
+    with pytest.raises(StreamError, match=r"decimal: .* is not a CSV file"):
         FileStream(tmp_path / "d.ndjson", "y", decimal=",")
 
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pyarrow.feather as feather
 import pyarrow.parquet as parquet
 import pytest
@@ -16,7 +17,8 @@ from hypothesis import strategies as st
 import pronk
 from pronk.data import FileStream, StreamError
 from pronk.data.dates import decide, read, read_one
-from pronk.data.values import as_number, as_numbers, column_of
+from pronk.data.preparation import notes
+from pronk.data.values import MISSING_WORDS, as_number, as_numbers, column_of, word_reader
 
 #: Rows with a number, true or false, a whole number and a fraction as categories, true or false as
 #: a category, text, a moment with an offset, a date, a clock time.
@@ -203,11 +205,94 @@ def test_a_time_that_cannot_be_read_is_an_error_or_missing(tmp_path):
     X = np.concatenate([X for X, _ in stream])
     assert np.flatnonzero(np.isnan(X[:, 0])).tolist() == [80_000, 80_003]
     assert stream.unread == {"t": {"rows": 2, "first": 80_000, "value": "soon"}}
-    lenient = FileStream(path, "y", skip_bad=True)
-    assert sum(len(y) for _, y in lenient) == 89_998
-    assert [(bad.row, "'t' has" in bad.reason) for bad in lenient.bad] == [
+    lenient = list(FileStream(path, "y", skip_bad=True).blocks())
+    assert sum(len(block.y) for block in lenient) == 89_998
+    assert [(bad.row, "'t' has" in bad.reason) for block in lenient for bad in block.bad] == [
         (80_000, True), (80_003, True)
     ]  # fmt: skip
+
+
+GAPS = ["", "NA", "null", "n/a"]
+
+
+def test_words_for_missing_are_those_of_arrow():
+    assert set(arrow_csv.ConvertOptions().null_values) == MISSING_WORDS
+
+
+def test_text_that_means_missing_is_missing_in_every_way_in(tmp_path):
+    """The words are missing in text of every kind: of CSV and other files, frames and JSON."""
+    words = {"w": ["a", *GAPS, "b"], "b": ["true", *GAPS, "false"]}
+    words |= {"t": ["2015-01-01 10:00", *GAPS, "2015-01-02 11:00"], "c": ["10:00", *GAPS, "11:00"]}
+    kinds = ["category", "category", "time", "clock"]
+    rows = list(zip(*words.values(), strict=True))
+    lines = [",".join([*row, "0.5"]) for row in rows]
+    (tmp_path / "d.csv").write_text("\n".join(["w,b,t,c,y", *lines]) + "\n")
+    parquet.write_table(pa.table({**words, "y": [0.5] * 6}), tmp_path / "d.parquet")
+    lines = [json.dumps({**dict(zip(words, row, strict=True)), "y": 0.5}) for row in rows]
+    (tmp_path / "d.ndjson").write_text("\n".join(lines))
+    found = []
+    for name in ("d.csv", "d.parquet", "d.ndjson"):
+        stream = FileStream(tmp_path / name, "y", missing="mean", categorical=["w", "b"])
+        assert stream.kinds == kinds
+        ((X, _),) = stream
+        assert not stream.unread
+        found.append(X)
+    frame = pd.DataFrame(words)
+    model = pronk.Prepared(pronk.make("fogd", random_state=0), missing="mean")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model.fit(frame, [0.5] * 6).kinds_ == kinds
+        found.append(model._rows(frame))
+        found.append(np.concatenate([model._rows(frame[i : i + 1]) for i in range(6)]))
+        found.append(np.concatenate([model._layout.row(row) for row in frame.to_dict("records")]))
+        found.append(model._rows(frame.astype("category")))
+    found.append([[as_number(v, k) for v, k in zip(row, kinds, strict=True)] for row in rows])
+    assert np.isnan(found[0]).all(axis=1).tolist() == [0, 1, 1, 1, 1, 0]
+    for X in found[1:]:
+        np.testing.assert_array_equal(X, found[0])
+    for values in (words["b"], [True, None, None, None, None, False]):
+        numbers = as_numbers(pa.array(values), "boolean")
+        np.testing.assert_array_equal(numbers, [1, *[np.nan] * 4, 0])
+    strict = pronk.Prepared(pronk.make("fogd", random_state=0))
+    with pytest.raises(ValueError, match=r"'w' is missing or NaN at row 1 .*missing='mean'"):
+        strict.fit(frame, [0.5] * 6)
+
+
+@pytest.mark.parametrize("word", ["true", "TRUE", "1", "0", "False", "tRue", "2", "yes"])
+def test_true_and_false_in_text_are_the_same_for_files_frames_and_json(word):
+    number = as_number(word, "boolean")
+    try:
+        column = as_numbers(pa.array([word]), "boolean")[0]
+    except pa.ArrowInvalid:
+        column = np.nan
+    try:
+        csv = float(word_reader(pa.bool_(), ".")(word))
+    except ValueError:
+        csv = np.nan
+    np.testing.assert_array_equal([column, csv], [number, number])
+
+
+def test_the_hours_of_a_column_of_dates_are_not_dropped_without_a_note(tmp_path):
+    days = ["2015-01-01"] * 5000 + ["2015-01-02 18:30", "2015-01-03", "2015-01-03T06:00"]
+    lines = [f"{day},{i % 7}.5" for i, day in enumerate(days)]
+    (tmp_path / "d.csv").write_text("t,y\n" + "\n".join(lines) + "\n")
+    stream = FileStream(tmp_path / "d.csv", "y")
+    assert stream.kinds == ["date"] and sum(len(y) for _, y in stream) == 5003
+    assert stream.hours == {"t": {"rows": 2, "first": 5000, "value": "2015-01-02 18:30"}}
+    (note,) = notes(stream.columns_became())
+    assert "hours of 2 rows are not used: first '2015-01-02 18:30' at row 5000" in note
+    later = pd.DataFrame({"t": ["2015-01-02 18:30"]})
+    model = pronk.Prepared(pronk.make("fogd", random_state=0))
+    model.fit(pd.DataFrame({"t": ["2015-01-01"]}), [1.0])
+    several = pd.DataFrame({"t": [*later["t"], "2015-01-01"]})
+    for X in (later, several, later.assign(t=pd.to_datetime(later["t"]))):
+        with pytest.warns(UserWarning, match="'t' began with dates .* are not used"):
+            model.predict(X)
+    with pytest.warns(UserWarning, match="'t' began with dates"):
+        model.predict_one({"t": "2015-01-02 18:30"})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict(pd.DataFrame({"t": ["2015-01-02", "2015-01-03 00:00"]}))
 
 
 def test_frames_of_text_dates(tmp_path):
@@ -229,10 +314,10 @@ def test_frames_of_text_dates(tmp_path):
         assert again.columns_ == model.columns_
         np.testing.assert_allclose(again.predict(frame), model.predict(frame), rtol=0, atol=1e-10)
     odd = pd.DataFrame({"t": ["2015-01-01", "soon"]})
-    with pytest.raises(ValueError, match=r"'t' has 'soon' at row 1 .* no date"):
+    with pytest.raises(ValueError, match=r"'t' has 'soon' at row 1 .* not a date"):
         pronk.Prepared(pronk.make("fogd", random_state=0)).fit(odd, [1.0, 2.0])
     filling = pronk.Prepared(pronk.make("fogd", random_state=0), missing="mean")
-    with pytest.warns(UserWarning, match="1 such values are taken as missing"):
+    with pytest.warns(UserWarning, match="1 such values are treated as missing"):
         filling.fit(odd, [1.0, 2.0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

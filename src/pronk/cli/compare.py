@@ -245,7 +245,7 @@ def _check_weight(comparison: Comparison) -> None:
 
 def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> None:
     """Learn some rows with each learner, to find invalid parameters and to compile."""
-    X, y, weights = labelled(*stream.head(64), stream.weights)
+    X, y, weights = labelled(*stream.head(64)[:3])
     more = {} if weights is None else {"sample_weight": weights}
     if not len(y):
         return

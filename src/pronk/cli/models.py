@@ -17,9 +17,9 @@ from pronk.cli.scale_out import KeyedRun, key_errors, with_key
 from pronk.core.state import checked_count, require
 from pronk.data import FileStream, Prepared, Reading, StreamError
 from pronk.data.dates import DATE, TIME
-from pronk.data.errors import argument
 from pronk.data.opening import open_source, reads_once
 from pronk.data.prepared import around
+from pronk.data.stream import FILL_IN
 from pronk.data.values import CATEGORY, NUMBER, NUMERIC
 from pronk.estimators import files
 from pronk.estimators.registry import find, make, make_for_key
@@ -218,9 +218,6 @@ def open_with_target(reading: Reading, rows: int | None = None) -> FileStream:
     return reading.open(rows=rows)
 
 
-_GAP = f"{argument('missing', 'mean')} fills it in"
-
-
 def task_of(model: Any) -> str:
     """Regression or classification."""
     return "classification" if predicts_labels(model, np.zeros(0)) else "regression"
@@ -315,5 +312,7 @@ def _columns(model: Any) -> tuple[list[str] | None, list[str]]:
 
 def missing_value_error(error: StreamError, path: Path) -> StreamError:
     """A gap cannot be filled by a model that has not learned how."""
+    if error.hint != FILL_IN:
+        return error
     what = f"{str(path)!r} has learned without missing values, so it cannot fill it in"
-    return StreamError(error.text.replace(_GAP, what))
+    return error.changed(hint=(what,))

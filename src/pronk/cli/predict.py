@@ -75,7 +75,7 @@ def predict_file(
         if isinstance(model, KeyedRun):
             stack.callback(model.abandon)
         written: PredictionsFile | StandardOutput | None = None
-        for X, y, kept in _blocks(stream, path):
+        for X, y, _, kept, *_ in _blocks(stream, path):
             if written is None:  # the first rows are good
                 if output is None:
                     written = StandardOutput(layout, lines=as_json)
@@ -118,7 +118,7 @@ def predict_file(
 
 def _blocks(stream: FileStream, path: Path) -> Iterator[Any]:
     try:
-        yield from stream.blocks_with_kept()
+        yield from (block for block in stream.blocks() if len(block.y))
     except StreamError as error:
         raise missing_value_error(error, path) from None
 

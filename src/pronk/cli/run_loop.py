@@ -40,6 +40,7 @@ from pronk.cluster.run import Advance
 from pronk.core.state import require
 from pronk.data import FileStream, StreamError
 from pronk.data.errors import option
+from pronk.data.stream import BadRow, Block
 from pronk.estimators import files as storage
 from pronk.estimators.estimator import using_pool
 from pronk.evaluate import Evaluation, Record
@@ -139,11 +140,10 @@ class RunFiles:
         """Whether the predictions are all in their file already."""
         return self.predictions is not None and self.predictions.finished
 
-    def write_bad_rows(self) -> None:
-        """The rows that were left out go to their file."""
-        if self.bad is not None and self._stream.bad:
-            self.bad.write(self._stream.bad)
-            self._stream.bad = []
+    def write_bad_rows(self, rows: Sequence[BadRow]) -> None:
+        """Write the rows that were left out to their file."""
+        if self.bad is not None and rows:
+            self.bad.write(rows)
 
     def write_metrics(self, records: Sequence[Record], alarms: int) -> None:
         """Records go to their file, with the number of alarms so far."""
@@ -346,16 +346,12 @@ class RunLoop:
         for step in self._steps(stack):
             with signals.block():
                 step()
-                self.files.write_bad_rows()
                 self._keep()
                 bar.show(self.evaluation)
                 # A shorter block comes before a bad row, or at the end.
                 whole = self.position % self.stream.rows == 0
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
                     self._snapshot()
-        if not self.read_elsewhere:
-            self.position = self.stream.position
-        self.files.write_bad_rows()
 
     def _steps(self, stack: ExitStack) -> Iterator[Callable[[], None]]:
         """What is to be done, one block or one part of a cluster's work after the other."""
@@ -367,18 +363,18 @@ class RunLoop:
         elif self.job.cluster is not None:
             client = stack.enter_context(open_cluster(self.job.cluster))
             stack.enter_context(using_pool(pool_for(self.model, client)))
-        for X, y, kept in self.stream.blocks_with_kept(self.position):
-            if self.files.predictions is not None:
-                self.files.kept.add(kept)
-            if isinstance(self.model, KeyedRun):
-                self.model.set_keys(kept)
-            yield partial(self._block, X, y)
+        for block in self.stream.blocks(self.position):
+            if self.files.predictions is not None and len(block.y):
+                self.files.kept.add(block.kept)
+            if isinstance(self.model, KeyedRun) and len(block.y):
+                self.model.set_keys(block.kept)
+            yield partial(self._block, block)
 
     def _steps_on_cluster(self, stack: ExitStack, address: str) -> Iterator[Callable[[], None]]:
-        for X, y in self.stream.blocks(self.position):
+        for block in self.stream.blocks(self.position):
             if self.model.__sklearn_is_fitted__() and self.model.learner_._bandwidth_is_final:
                 break
-            yield partial(self._block, X, y)  # the first blocks are learned here
+            yield partial(self._block, block)  # the first blocks are learned here
         client = stack.enter_context(open_cluster(address))
         learner = learner_for_cluster(self.model)
         workers = len(client.scheduler_info()["workers"])
@@ -397,9 +393,12 @@ class RunLoop:
         self._records = self.evaluation.count(part.targets, part.predictions, seconds)
         self.position = part.rows
 
-    def _block(self, X: Any, y: Any) -> None:
-        self._records = self.evaluation.feed(X, y, self.stream.weights)
-        self.position = self.stream.position
+    def _block(self, block: Block) -> None:
+        self._records = []
+        if len(block.y):
+            self._records = self.evaluation.feed(block.X, block.y, block.weights)
+        self.position = block.position
+        self.files.write_bad_rows(block.bad)
 
     def _keep(self) -> None:
         """The predictions and records of a block go to their files, its alarms to the screen."""

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pronk.cli.errors import CommandError
 from pronk.cluster.pool import CALL, NoWorkersError, shares_rows
 from pronk.data import Prepared, Preparing, Reading, StreamError
-from pronk.data.errors import argument
 from pronk.data.values import NUMERIC
 from pronk.estimators import files
 from pronk.evaluate.models import set_jobs
@@ -193,11 +192,9 @@ def key_errors(by: str | None) -> Iterator[None]:
     try:
         yield
     except StreamError as error:
-        option, _, rest = error.text.partition(": ")
-        asked = option in (argument("drop"), argument("keep")) and f"no column {by!r}" in rest
-        if by is None or not asked:
+        if by is None or error.column != by or error.argument not in ("drop", "keep"):
             raise
-        raise StreamError(f"{argument('by')}: {rest}") from None
+        raise error.changed(argument="by") from None
 
 
 class KeyedRun:

@@ -93,7 +93,7 @@ class PieceOutcome:
 def blocks(stream: Any, piece: Piece) -> Iterator[tuple[Array, NDArray[Any]]]:
     """The blocks of a piece."""
     left = piece.stop - piece.start
-    for X, y in stream.blocks(piece.start):
+    for X, y, *_ in stream.blocks(piece.start):
         yield X[:left], y[:left]
         left -= len(y)
         if left <= 0:
@@ -267,7 +267,7 @@ class ClusterPass:
     def _lead_in(self, done: int) -> Advance | None:
         """Learn the first blocks here, until one had a label and the bandwidth is known."""
         evaluation = Evaluation(self.model, predictions=True, memory=False, trace=False)
-        for X, y in self.stream.blocks(done):
+        for X, y, *_ in self.stream.blocks(done):
             evaluation.feed(X, y)
             done += len(y)
             if evaluation.rows and self.model._bandwidth_is_final:

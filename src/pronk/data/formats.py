@@ -319,6 +319,7 @@ def _largest_index(piece: bytes) -> int:
 # ----------------------------------------------------------------------------------------
 # The rows of an SQL query.
 
+
 class SQLSource(Dense):
     """The rows of a query, in the order of the query: give it an ORDER BY.
 

@@ -414,7 +414,13 @@ class Chooser:
         (name,) = names
         if flat:
             one = Argument("categorical", name)
-            drops += (", or take it as categories with ", one, " (", every, ": all columns of text)")
+            drops += (
+                ", or take it as categories with ",
+                one,
+                " (",
+                every,
+                ": all columns of text)",
+            )
         values = [v for v in start.column(name).to_pylist() if not reads_as_number(v)]
         such = f", such as {str(values[0])[:40]!r}" if values else ""
         what = in_words(types[name])

@@ -166,9 +166,9 @@ class RowChecks:
     def _fractions(self, y: NDArray[Any]) -> list[tuple[int, Problem]]:
         """Return a problem for each label that is a number with a fraction."""
         use = Argument("task", "regression")
-        target = f"the target {self.targets[0]!r}"
+        target = ",".join(self.targets)
         return [
-            (row, Problem((f"{target} is {value:g}, which is not a label: use ", use)))
+            (row, Problem((f"the target {target!r} is {value:g}, which is not a label: use ", use)))
             for row, value in enumerate(y.tolist())
             if isinstance(value, float) and value == value and value != round(value)
         ]
@@ -471,7 +471,7 @@ class FileStream:
         return self._with_reasons({name: self._read_as(name) for name in self._needed()})
 
     def _batches(self, skip: int) -> Iterator[pa.RecordBatch]:
-        """Yield the needed columns in pieces of ``rows`` rows counted from the start, up to the limit.
+        """Yield the needed columns up to the limit, in pieces of ``rows`` rows from the start.
 
         Rows of a pipe also come in shorter pieces, as they arrive.
         """

@@ -52,8 +52,22 @@ KINDS = (NUMBER, BOOLEAN, CATEGORY, TIME, DATE, CLOCK)
 NUMERIC = (NUMBER, BOOLEAN)
 #: Text that means missing: the words that Arrow and pandas read as missing in CSV files.
 MISSING_WORDS = frozenset(
-    ["", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"]
-    + ["N/A", "NA", "NULL", "NaN", "n/a", "nan", "null"]
+    {
+        "",
+        "NA",
+        "N/A",
+        "n/a",
+        "#NA",
+        "#N/A",
+        "#N/A N/A",
+        "NULL",
+        "null",
+        "NaN",
+        "nan",
+        "-NaN",
+        "-nan",
+    }
+    | {"1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 )
 #: The spelling of categories that are the words true or false.
 _TRUTHS = {"true": "true", "True": "true", "TRUE": "true"}
@@ -399,7 +413,7 @@ def row_of_frame(
 def row_of_dict(
     x: Mapping[str, Any], names: Sequence[str], kinds: Sequence[str], orders: Sequence[str]
 ) -> Array | None:
-    """Return a row given as a dict, (1, columns), absent names missing; None if it needs a table."""
+    """Return a row given as a dict, (1, columns); absent names are missing, None as above."""
     return _row([x.get(name) for name in names], kinds, orders)
 
 
@@ -415,7 +429,7 @@ def _row(values: Sequence[Any], kinds: Sequence[str], orders: Sequence[str]) -> 
 
 def _cell(value: Any, kind: str, order: str) -> float | None:
     """Return the number of a cell in a column of a kind; None if it needs a table."""
-    if no_label(value):
+    if no_label(value) or is_missing_word(value):
         return math.nan
     if kind == NUMBER:
         whole = isinstance(value, int) and not -(2**63) <= value < 2**63

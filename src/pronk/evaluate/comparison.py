@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pronk.core.checks import without_gaps, without_label
 from pronk.data import FileStream, Preparing, Reading, StreamError
-from pronk.data.errors import argument, without_secret, without_secrets
+from pronk.data.errors import without_secret, without_secrets
 from pronk.data.prepared import prepared
 from pronk.estimators.atomic import write_atomically
 from pronk.estimators.registry import make
@@ -233,7 +233,8 @@ def inspect(stream: FileStream) -> Inspection:
     """
     rows, unlabelled, labels, digest = 0, 0, set[Any](), hashlib.sha256()
     one_file = stream.reading.query is None and stream.path.is_file()
-    for X, y in stream:
+    for block in stream.blocks():
+        X, y = block.X, block.y
         rows += len(y)
         missing = without_label(y)
         if missing is not None:
@@ -243,13 +244,14 @@ def inspect(stream: FileStream) -> Inspection:
             labels.update(y.tolist())
         if not one_file:
             digest.update(X.tobytes() + repr(y.tolist()).encode())
-            digest.update(b"" if stream.weights is None else stream.weights.tobytes())
+            digest.update(b"" if block.weights is None else block.weights.tobytes())
     if rows == unlabelled:
-        raise StreamError(f"{argument('target')}: no row has a label in column {stream.target!r}")
+        raise StreamError(f"no row has a label in column {stream.target!r}", argument="target")
     if stream.task == "classification" and len(labels) == 1:
         raise StreamError(
-            f"{argument('target')}: all {rows - unlabelled:,} rows have the label "
-            f"{labels.pop()!s}; there is nothing to learn"
+            f"all {rows - unlabelled:,} rows have the label {labels.pop()!s}; there is nothing to "
+            "learn",
+            argument="target",
         )
     if not one_file:
         return Inspection(rows, unlabelled, digest.hexdigest())
@@ -372,7 +374,7 @@ def warm_with(twin: Any, stream: FileStream, rows: int = 64, weighted: bool = Tr
 
     Its code is then compiled, so that times are clean, and wrong parameters have shown.
     """
-    X, y, weights = labelled(*stream.head(rows + SINGLE), stream.weights)
+    X, y, weights = labelled(*stream.head(rows + SINGLE)[:3])
     if not len(y):
         return
     adapter = adapt(twin, stream.task == "classification")
@@ -435,8 +437,8 @@ def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
 
 def _together(stream: FileStream) -> Iterator[Block]:
     """The rows with their weights as the last column, so that any order keeps them together."""
-    for X, y in stream:
-        yield (X if stream.weights is None else np.column_stack([X, stream.weights])), y
+    for X, y, weights, *_ in stream.blocks():
+        yield (X if weights is None else np.column_stack([X, weights])), y
 
 
 def _apart(X: NDArray[np.float64], stream: FileStream) -> tuple[NDArray[np.float64], Weights]:

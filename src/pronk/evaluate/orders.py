@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.data.errors import StreamError, argument
+from pronk.data.errors import Argument, StreamError
 
 Array = NDArray[np.float64]
 Block = tuple[Array, NDArray[Any]]
@@ -43,9 +43,10 @@ def check_room(rows: int, columns: int, files: int = 1) -> None:
     directory = tempfile.gettempdir()
     if needed and needed > (free := shutil.disk_usage(directory).free):
         raise StreamError(
-            f"{argument('order', 'random')} needs {needed / 1e9:,.1f} GB in the temporary "
-            f"directory {directory!r}, which has {free / 1e9:,.1f} GB free; choose another one "
-            f"with TMPDIR, or take {argument('order', 'given')}, which needs none"
+            Argument("order", "random"),
+            f" needs {needed / 1e9:,.1f} GB in the temporary directory {directory!r}, which has "
+            f"{free / 1e9:,.1f} GB free; choose another one with TMPDIR, or give ",
+            *(Argument("order", "given"), ", which needs none"),
         )
 
 

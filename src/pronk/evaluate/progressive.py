@@ -412,12 +412,19 @@ def _from_cluster(
         yield last
 
 
+def _with_weights(blocks: Any) -> Iterator[tuple[Any, Any, Weights]]:
+    """Yield (X, y, weights) of the blocks of a file, or of pairs (X, y)."""
+    if getattr(blocks, "weight", None) is None:
+        yield from ((X, y, None) for X, y in blocks)
+    else:
+        yield from ((block.X, block.y, block.weights) for block in blocks.blocks())
+
+
 def _records(
     evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None, pool: Any
 ) -> Iterator[Record]:
     with bar or nullcontext(), spread(evaluation.model, n_jobs):
-        for X, y in blocks:
-            weights = getattr(blocks, "weights", None)
+        for X, y, weights in _with_weights(blocks):
             for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
                 with using_pool(pool):
                     records = evaluation.feed(rows, targets, own)
