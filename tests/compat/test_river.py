@@ -174,7 +174,7 @@ def test_refused_rows_change_nothing():
         with pytest.raises(ValueError, match=r"NaN|inf|text"):
             model.learn_many(pd.DataFrame([x, x]), pd.Series([y, y]))
     assert pickle.dumps(model) == before
-    with pytest.raises(ValueError, match="one label a row"):
+    with pytest.raises(ValueError, match="one label per row"):
         model.learn_many(pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1.0]))
     assert pickle.dumps(model) == before
 

@@ -272,7 +272,7 @@ def test_a_stream_without_rows_is_an_error():
 
 def test_lengths_must_agree(data):
     X, y = data
-    with pytest.raises(ValueError, match="one label a row"):
+    with pytest.raises(ValueError, match="one label per row"):
         list(progressive(learner(), (X, y[:-1])))
 
 
@@ -407,7 +407,7 @@ def test_a_bar_is_put_away_when_the_reader_leaves_or_the_model_fails(data, capsy
     for _ in progressive(learner(), blocks(X, y, 300), every=100, progress="always"):
         break
     assert capsys.readouterr().err.endswith("\x1b[2K")  # the line is empty again
-    with pytest.raises(ValueError, match="one label a row"):
+    with pytest.raises(ValueError, match="one label per row"):
         list(progressive(learner(), [(X, y[:-1])], progress="always"))
 
 

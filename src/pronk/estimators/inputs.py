@@ -1,8 +1,7 @@
-"""What users hand in, as float64 rows: checked before anything is learned.
+"""Check rows, targets, weights and parameters before anything is learned.
 
-A fitted learner takes a C-contiguous float64 array past scikit-learn's full validation, which
-costs more than learning a row; everything else goes through it. Errors name the argument, the row
-and the column.
+A C-contiguous float64 array skips scikit-learn's full validation, which takes longer than learning
+a row; everything else passes through it. Errors name the argument, the row and the column.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ Array = NDArray[np.float64]
 
 #: Larger values overflow when they are squared.
 LARGEST_INPUT = 1e150
-#: A weight of this size times a squared target stays far below what a file holds (1e300).
+#: A weight of this size times a squared target stays far below the largest number of a state.
 LARGEST_WEIGHT = 1e10
-#: What to do about a row without a label.
+#: Advice for a row without a label.
 NO_LABEL = (
     "leave the row out, or use pronk.Prepared, which predicts such rows and learns the others"
 )
 
 
 def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
-    """X as a C-contiguous float64 array, or as a CSR matrix; ``first`` sets the columns.
+    """Return X as a C-contiguous float64 array or a CSR matrix; ``first`` sets the columns.
 
-    It may have no rows: an empty batch gets an empty answer.
+    X may have no rows: an empty batch has empty predictions.
     """
     if (
         type(X) is np.ndarray
@@ -43,7 +42,7 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
         and X.size
         and (first or X.shape[1] == learner.n_features_in_)
     ):
-        if first:  # what scikit-learn sets for an array, which has no names
+        if first:  # as scikit-learn does for an array, which has no names
             learner.n_features_in_ = X.shape[1]
             learner.__dict__.pop("feature_names_in_", None)
         check_finite(X, "X")
@@ -71,7 +70,7 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
             ensure_min_samples=0,
         )
     except (ValueError, TypeError) as error:
-        found = _other_column(X)
+        found = _non_numeric_column(X)
         if found is None:
             raise
         raise ValueError(_not_numeric(*found)) from error
@@ -83,7 +82,7 @@ def check_rows(learner: Any, X: Any, *, first: bool) -> Any:
 
 
 def check_not_lazy(X: Any) -> None:
-    """Refuse a query that has no rows yet, as a polars LazyFrame."""
+    """Raise a ValueError if X is a query without rows, as a polars LazyFrame."""
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise ValueError("X is a LazyFrame, which has no rows yet; give X.collect()")
 
@@ -110,7 +109,7 @@ def check_finite(
 
 
 def check_weights(weights: Any, n: int) -> Array | None:
-    """One finite number that is not negative for each row; None stands for 1 everywhere."""
+    """Return one finite number >= 0 for each row; None stands for 1 everywhere."""
     if weights is None:
         return None
     try:
@@ -132,7 +131,7 @@ def check_weights(weights: Any, n: int) -> Array | None:
 
 
 def check_targets(y: Any, n: int) -> Array:
-    """y of a regression as (n,) or (n, outputs), finite."""
+    """Return the finite targets of a regression, (n,) or (n, outputs)."""
     if type(y) is np.ndarray and y.dtype == np.float64 and y.ndim == 1 and len(y) == n:
         check_finite(y, "y", largest=LARGEST_TARGET)
         return np.ascontiguousarray(y)
@@ -152,17 +151,19 @@ def check_targets(y: Any, n: int) -> Array:
 
 
 def check_given(y: Any) -> None:
+    """Raise a ValueError if there are no targets."""
     if y is None:
         raise ValueError("this learner requires y to be passed, but the target y is None")
 
 
 def check_length(y: Any, n: int) -> None:
+    """Raise a ValueError if y does not have n rows."""
     if len(y) != n:
-        raise ValueError(f"y has {len(y)} rows but X has {n}: give one label a row")
+        raise ValueError(f"y has {len(y)} rows but X has {n}: give one label per row")
 
 
 def dense_blocks(X: Any, rows: int = 2048) -> list[tuple[slice, Any]]:
-    """The blocks a matrix is worked through in: itself, or pieces of a sparse one, dense."""
+    """Return the blocks in which rows are learned: all rows, or dense pieces of a sparse matrix."""
     n = X.shape[0]
     if isinstance(X, np.ndarray):
         return [(slice(0, n), lambda: X)]
@@ -173,7 +174,7 @@ def dense_blocks(X: Any, rows: int = 2048) -> list[tuple[slice, Any]]:
 
 
 def one_row(learner: Any, x: Any) -> Any:
-    """A dict or a vector as one row; a dict's keys name the columns and may come in any order."""
+    """Return a dict or a vector as one row; the keys of a dict, in any order, name the columns."""
     if not isinstance(x, dict):
         return np.asarray(x, dtype=np.float64).reshape(1, -1)
     names = _keys(learner, x)
@@ -185,7 +186,7 @@ def one_row(learner: Any, x: Any) -> Any:
 
 
 def keep_keys(learner: Any, x: Any) -> None:
-    """Remember the keys of a row that was learned, if it is a dict."""
+    """Store the keys of a row that was learned, if the row is a dict."""
     if isinstance(x, dict):
         learner._keys = _keys(learner, x)
 
@@ -196,7 +197,7 @@ def _keys(learner: Any, x: dict[Any, Any]) -> list[Any]:
 
 
 def from_arrow(table: Any) -> Array:
-    """The columns of a pyarrow table or batch as an array; missing values become NaN."""
+    """Return the columns of a pyarrow table or batch as an array; missing values become NaN."""
     for name in table.column_names:
         kind = str(table.schema.field(name).type)
         if not kind.startswith(("int", "uint", "float", "double", "halffloat", "bool", "decimal")):
@@ -209,14 +210,15 @@ def from_arrow(table: Any) -> Array:
 
 
 def _not_numeric(name: Any, kind: str) -> str:
+    """Return the message for a column that does not hold numbers."""
     return (
-        f"X column {name!r} is not numeric (its type is {kind}); pronk.Prepared(learner) takes "
+        f"X column {name!r} is not numeric (its type is {kind}); pronk.Prepared(learner) accepts "
         "text, categories, dates and gaps, or drop the column"
     )
 
 
-def _other_column(X: Any) -> tuple[Any, str] | None:
-    """The first column of a frame that does not hold numbers, and its type, if X is a frame."""
+def _non_numeric_column(X: Any) -> tuple[Any, str] | None:
+    """Return name and type of the first column of a frame that does not hold numbers."""
     if not hasattr(X, "columns"):
         return None
     for place, name in enumerate(X.columns):
@@ -231,25 +233,23 @@ def _other_column(X: Any) -> tuple[Any, str] | None:
     return None
 
 
-# ----------------------------------------------------------------------------------------
-# What a parameter may be, in scikit-learn's words; asked once of values that come again.
-#
-# scikit-learn has these in a private module. They are taken from there here and nowhere else, so
-# that a release which moves them changes one file.
+# -- parameters ------------------------------------------------------------------------------
 
+# scikit-learn has these classes in a private module. They are imported here and nowhere else, so
+# that a release of scikit-learn that moves them changes one file.
 __all__ = ["Interval", "InvalidParameterError", "Parameters", "StrOptions"]
 
-#: Values that are what they are: a parameter of another kind is looked at every time.
-_PLAIN = {int, float, bool, str, type(None)}
-#: Settings that were good, of all learners of this process; so many are remembered.
-_GOOD: set[Any] = set()
-_MOST_GOOD = 1000
+#: Immutable types; a parameter of another type is checked every time.
+_IMMUTABLE = {int, float, bool, str, type(None)}
+#: Valid settings of all learners in this process, and how many are cached.
+_VALID: set[Any] = set()
+_MOST_VALID = 1000
 
 
 class Parameters(BaseEstimator):
-    """An estimator whose parameters are read and checked quickly: of keyed models there are many.
+    """An estimator whose parameters are read and checked quickly, for thousands of keyed models.
 
-    scikit-learn asks the constructor for its signature every time, and looks at every value.
+    scikit-learn reads the signature of the constructor and checks every value every time.
     """
 
     _param_names: ClassVar[tuple[str, ...]]
@@ -262,14 +262,15 @@ class Parameters(BaseEstimator):
         return list(names)
 
     def _validate_params(self) -> None:
-        """Check the parameters; those of a setting that was good before, but for the seed, are."""
+        """Check the parameters, except where the same setting was valid before."""
         params = self.get_params(deep=False)
         seed = params.pop("random_state", None)
         kinds, values = [type(value) for value in params.values()], params.values()
-        plain = _PLAIN.issuperset(kinds) and (seed is None or (type(seed) is int and seed >= 0))
-        setting = (type(self), *kinds, *values) if plain else ()
-        if plain and setting in _GOOD:
+        valid_seed = seed is None or (type(seed) is int and seed >= 0)
+        cacheable = _IMMUTABLE.issuperset(kinds) and valid_seed
+        setting = (type(self), *kinds, *values) if cacheable else ()
+        if cacheable and setting in _VALID:
             return
         super()._validate_params()
-        if plain and len(_GOOD) < _MOST_GOOD:
-            _GOOD.add(setting)
+        if cacheable and len(_VALID) < _MOST_VALID:
+            _VALID.add(setting)

@@ -1,4 +1,4 @@
-"""The face of all learners of real numbers."""
+"""The interface of all learners of real numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
     _several_outputs: ClassVar[bool] = True
 
     def predict_then_learn(self, X: Any, y: Any, *, sample_weight: Any = None) -> Array:
-        """Walk the rows in order; return the predictions made before each row's y was used."""
+        """Predict each row, then learn it, in order; return the predictions."""
         with self._all_or_nothing():
             rows = self._rows(X)
             Y = check_targets(y, rows.shape[0])
@@ -38,6 +38,7 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         return P[:, 0] if self._flat else P
 
     def _check_outputs(self, dimensions: int, outputs: int) -> None:
+        """Raise a ValueError if y has another number of columns than the learner."""
         if dimensions == 2 and not self._several_outputs and outputs > 1:
             raise ValueError(f"y has {outputs} columns; this learner has one output")
         if self.__sklearn_is_fitted__() and outputs != self._outputs:
@@ -58,7 +59,7 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
             return self._check_learned()
 
     def predict(self, X: Any) -> Array:
-        """The current model's predictions; changes nothing."""
+        """Predict with the current model; changes nothing."""
         P = self._predict(X)
         return P[:, 0] if self._flat else P
 

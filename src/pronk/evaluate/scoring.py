@@ -335,7 +335,7 @@ def pieces(
         yield X, y, weights
         return
     if len(y) != X.shape[0]:
-        raise ValueError(f"y has {len(y)} rows but X has {X.shape[0]}: give one label a row")
+        raise ValueError(f"y has {len(y)} rows but X has {X.shape[0]}: give one label per row")
     for start in range(0, len(y), length):
         rows = slice(start, start + length)
         yield X[rows], y[rows], part(weights, rows)
