@@ -49,16 +49,13 @@ class Recorder:
         self.tasks.append((function.__name__, process_time() - began))
         return future
 
-    def map(self, function, *lists):
-        return [self.submit(function, *one).result() for one in zip(*lists, strict=True)]
-
 
 class Elsewhere(Recorder):
     """As if on a cluster: bundles are longer and nothing is held between the tasks."""
 
     plan = elsewhere.ClusterPool(None).plan
 
-    def keep(self, snapshot):
+    def share(self, snapshot):
         return snapshot
 
 
@@ -96,7 +93,7 @@ def data(rows: int):
 
 def begun(kind: str, points: int, rows: int):
     """The bytes of a learner that has learned its first rows, and what comes after them."""
-    first = aggregate.stands() + 100 if kind == "default" else 600
+    first = aggregate.first_split_row() + 100 if kind == "default" else 600
     X, y = data(first + rows)
     if kind == "default":
         model = OnlineKernelRegressor(budget=points, random_state=0)
@@ -129,9 +126,9 @@ def shares(start: bytes, X, y, pool) -> tuple[list[float], list[float], float]:
     with limited:
         splitting.learn(engine, X, y[:, None], pool)
     total = process_time() - began
-    sums = [cost for name, cost in pool.tasks if name in ("_sum", "sum_up")]
-    rows = [cost for name, cost in pool.tasks if name in ("learn", "learn_rows")]
-    ends = sum(cost for name, cost in pool.tasks if name == "_replayed")  # once a call
+    sums = [cost for name, cost in pool.tasks if name in ("sum_partition", "sum_bundle")]
+    rows = [cost for name, cost in pool.tasks if name in ("learn_partition", "learn_bundle")]
+    ends = sum(cost for name, cost in pool.tasks if name == "_learned_by")  # once a call
     return sums, rows, total - sum(sums) - sum(rows) - ends
 
 
@@ -191,8 +188,8 @@ def on_cluster(start: bytes, X, y, piece: int = 4096) -> tuple[list[float], list
     began = process_time()
     list(ClusterPass(model, stream, pool, rows=piece).run())
     total = process_time() - began
-    sums = [cost for name, cost in pool.tasks if name == "add_up"][: whole // piece]
-    rows = [cost for name, cost in pool.tasks if name == "learn"]
+    sums = [cost for name, cost in pool.tasks if name == "sum_piece"][: whole // piece]
+    rows = [cost for name, cost in pool.tasks if name == "learn_piece"]
     main = total - sum(cost for _, cost in pool.tasks)
     began = process_time()
     for _ in range(3):

@@ -88,8 +88,8 @@ def workers() -> None:
         Client(cluster) as client,
     ):
         for learn, steps in (
-            (default, ("ask", "sum_up", "learn_rows")),
-            (pkawv, ("ask", "add_up", "learn")),
+            (default, ("find_candidates", "sum_bundle", "learn_bundle")),
+            (pkawv, ("find_candidates", "sum_piece", "learn_piece")),
         ):
             expected = learn(Killer(client, None))
             for step in steps:

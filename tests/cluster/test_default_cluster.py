@@ -70,7 +70,7 @@ def test_numbers_of_the_sequential_pass_with_intervals():
     expected, records, one = scored(kind(**settings), Y, interval=0.8)
     here = Here()
     found, others, model = scored(kind(**settings), Y, interval=0.8, client=here)
-    assert {"ask", "sum_up", "learn_rows"} <= set(here.names)
+    assert {"find_candidates", "sum_bundle", "learn_bundle"} <= set(here.names)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert [r.rows for r in records] == [r.rows for r in others]
     assert others[-1].metrics == pytest.approx(records[-1].metrics, rel=1e-9)

@@ -14,7 +14,7 @@ from pronk.aggregate import experts
 from pronk.core.runtime import limited
 from pronk.estimators import files
 from pronk.parallel import aggregate
-from pronk.parallel.aggregate import Plan, walk
+from pronk.parallel.aggregate import Plan, learn_split
 
 RNG = np.random.default_rng(0)
 FIRST, ROWS = 2600, 6000
@@ -69,7 +69,7 @@ def rest(case, plan, lengths, workers):
     kept = model._labels.targets(y) if hasattr(model, "_labels") else y.reshape(ROWS, -1)
     start, out, errors = FIRST, [], []
     with limited, ThreadPoolExecutor(workers or 1) as pool:
-        way = None if workers is None else partial(walk, pool=pool, plan=plan)
+        way = None if workers is None else partial(learn_split, pool=pool, plan=plan)
         for length in [*lengths, ROWS]:
             rows = slice(start, min(start + length, ROWS))
             if rows.stop > start:

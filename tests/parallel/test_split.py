@@ -14,7 +14,7 @@ from pronk.core.losses import get_loss
 from pronk.core.runtime import limited
 from pronk.newton.discounted import DiscountedNewton
 from pronk.newton.engine import Newton, OnlineNewton, Squared
-from pronk.parallel import newton as split
+from pronk.parallel import partition as split
 
 ROWS = 2500
 RNG = np.random.default_rng(0)
@@ -95,13 +95,13 @@ def test_elements_compose_to_the_sums_of_the_engine(window, size, seed, groups):
     rng = np.random.default_rng(seed)
     newton = DiscountedNewton(Squared(), 0.7, size, 2, window)
     length = newton.rule.block_rows(size)
-    births = np.full(size, -1)
+    first_rows = np.full(size, -1)
     start, total = 0, None
     start_sums = split.Sums(*(held.copy() for held in newton.sums))
     for blocks in groups:
         stop = start + blocks * length
         Phi, targets = rng.normal(size=(stop - start, size)), rng.normal(size=(stop - start, 2))
-        part = split.Partition(start, stop, tuple(range(start, stop, length)), births)
+        part = split.Partition(start, stop, tuple(range(start, stop, length)), first_rows)
         element = split.contribution(newton, part, Phi, targets)
         learned = split.learn_partition(newton, part, split.Sums(*newton.sums), Phi, targets)
         before = newton.ledger.copy()
@@ -130,8 +130,8 @@ def test_elements_compose_in_any_grouping():
 
 
 def test_every_row_is_in_one_partition():
-    births = np.array([0, 3, 3, 50, 400])
-    parts = list(split.partitions(Squared(), births, 7, 5000))
+    first_rows = np.array([0, 3, 3, 50, 400])
+    parts = list(split.partitions(Squared(), first_rows, 7, 5000))
     assert parts[0].start == 7 and all(a.stop == b.start for a, b in pairwise(parts))
     assert parts[-1].stop <= 5000 and [p.size for p in parts][-1] == 5
 
@@ -153,10 +153,10 @@ def test_a_learner_that_cannot_be_split_is_refused(learner, reason):
 
 def test_updates_that_depend_on_predictions_are_refused():
     newton = Newton(OnlineNewton(get_loss("logistic")), 1.0, 3)
-    assert parallel.why_not(newton) == "its updates depend on its predictions"
+    assert parallel.why_sequential(newton) == "its updates depend on its predictions"
     for name in ("fogd", "kons", "dual-sgd", "pros-n-kons"):
         model = pronk.make(name, random_state=0).fit(X[:30], Y[:30, 0])
-        assert parallel.why_not(model._model) is not None
+        assert parallel.why_sequential(model._model) is not None
 
 
 def test_a_pool_of_any_size_gives_the_same_bits():

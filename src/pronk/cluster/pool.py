@@ -1,9 +1,10 @@
-"""The workers of a cluster as a pool for learners whose sequential part stays here.
+"""The executor of a cluster: Dask workers as a pool for `parallel.pipeline`.
 
-The default learner's rows are read and prepared in this process, because scales, past targets and
-the mixture follow their order; what is left, the experts' sums and predictions, goes to the workers
-with its rows. A bundle has 8,192 rows: a task takes about a second, and what travels for it is some
-megabytes. The cut does not depend on the number of workers.
+The rows of the default learner are read and prepared in this process, because scales, past targets
+and the mixture follow their order; the experts' sums and predictions are computed by the workers,
+which get the rows with their tasks. A bundle has 8,192 rows: a task takes about a second, and its
+arguments are some megabytes. Other learners are passed over a stream that the workers read
+themselves (`ClusterPass`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from typing import Any
 from pronk.estimators.algorithms.online_kernel import OnlineKernelClassifier, OnlineKernelRegressor
 from pronk.parallel.aggregate import Plan
 
-# ----------------------------------------------------------------------------------------
-# Waiting for a task of a cluster, and not for ever where no worker is left to do it.
-
-#: Seconds between two looks at the workers, and without any worker before it is said.
+#: Seconds between two checks of the workers, and without any worker before an error.
 STEP, PATIENCE = 10.0, 600.0
+#: Rows of a bundle, of a stretch whose candidates are found together, and of a call.
+BUNDLE, STRETCH, CALL = 1 << 13, 1 << 15, 1 << 17
 
 
 class NoWorkersError(RuntimeError):
@@ -26,23 +26,26 @@ class NoWorkersError(RuntimeError):
 
 
 def result_of(task: Any, client: Any) -> Any:
-    """What a task gives. A worker that was lost may come back, or another one be started."""
-    if not hasattr(client, "scheduler_info"):
+    """Wait for the result of a task, but not for ever on a cluster that has no worker.
+
+    A worker that was lost may come back, or another one may be started.
+    """
+    if not is_dask(client):
         return task.result()
     waited = 0.0
     while True:
         try:
             return task.result(timeout=STEP)
         except TimeoutError:
-            if task.status == "error":  # the task's own
+            if task.status == "error":  # raised by the task itself
                 raise
         waited = 0.0 if client.scheduler_info()["workers"] else waited + STEP
         if waited >= PATIENCE:
             raise NoWorkersError(f"for {waited:.0f} seconds there was no worker; start some")
 
 
-class Awaited:
-    """A task of a pool whose result is waited for in this way."""
+class ClusterTask:
+    """A submitted task whose result is waited for by `result_of`."""
 
     def __init__(self, task: Any, client: Any) -> None:
         self.task, self.client = task, client
@@ -57,55 +60,58 @@ class Awaited:
         return self.task.cancel()
 
 
-#: Rows of a bundle, rows asked ahead, rows that are walked at a time.
-BUNDLE, STRETCH, CALL = 1 << 13, 1 << 15, 1 << 17
-
-
 class ClusterPool:
-    """Gives tasks to a Dask client, or to an executor of processes."""
+    """Submit tasks to a Dask client, or to an executor of `concurrent.futures`.
+
+    ``workers`` bounds the partitions in flight and has no effect on any result.
+    """
 
     def __init__(self, client: Any, workers: int = 4) -> None:
         self.client = client
-        self._dask = hasattr(client, "scheduler_info")
-        ahead = max(4, 2 * workers)
-        self.plan = Plan(BUNDLE, False, STRETCH, CALL, ahead, ahead)
+        self.most = max(4, 2 * workers)
+        self.plan = Plan(BUNDLE, False, STRETCH, CALL, self.most, self.most)
 
     def submit(self, function: Any, *arguments: Any) -> Any:
-        if not self._dask:
+        if not is_dask(self.client):
             return self.client.submit(function, *arguments)
-        # Equal tasks are not looked for; sums are sent with their task, so that a task whose worker
-        # is lost can be given to another one.
-        return Awaited(self._give(function, *arguments), self.client)
+        # Sums are sent as arguments, not as the results of other tasks: if a worker is lost, only
+        # its own tasks are run again.
+        return ClusterTask(self._submit(function, *arguments), self.client)
 
-    def _give(self, function: Any, *arguments: Any) -> Any:
+    def _submit(self, function: Any, *arguments: Any) -> Any:
         with without_warning():
-            return self.client.submit(function, *arguments, pure=False)
+            return self.client.submit(function, *arguments, pure=False)  # no hash of the arguments
 
-    def keep(self, snapshot: Any) -> Any:
-        """A snapshot that goes to each worker once; made again where it is lost."""
-        return self._give(_same, snapshot) if self._dask else snapshot
+    def share(self, snapshot: Any) -> Any:
+        """Return an argument for many tasks that is sent to each worker once."""
+        return self._submit(_identity, snapshot) if is_dask(self.client) else snapshot
+
+
+def is_dask(client: Any) -> bool:
+    """Return whether tasks go to a Dask client, and not to an executor."""
+    return hasattr(client, "scheduler_info")
 
 
 def pool_for(model: Any, client: Any) -> ClusterPool | None:
-    """A pool for a model whose rows are read here; None for one whose workers read them."""
+    """Return a pool for a model whose rows are read here, or None if the workers read them."""
     if not shares_rows(model):
         return None
-    workers = len(client.scheduler_info()["workers"]) if hasattr(client, "scheduler_info") else 4
+    workers = len(client.scheduler_info()["workers"]) if is_dask(client) else 4
     return ClusterPool(client, workers)
 
 
 def shares_rows(model: Any) -> bool:
-    """Whether a learner, or the one inside, has its rows read here and its tasks elsewhere."""
+    """Return whether the rows of a learner, or of the one inside, are read in this process."""
     learner = getattr(model, "learner", model)
     return isinstance(learner, OnlineKernelRegressor | OnlineKernelClassifier)
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
 def without_warning() -> Any:
-    """Dask warns of tasks larger than 10 MB; ours are, with many points."""
+    """Silence Dask's warning of tasks larger than 10 MB; with many points ours are."""
     try:
         import dask
     except ImportError:

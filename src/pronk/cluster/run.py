@@ -1,33 +1,33 @@
-"""A pass over a stream by the workers of a cluster: points, sums, prefix, rows.
+"""Pass a squared-loss learner over a stream that the workers of a cluster read themselves.
 
-The stream is cut into pieces of so many rows; the cut is part of the job, so the number of workers
-changes no bit. The first block is learned here: after it the learner knows its columns. Then, for
-every piece,
+The stream is cut into pieces of a given number of rows. The first blocks are learned here: after
+them the learner knows its columns. Then the pieces are the partitions of a pipeline
+(`parallel.pipeline`):
 
-    ask      where a dictionary grows: which rows it may accept, against the points known so far;
-             the few that ask are gone through here, in order
-    add_up   what the piece adds to the sums
-    prefix   here: the model as it stands at the start of the piece
-    learn    the ordinary learner from there: the predictions of the piece
+    points    tasks find the rows that a growing dictionary may accept, against its points at the
+              start of a stretch; these candidates are visited here, in order
+    sums      a task: what the piece adds to the sums
+    scan      here: the model at the start of the piece
+    rows      a task: the ordinary learner from there, its predictions
+    collect   here, in order: the predictions, and the model behind the piece for a checkpoint
 
-A task is a pure function of the place of the rows and of the bytes of a model, so what a lost
-worker did is done again elsewhere. Rows never go through the scheduler; predictions come back in
-the order of the stream, each piece with the model behind it, which is what a checkpoint holds.
+A task is a pure function of where the rows are and of the bytes of a model, so a task of a lost
+worker is run again by another one. Rows never go through the scheduler.
 """
 
 from __future__ import annotations
 
 import copy
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk import parallel
-from pronk.cluster.pool import result_of
+from pronk.cluster.pool import ClusterPool
 from pronk.core.checks import without_gaps, without_label
 from pronk.core.linalg import add_products
 from pronk.core.runtime import limited
@@ -36,16 +36,18 @@ from pronk.estimators.estimator import ADVICE, OnlineLearner
 from pronk.evaluate.progressive import Evaluation
 from pronk.newton.certificate import merge_ledgers
 from pronk.newton.spaces import CHUNK, GrowingFeatures
-from pronk.parallel import newton
-from pronk.parallel import newton as split
-from pronk.parallel.newton import FixedMap, grow, span_map
-
-# ----------------------------------------------------------------------------------------
-# The tasks of a pass on a cluster: pure functions of where the rows are and of a model's bytes.
-#
-# A lost task can be done again anywhere. A task reads its rows itself; what comes back is small.
+from pronk.parallel.newton import FixedMap, accept, grow, span_map
+from pronk.parallel.partition import Element, FirstRows, Partition, Sums
+from pronk.parallel.pipeline import PartitionedPass, Task
 
 Array = NDArray[np.float64]
+Blocks = Iterable[tuple[Array, NDArray[Any]]]
+
+#: Rows of a piece by default: a task should take a second or more.
+PIECE_ROWS = 1 << 17
+
+
+# -- tasks: rows of a stream ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,50 @@ class Piece:
     start: int
     stop: int
 
+    def __str__(self) -> str:
+        return f"rows {self.start:,} to {self.stop - 1:,}"
+
+
+def blocks(stream: Any, piece: Piece) -> Iterator[tuple[Array, NDArray[Any]]]:
+    """Yield the blocks of a piece."""
+    left = piece.stop - piece.start
+    for X, y, *_ in stream.blocks(piece.start):
+        yield X[:left], y[:left]
+        left -= len(y)
+        if left <= 0:
+            return
+
+
+def with_label(given: Blocks) -> Iterator[tuple[Array, NDArray[Any]]]:
+    """Yield blocks without the rows that have no label."""
+    for X, y in given:
+        missing = without_label(y)
+        if missing is None:
+            yield X, y
+        elif not missing.all():
+            yield np.ascontiguousarray(X[~missing]), without_gaps(y[~missing])
+
+
+def task_on_rows(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run a task with one BLAS thread; an error of the stream names the piece."""
+
+    @wraps(function)
+    def run(stream: Any, piece: Piece, *arguments: Any) -> Any:
+        try:
+            with limited:
+                return function(stream, piece, *arguments)
+        except ValueError as error:
+            raise type(error)(f"{error} (in {piece})") from None
+
+    return run
+
+
+# -- tasks: candidates, sums, rows ---------------------------------------------------------------
+
 
 @dataclass(frozen=True)
-class Asking:
-    """Rows that a dictionary may accept: their numbers among the labelled ones, and themselves."""
+class Candidates:
+    """Rows that a dictionary may accept: their numbers among the labelled rows, and the rows."""
 
     labelled: int
     numbers: NDArray[np.int64]
@@ -66,12 +108,35 @@ class Asking:
     uniforms: Array
 
 
+@task_on_rows
+def find_candidates(stream: Any, piece: Piece, model: bytes, ahead: int) -> Candidates:
+    """Return the rows that a model's dictionary may accept.
+
+    The dictionary has not read the ``ahead`` labelled rows before the piece.
+    """
+    dictionary = files.from_bytes(model, "a model of a task")._model.dictionary
+    dictionary.draw(ahead)
+    numbers, rows, uniforms, count = [], [], [], 0
+    for X, _ in with_label(blocks(stream, piece)):
+        for i in range(0, len(X), CHUNK):
+            part = X[i : i + CHUNK]
+            own = dictionary.draw(len(part))
+            found = np.flatnonzero(dictionary.asks(part, own))
+            numbers.append(count + found)
+            rows.append(part[found])
+            uniforms.append(own[found] if len(own) else own)
+            count += len(part)
+    if not numbers:
+        return Candidates(0, np.empty(0, np.int64), np.empty((0, 0)), np.empty(0))
+    return Candidates(count, *(np.concatenate(parts) for parts in (numbers, rows, uniforms)))
+
+
 @dataclass(frozen=True)
-class Contribution:
+class PieceSums:
     """How many rows a piece has, and what the labelled ones add: sum phi phi' and sum phi y'.
 
-    Of a classifier H has a column a label: the sums of the features of its rows. The labels stand
-    in the order of their first rows.
+    For a classifier H has one column per label, the sum of the features of its rows; the labels
+    are in the order of their first rows.
     """
 
     rows: int
@@ -81,67 +146,13 @@ class Contribution:
     labels: NDArray[Any] | None
 
 
-@dataclass(frozen=True)
-class PieceOutcome:
-    """The targets and predictions of a piece, and the ledger of its losses."""
-
-    targets: NDArray[Any]
-    predictions: NDArray[Any]
-    ledger: Array
-
-
-def blocks(stream: Any, piece: Piece) -> Iterator[tuple[Array, NDArray[Any]]]:
-    """The blocks of a piece."""
-    left = piece.stop - piece.start
-    for X, y, *_ in stream.blocks(piece.start):
-        yield X[:left], y[:left]
-        left -= len(y)
-        if left <= 0:
-            return
-
-
-def labelled(stream: Any, piece: Piece) -> Iterator[tuple[Array, NDArray[Any]]]:
-    """The rows of a piece that have a label."""
-    return with_label(blocks(stream, piece))
-
-
-def with_label(given: Iterable[tuple[Array, NDArray[Any]]]) -> Iterator[Any]:
-    """Blocks without the rows that have no label."""
-    for X, y in given:
-        missing = without_label(y)
-        if missing is None:
-            yield X, y
-        elif not missing.all():
-            yield np.ascontiguousarray(X[~missing]), without_gaps(y[~missing])
-
-
-@limited
-def ask(stream: Any, piece: Piece, model: bytes, ahead: int) -> Asking:
-    """The rows that a dictionary, read so far, may accept; ``ahead`` rows were read since then."""
-    dictionary = files.from_bytes(model, "a model of a task")._model.dictionary
-    dictionary.draw(ahead)
-    numbers, rows, uniforms, count = [], [], [], 0
-    for X, _ in labelled(stream, piece):
-        for i in range(0, len(X), 288):
-            part = X[i : i + 288]
-            coins = dictionary.draw(len(part))
-            asking = np.flatnonzero(dictionary.asks(part, coins))
-            numbers.append(count + asking)
-            rows.append(part[asking])
-            uniforms.append(coins[asking] if len(coins) else coins)
-            count += len(part)
-    if not numbers:
-        return Asking(0, np.empty(0, np.int64), np.empty((0, 0)), np.empty(0))
-    return Asking(count, *(np.concatenate(held) for held in (numbers, rows, uniforms)))
-
-
-@limited
-def add_up(stream: Any, piece: Piece, model: bytes, births: NDArray[np.int64]) -> Contribution:
-    """What a piece adds to the sums of a model; ``births`` of coordinates count labelled rows."""
+@task_on_rows
+def sum_piece(stream: Any, piece: Piece, model: bytes, first_rows: FirstRows) -> PieceSums:
+    """Return what a piece adds to the sums of a model; ``first_rows`` count labelled rows."""
     learner = files.from_bytes(model, "a model of a task")
     engine, outputs = learner._model, learner._model.learner.outputs
-    features: Any = span_map(engine, births) if grows(engine) else FixedMap(engine)
-    size = len(features.births)
+    features: Any = span_map(engine, first_rows) if grows(engine) else FixedMap(engine)
+    size = len(features.first_rows)
     G, count, read = np.zeros((size, size), order="F"), 0, 0
 
     def counted() -> Iterator[tuple[Array, NDArray[Any]]]:
@@ -153,10 +164,10 @@ def add_up(stream: Any, piece: Piece, model: bytes, births: NDArray[np.int64]) -
     names: list[Any] = []
     columns: list[Array] = [] if classifies(learner) else [np.zeros((size, outputs))]
     for X, y in with_label(counted()):
-        part = newton.Partition(count, count + len(y), (count,), features.births)
+        part = Partition(count, count + len(y), (count,), features.first_rows)
         Phi = np.zeros((len(y), size))
-        shown = part.shown(features(X))
-        Phi[:, : shown.shape[1]] = shown
+        masked = part.masked(features(X))
+        Phi[:, : masked.shape[1]] = masked
         G = add_products(G, Phi)
         count += len(y)
         if not classifies(learner):
@@ -169,11 +180,20 @@ def add_up(stream: Any, piece: Piece, model: bytes, births: NDArray[np.int64]) -
                 columns.append(np.zeros((size, 1)))
             columns[names.index(label)] += Phi[y == label].sum(axis=0)[:, None]
     H = np.hstack(columns) if columns else np.zeros((size, 0))
-    return Contribution(read, count, G, H, np.array(names) if classifies(learner) else None)
+    return PieceSums(read, count, G, H, np.array(names) if classifies(learner) else None)
 
 
-@limited
-def learn(stream: Any, piece: Piece, model: bytes) -> PieceOutcome:
+@dataclass(frozen=True)
+class PieceOutcome:
+    """The targets and predictions of a piece, and the ledger of its losses."""
+
+    targets: NDArray[Any]
+    predictions: NDArray[Any]
+    ledger: Array
+
+
+@task_on_rows
+def learn_piece(stream: Any, piece: Piece, model: bytes) -> PieceOutcome:
     """Predict then learn the rows of a piece with the model of its start."""
     learner = files.from_bytes(model, "a model of a task")
     evaluation = Evaluation(learner, predictions=True, memory=False, trace=False)
@@ -188,30 +208,30 @@ def learn(stream: Any, piece: Piece, model: bytes) -> PieceOutcome:
 
 
 def grows(engine: Any) -> bool:
-    """Whether the space of an engine grows."""
+    """Return whether the feature space of an engine grows."""
     return isinstance(engine, GrowingFeatures)
 
 
 def classifies(learner: Any) -> bool:
+    """Return whether a fitted learner is a classifier."""
     return hasattr(learner, "classes_")
 
 
-#: Rows of a piece, where nothing else is said: a task should take a second or more.
-PIECE_ROWS = 1 << 17
+# -- the pass ------------------------------------------------------------------------------------
 
 
 @dataclass
 class Advance:
-    """The rows of a stream that were predicted and learned since the last part."""
+    """The rows of a stream that were predicted and learned since the last one."""
 
     rows: int  # of the stream that are done now
     targets: NDArray[Any]
     predictions: NDArray[Any]
-    behind: bytes  # the model as it stands behind them, but for
+    behind: bytes  # the model behind them, without
     ledger: Array  # its losses
 
     def model(self) -> Any:
-        """The model behind the part."""
+        """Return the model behind the rows."""
         model = files.from_bytes(self.behind, "a model of a task")
         model._model.learner.ledger[:] = self.ledger
         return model
@@ -222,13 +242,13 @@ class ClusterPass:
 
     Parameters
     ----------
-    model : a PKAWV learner, new or one that learned before
-    stream : what has ``blocks(skip)``, as `FileStream`; sent to the workers, which read it
+    model : a PKAWV learner, new or fitted
+    stream : an object with ``blocks(skip)``, such as `FileStream`; the workers read it
     client : a Dask ``Client``, or an executor of `concurrent.futures`
     rows : int
         Rows of a piece, a whole number of the stream's blocks.
     workers : int
-        How many pieces may be under way, about; without effect on any result.
+        Bounds the pieces in flight, about two per worker; no effect on any result.
     """
 
     def __init__(
@@ -240,15 +260,14 @@ class ClusterPass:
                 f"prepared on the way; prepare them before, or scale=none; {ADVICE}"
             )
         self.model: Any = copy.deepcopy(model)
-        self.stream, self.client = stream, client
+        self.stream, self.pool = stream, ClusterPool(client, workers)
         block = int(getattr(stream, "rows", 1))
         self.rows = max(1, (rows or PIECE_ROWS) // block) * block
-        self.ahead = max(4, 2 * workers)
 
     def run(self, done: int = 0) -> Iterator[Advance]:
-        """The parts of the stream after its first ``done`` rows, in order."""
+        """Yield the predictions after the first ``done`` rows of the stream, in order."""
         if not self.model.__sklearn_is_fitted__() or not self.model._bandwidth_is_final:
-            part = self._lead_in(done)
+            part = self._learn_first_blocks(done)
             if part is None:
                 return
             yield part
@@ -256,16 +275,16 @@ class ClusterPass:
                 return
             done = part.rows
         self._check()
-        yield from self._pieces(done)
+        yield from _Pass(self.model, self.stream, self.pool, self.rows, done).run()
 
     def _check(self) -> None:
-        reason = parallel.why_not(getattr(self.model._model, "inner", self.model._model))
+        reason = parallel.why_sequential(getattr(self.model._model, "inner", self.model._model))
         if reason is not None:
             name = type(self.model).__name__
             raise ValueError(f"the pass of {name} cannot be spread: {reason}; {ADVICE}")
 
-    def _lead_in(self, done: int) -> Advance | None:
-        """Learn the first blocks here, until one had a label and the bandwidth is known."""
+    def _learn_first_blocks(self, done: int) -> Advance | None:
+        """Learn blocks here until one had a label and the bandwidth is known."""
         evaluation = Evaluation(self.model, predictions=True, memory=False, trace=False)
         for X, y, *_ in self.stream.blocks(done):
             evaluation.feed(X, y)
@@ -280,127 +299,127 @@ class ClusterPass:
         behind = files.to_bytes(self.model)
         return Advance(done, record.targets, record.predictions, behind, ledger)
 
-    # -- pieces ----------------------------------------------------------------------------------
 
-    def _pieces(self, done: int) -> Iterator[Advance]:
-        ledger = self.model._model.learner.ledger.copy()
-        front = self.model
-        front._model.learner.settle()
-        front._model.learner.ledger[:] = 0.0
-        going: deque[tuple[Piece, Any, bytes]] = deque()
-        for piece, start, behind in self._starts(front, done):
-            going.append((piece, self._submit(learn, piece, start), behind))
-            while len(going) > self.ahead or (going and going[0][1].done()):
-                yield self._collect(*going.popleft(), ledger)
-        while going:
-            yield self._collect(*going.popleft(), ledger)
+@dataclass
+class _Sent:
+    """A piece on its way: the features at its end, and after the scan the model there."""
 
-    def _starts(self, front: Any, done: int) -> Iterator[tuple[Piece, bytes, bytes]]:
-        """Pieces in order, with the models at their starts and behind them."""
-        stretch, start = 1, files.to_bytes(front)
-        while True:
-            group = [
-                Piece(done + i * self.rows, done + (i + 1) * self.rows) for i in range(stretch)
-            ]
-            ends = self._ends(front, start, group)
-            adding = [
-                self._submit(add_up, piece, model, births)
-                for piece, (model, births) in zip(group, ends, strict=True)
-            ]
-            for piece, task, (model, _) in zip(group, adding, ends, strict=True):
-                added: Contribution = self._result(task, piece)
-                if not added.rows:
+    piece: Piece
+    features: bytes  # a model without sums
+    first_rows: FirstRows
+    behind: bytes = b""
+
+
+class _Pass(PartitionedPass[_Sent, Advance]):
+    """Take the pieces of a stream after its first ``done`` rows through the pipeline."""
+
+    def __init__(self, model: Any, stream: Any, pool: ClusterPool, rows: int, done: int) -> None:
+        super().__init__(pool, pool.most)
+        self.stream, self.rows, self.done = stream, rows, done
+        self.model = model  # as it is behind the last piece that was scanned
+        self.ledger = model._model.learner.ledger.copy()
+        model._model.learner.settle()
+        model._model.learner.ledger[:] = 0.0
+        self.start = files.to_bytes(model)
+        self.ended = False  # whether a scan has found the end of the stream
+
+    def _task(self, function: Any, piece: Piece, *arguments: Any) -> Task:
+        stream = self.stream.at(piece.start) if hasattr(self.stream, "at") else self.stream
+        return function, stream, piece, *arguments
+
+    # -- points ahead of the sums ---------------------------------------------------------------
+
+    def partitions(self) -> Iterator[_Sent]:
+        chooser = files.from_bytes(self.start, "a model of a task")  # its dictionary reads ahead
+        features, length, done = self.start, 1, self.done
+        while not self.ended:
+            starts = [done + i * self.rows for i in range(length)]
+            stretch = [Piece(start, start + self.rows) for start in starts]
+            for part in self._stretch(chooser, features, stretch):
+                features = part.features
+                yield part
+                if self.ended:
                     return
-                self._advance(front, added, model)
-                behind = files.to_bytes(front)
-                yield Piece(piece.start, piece.start + added.rows), start, behind
-                start = behind
-                if added.rows < self.rows:
-                    return
-            done = group[-1].stop
-            stretch = min(2 * stretch, self.ahead)
+            done += length * self.rows
+            length = min(2 * length, self.most)
 
-    def _ends(
-        self, front: Any, start: bytes, group: list[Piece]
-    ) -> list[tuple[bytes, NDArray[np.int64]]]:
-        """For each piece a model whose features are those at its end, and when they were born."""
-        engine = front._model
+    def _stretch(self, chooser: Any, features: bytes, stretch: list[Piece]) -> Iterator[_Sent]:
+        """Yield pieces with the features at their ends; ``features`` are those of the start."""
+        engine = chooser._model
         if not grows(engine) or engine.dictionary.full:
-            return [(start, np.full(engine.learner.size, -1))] * len(group)
-        asking = [self._submit(ask, piece, start, i * self.rows) for i, piece in enumerate(group)]
-        twin = files.from_bytes(start, "a model of a task")
-        ends, read = [], 0
-        for i, (piece, task) in enumerate(zip(group, asking, strict=True)):
-            found: Asking = self._result(task, piece)
-            if read != i * self.rows:  # rows without a label came before: these have other coins
-                found = self._result(self._submit(ask, piece, start, read), piece)
-            old = np.full(twin._model.nystrom.size, -1, dtype=np.int64)
+            size = engine.nystrom.size if grows(engine) else engine.learner.size
+            for piece in stretch:
+                yield _Sent(piece, features, np.full(size, -1))
+            return
+        pending = [
+            self.tasks.submit(*self._task(find_candidates, piece, features, i * self.rows))
+            for i, piece in enumerate(stretch)
+        ]
+        read = 0
+        for i, piece in enumerate(stretch):
+            found: Candidates = pending[i].result()
+            if read != i * self.rows:  # rows before without a label: these have other uniforms
+                again = self._task(find_candidates, piece, features, read)
+                found = self.tasks.submit(*again).result()
+            old = np.full(engine.nystrom.size, -1, dtype=np.int64)
             with limited:
-                born = _take_in(twin._model, found)
-            ends.append((_features_of(twin), np.concatenate((old, born))))
+                new = _read_candidates(engine, found)
+            yield _Sent(piece, _without_sums(chooser), np.concatenate((old, new)))
             read += found.labelled
-        return ends
 
-    def _advance(self, front: Any, added: Contribution, end: bytes) -> None:
-        """The front moves behind a piece: its points and its sums."""
-        engine = front._model
+    # -- steps ----------------------------------------------------------------------------------
+
+    def sum_task(self, part: _Sent) -> Task:
+        return self._task(sum_piece, part.piece, part.features, part.first_rows)
+
+    def scan(self, part: _Sent, summed: PieceSums) -> Task | None:
+        if self.ended or not summed.rows:
+            self.ended = True
+            return None
+        self.ended = summed.rows < self.rows
+        part.piece = Piece(part.piece.start, part.piece.start + summed.rows)
+        start, self.start = self.start, self._moved_behind(part, summed)
+        part.behind = self.start
+        return self._task(learn_piece, part.piece, start)
+
+    def _moved_behind(self, part: _Sent, summed: PieceSums) -> bytes:
+        """Add the points and the sums of a piece to the model; return its bytes."""
+        engine = self.model._model
         newton = engine.learner
         with limited:
             if grows(engine):
                 if engine.dictionary.full:
-                    engine.dictionary.draw(added.labelled)
+                    engine.dictionary.draw(summed.labelled)
                 else:
-                    after = files.from_bytes(end, "a model of a task")._model
+                    after = files.from_bytes(part.features, "a model of a task")._model
                     engine.dictionary, engine.nystrom = after.dictionary, after.nystrom
-            H = added.H
-            if added.labels is not None and len(added.labels):
-                H = _coded(front, added)
-            sums = split.Sums(*newton.sums)
-            after_rows = sums.after(split.Element(1.0, added.G, H), newton.alpha)
-            newton.continue_from(after_rows.A, after_rows.b)
-        front.n_seen_ += added.labelled
+            H = summed.H
+            if summed.labels is not None and len(summed.labels):
+                H = _with_targets(self.model, summed)
+            sums = Sums(*newton.sums).after(Element(1.0, summed.G, H), newton.alpha)
+            newton.continue_from(sums.A, sums.b)
+        self.model.n_seen_ += summed.labelled
+        return files.to_bytes(self.model)
 
-    # -- tasks -----------------------------------------------------------------------------------
-
-    def _submit(self, function: Any, piece: Piece, *arguments: Any) -> Any:
-        # Dask need not tell equal tasks by their arguments: every task is another one.
-        options = {"pure": False} if hasattr(self.client, "scheduler_info") else {}
-        stream = self.stream.at(piece.start) if hasattr(self.stream, "at") else self.stream
-        return self.client.submit(function, stream, piece, *arguments, **options)
-
-    def _result(self, task: Any, piece: Piece) -> Any:
-        try:
-            return result_of(task, self.client)
-        except ValueError as error:  # a stream names what cannot be read
-            rows = f"rows {piece.start:,} to {piece.stop - 1:,}"
-            raise type(error)(f"{error} (in {rows})") from None
-
-    def _collect(self, piece: Piece, task: Any, behind: bytes, ledger: Array) -> Advance:
-        outcome: PieceOutcome = self._result(task, piece)
-        if outcome.ledger.shape != ledger.shape:  # classes were discovered meanwhile
-            ledger.resize(outcome.ledger.shape, refcheck=False)
-        merge_ledgers(ledger, outcome.ledger)
-        return Advance(piece.stop, outcome.targets, outcome.predictions, behind, ledger.copy())
+    def collect(self, part: _Sent, learned: PieceOutcome) -> list[Advance]:
+        if learned.ledger.shape != self.ledger.shape:  # classes were discovered meanwhile
+            self.ledger.resize(learned.ledger.shape, refcheck=False)
+        merge_ledgers(self.ledger, learned.ledger)
+        stop, ledger = part.piece.stop, self.ledger.copy()
+        return [Advance(stop, learned.targets, learned.predictions, part.behind, ledger)]
 
 
-def _take_in(engine: Any, found: Asking) -> NDArray[np.int64]:
-    """Let a dictionary choose among the rows that ask; the births of the new coordinates."""
-    accepted: list[int] = []
-    uniforms = found.uniforms
-    for i in range(0, len(found.rows), CHUNK):
-        rows = np.ascontiguousarray(found.rows[i : i + CHUNK])
-        K = engine.kernel(rows, engine.dictionary.points)
-        coins = uniforms[i : i + CHUNK] if len(uniforms) else uniforms
-        accepted += [i + row for row in engine.dictionary.scan(rows, K, coins)[0]]
+def _read_candidates(engine: Any, found: Candidates) -> NDArray[np.int64]:
+    """Let a dictionary read the candidates of a piece; return the first rows of coordinates."""
+    accepted = accept(engine, found.rows, found.uniforms)
     engine.dictionary.draw(found.labelled)
-    born = grow(engine, found.rows, accepted)
-    # `grow` counts rows of those that ask, plus the lag.
-    numbers = found.numbers[np.array(born, dtype=np.int64) - engine.lag] + engine.lag
-    return np.asarray(numbers, dtype=np.int64)
+    # `grow` counts candidates, plus the lag.
+    places = np.array(grow(engine, found.rows, accepted), dtype=np.int64) - engine.lag
+    return np.asarray(found.numbers[places] + engine.lag, dtype=np.int64)
 
 
-def _features_of(model: Any) -> bytes:
-    """A model with the points and the map it has, and no sums: its learner does not fit them."""
+def _without_sums(model: Any) -> bytes:
+    """Return the bytes of a model with its points and its map, and sums of no rows."""
     twin = copy.copy(model)
     twin._model = copy.copy(model._model)
     learner = copy.copy(model._model.learner)
@@ -410,12 +429,12 @@ def _features_of(model: Any) -> bytes:
     return files.to_bytes(twin)
 
 
-def _coded(learner: Any, added: Contribution) -> Array:
-    """Sums of features by label as sums of features times targets; new labels get known."""
-    labels = added.labels
+def _with_targets(learner: Any, summed: PieceSums) -> Array:
+    """Turn sums of features by label into sums of features times targets; adopt new labels."""
+    labels = summed.labels
     assert labels is not None
     _, _, after = learner._labels.receive(labels, len(labels), learner.max_classes)
     if after.classes is not learner._labels.classes:
         learner._model.remap(learner._labels.matrix(after))
     learner._labels = after
-    return np.asarray(added.H @ after.targets(labels))
+    return np.asarray(summed.H @ after.targets(labels))

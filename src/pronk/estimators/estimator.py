@@ -51,7 +51,7 @@ ADVICE = (
 
 def check_can_be_split(learner: Any, engine: Any) -> None:
     """Refuse ``n_jobs`` where the learner's pass is sequential by nature."""
-    reason = parallel.why_not(engine)
+    reason = parallel.why_sequential(engine)
     if reason is not None:
         raise ValueError(
             f"n_jobs={learner.n_jobs}: the pass of {type(learner).__name__} cannot be split: "

@@ -1,26 +1,26 @@
-"""The pass of the default learner in bundles of rows that are worked on side by side.
+"""Split the pass of the default learner, from the row on after which its set of experts is fixed.
 
-From the row on at which its grid stands the experts are squared-loss learners on shared points, so
-their passes split (`engines.newton.split`), each in its own blocks:
+From there on its experts are squared-loss learners on shared points, so their passes split
+(`partition.py`), each in its own blocks. A partition of the pass is a `Bundle` of about a thousand
+rows:
 
-    ask      where points may still enter: which rows may become points, against those of the start
-             of a stretch; the few that ask are gone through here, in order, at the ends of epochs
-    sums     what the rows of a bundle do to the sums of each expert
-    prefix   here: the sums at the start of each bundle
-    rows     the experts' predictions for the bundle
-    mixture  here, in order: baselines, weights, stacks, the spread; a few numbers a row
+    points    tasks find the rows that may become points, against those of the start of a stretch;
+              these candidates are visited here, in order, at the ends of epochs
+    sums      a task: what the rows of a bundle add to the sums of each expert
+    scan      here: the sums at the start of each bundle
+    rows      a task: the experts' predictions for the bundle
+    collect   here, in order: baselines, mixture, error scale, a few numbers per row
 
 Rows at the start of a call that fill open blocks, and those behind the last whole blocks, are
-learned by the experts themselves. The cut depends on the rows alone: the number of workers changes
-no bit. Memory is bounded by the bundles under way.
+learned by the experts themselves.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
-from dataclasses import dataclass, replace
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -33,22 +33,33 @@ from pronk.aggregate.experts import Experts
 from pronk.aggregate.learner import OnlineKernel
 from pronk.aggregate.settings import FORGETFUL_POINTS
 from pronk.newton.discounted import EPOCH, DiscountedNewton
-from pronk.parallel import bundles, newton
-from pronk.parallel.bundles import Bundle, Cut, Held, Range, Spans, Summed
+from pronk.parallel.bundles import (
+    Bundle,
+    Cut,
+    Range,
+    Rows,
+    Spans,
+    Summed,
+    cut_blocks,
+    find_candidates,
+    learn_bundle,
+    sum_bundle,
+)
+from pronk.parallel.partition import FirstRows, Learned, Partition, Sums, adopt, replay
+from pronk.parallel.pipeline import PartitionedPass, Pool, Task
 
 Array = NDArray[np.float64]
-Births = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a pass is cut, which is part of the job, and how many bundles may be under way."""
+    """How a pass is cut, which is part of the job, and how many bundles may be in flight."""
 
     bundle: int = 1024  # rows of a bundle, about
-    hold: bool = True  # whether tasks share the memory: features are held between sums and rows
-    stretch: int = 8192  # rows that are asked ahead
-    longest: int = 1 << 16  # rows that are walked at a time
-    most: int = 24  # bundles under way, and the bytes they may hold
+    keep_features: bool = True  # between the two tasks of a bundle: they share memory
+    stretch: int = 8192  # rows whose candidates are found together
+    longest: int = 1 << 16  # rows that are split together
+    most: int = 24  # bundles in flight, and the bytes they may hold
     least: int = 6
     bytes: int = 1 << 28
 
@@ -57,66 +68,66 @@ class Plan:
 THREADS = Plan()
 #: Rows of a shorter bundle at the end of a call, at least.
 LAST_BUNDLE = 1024
-#: Fewer rows than this are not worth a split: the longest block, and a few bundles.
+#: Fewer rows than this are not split: the longest block, and a few bundles.
 LEAST_ROWS = 4096
 #: Experts with more coordinates than this sum their blocks one by one, and only once.
 APART = 128
 
 
-def learn(engine: OnlineKernel, X: Array, Y: Array, pool: Any) -> Array:
-    """As ``engine.learn(X, Y)`` up to rounding, by the threads of a pool.
+def learn(engine: OnlineKernel, X: Array, Y: Array, pool: Pool) -> Array:
+    """Return ``engine.learn(X, Y)``, up to rounding, computed by the workers of a pool.
 
-    A pool that has a ``plan`` is elsewhere: its tasks get the rows they need, and its `keep` makes
-    something of a snapshot that many tasks get.
+    The tasks of a pool that has a ``plan`` run in other processes: they get the rows they need, and
+    the pool's ``share`` sends a snapshot that many tasks read.
     """
     plan = getattr(pool, "plan", THREADS)
-    return engine.learn(X, Y, partial(walk, pool=pool, plan=plan))
+    return engine.learn(X, Y, partial(learn_split, pool=pool, plan=plan))
 
 
-def stands() -> int:
-    """The row from which on no expert falls asleep."""
+def first_split_row() -> int:
+    """Return the first row after which the set of experts is fixed."""
     return max(grid.ACTIVE_EXPERTS)
 
 
-def walk(
+def learn_split(
     experts: Experts,
     Z: Array,
     Y: Array,
-    given: Array,
-    pool: Any,
+    unclipped: Array,
+    pool: Pool,
     plan: Plan = THREADS,
 ) -> Iterator[tuple[Array, Array]]:
-    """Predictions and spreads of rows, some after the other, in order.
+    """Predict then learn rows; yield predictions and error scales, in order.
 
-    Y are the targets to learn, ``given`` those that the spread follows.
+    Y are the targets to learn; the error scale follows the ``unclipped`` ones.
     """
-    start = min(len(Z), max(0, stands() - experts.rows))
+    start = min(len(Z), max(0, first_split_row() - experts.rows))
     if start:
-        yield experts.learn(Z[:start], Y[:start], given[:start])
+        yield experts.learn(Z[:start], Y[:start], unclipped[:start])
     while start < len(Z):
         stop = min(len(Z), start + plan.longest)
         if len(Z) - stop < LEAST_ROWS:
             stop = len(Z)
         rows = slice(start, stop)
         if stop - start < LEAST_ROWS:
-            yield experts.learn(Z[rows], Y[rows], given[rows])
+            yield experts.learn(Z[rows], Y[rows], unclipped[rows])
         else:
-            yield from _Pass(experts, Z[rows], Y[rows], given[rows], pool, plan).run()
+            yield from _Pass(experts, Z[rows], Y[rows], unclipped[rows], pool, plan).run()
         start = stop
 
 
 @dataclass
 class _Expert:
-    """An expert on its way: its settings, where its next block begins, the sums there."""
+    """The progress of one expert through the rows of a call."""
 
     learner: DiscountedNewton
     group: int
     place: int  # among the active
-    blank: DiscountedNewton
-    border: int = 0  # rows that were given out
-    known: int = 0  # rows that were predicted
-    sums: newton.Sums | None = None
-    ledgers: list[Array] | None = None
+    settings: DiscountedNewton  # without rows
+    bundled: int = 0  # rows in bundles: where its next block begins
+    predicted: int = 0  # rows that have its prediction
+    sums: Sums | None = None  # before the next bundle
+    ledgers: list[Array] = field(default_factory=list)
 
     @property
     def most(self) -> int | None:
@@ -124,58 +135,202 @@ class _Expert:
         return None if self.learner.discount == 1.0 else FORGETFUL_POINTS
 
 
-class _Pass:
-    """The rows of one call."""
+@dataclass(frozen=True)
+class _Sent:
+    """A bundle with the features that both of its tasks compute with."""
+
+    bundle: Bundle
+    spans: Any  # `Spans`, or what the pool has made of them
+
+
+class _Pass(PartitionedPass[_Sent, tuple[Array, Array]]):
+    """Yield predictions and error scales of the rows of one call."""
 
     def __init__(
-        self, experts: Experts, Z: Array, Y: Array, given: Array, pool: Any, plan: Plan
+        self, experts: Experts, Z: Array, Y: Array, unclipped: Array, pool: Any, plan: Plan
     ) -> None:
+        super().__init__(pool, plan.most)
         self.experts, self.pool, self.plan = experts, pool, plan
-        self.Y, self.given_Y, self.n = Y, given, len(Y)
+        self.Y, self.unclipped, self.n = Y, unclipped, len(Y)
         past = experts.past.learn(Y)
         self.Z = np.hstack((Z, past)) if past.shape[1] else Z
-        self.source = Held(self.Z, Y)
+        self.rows = Rows(self.Z, Y)
         self.uniforms = experts.candidates.uniforms.take(self.n)
         self.groups = experts.all_groups()
-        self.births = [np.full(g.nystrom.size, -1, dtype=np.int64) for g in self.groups]
+        self.first_rows = [np.full(g.nystrom.size, -1, dtype=np.int64) for g in self.groups]
         active = experts.active
         self.P = np.empty((self.n, len(active) + experts.baselines.count, experts.outputs))
         self.P[:, len(active) :] = experts.baselines.learn(Z, Y)
-        self.ways = [
-            _Expert(learner, g, active.index(number), _blank(learner))
+        self.progress = [
+            _Expert(learner, g, active.index(number), _settings(learner))
             for g, group in enumerate(self.groups)
             for number, learner in group.learners.items()
         ]
-        self.given = 0  # rows in bundles
+        self.bundled = 0  # rows in bundles
         self.mixed = 0  # rows that have their prediction
-        self.read: deque[Array] = deque()  # features for the spread of rows that were not mixed
-        self.summing: deque[tuple[Any, Bundle, Future[Summed]]] = deque()
-        self.learning: deque[tuple[Bundle, Future[list[newton.Learned]]]] = deque()
-        self.going: set[Future[Any]] = set()
+        self.scale_features: deque[Array] = deque()  # of rows that have none yet
+        self._snapshot()
 
-    def run(self) -> Iterator[tuple[Array, Array]]:
-        try:
-            yield from self._run()
-        finally:  # what a failed call left behind must not run while it is rolled back
-            open_ones = [future for future in self.going if not future.done()]
-            for future in open_ones:
-                future.cancel()
-            wait([future for future in open_ones if isinstance(future, Future)])
+    def _snapshot(self) -> None:
+        """Let the tasks from here on compute with the present points."""
+        self.spans = Spans(self.experts)
+        self.shared = self.spans if self.plan.keep_features else self.pool.share(self.spans)
 
-    def _run(self) -> Iterator[tuple[Array, Array]]:
-        spans = None
-        kept: Any = None
-        for spans, reach in self._stretches():
-            if self.ways[0].sums is None:
-                self._head(spans)
-            if kept is None or kept[0] is not spans:
-                kept = spans, self._keep(spans)
+    def _rows_of(self, reach: tuple[int, int]) -> Rows:
+        """Return the rows of a task; to another process no others are sent."""
+        return self.rows if self.plan.keep_features else self.rows.only(reach)
+
+    def _first_rows(self, expert: _Expert) -> FirstRows:
+        return self.first_rows[expert.group][: expert.most]
+
+    # -- points ---------------------------------------------------------------------------------
+
+    def _stretches(self) -> Iterator[int]:
+        """Choose points ahead; yield the rows up to which the present coordinates are complete."""
+        experts, done = self.experts, 0
+        first = experts.rows  # before this call
+        while done < self.n:
+            if experts.candidates.points.size >= experts.budget:
+                yield self.n
+                return
+            stop = min(self.n, done + self.plan.stretch)
+            if stop < self.n:
+                stop -= (first + stop) % EPOCH
+            candidates = self._find_candidates(done, stop)
+            end = done + EPOCH - (first + done) % EPOCH
+            grown = False
+            while end <= stop:
+                grown |= self._end_epoch(first, end, candidates[candidates < end])
+                candidates = candidates[candidates >= end]
+                end += EPOCH
+            if grown:
+                self._snapshot()
+            # Candidates of an epoch that stays open.
+            if len(candidates) and experts.candidates.room(first + end) > 0:
+                own = self.Z[candidates], self.uniforms[candidates]
+                self._propose(candidates[self.spans.are_candidates(*own)])
+            yield stop
+            done = stop
+
+    def _find_candidates(self, start: int, stop: int) -> NDArray[np.int64]:
+        edges = [*range(start, stop, max(1, self.plan.bundle // 2)), stop]
+        pending = [
+            self.tasks.submit(
+                find_candidates,
+                self.shared,
+                self._rows_of(reach),
+                reach,
+                self.uniforms[slice(*reach)],
+            )
+            for reach in pairwise(edges)
+        ]
+        return np.concatenate([task.result() for task in pending])
+
+    def _propose(self, rows: NDArray[np.int64]) -> None:
+        self.experts.candidates.propose(self.Z[rows], self.uniforms[rows])
+
+    def _end_epoch(self, first: int, end: int, rows: NDArray[np.int64]) -> bool:
+        """Add points to the spans, not yet to the learners; return whether there were any."""
+        candidates = self.experts.candidates
+        room = candidates.room(first + end)
+        if room > 0:
+            self._propose(rows)
+        if not candidates.proposed.size:
+            return False
+        entered = self.experts.extend_spans(*candidates.pop_proposed(), room)
+        for g, group in enumerate(self.groups):
+            new = group.nystrom.size - len(self.first_rows[g])
+            self.first_rows[g] = np.concatenate((self.first_rows[g], np.full(new, end)))
+        return entered
+
+    # -- bundles --------------------------------------------------------------------------------
+
+    def partitions(self) -> Iterator[_Sent]:
+        for reach in self._stretches():
+            if self.progress[0].sums is None:
+                self._learn_open_blocks()
             for bundle in self._bundles(reach):
-                yield from self._give_out(kept[1], bundle)
-        while self.summing or self.learning:
-            yield from self._advance()
-        assert spans is not None
-        self._tail(spans)
+                yield _Sent(bundle, self.shared)
+
+    def _bundles(self, reach: int) -> Iterator[Bundle]:
+        """Yield bundles of rows up to ``reach``; they end with a block of the largest expert."""
+        largest = max(self.progress, key=lambda expert: len(self._first_rows(expert)))
+        while True:
+            stop = self.bundled
+            blocks = cut_blocks(
+                largest.settings, self._first_rows(largest), largest.bundled, reach, True
+            )
+            for block in blocks:
+                stop = block.stop
+                if stop - self.bundled >= self.plan.bundle:
+                    break
+            wanted = self.plan.bundle if reach < self.n else min(self.plan.bundle, LAST_BUNDLE)
+            if stop - self.bundled < wanted:
+                return
+            cuts = []
+            for expert in self.progress:
+                first_rows = self._first_rows(expert)
+                apart = self.plan.keep_features and len(first_rows) > APART
+                parts = cut_blocks(expert.settings, first_rows, expert.bundled, stop, apart)
+                if parts:
+                    cuts.append(Cut(expert.settings, expert.group, parts))
+                    expert.bundled = parts[-1].stop
+            scaled = None if self.experts.error_scale is None else (self.bundled, stop)
+            bundle = Bundle.of(cuts, len(self.groups), scaled)
+            self.bundled = stop
+            yield bundle
+
+    def limit(self, part: _Sent) -> int:
+        """Count what a bundle holds: features, and the sums of each partition."""
+        bundle = part.bundle
+        rows = bundle.reach[1] - bundle.reach[0]
+        sizes = [len(self._first_rows(expert)) for expert in self.progress]
+        numbers = sum(r * r * (1 + len(c.parts)) for r, c in zip(sizes, bundle.cuts, strict=True))
+        numbers += rows * sum(len(first_rows) for first_rows in self.first_rows)
+        return max(self.plan.least, min(self.plan.most, self.plan.bytes // (8 * numbers)))
+
+    def sum_task(self, part: _Sent) -> Task:
+        rows, keep = self._rows_of(part.bundle.reach), self.plan.keep_features
+        return sum_bundle, part.spans, rows, part.bundle, keep
+
+    def scan(self, part: _Sent, summed: Summed) -> Task:
+        bundle, kept = part.bundle, None
+        if summed.scale_features is not None:
+            self.scale_features.append(summed.scale_features)
+        experts = self._experts_of(bundle)
+        starts = [expert.sums for expert in experts]
+        for expert, total in zip(experts, summed.totals, strict=True):
+            assert expert.sums is not None
+            expert.sums = expert.sums.after(total, expert.settings.alpha)
+        if self.plan.keep_features:
+            kept = replace(summed, totals=[], scale_features=None)
+        return learn_bundle, part.spans, self._rows_of(bundle.reach), bundle, starts, kept
+
+    def collect(self, part: _Sent, learned: list[Learned]) -> Iterator[tuple[Array, Array]]:
+        cuts = part.bundle.cuts
+        for expert, cut, own in zip(self._experts_of(part.bundle), cuts, learned, strict=True):
+            self.P[slice(*cut.reach), expert.place] = own.predictions
+            expert.predicted = cut.reach[1]
+            expert.ledgers.append(own.ledger)
+        return self._mix(min(expert.predicted for expert in self.progress))
+
+    def _experts_of(self, bundle: Bundle) -> list[_Expert]:
+        """Return the experts of a bundle's cuts."""
+        by_settings = {id(expert.settings): expert for expert in self.progress}
+        return [by_settings[id(cut.newton)] for cut in bundle.cuts]
+
+    # -- the ends of a call ---------------------------------------------------------------------
+
+    def _learn_open_blocks(self) -> None:
+        """Let the experts fill their open blocks."""
+        for expert in self.progress:
+            expert.bundled = expert.learner.open_room if expert.learner.open_rows else 0
+        self._learn_here([(0, expert.bundled) for expert in self.progress])
+        for expert in self.progress:
+            expert.sums, expert.predicted = Sums.of(expert.learner), expert.bundled
+
+    def finish(self) -> Iterator[tuple[Array, Array]]:
+        self._learn_last_rows()
         yield from self._mix(self.n)
         for group in self.groups:
             group.grow()  # by points that enter behind the last row
@@ -183,266 +338,99 @@ class _Pass:
             self.experts.error_scale.grow()
         self.experts.count_rows(self.n)
 
-    def _submit(self, function: Any, *arguments: Any) -> Any:
-        future = self.pool.submit(function, *arguments)
-        self.going = {other for other in self.going if not other.done()} | {future}
-        return future
-
-    def _keep(self, spans: Spans) -> Any:
-        """A snapshot for many tasks."""
-        return spans if self.plan.hold else self.pool.keep(spans)
-
-    def _rows_of(self, reach: tuple[int, int]) -> Held:
-        """Where a task finds its rows."""
-        return self.source if self.plan.hold else self.source.only(reach)
-
-    # -- points ---------------------------------------------------------------------------------
-
-    def _stretches(self) -> Iterator[tuple[Spans, int]]:
-        """Snapshots of the spans, and the rows up to which their coordinates are all there are."""
-        experts, epoch, done = self.experts, EPOCH, 0
-        first = experts.rows  # before this call
-        spans = Spans(experts)
-        while done < self.n:
-            if experts.candidates.points.size >= experts.budget:
-                yield spans, self.n
-                return
-            stop = min(self.n, done + self.plan.stretch)
-            if stop < self.n:
-                stop -= (first + stop) % epoch
-            asked = self._asking(spans, done, stop)
-            end = done + epoch - (first + done) % epoch
-            grown = False
-            while end <= stop:
-                grown |= self._end_epoch(first, end, asked[asked < end])
-                asked = asked[asked >= end]
-                end += epoch
-            if grown:
-                spans = Spans(experts)
-            if (
-                len(asked) and experts.candidates.room(first + end) > 0
-            ):  # of an epoch that stays open
-                asked = asked[spans.asking(self.Z[asked], self.uniforms[asked])]
-                self._wait(asked)
-            yield spans, stop
-            done = stop
-
-    def _asking(self, spans: Spans, start: int, stop: int) -> NDArray[np.int64]:
-        kept = self._keep(spans)
-        edges = [*range(start, stop, max(1, self.plan.bundle // 2)), stop]
-        futures = [
-            self._submit(
-                bundles.ask, kept, self._rows_of(reach), reach, self.uniforms[slice(*reach)]
-            )
-            for reach in pairwise(edges)
-        ]
-        return np.concatenate([future.result() for future in futures])
-
-    def _wait(self, rows: NDArray[np.int64]) -> None:
-        self.experts.candidates.propose(self.Z[rows], self.uniforms[rows])
-
-    def _end_epoch(self, first: int, end: int, asked: NDArray[np.int64]) -> bool:
-        """Points enter the spans, not yet the learners; whether any did."""
-        candidates = self.experts.candidates
-        room = candidates.room(first + end)
-        if room > 0:
-            self._wait(asked)
-        if not candidates.proposed.size:
-            return False
-        entered = self.experts.extend_spans(*candidates.pop_proposed(), room)
-        for g, group in enumerate(self.groups):
-            new = group.nystrom.size - len(self.births[g])
-            self.births[g] = np.concatenate((self.births[g], np.full(new, end)))
-        return entered
-
-    def _births(self, way: _Expert) -> Births:
-        return self.births[way.group][: way.most]
-
-    # -- bundles ----------------------------------------------------------------------------------
-
-    def _bundles(self, reach: int) -> Iterator[Bundle]:
-        """Bundles of rows up to ``reach``; they end where a block of the largest expert does."""
-        anchor = max(self.ways, key=lambda way: len(self._births(way)))
-        while True:
-            stop = self.given
-            for part in bundles.cut_blocks(
-                anchor.blank, self._births(anchor), anchor.border, reach, True
-            ):
-                stop = part.stop
-                if stop - self.given >= self.plan.bundle:
-                    break
-            wanted = self.plan.bundle if reach < self.n else min(self.plan.bundle, LAST_BUNDLE)
-            if stop - self.given < wanted:
-                return
-            cuts = []
-            for way in self.ways:
-                births = self._births(way)
-                apart = self.plan.hold and len(births) > APART
-                parts = bundles.cut_blocks(way.blank, births, way.border, stop, apart)
-                if parts:
-                    cuts.append(Cut(way.blank, way.group, parts))
-                    way.border = parts[-1].stop
-            read: Range = None if self.experts.error_scale is None else (self.given, stop)
-            bundle = Bundle.of(cuts, len(self.groups), read)
-            self.given = stop
-            yield bundle
-
-    def _give_out(self, spans: Any, bundle: Bundle) -> Iterator[tuple[Array, Array]]:
-        future = self._submit(
-            bundles.sum_up, spans, self._rows_of(bundle.reach), bundle, self.plan.hold
-        )
-        self.summing.append((spans, bundle, future))
-        while len(self.summing) + len(self.learning) > self._under_way(bundle) or (
-            self.summing and self.summing[0][2].done()
-        ):
-            yield from self._advance()
-
-    def _under_way(self, bundle: Bundle) -> int:
-        """How many bundles fit: features, and the sums of each part."""
-        rows = bundle.reach[1] - bundle.reach[0]
-        sizes = [len(self._births(way)) for way in self.ways]
-        held = 8 * sum(r * r * (1 + len(c.parts)) for r, c in zip(sizes, bundle.cuts, strict=True))
-        held += 8 * rows * sum(len(births) for births in self.births)
-        return max(self.plan.least, min(self.plan.most, self.plan.bytes // held))
-
-    def _advance(self) -> Iterator[tuple[Array, Array]]:
-        """The oldest bundle goes one step on."""
-        if self.summing and len(self.learning) <= self.plan.most // 2:
-            spans, bundle, future = self.summing.popleft()
-            summed: Summed = future.result()
-            if summed.read is not None:
-                self.read.append(summed.read)
-            ways = self._of(bundle)
-            starts = [way.sums for way in ways]
-            for way, total in zip(ways, summed.totals, strict=True):
-                assert way.sums is not None
-                way.sums = way.sums.after(total, way.blank.alpha)
-            given = replace(summed, totals=[], read=None) if self.plan.hold else None
-            rows = self._rows_of(bundle.reach)
-            task = self._submit(bundles.learn_rows, spans, rows, bundle, starts, given)
-            self.learning.append((bundle, task))
-        else:
-            bundle, learning = self.learning.popleft()
-            for way, cut, learned in zip(
-                self._of(bundle), bundle.cuts, learning.result(), strict=True
-            ):
-                self.P[slice(*cut.reach), way.place] = learned.predictions
-                way.known = cut.reach[1]
-                assert way.ledgers is not None
-                way.ledgers.append(learned.ledger)
-            yield from self._mix(min(way.known for way in self.ways))
-
-    def _of(self, bundle: Bundle) -> list[_Expert]:
-        """The experts of a bundle's cuts."""
-        by_blank = {id(way.blank): way for way in self.ways}
-        return [by_blank[id(cut.newton)] for cut in bundle.cuts]
-
-    # -- the ends of a call -----------------------------------------------------------------------
-
-    def _head(self, spans: Spans) -> None:
-        """Open blocks are filled by the experts themselves."""
-        for way in self.ways:
-            way.border = way.learner.open_room if way.learner.open_rows else 0
-        self._replay(spans, [(0, way.border) for way in self.ways])
-        for way in self.ways:
-            way.sums = newton.Sums(*(np.array(held, order="F") for held in way.learner.sums))
-            way.ledgers, way.known = [], way.border
-
-    def _tail(self, spans: Spans) -> None:
-        """The experts stand behind their last whole blocks and learn the other rows."""
-        for way in self.ways:
-            assert way.sums is not None and way.ledgers is not None
-            if way.ledgers:
-                newton.adopt(way.learner, way.sums, way.ledgers)
+    def _learn_last_rows(self) -> None:
+        """Move the experts behind their last whole blocks and let them learn the other rows."""
+        for expert in self.progress:
+            assert expert.sums is not None
+            if expert.ledgers:
+                adopt(expert.learner, expert.sums, expert.ledgers)
         epoch = self.n - (self.experts.rows + self.n) % EPOCH  # the last that begins in the call
-        self._replay(spans, [(way.border, max(way.border, epoch)) for way in self.ways])
+        self._learn_here([(e.bundled, max(e.bundled, epoch)) for e in self.progress])
         for group in self.groups:
             group.grow()
         self.experts.begin_epoch()
         if epoch < self.n:
-            self._open_epoch(epoch)
+            self._learn_open_epoch(epoch)
         if self.experts.error_scale is not None:
             wanted: list[Range] = [None] * len(self.groups)
-            wanted[-1] = (self.given, self.n)
-            rows = self.Z[self.given :]
-            self.read.append(spans.features(rows, self.given, wanted)[-1])
+            wanted[-1] = (self.bundled, self.n)
+            rows = self.Z[self.bundled :]
+            self.scale_features.append(self.spans.features(rows, self.bundled, wanted)[-1])
 
-    def _open_epoch(self, epoch: int) -> None:
-        """The rows of the last epoch, if it stays open, as one call: a file has it (`openrows`)."""
+    def _learn_open_epoch(self, epoch: int) -> None:
+        """Learn the rows of an epoch that stays open as one call; a saved model contains them."""
         Z, Y = self.Z[epoch:], self.Y[epoch:]
         self.experts.log_rows(Z, Y)
-        ways = {id(way.learner): way for way in self.ways}
+        by_learner = {id(expert.learner): expert for expert in self.progress}
         for group, Phi in self.experts.features(Z):
             for learner in group.learners.values():
-                way = ways[id(learner)]
-                first = max(0, way.border - epoch)
+                expert = by_learner[id(learner)]
+                first = max(0, expert.bundled - epoch)
                 predicted = learner.learn(Phi[first:, : learner.size], Y[first:])
-                self.P[epoch + first :, way.place] = predicted
+                self.P[epoch + first :, expert.place] = predicted
 
-    def _replay(self, spans: Spans, reaches: list[tuple[int, int]]) -> None:
-        """Each expert learns some rows itself."""
-        submit = self._submit if self.plan.hold else _now
-        futures = [
-            (way, reach, submit(_replayed, way, self._births(way), spans, self, reach))
-            for way, reach in zip(self.ways, reaches, strict=True)
+    def _learn_here(self, reaches: list[tuple[int, int]]) -> None:
+        """Let each expert learn some rows itself, on threads where the pool has them."""
+        submit = self.tasks.submit if self.plan.keep_features else _run_now
+        pending = [
+            (expert, reach, submit(self._learned_by, expert, reach))
+            for expert, reach in zip(self.progress, reaches, strict=True)
             if reach[1] > reach[0]
         ]
-        for way, reach, future in futures:
-            self.P[slice(*reach), way.place] = future.result()
+        for expert, reach, task in pending:
+            self.P[slice(*reach), expert.place] = task.result()
 
-    # -- in order ---------------------------------------------------------------------------------
+    def _learned_by(self, expert: _Expert, reach: tuple[int, int]) -> Array:
+        """Let an expert learn rows, which changes it; return its predictions."""
+        wanted: list[Range] = [None] * len(self.groups)
+        wanted[expert.group] = reach
+        rows, first_rows = slice(*reach), self._first_rows(expert)
+        Phi = self.spans.features(self.Z[rows], reach[0], wanted)[expert.group]
+        whole = Partition(*reach, (reach[0],), first_rows)
+        return replay(expert.learner, whole.masked(Phi), self.Y[rows], first_rows, reach[0])
+
+    # -- in order -------------------------------------------------------------------------------
 
     def _mix(self, stop: int) -> Iterator[tuple[Array, Array]]:
-        """One prediction of the experts' for rows whose predictions are all there."""
+        """Combine the predictions of rows that have those of all experts."""
         start, experts = self.mixed, self.experts
         if stop <= start:
             return
         out = experts.mixture.learn(self.P[start:stop], self.Y[start:stop])
         scales = np.ones(out.shape)
         if experts.error_scale is not None:
-            Phi, births = self._take_read(stop - start), self.births[-1]
-            edges = [start, *(b for b in np.unique(births).tolist() if start < b < stop), stop]
-            for low, high in pairwise(edges):
-                rows, size = slice(low - start, high - start), int((births <= low).sum())
+            Phi, first_rows = self._next_scale_features(stop - start), self.first_rows[-1]
+            inside = (row for row in np.unique(first_rows).tolist() if start < row < stop)
+            for low, high in pairwise([start, *inside, stop]):
+                rows, size = slice(low - start, high - start), int((first_rows <= low).sum())
                 experts.error_scale.grow(size)
                 own = np.ascontiguousarray(Phi[rows, :size])
-                scales[rows] = experts.error_scale.learn(own, out[rows], self.given_Y[low:high])
+                scales[rows] = experts.error_scale.learn(own, out[rows], self.unclipped[low:high])
         self.mixed = stop
         yield out, scales
 
-    def _take_read(self, rows: int) -> Array:
-        """The features of the next rows for the spread; later coordinates of them are not read."""
-        size, taken = len(self.births[-1]), []
+    def _next_scale_features(self, rows: int) -> Array:
+        """Return the error scale's features of the next rows; coordinates they lack are 0."""
+        size, found = len(self.first_rows[-1]), []
         while rows:
-            held = self.read.popleft()
-            if len(held) > rows:
-                self.read.appendleft(held[rows:])
-                held = held[:rows]
-            rows -= len(held)
-            taken.append(np.pad(held, ((0, 0), (0, size - held.shape[1]))))
-        return np.concatenate(taken)
+            Phi = self.scale_features.popleft()
+            if len(Phi) > rows:
+                self.scale_features.appendleft(Phi[rows:])
+                Phi = Phi[:rows]
+            rows -= len(Phi)
+            found.append(np.pad(Phi, ((0, 0), (0, size - Phi.shape[1]))))
+        return np.concatenate(found)
 
 
-def _now(function: Any, *arguments: Any) -> Any:
-    """A task of this process, where the pool is elsewhere."""
+def _run_now(function: Any, *arguments: Any) -> Any:
+    """Run a task of this process where the pool has none."""
     future: Future[Any] = Future()
     future.set_result(function(*arguments))
     return future
 
 
-def _blank(learner: DiscountedNewton) -> DiscountedNewton:
-    """The settings of a learner, without its rows."""
+def _settings(learner: DiscountedNewton) -> DiscountedNewton:
+    """Return a learner with the same settings and no rows."""
     blank = DiscountedNewton(learner.rule, learner.alpha, 0, learner.outputs)  # type: ignore[arg-type]
     blank.discount = learner.discount
     return blank
-
-
-def _replayed(
-    way: _Expert, births: Births, spans: Spans, rows: _Pass, reach: tuple[int, int]
-) -> Array:
-    """An expert learns rows itself: it changes."""
-    wanted: list[Range] = [None] * len(spans.spans)
-    wanted[way.group] = reach
-    Phi = spans.features(rows.Z[slice(*reach)], reach[0], wanted)[way.group]
-    whole = newton.Partition(*reach, (reach[0],), births)
-    return newton.replay(way.learner, whole.shown(Phi), rows.Y[slice(*reach)], births, reach[0])
