@@ -1,4 +1,4 @@
-"""The certificate against combinations: what it says is what all rows say, and the bound holds."""
+"""The certificate against combinations of experts: its sums by brute force, and its bound."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def close(got, expected, rtol=1e-8):
 
 
 def check(certificate, rows, Y, stacks, bounded):
-    """Everything recomputed from what each row met."""
+    """Compare with the sums recomputed from all rows."""
     loss, best, penalty, bound = naive.combination(rows, Y, stacks)
     assert certificate.rows == len(Y) and certificate.exact
     close(
@@ -38,7 +38,7 @@ def check(certificate, rows, Y, stacks, bounded):
 
 
 def a_stream(outputs, signed, n=300):
-    """Predictions of five experts; some targets lie beyond the range so far, first few are calm."""
+    """Return predictions of five experts and targets; some leave the range, the first are small."""
     rng = np.random.default_rng(5)
     y = np.sin(np.arange(n) / 20)[:, None] * np.arange(1, outputs + 1)
     y = y + 0.3 * rng.normal(size=y.shape)
@@ -79,11 +79,11 @@ def test_sums_are_those_of_all_rows(outputs, signed, how):
     rows = list(rows)
     bounded = outputs == 1 and not signed
     check(mixture.certificate().combination, rows, y, len(WINDOWS), bounded)
-    if bounded:  # every term of the bound has something to say
+    if bounded:  # every term of the bound is positive
         assert np.all(mixture.combination.to_state()["tally"] > 1e-3)
 
 
-def test_without_a_stack_that_remembers_there_is_no_bound():
+def test_without_an_undiscounted_stack_there_is_no_bound():
     P, y = a_stream(1, signed=False)
     for windows in ((50.0,), ()):
         mixture = Mixture(5, np.array([[-1.0], [1.0]]), False, windows)
@@ -92,7 +92,7 @@ def test_without_a_stack_that_remembers_there_is_no_bound():
         assert mixture.certificate().combination.bound is None
 
 
-def test_a_row_that_is_taken_back_leaves_no_trace():
+def test_rolled_back_rows_leave_no_trace():
     P, y = a_stream(1, signed=False)
     mixture = Mixture(5, np.array([[-1.0], [1.0]]), False, WINDOWS)
     mixture.learn(P[:50], y[:50])
@@ -103,7 +103,7 @@ def test_a_row_that_is_taken_back_leaves_no_trace():
     assert mixture.certificate() == before
 
 
-def test_targets_that_never_move_lose_nothing():
+def test_constant_targets_have_no_loss():
     mixture = Mixture(2, np.zeros((2, 1)), False, WINDOWS)
     mixture.learn(np.ones((20, 2, 1)), np.zeros((20, 1)))
     certificate = mixture.certificate().combination
@@ -113,22 +113,22 @@ def test_targets_that_never_move_lose_nothing():
 
 @st.composite
 def hard_streams(draw):
-    """Targets chosen to hurt: ever larger, against the average, jumping; experts of any size."""
+    """Draw adversarial targets (growing, jumping) and experts of any size."""
     rng = np.random.default_rng(draw(st.integers(0, 10**6)))
     n, count = draw(st.integers(5, 60)), draw(st.integers(1, 4))
     growth = draw(st.sampled_from([1.0, 1.02, 1.3, 3.0]))
     y = growth ** np.arange(n) * rng.choice([-1.0, 0.01, 1.0], n) * 1e-3
     P = rng.normal(size=(n, count, 1)) * np.abs(y[:, None, None]) * draw(st.sampled_from([0.3, 3]))
     if draw(st.booleans()):
-        P[:, 0, 0] = y  # one who knows
+        P[:, 0, 0] = y  # a perfect expert
     if draw(st.booleans()):
-        P[:, -1, 0] = -y  # and one who is wrong by as much
+        P[:, -1, 0] = -y  # and one with the opposite sign
     return P, y[:, None], draw(st.sampled_from([0.0, 1e-3, 1.0])), draw(st.integers(1, n))
 
 
 @settings(max_examples=60)
 @given(hard_streams())
-def test_the_bound_holds_on_streams_made_to_break_it(stream):
+def test_the_bound_holds_on_adversarial_streams(stream):
     P, y, width, drop = stream
     mixture = Mixture(P.shape[1], width * np.array([[-1.0], [1.0]]), False, WINDOWS)
     stays = list(range(0, P.shape[1], 2))
@@ -156,7 +156,7 @@ CASES = {
 
 
 class Recorder:
-    """All predictions of the experts since the last stage, and who fell asleep when."""
+    """Records the predictions of the experts since the last stage, and which were dropped when."""
 
     def __init__(self, monkeypatch):
         self.begin = Mixture.__init__
@@ -198,15 +198,15 @@ class Recorder:
     def check(self, certificate, signed, outputs):
         P, y = np.concatenate(self.P), np.concatenate(self.y)
         windows = (0.0, 1000.0, 100.0)
-        told = {"keeps": self.keeps, "lags": self.lags}
-        rows = list(naive.mixture_rows(P, y, self.limits, windows, signed, **told))
+        options = {"keeps": self.keeps, "lags": self.lags}
+        rows = list(naive.mixture_rows(P, y, self.limits, windows, signed, **options))
         check(certificate, rows, y, len(windows), outputs == 1 and not signed)
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("rows", [40, 700, ROWS])
-def test_a_learner_that_tells_its_regret(case, rows, monkeypatch):
-    """Across stages and sleep, in uneven cuts with single rows, saved and loaded on the way."""
+def test_the_certificate_of_a_learner(case, rows, monkeypatch):
+    """Across stages and dropped experts, in uneven calls, saved and loaded in between."""
     monkeypatch.setattr(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
     kind, y = CASES[case]
     model, recorder, start = kind(budget=20, random_state=1), Recorder(monkeypatch), 0
@@ -230,9 +230,11 @@ def test_threads_give_the_same_certificate(case, monkeypatch):
     monkeypatch.setattr(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
     monkeypatch.setattr(aggregate, "LEAST_ROWS", 400)
     kind, y = CASES[case]
-    alone, spread = (kind(budget=20, random_state=1, n_jobs=jobs).fit(X, y) for jobs in (None, 2))
-    told = [model.certificate() for model in (alone, spread)]
+    sequential, threaded = (
+        kind(budget=20, random_state=1, n_jobs=jobs).fit(X, y) for jobs in (None, 2)
+    )
+    certificates = [model.certificate() for model in (sequential, threaded)]
     for name in ("loss", "best_loss", "regret", "bound"):
-        close(told[1][name], told[0][name], 1e-6)
-        if told[0].combination[name] is not None:
-            close(told[1].combination[name], told[0].combination[name], 1e-6)
+        close(certificates[1][name], certificates[0][name], 1e-6)
+        if certificates[0].combination[name] is not None:
+            close(certificates[1].combination[name], certificates[0].combination[name], 1e-6)

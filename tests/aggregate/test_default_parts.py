@@ -1,4 +1,4 @@
-"""The parts of the default learner against their twins and definitions."""
+"""The parts of the default learner against their brute-force twins and definitions."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_the_mixture_is_its_twin(outputs, signed, lags):
     limits = np.tile([[-0.5], [0.5]], (1, outputs))
     if signed:
         y, limits = np.sign(y), 2 * limits
-        y[:200, -1] = 1.0  # an output that says nothing for a while
+        y[:200, -1] = 1.0  # an output with one label for a while
     mixture = Mixture(4, limits, signed, windows=(0.0, 50.0), lags=lags)
     got = np.concatenate([mixture.learn(P[:100], y[:100]), mixture.learn(P[100:], y[100:])])
     expected, losses, ledger = naive.mixture(P, y, limits, (0.0, 50.0), signed, lags=lags)
@@ -65,8 +65,8 @@ def test_the_mixture_is_its_twin(outputs, signed, lags):
     close(mixture.learn(P[:1], y[:1]), following, 1e-12)
 
 
-def test_errors_are_read_at_their_lags_however_many_came():
-    """Past the number of those that are held, by the twin, and as they are told."""
+def test_errors_are_read_at_their_lags_after_any_number_of_rows():
+    """More rows than are stored: against the twin, and as `Mixture.errors` returns them."""
     P, y = some_experts(outputs=1)
     P, y = np.concatenate((P, P, P))[:, ::2], np.concatenate((y, -y, y))
     lags, limits = (1, 24, LONGEST), np.array([[-2.0], [2.0]])
@@ -81,7 +81,7 @@ def test_errors_are_read_at_their_lags_however_many_came():
     close(fresh.errors, errors[:30])
 
 
-def test_an_output_that_is_one_number_says_nothing_to_the_mixture():
+def test_a_constant_output_does_not_change_the_mixture():
     P, y = some_experts()
     y[:, 1] = 0.25
     limits = np.array([[-0.5, 0.25], [0.5, 0.25]])
@@ -107,7 +107,7 @@ def test_coefficients_are_those_of_the_final_prediction(signed):
     close(mixture.stack_shares.sum(), 1.0)
 
 
-def test_the_bound_of_the_certificate_knows_who_was_dropped():
+def test_the_bound_of_the_certificate_includes_dropped_experts():
     P, y = some_experts(outputs=1)
     mixture = Mixture(4, np.array([[-2.0], [2.0]]), signed=False)
     mixture.learn(P[:200], y[:200])
@@ -121,8 +121,8 @@ def test_the_bound_of_the_certificate_knows_who_was_dropped():
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_the_mixture_goes_on_from_its_state(signed):
-    """It refuses one of other experts, of no weights, of sums below the regulariser."""
+def test_the_mixture_continues_from_its_state(signed):
+    """A state with other experts, without weights, or below the regulariser raises."""
     P, y = some_experts()
     y = np.sign(y) if signed else y
     mixture = Mixture(4, np.tile([[-1.0], [1.0]], (1, 2)), signed, (0.0, 50.0), (1, 3))
@@ -167,10 +167,10 @@ def test_the_learner_has_a_certificate(task):
     assert 0 < certificate.best_loss < 700 and certificate.regret <= certificate.bound
 
 
-# -- the clipping --------------------------------------------------------------------------------
+# -- target clipping -----------------------------------------------------------------------------
 
 
-def test_the_guard_is_its_twin():
+def test_target_clipping_is_its_twin():
     rng = np.random.default_rng(0)
     y = np.column_stack((rng.standard_t(1, 900), 100 + rng.exponential(size=900)))
     clipping = TargetClipping(2)
@@ -182,20 +182,20 @@ def test_the_guard_is_its_twin():
     assert np.any(got != y[128:])
 
 
-def test_one_row_moves_the_guard_by_five_per_cent():
+def test_one_row_changes_the_clipping_by_five_per_cent():
     y = np.random.default_rng(1).normal(size=(2000, 1))
     clipping = TargetClipping(1)
-    assert np.array_equal(clipping.learn(y[:5]), y[:5])  # nothing is known
+    assert np.array_equal(clipping.learn(y[:5]), y[:5])  # before any row
     close(clipping.start(y), y, 0)  # nothing is clipped
     before = clipping.size.copy()
     let = clipping.learn(np.array([[1e9]]))
     close(let[0], clipping.centre + 3 * before)
     assert before < clipping.size <= 1.06 * before
     moved = clipping.learn(np.full((200, 1), 1e4))
-    assert moved[-1] == 1e4  # a stream that stays there is followed
+    assert moved[-1] == 1e4  # a permanent change is followed
 
 
-def test_targets_that_are_nearly_all_one_number():
+def test_clipping_where_nearly_all_targets_are_equal():
     y = np.zeros((100, 1))
     clipping = TargetClipping(1)
     assert np.array_equal(clipping.start(y), y)
@@ -204,7 +204,7 @@ def test_targets_that_are_nearly_all_one_number():
     assert clipping.start(y)[50] == 2.0
 
 
-# -- scales and intervals -----------------------------------------------------------------------
+# -- error scale and intervals -------------------------------------------------------------------
 
 
 def test_log_squares_are_their_twin():
@@ -222,7 +222,7 @@ def test_log_squares_are_their_twin():
             close(got, expected)
 
 
-def test_the_spread_is_an_awv_forecaster_of_log_squares():
+def test_the_error_scale_is_an_awv_forecaster_of_log_squares():
     rng = np.random.default_rng(3)
     Phi, P = rng.normal(size=(150, 4)), rng.normal(size=(150, 1))
     Y = P + np.exp(Phi[:, :1]) * rng.normal(size=(150, 1))
@@ -265,7 +265,7 @@ def test_intervals_are_their_twin():
     close(intervals.learn(P[:1], scales[:1], Y[:1])[:, 8], following, 1e-12)
 
 
-def test_predictions_that_are_equal_up_to_rounding_have_one_level():
+def test_predictions_that_are_equal_up_to_rounding_are_in_one_quintile():
     rng = np.random.default_rng(5)
     P = rng.choice([-3.0, 1.0, 7.0], (400, 1))
     Y, ones = P + rng.normal(size=P.shape), np.ones(P.shape)
@@ -279,7 +279,7 @@ def test_predictions_that_are_equal_up_to_rounding_have_one_level():
     close(used[3], used[1])
 
 
-def test_the_deviation_is_that_of_the_rows_followed():
+def test_the_deviation_is_the_discounted_root_mean_square():
     intervals, one = Intervals(1), np.ones((1, 1))
     intervals.start()
     intervals.learn(0 * one, one, 3 * one)
@@ -317,7 +317,7 @@ def test_the_slopes_are_their_twin():
     Y = np.where(labels[:, None] == np.arange(4), 1.0, -1.0)
     P, targets = np.column_stack((np.ones(900), M)), np.column_stack((np.ones(900), Y))
     temperature = Temperature(5)
-    temperature.learn(P[:4], targets[:4])  # while classes come
+    temperature.learn(P[:4], targets[:4])  # until all classes are seen
     start, H = temperature._slopes.copy(), temperature._H.copy()
     temperature._slopes[:], temperature._H[:] = [1.0, 0.0], np.eye(2)
     for rows in (slice(4, 5), slice(5, 300), slice(300, 900)):
@@ -339,8 +339,8 @@ def test_two_classes_have_both_signs_of_one_margin():
     close(temperature._slopes, naive.slopes(pairs[first:], labels[first:]), 1e-8)
 
 
-def test_slopes_outside_go_to_the_nearest_inside():
-    """Nearest in the norm of H: on either edge, in the corner, or where they are."""
+def test_slopes_are_projected_on_the_allowed_set():
+    """In the norm of H: on either edge, in the corner, or unchanged."""
     rng = np.random.default_rng(5)
     places = set()
     for _ in range(300):
@@ -364,8 +364,8 @@ def test_capped_slopes_keep_the_order_of_the_margins():
         )
 
 
-def test_labels_that_are_noise_in_part_do_not_make_it_surer():
-    """One label in ten is wrong at random, beyond a hard edge: margins near +-1 mean 0.9."""
+def test_probabilities_are_calibrated_with_label_noise():
+    """One label in ten is wrong: margins near +-1 mean a probability of 0.9."""
     rng = np.random.default_rng(6)
     truth = rng.choice([-1.0, 1.0], 4000)
     margin = np.clip(truth * rng.uniform(0.7, 0.99, 4000), -1, 1)
@@ -379,9 +379,9 @@ def test_labels_that_are_noise_in_part_do_not_make_it_surer():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_probabilities_rise_with_the_margin(seed):
-    """Even when what came contradicts the margins."""
+    """Even if the labels contradict the margins."""
     M, labels = labelled(500, 3, seed)
-    Y = np.where((labels[:, None] + 1) % 3 == np.arange(3), 1.0, -1.0)  # another class came
+    Y = np.where((labels[:, None] + 1) % 3 == np.arange(3), 1.0, -1.0)  # another class occurs
     temperature = Temperature(4)
     temperature.learn(np.column_stack((np.ones(500), M)), np.column_stack((np.ones(500), Y)))
     grid = np.linspace(-1, 1, 50)
@@ -390,7 +390,7 @@ def test_probabilities_rise_with_the_margin(seed):
     assert np.all(np.diff(P) > 0)
 
 
-# -- baselines and lines --------------------------------------------------------------------------
+# -- baselines and linear experts ------------------------------------------------------------------
 
 
 def straight(n=400):
@@ -400,7 +400,7 @@ def straight(n=400):
     return Z, np.column_stack((np.ones(n), y, -y))
 
 
-def test_lines_are_their_twin_in_any_cut():
+def test_linear_experts_are_their_twin_in_any_cut():
     Z, Y = straight()
     whole, cut = Baselines(3, 4), Baselines(3, 4)
     expected = naive.linear_experts(Z, Y)
@@ -414,7 +414,7 @@ def test_lines_are_their_twin_in_any_cut():
     assert whole.names == ("last target", "mean of 10", "mean", "logistic", "margin")
 
 
-def test_lines_of_new_outputs_are_those_of_their_sources():
+def test_linear_experts_of_new_outputs_are_those_of_their_sources():
     Z, Y = straight()
     baselines = Baselines(3, 4)
     baselines.learn(Z[:200], Y[:200])
@@ -447,15 +447,15 @@ def test_the_variance_has_the_weight_of_the_next_row():
     close(engine.variance(new), expected)
 
 
-def test_a_glitch_does_not_set_a_scale():
+def test_an_outlier_does_not_set_a_scale():
     X = np.random.default_rng(7).normal(size=(600, 3))
-    glitched = X.copy()
-    glitched[5, 0], glitched[400, 1], glitched[300, 2] = 1e9, -1e6, 6.0  # 6 is no glitch
-    plain, other = FixedScale(X), FixedScale(glitched)
+    spoiled = X.copy()
+    spoiled[5, 0], spoiled[400, 1], spoiled[300, 2] = 1e9, -1e6, 6.0  # 6 is no outlier
+    plain, other = FixedScale(X), FixedScale(spoiled)
     ratio = other.unit / plain.unit
     close(ratio[:2], [1, 1], 0.01)
     assert ratio[2] > 1.1
-    assert np.abs(other.transform(glitched)).max() < 15
+    assert np.abs(other.transform(spoiled)).max() < 15
     rare = np.zeros((600, 1))
     rare[7] = 1.0
     assert FixedScale(rare).width[0] == 1.0

@@ -1,4 +1,4 @@
-"""What the default learner's experts look at: relevance, the past, baselines."""
+"""What the default learner's experts read: relevance, lagged targets; baselines."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def close(got, expected, atol=1e-10):
     np.testing.assert_allclose(got, expected, rtol=0, atol=atol)
 
 
-def test_guesses_are_the_last_target_and_means():
+def test_baselines_are_the_last_target_and_means():
     Y = np.random.default_rng(0).normal(size=(40, 2))
     baselines = Baselines(2)
     got = np.concatenate([baselines.learn(Y[:7], Y[:7]), baselines.learn(Y[7:], Y[7:])])
@@ -48,20 +48,20 @@ def test_slopes_are_those_of_the_kernel_ridge_fit():
     close(derivative_sizes(Z, Y, points, 1.3), expected, 1e-7)
 
 
-def test_columns_that_say_nothing_hardly_count():
+def test_irrelevant_columns_have_small_weights():
     rng = np.random.default_rng(2)
     Z = rng.normal(size=(600, 5))
     Z[:, 4] = 3.0
     Y = np.sin(2 * Z[:, :1]) + 0.3 * Z[:, 1:2]
     weights = relevance(Z, Y, 3.0)
     assert weights[0] == 1.0 > weights[1] > 2 * weights[2:4].max()
-    assert weights[4] == 1.0  # constant: it may still come to matter
+    assert weights[4] == 1.0  # constant so far: it may matter later
     assert np.array_equal(relevance(Z[:20], Y[:20], 3.0), np.ones(5))
     assert np.array_equal(relevance(Z, np.zeros((600, 1)), 3.0), np.ones(5))
 
 
 def test_wide_rows_have_a_relevance_as_soon_as_they_are_as_many_as_columns():
-    """Categories as zeros and ones: of 80 columns three matter, and 80 rows tell which."""
+    """One-hot categories: of 80 columns three are relevant, and 80 rows suffice to find them."""
     rng = np.random.default_rng(3)
     Z = (rng.random((80, 80)) < 0.3).astype(float)
     Y = np.where(Z[:, :1] + Z[:, 1:2] * Z[:, 2:3] > 0.5, 1.0, -1.0)
@@ -79,7 +79,7 @@ def test_autocorrelation_is_its_definition():
     assert not autocorrelation(np.ones(9), 3).any()
 
 
-def test_lags_are_found_where_rows_hang_together_and_nowhere_else():
+def test_lags_are_found_only_where_targets_are_correlated():
     rng = np.random.default_rng(4)
     noise = rng.normal(size=(512, 1))
     season = np.sin(2 * np.pi * np.arange(512) / 24)[:, None] + 0.3 * noise
@@ -121,21 +121,21 @@ def test_views_have_their_columns_and_units():
     close(late.rows(rows), rows * late.weights)
     distances = np.abs(late.rows(rows)[:, None] - late.rows(rows)).sum(axis=2)
     assert late.unit == pytest.approx(np.median(distances[np.triu_indices(200, 1)]), rel=0.2)
-    assert late.weights[3] == 1.0  # the last target says most
+    assert late.weights[3] == 1.0  # the last target is the most relevant
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_it_is_not_worse_than_a_trivial_guess(task):
-    """Targets that only hang together in time, and targets that nothing tells."""
+def test_it_is_not_worse_than_a_baseline(task):
+    """A random walk that x does not explain, and pure noise."""
     rng = np.random.default_rng(6)
     X, walk = rng.normal(size=(1500, 3)), rng.normal(size=1500).cumsum()
     noise = rng.normal(size=1500)
-    for y, guess in ((walk, np.roll(walk, 1)), (noise, np.zeros(1500))):
+    for y, baseline in ((walk, np.roll(walk, 1)), (noise, np.zeros(1500))):
         learner = pronk.make("default", task, budget=30, random_state=0)
         late = slice(100, None)
         if task == "regression":
             own = np.mean((learner.predict_then_learn(X, y) - y)[late] ** 2)
-            assert own < 1.1 * np.mean((guess - y)[late] ** 2)
+            assert own < 1.1 * np.mean((baseline - y)[late] ** 2)
         else:
             truth = y > np.median(y) if y is walk else y > -1.0
             expected = np.roll(truth, 1) if y is walk else np.ones(1500, dtype=bool)

@@ -1,4 +1,4 @@
-"""The default learner: its parts against their definitions, and what it promises as a whole."""
+"""The default learner as a whole: cuts, files, drift, intervals, probabilities."""
 
 import copy
 from itertools import pairwise
@@ -117,7 +117,7 @@ def test_dropping_an_expert_is_never_having_had_its_coordinate():
 # -- scales -----------------------------------------------------------------------------------
 
 
-def test_scales_do_not_see_the_unit_of_a_column():
+def test_scales_do_not_depend_on_the_unit_of_a_column():
     X = np.random.default_rng(5).normal(size=(100, 3))
     scale, other = FixedScale(X), FixedScale(X * [1, 1000, 1e-9] + [0, 7, 0])
     np.testing.assert_allclose(
@@ -168,7 +168,7 @@ def test_cuts_change_nothing_through_all_stages(task, cuts):
     assert np.array_equal(cut.dictionary_, whole.dictionary_)
 
 
-def test_classes_known_beforehand_change_nothing():
+def test_classes_known_in_advance_change_nothing():
     X, y = three_classes(700)
     told = OnlineKernelClassifier(budget=30, random_state=0)
     told.partial_fit(X[:1], y[:1], classes=["ant", "bee", "cat"]).partial_fit(X[1:], y[1:])
@@ -183,7 +183,7 @@ def test_classes_known_beforehand_change_nothing():
 
 
 @pytest.mark.parametrize("stop", [5, 100, 600, 2048, 2300])
-def test_saving_and_going_on_is_never_having_stopped(stop, tmp_path):
+def test_saving_and_resuming_changes_nothing(stop, tmp_path):
     X, y = regression()
     learner = OnlineKernelRegressor(budget=40, random_state=0).partial_fit(X[:stop], y[:stop])
     learner.save(tmp_path / "model.pronk")
@@ -196,8 +196,8 @@ def test_saving_and_going_on_is_never_having_stopped(stop, tmp_path):
 
 
 @pytest.mark.parametrize("stop", [150, 700, 1290, 2500])
-def test_a_file_holds_how_the_open_rows_came(stop, tmp_path):
-    """One row and many rows a call round differently: a loaded model goes on to the same bits."""
+def test_a_file_has_the_calls_of_the_open_rows(stop, tmp_path):
+    """One row and many rows per call round differently; a loaded model has the same bits."""
     X, y = regression()
     learner = OnlineKernelRegressor(budget=70, random_state=0).partial_fit(X[:64], y[:64])
     rng, start = np.random.default_rng(stop), 64
@@ -217,7 +217,7 @@ def test_a_file_holds_how_the_open_rows_came(stop, tmp_path):
 
 
 @pytest.mark.parametrize("new", [300, 511, 512, 600])
-def test_a_file_of_an_epoch_in_which_a_class_came(new, tmp_path):
+def test_a_file_of_an_epoch_with_a_new_class(new, tmp_path):
     X, y = three_classes(900)
     y[:new] = np.where(y[:new] == "cat", "bee", y[:new])
     learner = OnlineKernelClassifier(budget=40, random_state=0)
@@ -261,7 +261,7 @@ def test_constant_columns_are_harmless():
     np.testing.assert_allclose(flat[1:], 4.0, rtol=1e-12, atol=0)
 
 
-def test_a_stream_that_turns_is_followed():
+def test_drift_is_followed():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (8000, 3))
     y = np.where(
@@ -277,13 +277,13 @@ def test_a_stream_that_turns_is_followed():
     covered = (intervals[:, 0] <= y) & (y <= intervals[:, 1])
     assert 0.88 < covered.mean() < 0.92
     assert 0.87 < covered[after].mean() < 0.93
-    assert learner.experts_[0]["window"] is not None  # the leader forgets
+    assert learner.experts_[0]["window"] is not None  # the leading expert is discounted
     steady = OnlineKernelRegressor(budget=100, random_state=0).partial_fit(X[:4000], y[:4000])
     assert steady.experts_[0]["window"] is None
 
 
 @pytest.mark.parametrize("coverage", [0.5, 0.65, 0.9, 0.99])
-def test_intervals_cover_what_they_say(coverage):
+def test_coverage_of_intervals(coverage):
     fresh, answers = regression(1000, seed=9)
     found = []
     for seed in range(3):  # the width of the moment scatters by stream: a coverage of 0.5 by 0.035
@@ -296,7 +296,7 @@ def test_intervals_cover_what_they_say(coverage):
     assert abs(np.mean(found) - coverage) < 0.05
 
 
-def test_misses_come_at_their_rate_whatever_the_errors_are():
+def test_the_share_of_misses_for_any_errors():
     rng = np.random.default_rng(0)
     sizes = np.repeat([1.0, 20.0, 0.1, 5.0], 5000)
     errors = (sizes * rng.standard_t(2, 20000))[:, None]
@@ -336,7 +336,7 @@ def test_probabilities_are_calibrated_and_agree_with_the_labels():
     assert np.array_equal(learner.classes_[P.argmax(axis=1)], learner.predict(X))
 
 
-def test_experts_are_visible_and_some_sleep():
+def test_experts_are_listed_and_some_are_dropped():
     X, y = regression(2600)
     learner = OnlineKernelRegressor(budget=50, random_state=0)
     assert learner.partial_fit(X[:5], y[:5]).experts_ == []
@@ -344,7 +344,7 @@ def test_experts_are_visible_and_some_sleep():
     assert len(learner.experts_) == 20 and all(e["active"] for e in learner.experts_)
     assert sum(e["weight"] for e in learner.experts_) == pytest.approx(1.0, rel=1e-12)
     learner.partial_fit(X[600:], y[600:])
-    active = [e for e in learner.experts_ if e["active"] and e["factor"]]  # baselines apart
+    active = [e for e in learner.experts_ if e["active"] and e["factor"]]  # without baselines
     assert len(active) == 8 and {e["window"] for e in active} == {None, 1000, 100}
     assert active[0]["weight"] == max(e["weight"] for e in active)
     assert all(e["points"] <= 50 for e in active)
@@ -362,7 +362,7 @@ def test_other_kernels_work(kernel):
     assert np.mean((predictions - y)[300:] ** 2) < 0.2
 
 
-def test_a_function_sees_the_rows_as_they_come():
+def test_a_kernel_function_gets_unscaled_rows():
     seen = []
 
     def kernel(A, B):
@@ -374,7 +374,7 @@ def test_a_function_sees_the_rows_as_they_come():
     assert max(seen) == np.abs(100 * X).max()
 
 
-def test_refusals_name_the_parameter_and_leave_the_state():
+def test_invalid_parameters_are_named_and_change_nothing():
     X, y = regression(100)
     learner = OnlineKernelRegressor(random_state=0).partial_fit(X, y)
     before = copy.deepcopy(learner._fitted_state())

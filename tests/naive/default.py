@@ -1,11 +1,11 @@
-"""Twins of the default learner's parts, from the definitions in their docstrings, row by row."""
+"""Brute-force twins of the default learner's parts, from their definitions, row by row."""
 
 import numpy as np
 from scipy.optimize import nnls
 
 
 def logistic_step(p, m, lagged, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
-    """One Newton step of a stack of labels: (H, weights) after the row, weights = (u, c, d)."""
+    """Return (H, weights) of a logistic stack after a row, weights = (u, c, d)."""
     H = keep * H + (1 - keep) * alpha * np.eye(len(H))
     slope = np.zeros(len(H))
     X = [np.concatenate((p[:, o] - m[o], m[[o]], lagged[:, o])) for o in counted]
@@ -19,17 +19,18 @@ def logistic_step(p, m, lagged, y, counted, keep, H, weights, alpha=0.1, longest
 
 
 def mixture(P, Y, limits, windows, signed=False, alpha=1.0, lags=()):
-    """Predictions, the experts' losses, and those of (final, experts) in units of 2 D^2."""
+    """Return predictions, the experts' losses, and those of (final, experts) in units of 2 D^2."""
     rows = list(mixture_rows(P, Y, limits, windows, signed, alpha, lags=lags))
     losses, ledger = (sum(row[name] for row in rows) for name in ("losses", "ledger"))
     return np.array([row["final"] for row in rows]), losses, ledger
 
 
 def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=()):
-    """What each row met, by name; ``keeps`` are pairs of a row and the experts that see it on,
-    ``lags`` say which of the errors before a row the stacks read.
+    """Yield what each row meets, by name.
 
-    P has all experts at every row; of those that sleep nothing is read.
+    ``keeps`` are pairs of a row and the experts that are kept from there on, ``lags`` the lags of
+    errors that the stacks read. P (n, experts, outputs) has all experts at every row; dropped ones
+    are not read.
     """
     n, experts, outputs = P.shape
     keeps, active = dict(keeps), np.arange(experts)
@@ -103,9 +104,10 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
 
 
 def combination(rows, Y, stacks, alpha=1.0):
-    """Loss, best loss, its penalty and the bound against combinations of the experts active at the
+    """Return loss, best loss, its penalty and the bound against combinations of active experts.
 
-    end, from what each row met: the best u by least squares over all rows, log det row by row."""
+    The best u by least squares over all rows, log det row by row.
+    """
     last = rows[-1]["active"]
     first = np.zeros(Y.shape[1])
     features, targets, loss = [np.sqrt(alpha) * np.eye(len(last))], [np.zeros(len(last))], 0.0
@@ -140,7 +142,7 @@ def combination(rows, Y, stacks, alpha=1.0):
 
 
 def clipped_targets(y, centre, size, beyond=0.005, reach=3.0, step=0.05):
-    """Targets of one output as they may be learned."""
+    """Return clipped targets of one output."""
     out = []
     for value in y:
         out.append(min(max(value, centre - reach * size), centre + reach * size))
@@ -149,7 +151,7 @@ def clipped_targets(y, centre, size, beyond=0.005, reach=3.0, step=0.05):
 
 
 def clipping_start(y):
-    """Centre and size from first rows."""
+    """Return centre and size from first targets."""
     centre = np.median(y)
     left_out = int(np.ceil(np.sqrt(len(y)) / 4))
     kept = sorted(abs(value - centre) for value in y)[: len(y) - left_out]
@@ -157,7 +159,7 @@ def clipping_start(y):
 
 
 def error_scale_targets(errors, window=200, quick_window=20, jump=1.5, reach=1e4):
-    """Levels before each row, and log squares around them, one output.
+    """Return levels before each row and log squares around them, for one output.
 
     Squares count as at least 1/10^4 and at most 10^4 times their recent mean.
     """
@@ -177,10 +179,10 @@ def error_scale_targets(errors, window=200, quick_window=20, jump=1.5, reach=1e4
 
 
 def half_widths(r, p, coverages, start, rate=0.03, windows=(1000, 20), own=1.5, held=1000, reach=5):
-    """The half-widths (n, coverages) each row met, in spreads; one output.
+    """Return half-widths (n, coverages) before each row, in error scales, for one output.
 
-    A half-width is no smaller than that of a smaller coverage, and misses are misses of that. In
-    the size of recent errors one counts as at most five times the size before it.
+    A half-width is at least that of a smaller coverage, and misses are counted with it. An error
+    counts as at most five times the size of recent errors before it.
     """
     a, b = np.array(start, dtype=float), np.zeros((5, len(start)))
     edges, used, counted = np.zeros(4), [], []
@@ -206,7 +208,7 @@ def half_widths(r, p, coverages, start, rate=0.03, windows=(1000, 20), own=1.5, 
 
 
 def slopes(M, labels, surest=0.99, window=500):
-    """The slopes (a, b) of probabilities after rows of margins M (n, classes)."""
+    """Return the slopes (a, b) of probabilities after rows of margins M (n, classes)."""
     theta, H = np.array([1.0, 0.0]), np.eye(2)
     for m, label in zip(M, labels, strict=True):
         F = np.column_stack((np.log((1 + surest * m) / 2), m))
@@ -218,15 +220,16 @@ def slopes(M, labels, surest=0.99, window=500):
 
 
 def nearest_allowed(theta, H, least, c):
-    """(a, b) with a >= least and b >= -c a, nearest in the norm of H: least squares over x, y >= 0
+    """Return the nearest (a, b) in the norm of H with a >= least and b >= -c a.
 
-    with a = least + x, b = y - c a."""
+    Least squares over x, y >= 0 with a = least + x, b = y - c a.
+    """
     L, T, start = np.linalg.cholesky(H), np.array([[1, 0], [-c, 1]]), np.array([least, -c * least])
     return start + T @ nnls(L.T @ T, L.T @ (theta - start))[0]
 
 
 def linear_experts(Z, Y):
-    """Predictions (n, 2, outputs) of logistic regression by AdaGrad and of ALMA, Y +-1."""
+    """Return predictions (n, 2, outputs) of logistic regression by AdaGrad and of ALMA, Y +-1."""
     X = np.column_stack((np.clip(Z, -4, 4), np.ones(len(Z))))
     out = np.empty((len(Y), 2, Y.shape[1]))
     for o, targets in enumerate(Y.T):

@@ -1,4 +1,4 @@
-"""What the default learner promises about itself: glitches, intervals by level, probabilities."""
+"""The default learner with outliers, under drift and with tiny targets; its calibration."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ def surface(n=5000, seed=0):
 
 
 def error_of(X, y, truth, rows):
-    """Mean absolute error against what y was without glitches, over some rows."""
+    """Return the mean absolute error against y without outliers, over some rows."""
     learner = OnlineKernelRegressor(budget=60, random_state=0)
     return np.abs(learner.predict_then_learn(X, y) - truth)[rows].mean()
 
 
-def test_glitches_in_y_cost_less_than_a_tenth():
+def test_outliers_in_y_cost_less_than_a_tenth():
     X, truth = surface()
     plain = error_of(X, truth, truth, slice(None))
     one = truth.copy()
@@ -35,7 +35,7 @@ def test_glitches_in_y_cost_less_than_a_tenth():
 
 
 @pytest.mark.parametrize("rows", [[3], [3, 100], [700, 3000, 4500]])
-def test_glitches_in_x_cost_less_than_a_tenth(rows):
+def test_outliers_in_x_cost_less_than_a_tenth(rows):
     X, truth = surface()
     spoiled = X.copy()
     for i, row in enumerate(rows):
@@ -44,7 +44,7 @@ def test_glitches_in_x_cost_less_than_a_tenth(rows):
     assert error_of(spoiled, truth, truth, kept) < 1.1 * error_of(X, truth, truth, kept)
 
 
-#: Rows behind those that the goals leave out.
+#: Rows after the first 500, which the goals leave out.
 LATE = slice(500, None)
 
 
@@ -63,7 +63,7 @@ def worst_window(covered):
     return np.convolve(covered[LATE], np.full(200, 1 / 200), "valid").min()
 
 
-def test_intervals_hold_at_every_level_of_the_prediction():
+def test_coverage_in_every_quintile_of_the_prediction():
     rng = np.random.default_rng(2)
     X = rng.uniform(-2, 2, (6000, 3))
     size = 0.05 + 0.3 * np.exp(X[:, 0]) * (1 + np.sin(2 * X[:, 2]))
@@ -72,10 +72,12 @@ def test_intervals_hold_at_every_level_of_the_prediction():
     assert np.abs(by_quintile(covered, intervals) - 0.9).max() < 0.04
     assert worst_window(covered) > 0.8
     widths = np.diff(intervals[LATE])[:, 0]
-    assert np.corrcoef(np.log(widths), np.log(size[LATE]))[0, 1] > 0.7  # where it is unsure
+    assert (
+        np.corrcoef(np.log(widths), np.log(size[LATE]))[0, 1] > 0.7
+    )  # wider where noise is larger
 
 
-def test_intervals_hold_where_parts_have_nearly_no_noise():
+def test_coverage_with_very_different_noise():
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (5000, 4))
     first, second = X[:, 0] > 0.2, X[:, 1] > 0.3
@@ -116,7 +118,7 @@ def log_loss(P, truth):
     return -np.mean(np.log(P[np.arange(len(truth)), truth]))
 
 
-def test_many_classes_are_as_sure_as_they_are_right():
+def test_probabilities_of_many_classes_are_calibrated():
     rng = np.random.default_rng(4)
     centres = rng.normal(size=(12, 4))
     y = rng.integers(12, size=3500)
@@ -133,8 +135,8 @@ def test_many_classes_are_as_sure_as_they_are_right():
         learner.partial_fit(X[rows], y[rows])
     P, margins, truth = np.concatenate(P), np.concatenate(margins), y[500:]
     assert calibration_error(P, truth) < 0.04
-    guess = (1 + 0.999 * margins) / 2  # margins as probabilities, normalised
-    assert log_loss(P, truth) < log_loss(guess / guess.sum(axis=1, keepdims=True), truth)
+    shares = (1 + 0.999 * margins) / 2  # margins as probabilities, normalised
+    assert log_loss(P, truth) < log_loss(shares / shares.sum(axis=1, keepdims=True), truth)
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
@@ -159,7 +161,7 @@ def test_the_first_rows_are_no_worse_than_those_of_single_learners(task):
         assert own <= loss(make(name, task, kernel=kernel, **parameters)), name
 
 
-def test_straight_edges_and_wrong_labels_are_met_by_honest_probabilities():
+def test_probabilities_with_a_linear_boundary_and_wrong_labels():
     rng = np.random.default_rng(9)
     X = rng.uniform(0, 10, (3000, 3))
     edge = X[:, 0] + X[:, 1] <= 8
@@ -174,7 +176,7 @@ def test_straight_edges_and_wrong_labels_are_met_by_honest_probabilities():
 
 
 def drifting(n=3000, seed=4):
-    """A level that wanders, which no column tells: errors follow each other, targets hardly."""
+    """Return a stream with an unobserved drifting level: errors are correlated, targets hardly."""
     rng = np.random.default_rng(seed)
     X, level = rng.uniform(-1, 1, (n, 3)), np.zeros(n)
     steps = 0.1 * rng.normal(size=n)
@@ -183,7 +185,7 @@ def drifting(n=3000, seed=4):
     return X, np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + level, level
 
 
-def test_errors_that_come_again_are_taken_back():
+def test_recurring_errors_are_corrected():
     """The level's variance is 0.053, of which 0.01 is new with each row."""
     X, y, level = drifting()
     learner = OnlineKernelRegressor(budget=60, random_state=0)
@@ -191,15 +193,15 @@ def test_errors_that_come_again_are_taken_back():
     assert np.mean(errors**2) < 0.5 * level[1000:].var()
 
 
-def test_errors_without_an_order_are_not_read():
+def test_uncorrelated_errors_are_not_read():
     X, y, _ = drifting()
     order = np.random.default_rng(0).permutation(len(y))
     learner = OnlineKernelRegressor(budget=60, random_state=0).fit(X[order], y[order])
     assert not len(learner._model.experts.mixture.to_state()["lags"])
 
 
-def test_errors_are_the_same_whenever_a_class_is_known():
-    """A third class that is in a call, but has not come yet, changes nothing."""
+def test_lagged_errors_do_not_depend_on_when_a_class_is_known():
+    """A third class that occurs later in the same call changes nothing before."""
     X, y, level = drifting(600)
     labels = np.where(y + 3 * level > 0, "up", "down")
     labels[300:][X[300:, 2] > 0.8] = "other"
@@ -211,8 +213,8 @@ def test_errors_are_the_same_whenever_a_class_is_known():
         assert learner._model.experts.mixture.to_state()["lags"].tolist()[:2] == [1, 2]
 
 
-def test_intervals_follow_y_as_given():
-    """After y times 1e5 the learner reads clipped targets for hundreds of rows."""
+def test_intervals_use_y_as_given():
+    """After y is multiplied by 1e5 the experts learn clipped targets for hundreds of rows."""
     rng = np.random.default_rng(5)
     X = rng.uniform(-1, 1, (2200, 3))
     y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=2200)
@@ -223,7 +225,7 @@ def test_intervals_follow_y_as_given():
     assert covered[1500:].mean() > 0.85
 
 
-def test_glitches_leave_the_intervals_as_wide_as_they_were():
+def test_outliers_do_not_widen_the_intervals():
     X, y = surface(3000)
     plain = np.diff(covered_by(X, y)[1])[:, 0]
     y[2000:2600:200] = 1e4
@@ -233,7 +235,7 @@ def test_glitches_leave_the_intervals_as_wide_as_they_were():
 
 
 def test_wider_coverages_have_wider_intervals():
-    """Also on a calm stream, where the widths of neighbouring coverages are nearly the same."""
+    """Also where the widths of neighbouring coverages are nearly the same."""
     rng = np.random.default_rng(6)
     X = rng.uniform(-1, 1, (1200, 2))
     y = X[:, 0] + 0.1 * np.sign(rng.normal(size=1200))  # all errors have one size
@@ -246,7 +248,7 @@ def test_wider_coverages_have_wider_intervals():
     assert (np.diff(widths, axis=0) >= -1e-12).all()
 
 
-def test_intervals_are_unknown_before_the_first_error():
+def test_intervals_are_nan_before_the_first_error():
     X, y = surface(20)
     learner = OnlineKernelRegressor(random_state=0)
     P, ends = learner.predict_then_learn(X[:1], y[:1], interval=0.9)
@@ -276,8 +278,8 @@ def test_small_targets_are_learned(size, tmp_path):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_glitches_are_not_read_again_as_errors(seed):
-    """Three in 2400 rows cost 43 and 77 % where their errors are read whole."""
+def test_outliers_are_not_read_as_lagged_errors(seed):
+    """Three outliers in 2400 rows would cost 43 and 77 % if their errors were not clipped."""
     X, truth, _ = drifting()
     rows = np.random.default_rng(seed).choice(np.arange(600, 2900), 3, replace=False)
     y = truth.copy()
