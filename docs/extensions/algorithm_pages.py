@@ -212,13 +212,14 @@ def table(algorithms: list[Any], linked: bool) -> str:
     if not algorithms:
         return ""
     rows = [
-        "| name | time per row | memory | bounded | tasks | paper |",
-        "|:--|:--|:--|:--|:--|:--|",
+        "| name | use it for | time per row | memory | bounded | tasks | paper |",
+        "|:--|:--|:--|:--|:--|:--|:--|",
     ]
     for a in algorithms:
         name = f"[`{a.name}`](#algorithm-{slug(a.name)})" if linked else f"`{a.name}`"
         paper = re.sub(r" \(.*\)$", "", a.paper)
-        cells = [name, a.time, a.memory, "yes" if a.bounded else "no", ", ".join(a.tasks), paper]
+        cost = [a.time, a.memory, "yes" if a.bounded else "no"]
+        cells = [name, a.use, *cost, ", ".join(a.tasks), paper]
         rows.append("| " + " | ".join(cells) + " |")
     return "\n".join(rows)
 

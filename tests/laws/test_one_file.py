@@ -36,7 +36,8 @@ ENTRY = {
     "guarantee": "It is a toy.",
     "names": {
         "toy": {
-            "time": "r^2", "memory": "r^2", "bounded": True, "params": {"alpha": 0.5},
+            "use": "tests", "time": "r^2", "memory": "r^2", "bounded": True,
+            "params": {"alpha": 0.5},
         },
     },
 }

@@ -17,8 +17,8 @@ of these defaults applies. A learner of one key (`make_for_key`) has further def
 Each algorithm is described in its own file of `pronk.estimators.algorithms`, by a literal ENTRY:
 
     classes      its public classes, the regressor first
-    names        short names, each with time and memory per row, bounded (whether these are) and,
-                 where needed, tasks, params (the paper's values) and paper
+    names        short names, each with use (when to choose it), time and memory per row, bounded
+                 (whether these are) and, where needed, tasks, params (the paper's values), paper
     paper        the paper of all its names
     place        its position in lists
     bounds       functions of `pronk.regret` with its bound; or guarantee, a text; or guaranteed_by,
@@ -47,6 +47,7 @@ class Algorithm:
     """An algorithm: its name, its classes, the paper's parameters, and its cost per row."""
 
     name: str
+    use: str
     paper: str
     time: str
     memory: str
@@ -103,9 +104,9 @@ def all_algorithms() -> dict[str, Algorithm]:
         tasks = sorted({task_of(name) for name in classes}, reverse=True)
         for name, facts in entry["names"].items():
             found[name] = Algorithm(
-                name, facts.get("paper", entry.get("paper", "")), facts["time"], facts["memory"],
-                facts["bounded"], module, classes, tuple(facts.get("tasks", tasks)),
-                facts.get("params", {}),
+                name, facts["use"], facts.get("paper", entry.get("paper", "")), facts["time"],
+                facts["memory"], facts["bounded"], module, classes,
+                tuple(facts.get("tasks", tasks)), facts.get("params", {}),
             )  # fmt: skip
     return found
 

@@ -43,6 +43,7 @@ No regret bound for a given stream. The reference proves convergence in expectat
 independently, up to a gap that the random features leave and that shrinks with their number.""",
     "names": {
         "dual-sgd": {
+            "use": "kernel terms and random features, any loss",
             "time": "(B + L) d",
             "memory": "B (L + d) + L d",
             "bounded": True,

@@ -56,18 +56,21 @@ order of 1/m, for steps below 1/(38 M) and periods n >= max(13, 1/(eta alpha (1-
 b = 1/2. Its own eta and n = 100 then ask for alpha >= 3.6, more than its experiments have.""",
     "names": {
         "dual-svrg-b": {
+            "use": "as dual-sgd, with less noisy steps",
             "time": "(1 + m/n) (B + L) d",
             "memory": "B d + m (L + d) + L d",
             "bounded": True,
             "params": {"oracle": "budget"},
         },
         "dual-svrg-c": {
+            "use": "as dual-svrg-b, with points that cover the inputs",
             "time": "(1 + m/n) (N + L) d, N the covering number",
             "memory": "N d + m (L + d) + L d",
             "bounded": False,
             "params": {"oracle": "coverage"},
         },
         "dual-svrg-am": {
+            "use": "as dual-svrg-b, on random features alone",
             "time": "L d + (1 + m/n) L",
             "memory": "m L + L d",
             "bounded": True,

@@ -45,6 +45,7 @@ of the order of sqrt(T) for a step of the order of 1/sqrt(T). Inner products of 
 the kernel by O(1/sqrt(L)), with high probability on a bounded region.""",
     "names": {
         "fogd": {
+            "use": "long streams; fast, on random features",
             "time": "L d",
             "memory": "L d",
             "bounded": True,

@@ -34,12 +34,14 @@ ENTRY = {
     "bounds": ["kernel_awv_bound"],
     "names": {
         "kernel-awv": {
+            "use": "small streams, with a regret bound",
             "paper": "Jezequel, Gaillard, Rudi 2019 (PKAWV)",
             "time": "t^2 + t d",
             "memory": "t^2 + t d",
             "bounded": False,
         },
         "kernel-ridge": {
+            "use": "small streams; the classical baseline",
             "paper": "Zhdanov, Kalnishkan 2010; Jezequel, Gaillard, Rudi 2019 (PKAWV)",
             "time": "t^2 + t d",
             "memory": "t^2 + t d",

@@ -57,12 +57,14 @@ the sum of alpha/2 |f_t|^2 + l(f_t(x_t), y_t) exceeds that of any fixed f by at 
 Dropping and merging add their errors, which the references bound.""",
     "names": {
         "ogd": {
+            "use": "any convex loss; the baseline of gradient methods",
             "paper": "Kivinen, Smola, Williamson 2004 (NORMA)",
             "time": "s d",
             "memory": "s d",
             "bounded": False,
         },
         "bogd": {
+            "use": "labels, any convex loss; a budget, by random removal",
             "paper": "Zhao, Wang, Wu, Jin, Hoi 2012 (BOGD)",
             "time": "B d",
             "memory": "B d",
@@ -71,6 +73,7 @@ Dropping and merging add their errors, which the references bound.""",
             "params": {"alpha": 0.001, "budget": 100, "maintenance": "random"},
         },
         "bsgd-r": {
+            "use": "labels; an SVM on a budget, by removal",
             "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
             "time": "B d",
             "memory": "B d",
@@ -79,6 +82,7 @@ Dropping and merging add their errors, which the references bound.""",
             "params": {"eta": "pegasos", "alpha": 0.001, "budget": 100, "maintenance": "smallest"},
         },
         "bsgd-m": {
+            "use": "labels; an SVM on a budget, by merging",
             "paper": "Wang, Crammer, Vucetic 2012 (BSGD)",
             "time": "B d",
             "memory": "B d",

@@ -47,12 +47,14 @@ ENTRY = {
     "bounds": ["pa_mistake_bound", "pa_squared_loss_bound"],
     "names": {
         "pa-1": {
+            "use": "the smallest step that corrects a row; noisy rows",
             "time": "s d",
             "memory": "s d",
             "bounded": False,
             "params": {"variant": "pa-1"},
         },
         "pa-2": {
+            "use": "as pa-1, with little noise",
             "time": "s d",
             "memory": "s d",
             "bounded": False,

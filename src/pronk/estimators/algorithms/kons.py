@@ -39,6 +39,7 @@ ENTRY = {
     "bounds": ["newton_bound", "kons_bound", "kons_convex_bound"],
     "names": {
         "kons": {
+            "use": "small streams; losses with curvature",
             "time": "t^2 + t d",
             "memory": "t^2 + t d",
             "bounded": False,

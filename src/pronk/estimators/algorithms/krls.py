@@ -38,6 +38,7 @@ No regret bound: nothing regularises the least squares. For nu > 0 and rows of a
 dictionary stays finite (reference), and every row is within sqrt(nu) of its span.""",
     "names": {
         "krls": {
+            "use": "least squares on few points, with little noise",
             "time": "m d + m^2",
             "memory": "m d + m^2, m finite for nu > 0, at most the budget",
             "bounded": True,

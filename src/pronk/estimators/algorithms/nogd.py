@@ -47,6 +47,7 @@ with the weights w_0, any convex loss, every w of that space:
 What the space itself misses depends on the first points; the reference bounds it.""",
     "names": {
         "nogd": {
+            "use": "long streams; fast, in the span of the first points",
             "time": "B d + B r",
             "memory": "B d + B r",
             "bounded": True,

@@ -56,6 +56,7 @@ ENTRY = {
     "guaranteed_by": "pronk.aggregate.mixture",
     "names": {
         "online-kernel": {
+            "use": "start here: nothing to tune",
             "time": "3 j^2 + j d, j the budget",
             "memory": "3 j^2 + j d",
             "bounded": True,

@@ -47,12 +47,14 @@ margin, y_t f(x_t) >= 1 for all t, it makes at most |f|^2 mistakes. With a budge
 against f of small enough norm; the references have them.""",
     "names": {
         "perceptron": {
+            "use": "labels; the simplest baseline",
             "paper": "Rosenblatt 1958; Freund, Schapire 1999 (Perceptron)",
             "time": "s d",
             "memory": "s d",
             "bounded": False,
         },
         "rbp": {
+            "use": "labels; a budget, by random removal",
             "paper": "Cavallanti, Cesa-Bianchi, Gentile 2007 (RBP)",
             "time": "B d",
             "memory": "B d",
@@ -60,6 +62,7 @@ against f of small enough norm; the references have them.""",
             "params": {"budget": 100, "maintenance": "random"},
         },
         "forgetron": {
+            "use": "labels; a budget, with a mistake bound",
             "paper": "Dekel, Shalev-Shwartz, Singer 2008 (Forgetron)",
             "time": "B d",
             "memory": "B d + B^2",
@@ -67,6 +70,7 @@ against f of small enough norm; the references have them.""",
             "params": {"budget": 100, "maintenance": "forget"},
         },
         "projectron": {
+            "use": "labels; few support vectors by projection",
             "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
             "time": "s d (+ s^2 at a mistake)",
             "memory": "s d + s^2, s finite for eta > 0",
@@ -74,6 +78,7 @@ against f of small enough norm; the references have them.""",
             "params": {"maintenance": "project"},
         },
         "projectron++": {
+            "use": "as projectron, usually more accurate, slower",
             "paper": "Orabona, Keshet, Caputo 2009 (Projectron)",
             "time": "s d (+ s^2 below margin 1)",
             "memory": "s d + s^2, s finite for eta > 0",

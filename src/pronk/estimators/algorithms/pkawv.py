@@ -39,24 +39,28 @@ ENTRY = {
     "bounds": ["pkawv_bound", "pkawv_taylor_bound", "pkawv_kors_bound"],
     "names": {
         "pkawv-taylor": {
+            "use": "few columns, with a regret bound",
             "time": "r^2, r = C(M+d, d)",
             "memory": "r^2",
             "bounded": True,
             "params": {"features": "taylor"},
         },
         "pkawv-nystrom": {
+            "use": "any kernel, with a regret bound; all rows in memory",
             "time": "j^2 + j d (t j at growth)",
             "memory": "j^2 + t (j + d)",
             "bounded": False,
             "params": {"features": "nystrom", "history": "exact"},
         },
         "pkrr-taylor": {
+            "use": "ridge, to compare with pkawv-taylor",
             "time": "r^2, r = C(M+d, d)",
             "memory": "r^2",
             "bounded": True,
             "params": {"features": "taylor", "anticipate": False},
         },
         "pkrr-nystrom": {
+            "use": "ridge, to compare with pkawv-nystrom",
             "time": "j^2 + j d (t j at growth)",
             "memory": "j^2 + t (j + d)",
             "bounded": False,

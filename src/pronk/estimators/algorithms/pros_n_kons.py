@@ -45,17 +45,20 @@ ENTRY = {
     "bounds": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound"],
     "names": {
         "pros-n-kons": {
+            "use": "losses with curvature, with a regret bound",
             "time": "j^2 + j d",
             "memory": "j^2 + j d",
             "bounded": False,
         },
         "con-kons": {
+            "use": "as pros-n-kons, usually more accurate",
             "time": "j^2 + j d",
             "memory": "j^2 + j d",
             "bounded": False,
             "params": {"restart": False},
         },
         "b-kons": {
+            "use": "as con-kons, in bounded memory",
             "time": "J^2 + J d, J the budget",
             "memory": "J^2 + J d",
             "bounded": True,

@@ -39,6 +39,7 @@ ENTRY = {
     "bounds": ["sketched_kons_bound"],
     "names": {
         "sketched-kons": {
+            "use": "as kons, cheaper per row",
             "time": "t d + B^2, B points in the sketch",
             "memory": "t d + B^2",
             "bounded": False,
