@@ -1,1 +1,1 @@
-"""The default learner: a grid of experts on one dictionary, their mixture, their calibration."""
+"""The default learner: experts on one dictionary, their mixture and its calibration."""

@@ -235,33 +235,33 @@ def grid(
 
 
 class Learners(Field):
-    """The learners of a group by the number of their setting; some may be gone."""
+    """Learners of a group by the number of their setting; dropped ones are missing."""
 
     def dump(self, owner: Any) -> Any:
         return {str(i): learner.to_state() for i, learner in owner.learners.items()}
 
     def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         require(isinstance(value, dict) and value, f"{self.name} are missing")
-        held = {str(i): (i, learner) for i, learner in owner.learners.items()}
-        require(set(value) <= set(held), f"{self.name} have another number than the settings")
-        taken = {}
-        for name, (i, learner) in held.items():
+        made = {str(i): (i, learner) for i, learner in owner.learners.items()}
+        require(set(value) <= set(made), f"{self.name} have another number than the settings")
+        loaded = {}
+        for name, (i, learner) in made.items():
             if name in value:
                 load_part(learner, value[name], f"{self.name}/{name}")
-                taken[i] = learner
-        return taken
+                loaded[i] = learner
+        return loaded
 
     def snapshot(self, owner: Any) -> Any:
         return dict(owner.learners), [learner.snapshot() for learner in owner.learners.values()]
 
     def roll_back(self, owner: Any, snapshot: Any) -> None:
-        owner.learners, held = snapshot
-        for learner, state in zip(owner.learners.values(), held, strict=True):
+        owner.learners, states = snapshot
+        for learner, state in zip(owner.learners.values(), states, strict=True):
             learner.roll_back(state)
 
 
 class Group(Stateful):
-    """The experts of one view and bandwidth: their kernel, features and learners."""
+    """Experts of one view and bandwidth: kernel, Nystrom features and learners."""
 
     limit: int  # most points
 
@@ -279,12 +279,12 @@ class Group(Stateful):
         Real("factor", "factor", fixed=True),
         Learners("learners", "learners"),
         Unsaved("limit"),
-        # A file has no span: it follows from the points (`Experts.extend_spans`).
+        # The span is not saved: it is computed from the points (`Experts.extend_spans`).
         Part("nystrom", "nystrom", saved=False),
     )
 
     def features(self, values: Array) -> Array:
-        """Features from kernel values with all points; valid until the next call."""
+        """Return features (n, r) from kernel values (n, points); valid until the next call."""
         return self.nystrom.transform(values)
 
     def offer(
@@ -295,31 +295,31 @@ class Group(Stateful):
         uniforms: Array | None = None,
         gamma: float = 0.0,
     ) -> NDArray[np.intp]:
-        """Offer rows to the span (`Nystrom.offer`), which holds the points so far."""
+        """Offer rows to the span of the points (`Nystrom.offer`); return those that enter."""
         rows = self.view.rows(new)
         K, corner = self.kernel(rows, self.view.rows(points)), self.kernel(rows, rows)
         return self.nystrom.offer(K, corner, room, self.limit, uniforms, gamma)
 
     def diagonal(self, Z: Array) -> Array:
-        """k(z, z) of each row."""
+        """Return k(z, z) of each row, (n,)."""
         return self.kernel.diagonal(self.view.rows(Z))
 
     def grow(self) -> None:
-        """Give the learners the coordinates that the span has gained."""
+        """Extend the learners to the coordinates of the span."""
         for learner in self.learners.values():
             room = self.nystrom.size if learner.discount == 1.0 else FORGETFUL_POINTS
             learner.grow_by(min(self.nystrom.size, room) - learner.size)
 
     @property
     def largest(self) -> int:
-        """Coordinates of the largest learner."""
+        """Number of coordinates of the largest learner."""
         return max(learner.size for learner in self.learners.values())
 
     def shrink(self) -> None:
-        """Leave the coordinates beyond the limit, which no learner reads, out."""
+        """Drop the coordinates beyond the limit, which no learner reads."""
         if self.nystrom.size > self.limit:
             state = self.nystrom.to_state()
-            left = self.limit * (self.limit + 1) // 2  # rows of a triangle
+            left = self.limit * (self.limit + 1) // 2  # entries of a triangle
             state["factor"]["factor"] = state["factor"]["factor"][:left]
             state["used"] = state["used"][: self.limit]
             state["points"] = int(state["used"][-1]) + 1
@@ -327,21 +327,21 @@ class Group(Stateful):
 
 
 class Groups(Parts):
-    """The groups that are left, in their order; a group is known by view and factor."""
+    """Groups with active experts, in order; a group is identified by view and factor."""
 
     def load(self, owner: Any, value: Any, sizes: Sizes) -> Any:
         require(isinstance(value, list), f"{self.name} are not a list")
-        fresh, taken = list(getattr(owner, self.attribute)), []
+        made, loaded = list(getattr(owner, self.attribute)), []
         for i, saved in enumerate(value):
             require(isinstance(saved, dict), f"{self.name}/{i} is not a table")
             key = saved.get("view"), saved.get("factor")
-            found = [group for group in fresh if (group.number, group.factor) == key]
+            found = [group for group in made if (group.number, group.factor) == key]
             require(found, f"{self.name}/{i} has a view and factor that no setting has")
             group = found[0]
-            fresh.remove(group)
+            made.remove(group)
             load_part(group, saved, f"{self.name}/{i}")
-            taken.append(group)
-        return taken
+            loaded.append(group)
+        return loaded
 
 
 # -- selection --------------------------------------------------------------------------------
