@@ -233,8 +233,8 @@ def test_a_signal_waits_for_the_block_and_makes_a_snapshot(
     ended, last = processes(arguments, (number, 200, "block"), NOTHING)
     assert ended.returncode == code
     assert ended.stderr.splitlines()[-1] == (
-        f"pronk: stopped by {number.name}; the snapshot after 256 rows is good: give the same "
-        "command again to go on"
+        f"pronk: stopped by {number.name}; snapshot after 256 rows: give the same command "
+        "again to resume"
     )
     *given, resumed = outcome(last, stopped)
     assert given == list(expected[:3]) and resumed == 256
@@ -350,7 +350,7 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
     for path, value, words in [
         (("settings",), [], "settings is missing"),
         (("rows",), -1, "rows is outside"),
-        (("finished",), 1, "finished is missing, or of a wrong kind"),
+        (("finished",), 1, "finished is missing or has the wrong type"),
         (("predictions",), [1, "2", None, None], "predictions is not a whole number"),
         (("predictions",), [1, 2], "predictions is not a place"),
         (("evaluation", "rows"), 1, "trace is of other rows"),
@@ -368,7 +368,7 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
         assert (tmp_path / "p.csv").read_bytes() == predictions
     storage.save_checkpoint(good, place)
     (tmp_path / "p.csv").unlink()
-    refused("has 0 bytes, but the checkpoint says")
+    refused("has 0 bytes, but had")
 
 
 def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_blocks, processes):
@@ -377,7 +377,7 @@ def test_a_missing_predictions_file_is_noticed(capsys, tmp_path, folder, small_b
     assert ended.returncode == 143
     (tmp_path / "p.csv").write_text("row,y")
     code, _, err = call(capsys, arguments)
-    assert code == 2 and "has 5 bytes, but the checkpoint says" in err
+    assert code == 2 and "has 5 bytes, but had" in err
 
 
 def test_a_checkpoint_is_also_a_model(capsys, tmp_path, folder, processes):

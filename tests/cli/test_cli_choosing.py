@@ -50,7 +50,7 @@ def test_a_growing_dictionary_gets_a_budget(capsys, data, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     options = [data[0], "-t", "y", "-a", "pkawv-nystrom", "-p", "bandwidth=0.1"]
     text = run(capsys, *options)
-    assert "budget=7 (-p budget=none lifts it)" in text and "median distance" not in text
+    assert "budget=7 (-p budget=none: no limit)" in text and "median distance" not in text
     assert json.loads(run(capsys, *options, "--json"))["size"] == 7
     free = json.loads(run(capsys, *options, "-p", "budget=none", "--json"))
     assert free["chosen"] == {} and free["size"] > 50

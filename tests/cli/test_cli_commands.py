@@ -87,7 +87,7 @@ def test_numbers_as_text():
         "0.0000", "0.01235", "1.500", "123.5", "1.00e-09", "inf",
     ]  # fmt: skip
     assert [screen.size(v) for v in (500, 20_000, 5_000_000)] == ["0.5 kB", "20 kB", "5.0 MB"]
-    assert screen.course([0.01, 0.1, 1.0, 5.0, float("inf")], 0.01, 1.0) == "▁▅██!"
+    assert screen.bar_chart([0.01, 0.1, 1.0, 5.0, float("inf")], 0.01, 1.0) == "▁▅██!"
 
 
 @pytest.mark.parametrize(

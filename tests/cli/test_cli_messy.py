@@ -54,5 +54,5 @@ def test_a_column_of_names_is_to_be_left_out(capsys, tmp_path):
     choices = ["--categorical", "auto", "--missing", "mean", "-a", "fogd"]
     _, _, err = pronk_run(capsys, "run", file, "-t", "hours", *choices)
     lines = {line.split("'")[1]: line for line in err.splitlines() if "categories and" in line}
-    assert lines["message"].endswith("leave it out with --drop message")
-    assert lines["product"].endswith("more --slots give each its own")
+    assert lines["message"].endswith("ignore it with --drop message")
+    assert lines["product"].endswith("more --slots give each category its own")

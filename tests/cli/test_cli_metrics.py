@@ -35,7 +35,7 @@ def test_all_metrics_are_those_of_the_predictions(capsys, tmp_path, folder):
         "--predictions", file, "--report", tmp_path / "r.html", "--json",
     )  # fmt: skip
     result = json.loads(out)
-    assert code == 0 and "drift: the loss rose; noticed at row" in err
+    assert code == 0 and "drift: the loss rose since row" in err
     assert "it sees the error rate" in (tmp_path / "r.html").read_text(encoding="utf-8")
     rows = list(csv.DictReader(file.open()))
     y = np.array([row["y"] for row in rows])
@@ -97,7 +97,7 @@ def test_metrics_go_on_from_a_checkpoint(capsys, tmp_path, folder, monkeypatch):
         patch.setattr(run_loop.RunLoop, "_block", stop)
         assert call(capsys, *arguments)[0] == 1
     code, _, err = call(capsys, *arguments)
-    assert code == 0 and "goes on after 512 rows" in err
+    assert code == 0 and "resumes after 512 rows" in err
     rows = [int(row["rows"]) for row in csv.DictReader((tmp_path / "m.csv").open())]
     assert rows == list(range(100, ROWS + 1, 100))
 
@@ -107,8 +107,9 @@ def test_the_screen_shows_recent_values_and_what_guessing_has(capsys, monkeypatc
     arguments = ["run", folder / "data.csv", "-t", "y", "--columns", "a,b", "--window", 300]
     code, out, err = call(capsys, *arguments, "--interval", 0.9)
     assert code == 0 and "alarm at row" in out
-    for word in ("all rows", "last 300", "running mean", "median absolute error", "R2", "course",
-                 "of the intervals held y, of 90% wanted"):  # fmt: skip
+    for word in ("all rows", "last 300", "running mean", "median absolute error", "R2",
+                 "loss curve",
+                 "of the intervals contained y (nominal: 90%)"):  # fmt: skip
         assert word in out
     assert "worse than" not in err
     assert max(len(line) for line in out.splitlines()) <= 80

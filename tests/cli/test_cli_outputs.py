@@ -135,9 +135,9 @@ def test_predict_writes_probabilities(capsys, tmp_path, folder):
     "arguments, words",
     [
         (["-t", "y", "--interval", "1.5"], ["--interval", "between 0 and 1"]),
-        (["-t", "kind", "--interval", "0.9"], ["--interval is for numbers"]),
+        (["-t", "kind", "--interval", "0.9"], ["--interval is for regression"]),
         (["-t", "y", "-a", "fogd", "--interval", "0.9"], ["FOGDRegressor has no intervals"]),
-        (["-t", "y", "--keep", "id"], ["--keep", "--predictions, which is missing"]),
+        (["-t", "y", "--keep", "id"], ["--keep needs --predictions"]),
         (["-t", "y", "--keep", "idd", "--predictions", "-"], ["--keep", "did you mean 'id'"]),
         (["-t", "y", "--checkpoint", "c", "--predictions", "-"], ["--predictions", "a file"]),
     ],

@@ -51,15 +51,18 @@ def run(capsys, monkeypatch, tmp_path, file):
 @pytest.mark.parametrize(
     "more, words",
     [
-        (["--delay", 3, "--workers", 2], "--workers: labels that come late"),
-        (["--delay", 3, "--cluster", "local:1"], "--cluster: labels that come late"),
-        (["--by", "who", "--interval", 0.9], "--interval: models of --by have none"),
+        (["--delay", 3, "--workers", 2], "--workers excludes --delay"),
+        (["--delay", 3, "--cluster", "local:1"], "--cluster excludes --delay"),
+        (["--by", "who", "--interval", 0.9], "--interval: the models of --by have no intervals"),
         (["--by", "who"], "--by: column 'who' is empty at row "),
         (["--by", "nosuch"], "--by: "),
         (["--metrics", "m.txt"], "--metrics: 'm.txt' must end in .csv or .ndjson"),
         (["--predictions", "p.csv", "--keep", "list"], "which CSV cannot hold"),
         (["--decimal", "x"], "--decimal must be . or a comma"),
-        (["--cluster", "local:1", "--keep", "who", "--predictions", "p.csv"], "on a cluster"),
+        (
+            ["--cluster", "local:1", "--keep", "who", "--predictions", "p.csv"],
+            "this learner excludes",
+        ),
         (["--checkpoint", "no/c"], "--checkpoint"),
     ],
 )
@@ -150,10 +153,10 @@ def test_models_that_a_run_cannot_go_on_with(capsys, run, tmp_path, file):
         return err
 
     assert "--target is missing" in go_on("--model", model)
-    assert "--columns names 1 columns; the model has 2" in go_on(
+    assert "--columns names 1 columns; name the 2 of the model" in go_on(
         "--model", model, "-t", "y", columns="a"
     )
-    assert "is one model, without keys" in go_on("--by", "kind", "--model", model, "-t", "y")
+    assert "is a single model without keys" in go_on("--by", "kind", "--model", model, "-t", "y")
     assert run("--checkpoint", snapshot)[0] == 0
     assert "is a checkpoint; give --save" in go_on("--model", snapshot)
     assert run("--by", "kind", "--save", keyed, learner=())[0] == 0
@@ -172,7 +175,7 @@ def test_inspect_says_how_far_a_checkpoint_is(capsys, run, tmp_path):
 
 def test_how_an_input_is_another_one(tmp_path):
     """Rows may be appended to the last file; nothing else may change."""
-    changed, stream = "which was changed since", [tmp_path / "d.csv"]
+    changed, stream = "which has changed since", [tmp_path / "d.csv"]
 
     def of(text):
         stream[0].write_text(text)

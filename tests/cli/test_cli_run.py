@@ -283,7 +283,7 @@ def test_a_keyboard_interrupt_is_one_line_and_code_130(capsys, monkeypatch, fold
 
     monkeypatch.setattr("pronk.cli.run_loop.RunLoop.run", interrupted)
     code, _, err = pronk_run(capsys, "run", folder / "data.csv", *options())
-    assert (code, err) == (130, "pronk: stopped from the keyboard\n")
+    assert (code, err) == (130, "pronk: interrupted from the keyboard\n")
 
 
 INTERRUPTED = """
@@ -303,4 +303,4 @@ def test_a_signal_stops_a_real_process_in_one_line(folder):
     command = [sys.executable, "-c", INTERRUPTED, "run", str(folder / "data.csv"), *options()]
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 130
-    assert process.stderr == "pronk: stopped from the keyboard\n"
+    assert process.stderr == "pronk: interrupted from the keyboard\n"

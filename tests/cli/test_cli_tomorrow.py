@@ -104,7 +104,7 @@ def test_a_finished_checkpoint_goes_on_when_rows_are_appended(
     with file.open("a") as out:
         frame[320:].to_csv(out, index=False, header=False)
     out, err = good(run(capsys, file, *call))
-    assert "the input has grown: the run goes on after 320" in err
+    assert "the input has grown: the run resumes after 320" in err
     found = json.loads(out)
     plain = ["--predictions", tmp_path / f"q{ending}", "--save", tmp_path / "n.pronk"]
     expected = json.loads(good(run(capsys, file, *choices, *plain))[0])
@@ -135,7 +135,7 @@ def test_a_line_that_was_not_finished_is_refused(capsys, tmp_path):
     with file.open("a") as out:
         out.write("7\n1,2\n")
     code, _, err = pronk_run(capsys, "run", file, *call)
-    assert code == 2 and "last line had no end" in err
+    assert code == 2 and "last line was incomplete" in err
     file.write_text("a,y\n" + "1,2.5\n" * 29 + "1,9.5\n1,2.5\n1,3\n")
     code, _, err = pronk_run(capsys, "run", file, *call)
     assert code == 2 and "changed since" in err
@@ -186,7 +186,7 @@ def test_predict_takes_the_options_of_reading(capsys, tmp_path, frame):
     code, _, err = pronk_run(capsys, *call)
     assert code == 2 and "cannot fill it in" in err and not (tmp_path / "p.csv").exists()
     code, _, err = pronk_run(capsys, *call, "--missing", "mean")
-    assert code == 2 and "let it learn with --missing mean" in err
+    assert code == 2 and "train it with --missing mean" in err
 
 
 def test_metrics_go_on_whatever_the_interval_was(capsys, tmp_path, frame):
@@ -219,24 +219,24 @@ def test_metrics_go_on_whatever_the_interval_was(capsys, tmp_path, frame):
     of_rest = ((ROWS - 2) * expected["coverage"] - 298 * first["coverage"]) / (ROWS - 300)
     page = tmp_path / "page.html"
     later, err = told(two, "--model", without, "--save", out, "--interval", "0.9", "--report", page)
-    assert "coverage is counted from here on: the model's metrics knew no intervals" in err
+    assert "coverage is counted from here: earlier runs were without intervals" in err
     same(later)
     assert later["coverage"] == pytest.approx(of_rest, rel=1e-9)
     assert "Coverage of the intervals" in page.read_text()
     other, err = told(two, "--model", with_interval, "--save", out, "--interval", "0.5")
-    assert "counted from here on: the model's were with --interval 0.9" in err
+    assert "counted from here: earlier runs were with --interval 0.9" in err
     same(other)
     assert other["coverage"] < of_rest
     _, err = told(two, "--model", without, "--save", out, "--window", "10")
-    assert "begin anew: --window is not as the model's" in err
+    assert "start anew: --window is not that of the model" in err
 
 
 def test_the_summary_says_that_the_task_is_the_model_s(capsys, tmp_path, frame):
     file, model = write(frame[["a", "y"]], tmp_path / "d.csv", slice(0, 100)), tmp_path / "m.pronk"
     out, _ = good(pronk_run(capsys, "run", file, "-t", "y", "-a", "fogd", "--save", model))
-    assert "regression (guessed from 100 distinct numbers)" in out
+    assert "regression (inferred from 100 distinct numbers)" in out
     out, _ = good(pronk_run(capsys, "run", file, "--model", model, "--again"))
-    assert "regression (as the model)" in out
+    assert "regression (of the model)" in out
 
 
 def test_the_advice_for_text_can_be_used_as_it_stands(capsys, tmp_path, frame):
@@ -371,7 +371,7 @@ def test_standard_input_leaves_no_record_and_says_so(capsys, monkeypatch, days):
 
     monkeypatch.setattr("sys.stdin", Given)
     out, err = good(second(capsys, "-", model))
-    assert "note: standard input leaves no record in the model" in err
+    assert "note: rows of standard input are not recorded in the model" in err
     assert json.loads(out)["this_input"]["rows"] == 250
     good(second(capsys, two, model))  # which nobody can know
     code, _, err = pronk_run(capsys, "run", two, "-t", "y", "--again")

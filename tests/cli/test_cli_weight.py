@@ -154,7 +154,7 @@ def test_what_has_no_meaning_is_one_line(capsys, tmp_path, frame):
     drop = ["--drop", "text"]
     good(run(capsys, file, "-t", "y", *drop, "--save", model))
     wrong = {
-        "no meaning for online-kernel": ["-t", "y", *drop, "--weight", "w"],
+        "online-kernel does not support": ["-t", "y", *drop, "--weight", "w"],
         "'y' is the target": ["-t", "y", *drop, "--weight", "y"],
         "no column 'v'": ["-t", "y", *drop, "--weight", "v"],
         "'w' is the weight": ["-t", "y", "--columns", "a,w", "--weight", "w"],
@@ -199,4 +199,4 @@ def test_weights_in_a_comparison(capsys, tmp_path, frame, order):
     guess = [told["baseline"]["metrics"] for told in found.values()]
     assert guess[0] == guess[1]  # it knows of no weights
     code, _, err = pronk_run(capsys, "compare", file, "-t", "y", "--weight", "w")
-    assert code == 2 and "no meaning for online-kernel" in err and err.count("\n") == 1
+    assert code == 2 and "online-kernel does not support" in err and err.count("\n") == 1

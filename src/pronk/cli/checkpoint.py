@@ -1,10 +1,10 @@
-"""Snapshots of a run: everything it needs to go on, in one file that is whole or not there.
+"""Snapshots of a run, from which it resumes after an interruption, in one file written atomically.
 
-A snapshot holds the model with its scaling and its random numbers, the metrics, the place in the
-stream and the place in the predictions file. It is taken between two blocks, and blocks are counted
-from the start of the stream, so a run that goes on sees the same blocks as one that never stopped
-and ends with the same bits. The predictions are on the disk before the snapshot that counts them;
-what was written after it is cut off when the run goes on.
+A snapshot holds the model with its scaling and its random streams, the metrics, the position in the
+input and the position in each output file. It is taken between two blocks, and blocks are counted
+from the start of the stream, so a resumed run sees the same blocks as an uninterrupted one and ends
+with the same bits. The predictions are on disk before the snapshot that counts them; rows written
+after it are removed when the run resumes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from pronk.data.source import located
 from pronk.estimators import files as storage
 from pronk.estimators.atomic import FileLock, InUse, remove_leftovers
 
-#: Bytes at the start of an input file that must be the same when a run goes on.
+#: Bytes at the start of an input file that must be the same when a run resumes.
 _HEAD = 1 << 16
 
 
-#: Endings of files in which a row is a line.
+#: Extensions of files in which a row is a line.
 _LINES = (".csv", ".tsv", ".txt", ".ndjson", ".jsonl", ".libsvm", ".svmlight", ".svm")
 
 
@@ -51,7 +51,7 @@ _PARTS: dict[str, tuple[type, ...]] = {
 
 
 class Stopped(BaseException):
-    """A signal asks the run to stop, and the run is between two blocks."""
+    """Raised between two blocks after a signal to stop."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -65,8 +65,8 @@ class Stopped(BaseException):
 class Checkpoint:
     """The snapshots of one run.
 
-    ``settings`` are the options that decide the result; a snapshot of other settings is refused.
-    ``files`` are those of the input, in order. No password in a URL gets into a snapshot.
+    ``settings`` are the options on which the result depends; loading a snapshot of other settings
+    raises. ``files`` are those of the input, in order. Passwords in URLs are not stored.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Checkpoint:
         self.rows = 0  # of the stream, in the last good snapshot
 
     def load(self) -> dict[str, Any] | None:
-        """The last snapshot, if there is one."""
+        """Return the last snapshot, or None."""
         remove_leftovers(self.path)
         if not self.path.exists():
             return None
@@ -89,7 +89,7 @@ class Checkpoint:
             raise CommandError(f"--checkpoint: {error}") from None
         with damage_reported(f"--checkpoint: {str(self.path)!r}"):
             for name, kinds in _PARTS.items():
-                require(type(tree.get(name)) in kinds, f"{name} is missing, or of a wrong kind")
+                require(type(tree.get(name)) in kinds, f"{name} is missing or has the wrong type")
             checked_count(tree["rows"], "rows")
             for name in ("metrics", "bad"):
                 require_place(tree[name], name, 2)
@@ -105,7 +105,7 @@ class Checkpoint:
                 changed = _changed(before, value, self._files)
                 if changed:
                     raise CommandError(
-                        f"--checkpoint: {str(self.path)!r} was made with another state of the "
+                        f"--checkpoint: {str(self.path)!r} was made from another state of the "
                         f"input file, {changed}; remove the checkpoint to start anew"
                     )
             elif before != value:
@@ -115,16 +115,16 @@ class Checkpoint:
                 )
 
     def grown(self, tree: dict[str, Any]) -> bool:
-        """Whether the input has more than it had for a snapshot."""
+        """Return whether the input has grown since a snapshot."""
         before, now = tree["settings"].get("input"), self.settings["input"]
         return bool(before and now) and any(before[k] != now[k] for k in ("names", "sizes"))
 
     def due(self, rows: int) -> bool:
-        """Whether it is time for the next snapshot."""
+        """Return whether the next snapshot is due."""
         return rows - self.rows >= self.every
 
     def save(self, rows: int, **parts: Any) -> None:
-        """Replace the snapshot; if that fails the last one stays."""
+        """Replace the snapshot; if writing fails, the last one remains."""
         tree = {"settings": self.settings, "rows": rows, **parts}
         try:
             storage.save_checkpoint(tree, self.path)
@@ -137,32 +137,30 @@ class Checkpoint:
         self.rows = rows
 
     def advice(self) -> str:
-        """What the last good snapshot is good for."""
+        """Return how to resume from the last snapshot."""
         if not self.rows:
             return "there is no snapshot yet"
-        return (
-            f"the snapshot after {self.rows:,} rows is good: give the same command again to go on"
-        )
+        return f"snapshot after {self.rows:,} rows: give the same command again to resume"
 
 
 def checkpoint_record(path: Path) -> dict[str, Any] | None:
-    """What a checkpoint tells of the rows its model has learned; None of a saved model."""
+    """Return the training record in a checkpoint; None for a saved model."""
     if storage.read_header(path)["class"] != storage.CHECKPOINT:
         return None
     tree = storage.load_checkpoint(path)
-    with damage_reported(f"--model: {str(path)!r}", "learn it anew"):
+    with damage_reported(f"--model: {str(path)!r}", "train it again"):
         evaluation = {**tree["evaluation"], "waiting": []}
         return {**tree["training_record"], "evaluation": without_part(evaluation)}
 
 
 def without_part(evaluation: dict[str, Any]) -> dict[str, Any]:
-    """The state of an evaluation for a model: its next run counts its own rows."""
+    """Return the state of an evaluation without the counts of this input."""
     return {name: value for name, value in evaluation.items() if name != "part"}
 
 
 @contextmanager
 def locked(path: Path | None) -> Iterator[None]:
-    """Nobody else works on a checkpoint and what belongs to it; two runs would mix their files."""
+    """Lock a checkpoint, so that two runs cannot write to the same files."""
     if path is None:
         yield
         return
@@ -198,7 +196,7 @@ def damage_reported(
 
 
 def require_place(place: Any, name: str, size: int) -> None:
-    """The place in an output: rows, bytes and what else there is."""
+    """Check a position in an output file: rows, bytes and further entries."""
     if place is None:
         return
     require(isinstance(place, list) and len(place) == size, f"{name} is not a place in a file")
@@ -207,7 +205,7 @@ def require_place(place: Any, name: str, size: int) -> None:
 
 
 def input_files(reading: Reading) -> list[Any]:
-    """The files of an input, in order; none of what can be read once, or of a query."""
+    """Return the files of an input, in order; none for standard input, pipes and queries."""
     if reading.query is not None or reads_once(reading.file):
         return []
     path = located(reading.file)
@@ -215,7 +213,7 @@ def input_files(reading: Reading) -> list[Any]:
 
 
 def fingerprint(files: Sequence[Any]) -> Any:
-    """What tells whether an input is the one of a snapshot: sizes, and a hash of the start."""
+    """Return what identifies the input of a snapshot: names, sizes, hashes of start and end."""
     if not files:
         return None
     with files[0].open("rb") as file:
@@ -229,7 +227,7 @@ def fingerprint(files: Sequence[Any]) -> Any:
 
 
 def _tail(path: Any, size: int) -> list[Any]:
-    """A hash of the last bytes before a place, and whether a line ends there."""
+    """Return a hash of the last bytes before a position, and whether a line ends there."""
     with path.open("rb") as file:
         file.seek(max(0, size - _HEAD))
         data = file.read(min(size, _HEAD))
@@ -237,8 +235,8 @@ def _tail(path: Any, size: int) -> list[Any]:
 
 
 def _changed(before: Any, now: Any, files: Sequence[Any]) -> str:
-    """How the input is another one; nothing if files came or rows were appended."""
-    changed = "which was changed since"
+    """Return how the input differs; nothing if only files or rows were appended."""
+    changed = "which has changed since"
     if before is None or now is None:
         return "" if before is now else changed
     known = len(before["names"])
@@ -261,12 +259,12 @@ def _changed(before: Any, now: Any, files: Sequence[Any]) -> str:
         with path.open("rb") as file:
             file.seek(size)
             if file.read(1) not in b"\r\n":
-                return "whose last line had no end and goes on now"
+                return "whose last line was incomplete"
     return ""
 
 
 class Interruptions:
-    """While a run has checkpoints, SIGINT and SIGTERM wait for the end of a block.
+    """Defers SIGINT and SIGTERM to the end of a block while a run has checkpoints.
 
     A second signal stops at once.
     """
@@ -305,7 +303,7 @@ class Interruptions:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """A block is worked on; a signal that comes meanwhile stops the run at its end."""
+        """Process a block; a signal received meanwhile stops the run at its end."""
         self._working = True
         yield
         self._working = False

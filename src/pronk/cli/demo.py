@@ -1,7 +1,7 @@
-"""`pronk demo`: the main job on a generated file, and the command for a file of one's own.
+"""`pronk demo`: `pronk run` on a generated file, and the command for a file of one's own.
 
-The file is the kind that `pronk run` is for: a time, a category, numbers with a gap here and there,
-and a target whose dependence on them changes on the way.
+The generated file has what real files have: a time, a category, numbers with missing values, and a
+target whose dependence on them changes along the stream.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rich.console import Console
 from pronk.cli import screen
 from pronk.cli.errors import CommandError
 
-#: What the folder holds.
+#: Files in the folder.
 DATA, PAGE, PREDICTIONS, MODEL = "rentals.csv", "page.html", "predictions.csv", "model.pronk"
 TARGET = "rentals"
 STATIONS = ("harbour", "museum", "park", "station", "university")
@@ -56,7 +56,7 @@ def write_rentals(path: Path, rows: int, seed: int) -> None:
 
 
 def run_demo(folder: Path, *, rows: int, seed: int, as_json: bool) -> None:
-    """Write the file, run the main job on it, print what to do with another file."""
+    """Write the file, run `pronk run` on it, print the command for another file."""
     from pronk.cli.app import app
 
     try:
@@ -70,16 +70,16 @@ def run_demo(folder: Path, *, rows: int, seed: int, as_json: bool) -> None:
     command = ["run", str(folder / DATA), "--target", TARGET, "--task", "regression", *choices]
     command += [text for name, file in outputs.items() for text in (name, str(folder / file))]
     console = screen.messages() if as_json else screen.output()
-    _say(console, f"A generated file, {folder / DATA}, and the main job on it:\n")
-    _say(console, f"    {shlex.join(['pronk', *command])}\n", "bold")
+    _print(console, f"Generated {folder / DATA}. The command that learns it:\n")
+    _print(console, f"    {shlex.join(['pronk', *command])}\n", "bold")
     app(args=[*command, *(["--json"] if as_json else [])], standalone_mode=False)
-    # From a clone the command is in .venv, which need not be on the path.
+    # In a clone the command is in .venv, which may not be on the PATH.
     name = sys.argv[0] if Path(sys.argv[0]).name == "pronk" else "pronk"
-    _say(console, f"\nOpen {folder / PAGE} in a browser. With a file of your own:\n")
+    _print(console, f"\nOpen {folder / PAGE} in a browser. The command for a file of your own:\n")
     words = ["FILE", "--target", "COLUMN", "--categorical", "auto", "--missing", "mean"]
-    _say(console, f"    {shlex.join([name, 'run', *words, '--report', 'page.html'])}\n", "bold")
+    _print(console, f"    {shlex.join([name, 'run', *words, '--report', 'page.html'])}\n", "bold")
 
 
-def _say(console: Console, text: str, style: str = "") -> None:
-    """Print a line that can be copied as it stands."""
+def _print(console: Console, text: str, style: str = "") -> None:
+    """Print a line without wrapping, so that it can be copied."""
     console.print(text, style=style, markup=False, soft_wrap=True)

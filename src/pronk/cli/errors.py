@@ -1,4 +1,7 @@
-"""A failure as one line on stderr and an exit code; never a traceback."""
+"""Failures: one line on stderr and an exit code, no traceback.
+
+Separate from `screen` because it is imported at every start, and must not import Rich.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import sys
 
 
 class CommandError(Exception):
-    """Something the user can put right, or a run that failed: a line and an exit code."""
+    """A failure with a one-line message and an exit code."""
 
     def __init__(self, message: str, code: int = 2) -> None:
         super().__init__(message)
@@ -15,12 +18,12 @@ class CommandError(Exception):
 
 
 def visible(text: str) -> str:
-    """Text of a file or a user with its control characters shown, which a terminal would obey."""
+    """Return a text with its control characters escaped, which a terminal would obey."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def end_with(error: BaseException) -> int:
-    """Print an error, return the exit code; PRONK_TRACEBACK=1 in the environment shows all."""
+    """Print an error and return the exit code; PRONK_TRACEBACK=1 in the environment raises it."""
     if os.environ.get("PRONK_TRACEBACK"):
         raise error
     if isinstance(error, SystemExit):
@@ -29,7 +32,7 @@ def end_with(error: BaseException) -> int:
         sys.stderr.close()
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    from pronk.data.errors import without_secret  # heavy, and needed only here
+    from pronk.data.errors import without_secret  # slow to import
 
     message, code = _describe(error)
     message = without_secret(message)
@@ -39,7 +42,7 @@ def end_with(error: BaseException) -> int:
 
 def _describe(error: BaseException) -> tuple[str, int]:
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
-        return "stopped from the keyboard", 130
+        return "interrupted from the keyboard", 130
     if isinstance(error, CommandError):
         return str(error), error.code
     if hasattr(error, "as_options"):  # a StreamError, without importing it

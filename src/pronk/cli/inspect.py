@@ -1,4 +1,4 @@
-"""`pronk inspect`: what a saved model or a checkpoint is."""
+"""`pronk inspect` and `pronk algorithms`: describe a saved model, and list the algorithms."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _show(found: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _describe_folder(path: Path) -> dict[str, Any]:
-    """The models of `pronk run --by`: what they have in common, and how many they are."""
+    """Describe the models of `pronk run --by`: their number, metrics and common settings."""
     run = KeyedRun.load(path)
     keyed, how = run.keyed, run.preparing
     names = getattr(keyed, "feature_names_in_", None)
@@ -108,7 +108,7 @@ def _describe(model: Any) -> dict[str, Any]:
     try:
         described["certificate"] = learner.certificate().to_dict()
     except (ValueError, AttributeError):
-        described["certificate"] = None  # its regret is not tracked
+        described["certificate"] = None  # the learner does not track its regret
     return described
 
 
@@ -121,7 +121,7 @@ def _print(found: dict[str, Any]) -> None:
     _row(table, "file", f"{found['kind']}, {size}, format {found['format']}{by}")
     if "checkpoint" in found:
         held = found["checkpoint"]
-        state = "finished" if held["finished"] else "to go on"
+        state = "finished" if held["finished"] else "unfinished"
         _row(table, "run", f"{held['rows']:,} rows done, {state}")
     model = found.get("model")
     if model is not None:
@@ -133,7 +133,7 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _row(table: Table, name: str, text: str) -> None:
-    """A line; labels and names of a file may hold anything, which is shown and not obeyed."""
+    """Add a line; control characters in labels and names are shown, not obeyed."""
     table.add_row(name, Text(screen.visible(text)))
 
 
@@ -150,7 +150,7 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
         more = ", .." if len(classes) > 8 else ""
         _row(table, "classes", f"{len(classes)}: {', '.join(classes[:8])}{more}")
     if "keys" in model:
-        _row(table, "keys", f"{model['keys']:,} in column {model['by']}, a model for each")
+        _row(table, "keys", f"{model['keys']:,} in column {model['by']}, one model per key")
         means = (f"{name} {screen.number(value)}" for name, value in model["metrics"].items())
         _row(table, "metrics", ", ".join(means))
     else:
@@ -158,7 +158,7 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
         _row(table, "memory", screen.size(model["memory"]))
     _row(table, "scaling", model["scale"])
     if model["missing"] != "error":
-        _row(table, "missing", f"filled in by the {model['missing']}")
+        _row(table, "missing", f"filled in with the {model['missing']}")
     for kind, word in (("category", "categories"), ("time", "times"), ("date", "dates")):
         which = [names[i] if names else str(i) for i, k in enumerate(model["kinds"]) if k == kind]
         if which:
@@ -176,8 +176,7 @@ def _certificate(held: dict[str, Any]) -> str:
     return f"regret {screen.number(held['regret'])}, bound {bound}"
 
 
-# ----------------------------------------------------------------------------------------
-# `pronk algorithms`: the registry as a table.
+# -- `pronk algorithms` --------------------------------------------------------------------------
 
 
 def list_algorithms(*, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The rows of a file for a model that is there already: its columns, found by name."""
+"""Learners from options, saved models, and the rows of a file that fit them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from pronk.estimators import files
 from pronk.estimators.registry import find, make, make_for_key
 from pronk.evaluate.models import predicts_labels
 
-# ----------------------------------------------------------------------------------------
-# The learner that --algorithm and --param name; what was chosen beside them is printed.
+# -- the learner of --algorithm and --param --------------------------------------------------------
 
 
 def build(
@@ -39,7 +38,7 @@ def build(
     except ValueError as error:
         raise CommandError(f"--algorithm: {error}; see --task") from None
     if "random_state" in params:
-        raise CommandError("--param: random_state is given as --seed")
+        raise CommandError("--param: give random_state as --seed")
     try:
         return (make_for_key if per_key else make)(name, task, random_state=seed, **params)
     except (TypeError, ValueError) as error:
@@ -62,32 +61,32 @@ def read_setting(text: str) -> tuple[str, Any]:
 
 
 def describe_choices(chosen: dict[str, Any]) -> str:
-    """Describe what was chosen, and how to choose otherwise."""
-    told = []
+    """Describe the chosen parameters, and how to choose others."""
+    texts = []
     if "bandwidth" in chosen:
         found = chosen["bandwidth"]
         number = f"{found:.4g}" if isinstance(found, float) else found
-        told.append(f"bandwidth={number}, the median distance of the first rows")
+        texts.append(f"bandwidth={number}, the median distance of the first rows")
     if "budget" in chosen:
         small = "experts" in chosen  # the default learner, which always has a budget
-        lifted = "500 is that of one model" if small else "none lifts it"
-        told.append(f"budget={chosen['budget']} (-p budget={lifted})")
+        other = "500: as for a single model" if small else "none: no limit"
+        texts.append(f"budget={chosen['budget']} (-p budget={other})")
     others = {k: v for k, v in chosen.items() if k not in ("bandwidth", "budget")}
-    told += [f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in others.items()]
-    return "; ".join(told)
+    texts += [f"{k}={v}" if isinstance(v, str) else f"{k}={v:g}" for k, v in others.items()]
+    return "; ".join(texts)
 
 
-# ----------------------------------------------------------------------------------------
-# Which files a model has learned, so that a job that is started twice does not learn twice.
+# -- files that a model has learned ----------------------------------------------------------------
 #
-# A saved model keeps an entry for each input of `pronk run`: the rows, and name, size and SHA-256
-# of each file. Files are recognised by their content, under any name; a file whose start is a file
-# that was learned has grown. What can be read once only, and the rows of a query, leave no entry.
+# A model learns no file twice by mistake: it stores an entry for each input of `pronk run`, with
+# the rows, and name, size and SHA-256 of each file. Files are recognised by content, under any
+# name; a file that starts with a learned file has grown. Standard input, pipes and queries leave no
+# entry.
 
-#: Bytes that are read at once, and file names in a message.
-_CHUNK, _NAMED = 1 << 20, 5
+#: Bytes per read, and file names in a message.
+_CHUNK, _LISTED = 1 << 20, 5
 
-#: Size and digest of a file: what tells it from others.
+#: Size and digest of a file, which identify it.
 Content = tuple[int, str]
 
 
@@ -98,7 +97,7 @@ class LearnedFile:
     name: str
     content: Content
     starts: frozenset[Content] = field(default_factory=frozenset)
-    """Those of its first bytes, of the lengths that were asked for."""
+    """Contents of its first bytes, for the lengths of files learned earlier."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of the training record."""
@@ -108,7 +107,7 @@ class LearnedFile:
 
 @dataclass(frozen=True)
 class LearnedInput:
-    """What one run has learned."""
+    """The files and rows that one run has learned."""
 
     files: list[LearnedFile]
     rows: int
@@ -119,7 +118,7 @@ class LearnedInput:
 
     @classmethod
     def of(cls, state: Any) -> LearnedInput:
-        """Read what `to_dict` gave, from a file; a StateError if it is something else."""
+        """Read the result of `to_dict` from a file; raise a StateError if it is damaged."""
         files = state.get("files") if isinstance(state, dict) else None
         require(isinstance(files, list), "learned has no files")
         found = []
@@ -140,9 +139,9 @@ def learned_inputs(training_record: dict[str, Any]) -> list[LearnedInput]:
 
 
 def input_contents(reading: Reading, known: Sequence[LearnedInput]) -> list[LearnedFile] | None:
-    """Read the content of an input's files; None for an input that has none to be known by.
+    """Return the contents of an input's files; None for an input without files.
 
-    Where a file of ``known`` is shorter, the digest of that many bytes is taken too.
+    The starts of a file are digested too, up to the sizes of the files of ``known``.
     """
     sizes = {file.content[0] for one in known for file in one.files}
     return [_digest(file, sizes) for file in input_files(reading)] or None
@@ -175,32 +174,32 @@ def refuse_learned(
     if again and len(files) == 1:
         name = before[again[0].content]
         under = "" if name == again[0].name else f", as {name!r}"
-        told = f" ({rows[again[0].content]:,} rows)" if again[0].content in rows else ""
+        count = f" ({rows[again[0].content]:,} rows)" if again[0].content in rows else ""
         raise CommandError(
-            f"{option}: {str(model)!r} has learned {again[0].name!r} already{under}{told}; "
+            f"{option}: {str(model)!r} has learned {again[0].name!r} already{under}{count}; "
             f"{once_more}"
         )
     if again:
-        names = ", ".join(repr(file.name) for file in again[:_NAMED])
-        more = ", .." if len(again) > _NAMED else ""
+        names = ", ".join(repr(file.name) for file in again[:_LISTED])
+        more = ", .." if len(again) > _LISTED else ""
         raise CommandError(
             f"{option}: {str(model)!r} has learned {len(again)} of the {len(files)} files already: "
-            f"{names}{more}; give only the others, or --again learns all once more"
+            f"{names}{more}; give only the others, or learn all once more with --again"
         )
     for file in files:
         for start in sorted(file.starts & before.keys(), reverse=True):
-            told = f", {rows[start]:,} rows," if start in rows else ""
+            count = f", {rows[start]:,} rows," if start in rows else ""
             raise CommandError(
                 f"{option}: {file.name!r} has grown since {str(model)!r} learned its first "
-                f"{start[0]:,} bytes{told}; give the new rows in a file of their own, or "
-                f"{once_more} from its start (with --checkpoint a run goes on in a file that grows)"
+                f"{start[0]:,} bytes{count}; give the new rows in a file of their own, or "
+                f"{once_more} from its start (with --checkpoint, a run resumes in a growing file)"
             )
 
 
 def add_input(
     known: Iterable[LearnedInput], files: Sequence[LearnedFile] | None, rows: int
 ) -> list[LearnedInput]:
-    """Add an input to those that are known; it stands for those that it contains."""
+    """Add an input to the known ones, in place of those that it contains."""
     if files is None:
         return list(known)
     held = {content for file in files for content in (file.content, *file.starts)}
@@ -212,26 +211,26 @@ def add_input(
 
 
 def open_with_target(reading: Reading, rows: int | None = None) -> FileStream:
-    """The rows of the input, which must have a target."""
+    """Open the input; raise if no target is given or known."""
     if reading.target is None and (reads_once(reading.file) or open_source(reading).label is None):
-        raise CommandError("--target is missing: which column is to be predicted?")
+        raise CommandError("--target is missing: name the column to predict")
     return reading.open(rows=rows)
 
 
 def task_of(model: Any) -> str:
-    """Regression or classification."""
+    """Return "regression" or "classification"."""
     return "classification" if predicts_labels(model, np.zeros(0)) else "regression"
 
 
 def outputs_of(model: Any) -> int:
-    """The targets that a model predicts."""
+    """Return the number of targets that a model predicts."""
     if task_of(model) == "classification":
-        return 1  # whatever its engine has
+        return 1  # however many outputs its engine has
     return int(getattr(getattr(model, "learner_", model), "_outputs", 1))
 
 
 def target_names(model: Any, stream: FileStream) -> list[str]:
-    """Names of several targets: the stream's, those the model learned, or numbers; none of one."""
+    """Return the names of several targets: of the stream, of the model, or numbers."""
     outputs = outputs_of(model)
     if outputs < 2:
         return []
@@ -241,14 +240,14 @@ def target_names(model: Any, stream: FileStream) -> list[str]:
 
 
 def saved_model(path: Path) -> Prepared | KeyedRun:
-    """The model of a file or the models of a folder, to go on with."""
+    """Load the model of a file, or the models of a folder."""
     return KeyedRun.load(path) if path.is_dir() else around(files.load(path))
 
 
 def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = None) -> FileStream:
-    """The rows with the columns of a model, read as the model expects them.
+    """Open the rows of a file with the columns that a model expects.
 
-    The model's names choose the columns; ``columns`` of the reading stand in their places.
+    Columns are found by the model's names, or are those of ``reading.columns`` in its order.
     """
     if isinstance(model, KeyedRun):
         reading = with_key(reading, model.by)
@@ -256,16 +255,16 @@ def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = 
     fills = getattr(model, "missing", "error")
     if reading.missing == "mean" and fills != "mean":
         raise CommandError(
-            f"--missing: {str(path)!r} has learned without missing values and has no means to put "
-            "there; let it learn with --missing mean"
+            f"--missing: {str(path)!r} has learned without missing values and has no means to "
+            "fill in; train it with --missing mean"
         )
     given = [name for text in reading.columns for name in text.split(",")] or names or []
     if len(given) not in (0, len(kinds)):
         raise CommandError(
-            f"--columns names {len(given)} columns; the model has {len(kinds)}, in its order"
+            f"--columns names {len(given)} columns; name the {len(kinds)} of the model in order"
         )
     if reading.weight is not None and reading.weight in given:
-        raise CommandError(f"--weight: {reading.weight!r} is a column that the model learns from")
+        raise CommandError(f"--weight: {reading.weight!r} is a feature of the model")
     categories = [name for name, kind in zip(given, kinds, strict=False) if kind == CATEGORY]
     chosen = replace(
         reading,
@@ -287,8 +286,8 @@ def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = 
         )
     if len(stream.columns) != len(kinds):
         raise CommandError(
-            f"{reading.file!r} has {len(stream.columns)} columns; the model has {len(kinds)}, and "
-            "no names to choose them by"
+            f"{reading.file!r} has {len(stream.columns)} columns; the model has {len(kinds)}, "
+            "without names"
         )
     for name, kind, known in zip(stream.columns, stream.kinds, kinds, strict=True):
         if kind != known and not {kind, known} <= {DATE, TIME} and not {kind, known} <= {*NUMERIC}:
@@ -302,7 +301,7 @@ def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = 
 
 
 def _columns(model: Any) -> tuple[list[str] | None, list[str]]:
-    """Names, if there are any, and kinds of a model's columns."""
+    """Return the names, if any, and the kinds of a model's columns."""
     names = getattr(model, "feature_names_in_", None)
     found = None if names is None else [str(name) for name in names]
     if isinstance(model, Prepared | KeyedRun):
@@ -311,7 +310,7 @@ def _columns(model: Any) -> tuple[list[str] | None, list[str]]:
 
 
 def missing_value_error(error: StreamError, path: Path) -> StreamError:
-    """A gap cannot be filled by a model that has not learned how."""
+    """Reword the advice of an error: this model cannot fill in missing values."""
     if error.hint != FILL_IN:
         return error
     what = f"{str(path)!r} has learned without missing values, so it cannot fill it in"

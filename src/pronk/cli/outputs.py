@@ -1,4 +1,4 @@
-"""Better now than after an hour: can the results be written?"""
+"""Output files: checks before a run, files that grow during it, and safe CSV and NDJSON."""
 
 from __future__ import annotations
 
@@ -31,42 +31,42 @@ from pronk.evaluate.study import Store
 
 
 def check_file(option: str, path: Path) -> None:
-    """Refuse a file that cannot be written."""
+    """Raise if a file cannot be written."""
     where = f"{option}: {str(path)!r}"
     if path.is_dir():
         raise CommandError(f"{where} is a directory; give a file name")
     check_regular(path, where)
     if not path.parent.is_dir():
-        raise CommandError(f"{where}: there is no directory {str(path.parent)!r}; make it first")
+        raise CommandError(f"{where}: there is no directory {str(path.parent)!r}; create it first")
     check_place(path, where)
 
 
 def check_regular(path: Path, where: str) -> None:
-    """Refuse devices, pipes and sockets: a rename would replace them, and a pipe may block."""
+    """Raise for devices, pipes and sockets: a rename would replace them, and a pipe may block."""
     try:
         good = regular_or_new(path)
-    except OSError:  # no permission to look, or a loop of links: writing will fail with a reason
+    except OSError:  # no permission, or a loop of links: writing will fail with a reason
         return
     if not good:
         raise CommandError(f"{where} is a device, a pipe or a socket; give the name of a file")
 
 
 def check_figure_tools(figures: Path | None) -> None:
-    """Refuse figures that nothing here can draw."""
+    """Raise if Matplotlib is missing."""
     if figures is not None and find_spec("matplotlib") is None:
         raise CommandError('--figures needs Matplotlib: pip install ".[plot]" in the clone')
 
 
 def check_directory(option: str, path: Path) -> None:
-    """Refuse a directory that cannot be made or written to."""
+    """Raise if a directory cannot be created or written to."""
     where = f"{option}: {str(path)!r}"
     if path.exists() and not path.is_dir():
-        raise CommandError(f"{where} is no directory")
+        raise CommandError(f"{where} is not a directory")
     check_place(path, where)
 
 
 def check_place(path: Path, where: str) -> None:
-    """Make a file that vanishes at once, where the path is or in the nearest directory above."""
+    """Create and delete a file at a path, or in the nearest existing directory above."""
     place = path if path.is_dir() else path.parent
     while not place.exists() and place != place.parent:
         place = place.parent
@@ -82,7 +82,7 @@ def check_place(path: Path, where: str) -> None:
 
 @contextmanager
 def results_folder(directory: Path) -> Iterator[None]:
-    """Write into the directory of --output, which is made; a failure is one line."""
+    """Create the folder of --output; turn a failure to write into one line."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         yield
@@ -92,7 +92,7 @@ def results_folder(directory: Path) -> Iterator[None]:
 
 
 def open_store(path: Path, fresh: bool) -> Store:
-    """The records of a study, after the first write into their file."""
+    """Open the records of a study, after a first write to their file."""
     check_regular(path, f"--output: {str(path)!r}")
     if fresh:
         path.unlink(missing_ok=True)
@@ -100,17 +100,14 @@ def open_store(path: Path, fresh: bool) -> Store:
     return Store(path)
 
 
-# ----------------------------------------------------------------------------------------
-# Outputs that would destroy something: an input, a model that is read, or one another.
-#
-# This comes before any file is opened for writing.
+# -- outputs must not replace inputs or each other -------------------------------------------------
 
 
 def check_outputs(outputs: Mapping[str, Path | None], file: str, query: str | None = None) -> None:
-    """Can the outputs be written, each to a file of its own, and none of them read?
+    """Raise unless every output is writable, has a file of its own, and is not an input.
 
-    ``outputs`` are the files by the option that names them; "-" is standard output. ``file`` and
-    ``query`` are the input.
+    Called before any file is opened for writing. ``outputs`` are the files by option; "-" is
+    standard output. ``file`` and ``query`` are the input.
     """
     written = {
         option: path for option, path in outputs.items() if path is not None and str(path) != "-"
@@ -128,18 +125,18 @@ def check_outputs(outputs: Mapping[str, Path | None], file: str, query: str | No
 
 
 def refuse_input(option: str, path: Path, read: Origins) -> None:
-    """Refuse a file that is read, or that the same command would read the next time."""
+    """Raise if a file is an input, or would be an input of the same command the next time."""
     where = f"{option}: {str(path)!r}"
     if read.holds(path):
-        raise CommandError(f"{where} is the input file, or one of them; choose another name")
+        raise CommandError(f"{where} is an input file; choose another name")
     if not path.exists() and read.would_hold(path):
         raise CommandError(
-            f"{where} would be an input file the next time; choose a place that is not read"
+            f"{where} would be an input file the next time; choose another folder or name"
         )
 
 
 def _beside(path: Path) -> list[Path]:
-    """What is written beside an output on the way: the spool and the new file of a Parquet file."""
+    """Return the temporary files beside a Parquet output."""
     if path.suffix.lower() not in (".parquet", ".pq"):
         return []
     return [path.with_name(path.name + ending) for ending in (".spool", ".part")]
@@ -151,23 +148,22 @@ def _same(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve()
 
 
-# ----------------------------------------------------------------------------------------
-# A file that grows as the stream goes, and can be cut back to where a snapshot was taken.
+# -- files that grow during a run ------------------------------------------------------------------
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file, but not a pipe that appeared under its name: that would wait for a reader."""
+    """Open a file without blocking if it has been replaced by a pipe."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
 
 
 class AppendedFile:
-    """Rows and bytes written so far; what is written is in the file at once.
+    """An unbuffered file that counts its rows and bytes, and can be truncated to a snapshot.
 
     Parameters
     ----------
     path : file name
-    option : how messages call it
-    place : where the bytes go, if not to ``path``
+    option : its name in messages
+    place : file to write to, if not ``path``
     """
 
     def __init__(self, path: Path, option: str, place: Path | None = None) -> None:
@@ -182,21 +178,21 @@ class AppendedFile:
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Close the file, also after an error: what was written until then can be read."""
+        """Close the file, also after an error: rows written so far can be read."""
         if self._file is not None:
             self._file.close()
 
     def start(self) -> None:
-        """Begin an empty file."""
+        """Create an empty file."""
         self._open(0)
 
     def resume(self, rows: int, size: int) -> None:
-        """Go on after so many rows and bytes; what stands behind them is cut off."""
+        """Continue after so many rows and bytes; truncate what follows them."""
         held = self._place.stat().st_size if self._place.exists() else 0
         if held < size:
             raise CommandError(
-                f"{self.option}: {str(self._place)!r} has {held:,} bytes, but the checkpoint says "
-                f"{size:,}; give the file that belongs to it, or remove the checkpoint"
+                f"{self.option}: {str(self._place)!r} has {held:,} bytes, but had {size:,} at the "
+                "snapshot; give the file of that run, or remove the checkpoint"
             )
         self._open(size)
         self.rows = rows
@@ -218,7 +214,7 @@ class AppendedFile:
         self.bytes += len(data)
 
     def sync(self) -> None:
-        """Let everything written so far reach the disk."""
+        """Flush everything written so far to the disk."""
         try:
             os.fsync(self._file.fileno())
         except OSError as error:
@@ -229,18 +225,14 @@ class AppendedFile:
         return CommandError(f"{self.option}: {str(self.path)!r} cannot be written: {reason}", 1)
 
 
-# ----------------------------------------------------------------------------------------
-# The file of `--skip-bad`: rows that could not be used, with the reason.
-
-
 class BadRowsFile(AppendedFile):
-    """A CSV file: row (counted from 0), reason, and the values as a JSON object."""
+    """The CSV file of `--skip-bad`: row (from 0), reason, and the values as a JSON object."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, "--skip-bad")
 
     def write(self, rows: Sequence[BadRow]) -> None:
-        """Add rows."""
+        """Append rows."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         if not self.bytes:
@@ -254,16 +246,13 @@ class BadRowsFile(AppendedFile):
         self.rows += len(rows)
 
 
-# ----------------------------------------------------------------------------------------
-# `--metrics FILE`: how a run goes, one record every so many rows, for monitors and plots.
-#
-# A record is flat: when it was written (UTC), the rows so far, each metric over all rows and, as
-# ``recent_NAME``, over the window, of several targets also ``NAME_TARGET``, then time, points,
-# bytes and the number of drift alarms so far.
-
-
 class MetricsFile(AppendedFile):
-    """Records in CSV or NDJSON, appended as the stream goes."""
+    """The file of `--metrics`: a record every so many rows, in CSV or NDJSON.
+
+    A record is flat: when it was written (UTC), the rows so far, each metric over all rows and, as
+    ``recent_NAME``, over the window, for several targets also ``NAME_TARGET``, then time, points,
+    bytes and the number of drift alarms so far.
+    """
 
     def __init__(self, path: Path, targets: Sequence[str] = ()) -> None:
         check_metrics_ending(path)
@@ -272,7 +261,7 @@ class MetricsFile(AppendedFile):
         self._lines = path.suffix.lower() in NDJSON
 
     def write(self, record: Record, alarms: int) -> None:
-        """Add a record."""
+        """Append a record."""
         values = finite(as_row(record, alarms, self._targets))
         try:
             self._append(self._encode(values).encode())
@@ -292,7 +281,7 @@ class MetricsFile(AppendedFile):
 
 
 def as_row(record: Record, alarms: int, targets: Sequence[str] = ()) -> dict[str, Any]:
-    """The columns of a record."""
+    """Return the columns of a record."""
     each = zip(targets, record.outputs, strict=False)
     return {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -310,13 +299,12 @@ def as_row(record: Record, alarms: int, targets: Sequence[str] = ()) -> dict[str
 
 
 def check_metrics_ending(path: Path) -> None:
-    """Refuse a file name of no known kind."""
+    """Raise if the extension is not known."""
     if path.suffix.lower() not in (".csv", *NDJSON):
         raise CommandError(f"--metrics: {str(path)!r} must end in .csv or .ndjson")
 
 
-# ----------------------------------------------------------------------------------------
-# Rows as lines of CSV or NDJSON that are safe to open and to print.
+# -- CSV and NDJSON that are safe to open and to print ---------------------------------------------
 #
 # A spreadsheet takes a cell that begins with = + - @ for a formula and runs it, and a terminal
 # obeys control characters. So in CSV a text that can do something as a formula gets an apostrophe
@@ -325,14 +313,14 @@ def check_metrics_ending(path: Path) -> None:
 # stay as they are. Control characters become U+FFFD; line ends and tabs stay, in quotes. NDJSON
 # escapes them by its own rules and changes nothing.
 
-#: What a spreadsheet would run; it drops a tab or a line's end before a formula.
+#: Text that a spreadsheet would run; it ignores a tab or line break before a formula.
 _FORMULA = r"(?s)^[\t\r]|^=.*[^=+\-@]|^[+\-@].*[(|!\[]"
 #: Control characters that no cell needs.
 _CONTROL = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]"
 
 
 def csv_lines(batch: pa.RecordBatch, header: bool) -> bytes:
-    """Rows as CSV."""
+    """Encode rows as CSV."""
     columns = [_harmless(column) for column in batch.columns]
     names = [harmless_text(name) for name in batch.schema.names]
     sink = pa.BufferOutputStream()
@@ -343,13 +331,13 @@ def csv_lines(batch: pa.RecordBatch, header: bool) -> bytes:
 
 
 def json_lines(batch: pa.RecordBatch) -> bytes:
-    """Rows as one JSON object a line; dates as text."""
+    """Encode rows as one JSON object per line; dates as text."""
     lines = (json.dumps(finite(row), default=str) for row in batch.to_pylist())
     return b"".join(line.encode() + b"\n" for line in lines)
 
 
 def harmless_text(text: str) -> str:
-    """One cell."""
+    """Return the text of a cell without formulas and control characters."""
     text = re.sub(_CONTROL, "\ufffd", text)
     if re.match(_FORMULA, text):
         return "'" + text
@@ -357,7 +345,7 @@ def harmless_text(text: str) -> str:
 
 
 def _harmless(column: pa.Array) -> pa.Array:
-    """A column of cells; only text can do harm."""
+    """Return a column of safe cells; only text can be unsafe."""
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return column
     plain = pc.match_substring_regex(column, "[^\\x20-\\x7e\\n\\r\\t\\x{a0}-\\x{10ffff}]")

@@ -1,4 +1,4 @@
-"""`pronk predict`: the rows of a file through a saved model, which learns nothing."""
+"""`pronk predict`: predict the rows of a file with a saved model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def predict_file(
     probabilities: bool,
     as_json: bool,
 ) -> None:
-    """Predict all rows; to a file with a summary, or to standard output."""
+    """Predict all rows; write a file and print a summary, or print the predictions."""
     if output is not None and str(output) == STANDARD_OUTPUT:
         output = None
     if output is not None:
@@ -52,7 +52,7 @@ def predict_file(
     model: Any = KeyedRun.load(path) if path.is_dir() else files.load(path)
     keyed = isinstance(model, KeyedRun)
     if keyed and interval is not None:
-        raise CommandError("--interval: models of --by have none")
+        raise CommandError("--interval: the models of --by have no intervals")
     task = task_of(model)
     labels = task == "classification"
     check_interval(interval, task, model)
@@ -76,7 +76,7 @@ def predict_file(
             stack.callback(model.abandon)
         written: PredictionsFile | StandardOutput | None = None
         for X, y, _, kept, *_ in _blocks(stream, path):
-            if written is None:  # the first rows are good
+            if written is None:  # the first rows could be read
                 if output is None:
                     written = StandardOutput(layout, lines=as_json)
                 else:
@@ -91,7 +91,7 @@ def predict_file(
             if scored:
                 _score(averages, y, forecast.values)
     if isinstance(model, KeyedRun) and model.without_model:
-        text = f"{model.without_model:,} rows have a key that has no model, and are predicted "
+        text = f"{model.without_model:,} rows have a key without a model; their prediction is "
         screen.note(text + ("no label" if labels else "0"), screen.messages())
     for text in notes(stream.columns_became()):
         screen.note(text, screen.messages())
@@ -124,7 +124,7 @@ def _blocks(stream: FileStream, path: Path) -> Iterator[Any]:
 
 
 def _kind(model: Any, stream: FileStream) -> Any:
-    """The Arrow type of labels: the model's own, and the file's where there are some."""
+    """Return the Arrow type of the labels: of the file if it has labels, else of the model."""
     import pyarrow as pa
 
     if stream.target is not None:

@@ -1,14 +1,14 @@
-"""Predictions to a file or to standard output, as the stream goes.
+"""Predictions, written to a file or to standard output during a run.
 
-    row, the columns that are kept, y, prediction, low, high, p_CLASS, ..
+    row, the columns of --keep, y, prediction, low, high, p_CLASS, ..
 
-y is there where the stream has a target, low and high where intervals are asked for, and a column
-p_CLASS for each class where the learner has probabilities. Of several targets each has its own
-columns, y_NAME, prediction_NAME, ..
+Column y exists if the stream has a target, low and high with --interval, and a column p_CLASS per
+class if the learner has probabilities. Several targets have their own columns, y_NAME,
+prediction_NAME, ..
 
-CSV and NDJSON are appended to, so a checkpoint can name a place in them and a run that goes on cuts
-them back to it. A Parquet file cannot be appended to: a run with checkpoints writes its rows into a
-spool beside it (an Arrow stream, which can) and makes the Parquet file of it at the end.
+CSV and NDJSON files grow, so a resumed run truncates them to the position in its snapshot. A
+Parquet file cannot grow: a run with checkpoints writes its rows to a spool beside it (an Arrow
+stream), from which the Parquet file is written at the end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pronk.evaluate.models import has_intervals
 ENDINGS = (".csv", *NDJSON, *PARQUET)
 #: The file name of standard output.
 STANDARD_OUTPUT = "-"
-#: Columns that a kept one may not be called.
+#: Names that a column of --keep may not have.
 _OWN = ("row", "y", "prediction", "low", "high")
 
 
@@ -47,10 +47,10 @@ class PredictionColumns:
     kind : the Arrow type of targets and predictions
     targets : whether there is a column y
     intervals : whether there are columns low and high
-    classes : whose probabilities have a column; None for those known after the first block
+    classes : classes with a column of probabilities; None for those known after the first block
     probabilities : whether there are columns of probabilities
-    kept : names and types of the columns that are carried along
-    names : of the targets, where there are several; their columns are y_NAME, prediction_NAME, ..
+    kept : names and types of the columns of --keep
+    names : names of the targets, if there are several
     """
 
     def __init__(
@@ -71,16 +71,16 @@ class PredictionColumns:
         self.probabilities = probabilities
         self.classes = classes
         self.kept = {name: _plain_type(kind) for name, kind in (kept or {}).items()}
-        #: Labels that came too late for a column of their own.
+        #: Labels that occurred after the header was written.
         self.late: set[str] = set()
         for name in self.kept:
             if name in self._own or (probabilities and name.startswith("p_")):
                 raise CommandError(
-                    f"--keep: {name!r} is the name of a column of the predictions; rename it"
+                    f"--keep: {name!r} is a column name of the predictions; rename the column"
                 )
 
     def schema(self) -> pa.Schema:
-        """Names and types."""
+        """Return names and types of the columns."""
         fields: list[Any] = [("row", pa.int64()), *self.kept.items()]
         if self.targets:
             fields += [(name, self.kind) for name in self._columns("y")]
@@ -103,7 +103,7 @@ class PredictionColumns:
     def batch(
         self, start: int, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None
     ) -> pa.RecordBatch:
-        """The next rows."""
+        """Return the next rows."""
         columns: list[Any] = [np.arange(start, start + len(forecast))]
         columns += [_whole(kept.column(name)).cast(kind) for name, kind in self.kept.items()]
         if self.targets:
@@ -113,7 +113,7 @@ class PredictionColumns:
         if self.intervals:
             assert forecast.intervals is not None
             ends = forecast.intervals.reshape(len(forecast), -1).T
-            columns += [pa.array(end, from_pandas=True) for end in ends]  # NaN: none yet
+            columns += [pa.array(end, from_pandas=True) for end in ends]  # NaN: no interval yet
         if self.probabilities:
             assert forecast.classes is not None
             if self.classes is None:
@@ -126,7 +126,7 @@ class PredictionColumns:
 
 
 class PredictionsFile(AppendedFile):
-    """Rows are counted from 0; an empty prediction is one made before any label was known."""
+    """A file of predictions. Rows count from 0; before the first label a prediction is empty."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class PredictionsFile(AppendedFile):
         return csv_lines(batch, header=not self.bytes)
 
     def finish(self) -> None:
-        """All rows were written: make the Parquet file of the spool."""
+        """Write the Parquet file from the spool, after all rows."""
         if not self._spooled:
             return
         temporary = self.path.with_name(self.path.name + ".part")
@@ -189,13 +189,13 @@ class PredictionsFile(AppendedFile):
             raise self._failed(error) from None
 
     def reopen(self, rows: int) -> None:
-        """Make the spool of the first rows of a finished file again, to go on after them."""
+        """Recreate the spool from the first rows of a finished file, to append to it."""
         with parquet.ParquetFile(self.path) as file:
             if file.metadata.num_rows < rows:
                 raise CommandError(
                     f"{self.option}: {str(self.path)!r} has {file.metadata.num_rows:,} rows, but "
-                    f"the checkpoint says {rows:,}; give the file that belongs to it, or remove "
-                    "the checkpoint"
+                    f"had {rows:,} at the snapshot; give the file of that run, or remove the "
+                    "checkpoint"
                 )
             self.start()
             schema = file.schema_arrow.remove_metadata()
@@ -207,7 +207,7 @@ class PredictionsFile(AppendedFile):
 
     @property
     def finished(self) -> bool:
-        """Whether the spool of a finished run has become its file."""
+        """Whether the spool of a finished run has been converted."""
         return self._spooled and not self._place.exists() and self.path.exists()
 
     def __exit__(self, *error: object) -> None:
@@ -219,7 +219,7 @@ class PredictionsFile(AppendedFile):
 
 
 class StandardOutput:
-    """The same rows on standard output, as CSV or (``lines``) NDJSON."""
+    """Predictions on standard output, as CSV or (``lines``) NDJSON."""
 
     finished = False
 
@@ -237,40 +237,40 @@ class StandardOutput:
         sys.stdout.flush()
 
     def start(self) -> None:
-        """There is nothing to begin."""
+        """Do nothing."""
 
     def write(self, targets: NDArray[Any] | None, forecast: Forecast, kept: Any = None) -> None:
         """Print the next rows."""
         if self._lines:
-            self.layout.classes = forecast.classes  # an object may have more keys than those before
+            self.layout.classes = forecast.classes  # objects need not have the same keys
         batch = self.layout.batch(self.rows, targets, forecast, kept)
         text = json_lines(batch) if self._lines else csv_lines(batch, header=not self.rows)
         sys.stdout.write(text.decode())
-        sys.stdout.flush()  # who waits for an answer gets it
+        sys.stdout.flush()  # a reader may wait for each block
         self.rows += len(forecast)
 
     def finish(self) -> None:
-        """There is nothing to end."""
+        """Do nothing."""
 
 
 class Kept:
-    """Columns that are carried along, held until the predictions of their rows come."""
+    """The columns of --keep, held until the predictions of their rows are known."""
 
     def __init__(self) -> None:
         self._waiting: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """The columns of the next rows."""
+        """Add the columns of the next rows."""
         self._waiting.append(batch)
 
-    def take(self, rows: int) -> pa.Table:
-        """Those of the first so many rows, which go."""
+    def pop(self, rows: int) -> pa.Table:
+        """Remove and return the first rows."""
         table = pa.Table.from_batches(self._waiting)
         self._waiting = table.slice(rows).combine_chunks().to_batches()
         return table.slice(0, rows).combine_chunks()
 
     def to_state(self) -> NDArray[np.uint8] | None:
-        """The rows that wait, as bytes."""
+        """Return the waiting rows as bytes."""
         if not sum(batch.num_rows for batch in self._waiting):
             return None
         sink = pa.BufferOutputStream()
@@ -280,25 +280,23 @@ class Kept:
         return np.frombuffer(sink.getvalue(), dtype=np.uint8).copy()
 
     def restore(self, state: NDArray[np.uint8] | None, names: list[str]) -> None:
-        """Go on from what `to_state` gave of columns of these names."""
+        """Restore the result of `to_state`, for columns of these names."""
         if state is not None:
             with ipc.open_stream(pa.py_buffer(state.tobytes())) as held:
-                require(held.schema.names == names, "the kept columns are others")
+                require(held.schema.names == names, "the columns of --keep differ")
                 self._waiting = list(held)
             for batch in self._waiting:
                 batch.validate(full=True)
 
 
 def check_interval(interval: float | None, task: str, model: Any) -> None:
-    """Refuse intervals that a model does not have."""
+    """Raise if a model has no intervals."""
     if interval is None:
         return
     if not 0.0 < interval < 1.0:
-        raise CommandError(f"--interval: {interval:g} must lie between 0 and 1, as 0.9 does")
+        raise CommandError(f"--interval: {interval:g} must lie between 0 and 1, such as 0.9")
     if task == "classification":
-        raise CommandError(
-            "--interval is for numbers; predictions of classes have probabilities by themselves"
-        )
+        raise CommandError("--interval is for regression; a classifier returns probabilities")
     if not has_intervals(model):
         learner = getattr(model, "learner", model)
         raise CommandError(
@@ -307,16 +305,15 @@ def check_interval(interval: float | None, task: str, model: Any) -> None:
 
 
 def check_ending(path: Path, option: str) -> None:
-    """Refuse a file name of no known kind."""
+    """Raise if the extension is not known."""
     if path.suffix.lower() not in ENDINGS:
         raise CommandError(
-            f"{option}: {str(path)!r} must end in .csv or .parquet, or .ndjson; - is standard "
-            "output"
+            f"{option}: {str(path)!r} must end in .csv, .ndjson or .parquet; - is standard output"
         )
 
 
 def check_flat(kept: dict[str, pa.DataType]) -> None:
-    """Refuse columns that a line of CSV cannot hold."""
+    """Raise if a column does not fit into CSV."""
     for name, kind in kept.items():
         if pa.types.is_nested(kind):
             raise CommandError(
@@ -338,12 +335,12 @@ def _plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _word(label: Any) -> str:
-    """A label in the name of a column."""
+    """Return a label as part of a column name."""
     return str(label).lower() if isinstance(label, bool) else str(label)
 
 
 def _column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Values as Arrow's; NaN and None are missing."""
+    """Convert values to Arrow; NaN and None are missing."""
     if values.dtype == object:
         return pa.array(values.tolist(), type=kind)
     column = pa.array(values, from_pandas=True)

@@ -1,4 +1,4 @@
-"""`pronk run`: a file through one learner, once."""
+"""`pronk run`: its options, their checks, and the steps of the command."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class RunOptions:
 
 
 def run_job(job: RunOptions, *, as_json: bool) -> None:
-    """Check everything, walk the file, print the summary."""
+    """Check the options, read the file once, print the summary."""
     check_job(job)
     with locked(job.checkpoint), ExitStack() as stack:
         _run(job, as_json, stack)
@@ -91,45 +91,19 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     console = screen.messages()
     check_parallel(job)
     if job.cluster and job.by is None and job.preparing.scale_target == "auto":
-        # The workers take numbers as they are.
+        # The workers of a cluster learn unscaled targets.
         job = replace(job, preparing=replace(job.preparing, scale_target="none"))
-    path, chosen = job.model, dict[str, Any]()
-    model: Any
-    if path is None:
-        _check_algorithm(job.algorithm)
-        reading = job.reading if job.by is None else with_key(job.reading, job.by)
-        default = find(job.algorithm).name == DEFAULT_ALGORITHM
-        with key_errors(job.by):
-            stream = open_with_target(reading, block_rows(job, default))
-        keyed = job.by is not None
-        learner = build(job.algorithm, stream.task, job.params, job.seed, per_key=keyed)
-        given = dict(map(read_setting, job.params))
-        chosen = defaults_of(job.algorithm, stream.task, given, per_key=keyed)
-        model = prepared(learner, stream, job.preparing)
-        if keyed:
-            folder = stack.enter_context(models_folder(job))
-            model = KeyedRun(Keyed(model, by=job.by, folder=folder))
-            stack.callback(model.abandon)
+    chosen: dict[str, Any] = {}
+    if job.model is None:
+        model, stream, chosen = _new_model(job, stack)
+        for text in stream.notes(options=True):
+            screen.note(text, console)
     else:
-        model = saved_model(path)
-        if isinstance(model, KeyedRun):
-            stack.callback(model.abandon)
-        told = None if isinstance(model, KeyedRun) else checkpoint_record(path)
-        if told is not None:
-            model.training_record_ = told
-        job = options_for_model(job, model)
-        check_parallel(job)
-        shares = job.by is None and shares_rows(model)
-        stream = open_for_model(model, path, job.reading, block_rows(job, shares))
-        if isinstance(model, KeyedRun):
-            model.move_to(job.save)
-            model.move_to(stack.enter_context(models_folder(job)))
+        job, model, stream = _resumed_model(job, job.model, stack)
     if isinstance(model, KeyedRun):
         stream.rows = keyed_rows(len(stream.columns))
-    if job.by is None and (job.workers or job.cluster):
+    elif job.workers or job.cluster:
         stream.rows = long_piece(stream.rows, len(stream.columns))
-    for text in stream.notes(options=True) if path is None else ():
-        screen.note(text, console)
     check_cluster(job, model)
     if job.workers is not None and job.by is None:
         use_workers(model, job.workers)
@@ -155,39 +129,79 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         _save(run.model, job.save)
     if job.report is not None:
         write_page(run, last, job.report)
-    # Where the predictions are printed, what is said of them goes elsewhere.
+    # The summary goes to stderr where the predictions are printed to stdout.
     printed = isinstance(run.files.predictions, StandardOutput)
     if as_json:
         screen.print_json(as_dict(run, last), sys.stderr if printed else None)
     else:
         print_summary(run, last, console if printed else screen.output())
-    if not (as_json and printed):  # then the other output is JSON, which tells it too
+    if not (as_json and printed):  # then stderr is JSON, which has the same facts
         note_worse(run, console)
         note_columns(run, console)
     if isinstance(run.model, KeyedRun):
         run.model.keyed.close()
 
 
+def _new_model(job: RunOptions, stack: ExitStack) -> tuple[Any, FileStream, dict[str, Any]]:
+    """Build the model; return it with the rows and the parameters that were chosen for it."""
+    _check_algorithm(job.algorithm)
+    reading = job.reading if job.by is None else with_key(job.reading, job.by)
+    default = find(job.algorithm).name == DEFAULT_ALGORITHM
+    with key_errors(job.by):
+        stream = open_with_target(reading, block_rows(job, default))
+    keyed = job.by is not None
+    learner = build(job.algorithm, stream.task, job.params, job.seed, per_key=keyed)
+    given = dict(map(read_setting, job.params))
+    chosen = defaults_of(job.algorithm, stream.task, given, per_key=keyed)
+    model: Any = prepared(learner, stream, job.preparing)
+    if keyed:
+        folder = stack.enter_context(models_folder(job))
+        model = KeyedRun(Keyed(model, by=job.by, folder=folder))
+        stack.callback(model.abandon)
+    return model, stream, chosen
+
+
+def _resumed_model(
+    job: RunOptions, path: Path, stack: ExitStack
+) -> tuple[RunOptions, Any, FileStream]:
+    """Load the model of `--model`; return it with the options it decides and the rows."""
+    model: Any = saved_model(path)
+    if isinstance(model, KeyedRun):
+        stack.callback(model.abandon)
+    else:
+        record = checkpoint_record(path)
+        if record is not None:
+            model.training_record_ = record
+    job = options_for_model(job, model)
+    check_parallel(job)
+    shares = job.by is None and shares_rows(model)
+    stream = open_for_model(model, path, job.reading, block_rows(job, shares))
+    if isinstance(model, KeyedRun):
+        model.move_to(job.save)
+        model.move_to(stack.enter_context(models_folder(job)))
+    return job, model, stream
+
+
 # -- before the run ------------------------------------------------------------------------------
 
 
 def check_job(job: RunOptions) -> None:
-    """Can the results be written, each to its own file?"""
+    """Raise if options exclude each other or an output cannot be written to a file of its own."""
     printed = job.predictions is not None and str(job.predictions) == STANDARD_OUTPUT
     if printed and job.checkpoint is not None:
         raise CommandError(
-            "--predictions: a run with --checkpoint needs a file, for what is printed cannot be "
-            "taken back"
+            "--predictions: with --checkpoint, predictions need a file, because printed rows "
+            "cannot be removed when a run resumes"
         )
     keyed = job.model is not None and (job.model / "store.json").is_file()
     if job.model is not None and not job.model.is_file() and not keyed:
-        raise CommandError(f"--model: {str(job.model)!r} does not exist, or is no saved model")
+        raise CommandError(f"--model: {str(job.model)!r} does not exist, or is not a saved model")
     if job.again and job.model is None and (job.by is None or job.save is None):
         raise CommandError("--again needs --model, or --by with --save: other runs start anew")
     if job.reading.keep and job.predictions is None:
-        raise CommandError("--keep: the columns go along with --predictions, which is missing")
+        raise CommandError("--keep needs --predictions, to which the columns are copied")
     outputs = {
-        # Models of keys are a folder.
+        # One model per key: a folder.
         "--save": None if job.by or keyed else job.model if job.save is None else job.save,
         "--predictions": None if printed else job.predictions,
         "--metrics": job.metrics,
@@ -203,29 +217,29 @@ def check_job(job: RunOptions) -> None:
 
 
 def options_for_model(job: RunOptions, model: Any) -> RunOptions:
-    """A job that goes on with a model: what the model knows is not chosen again."""
+    """Return the options of a run that resumes a model, with those that the model decides."""
     assert job.model is not None
     keyed = isinstance(model, KeyedRun)
     if job.by is not None and job.by != getattr(model, "by", None):
-        what = f"has its keys in column {model.by!r}" if keyed else "is one model, without keys"
+        what = f"has its keys in column {model.by!r}" if keyed else "is a single model without keys"
         raise CommandError(f"--by: {str(job.model)!r} {what}")
     if job.save is None and not keyed:
         header = files.read_header(job.model)
         if header["class"] == files.CHECKPOINT:
             raise CommandError(
-                f"--model: {str(job.model)!r} is a checkpoint; give --save, where the model goes"
+                f"--model: {str(job.model)!r} is a checkpoint; name the new model with --save"
             )
     training_record = model.__dict__.get("training_record_") or {}
     algorithm = training_record.get("algorithm", type(model.learner).__name__)
     target = job.reading.target if job.reading.target is not None else training_record.get("target")
     if target is None:
-        raise CommandError("--target is missing: which column is to be predicted?")
+        raise CommandError("--target is missing: name the column to predict")
     known = training_record.get("weight")
     *_, interval = training_record.get("scored_as", [None])
     here = not keyed and (job.cluster is None or shares_rows(model))
     return replace(
         job,
-        # A coverage that was counted goes on; where workers read the rows there is none.
+        # Coverage continues to be counted, unless the workers of a cluster read the rows.
         interval=interval if job.interval is None and here else job.interval,
         algorithm=algorithm,
         save=job.model if job.save is None else job.save,
@@ -259,39 +273,36 @@ def _check_input(run: RunLoop, training_record: dict[str, Any], console: Console
     with console.status("reading the input"):
         run.files_read = input_contents(job.reading, run.learned)
     if run.files_read is None:
-        what = "the rows of a query leave" if job.reading.query else f"{job.reading.name} leaves"
-        screen.note(
-            f"{what} no record in the model: learning the same rows twice will not be noticed",
-            console,
-        )
+        what = "rows of a query" if job.reading.query else f"rows of {job.reading.name}"
+        screen.note(f"{what} are not recorded in the model and can be learned twice", console)
     elif not job.again and not _resumes(job):
         refuse_learned(option, place, run.learned, run.files_read)
 
 
 def _resumes(job: RunOptions) -> bool:
-    """Whether a checkpoint says how far the input was learned."""
+    """Return whether the run resumes from a checkpoint."""
     return job.checkpoint is not None and job.checkpoint.exists()
 
 
 def _check_weight(stream: FileStream, model: Any, name: str) -> None:
     if stream.weight is not None and not takes_weights(model):
         raise CommandError(
-            f"--weight: rows of a weight have no meaning for {name}; choose another learner, as "
+            f"--weight: {name} does not support sample weights; choose another learner, such as "
             "--algorithm pkawv-nystrom"
         )
 
 
 def _with_bandwidth(chosen: dict[str, Any], model: Any) -> dict[str, Any]:
-    """What was chosen, with the bandwidth that the first rows gave."""
+    """Add the bandwidth estimated from the first rows to the chosen parameters."""
     if "bandwidth" not in chosen or isinstance(model, KeyedRun):
         return chosen
     return {**chosen, "bandwidth": float(model.learner_.kernel_.bandwidth)}
 
 
 def _warm(model: Any, stream: FileStream, console: Console) -> None:
-    """Compile on a copy and the first rows: wrong parameters show now, and times are clean."""
-    twin: Any = model.of_new_key() if isinstance(model, KeyedRun) else copy.deepcopy(model)
-    with console.status("getting ready (compiled once, then kept)"):
+    """Learn the first rows with a copy, to find invalid parameters and to compile before timing."""
+    twin: Any = model.model_of_new_key() if isinstance(model, KeyedRun) else copy.deepcopy(model)
+    with console.status("compiling (only the first time)"):
         try:
             warm_with(twin, stream)
         except InvalidParameterError as error:
@@ -301,12 +312,12 @@ def _warm(model: Any, stream: FileStream, console: Console) -> None:
 def _note_unbounded(name: str, learner: Any, console: Console) -> None:
     try:
         algorithm = find(name)
-    except ValueError:  # a model of Python, by its class
+    except ValueError:  # a model saved from Python, named by its class
         return
     if algorithm.bounded or getattr(learner, "history", None) == "projected":
         return
     if not hasattr(learner, "history") and getattr(learner, "budget", None) is not None:
-        return  # at most so many points, given or chosen
+        return  # the budget bounds the number of points
     advice = "; --param history=projected bounds it" if hasattr(learner, "history") else ""
     screen.note(f"the memory of {name} grows with the rows ({algorithm.memory}){advice}", console)
 

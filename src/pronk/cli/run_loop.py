@@ -1,4 +1,4 @@
-"""The walk of `pronk run`: rows in blocks, and snapshots between them."""
+"""The loop of `pronk run`: blocks of rows, its output files, and snapshots between blocks."""
 
 from __future__ import annotations
 
@@ -54,18 +54,17 @@ from pronk.evaluate.trace import Trace
 if TYPE_CHECKING:
     from pronk.cli.run import RunOptions
 
-# ----------------------------------------------------------------------------------------
-# The files that `pronk run` writes as the stream goes: predictions, metrics, rows left out.
-
 
 class RunFiles:
-    """Those that were asked for; begun anew, or cut back to where a snapshot was taken.
+    """The files written during a run: predictions, metrics, skipped rows.
+
+    They are created, or truncated to their length at the snapshot from which a run resumes.
 
     Parameters
     ----------
-    job : what was asked for
-    stream : where the rows come from, and those that are left out
-    several : the targets, where there are several
+    job : the options of the run
+    stream : the rows, and those that were skipped
+    several : the names of the targets, if there are several
     as_json : whether predictions on standard output are NDJSON
     """
 
@@ -89,9 +88,9 @@ class RunFiles:
         *,
         finished: bool,
     ) -> None:
-        """Begin the files, or go on with those of a snapshot; the stack closes them.
+        """Create the files, or reopen those of a snapshot; the stack closes them.
 
-        ``finished`` says that the run of the snapshot was at its end.
+        ``finished``: the run of the snapshot was finished.
         """
         job = self._job
         if job.predictions is not None:
@@ -156,7 +155,7 @@ class RunFiles:
         assert self.predictions is not None
         for record in records:
             if record.forecast is not None:
-                kept = self.kept.take(len(record.forecast)) if with_kept else None
+                kept = self.kept.pop(len(record.forecast)) if with_kept else None
                 self.predictions.write(record.targets, record.forecast, kept)
 
     def places(self) -> dict[str, Any]:
@@ -189,7 +188,7 @@ def _place(file: AppendedFile) -> list[int]:
 
 
 class RunLoop:
-    """A walk through a stream, from its start or from the last snapshot."""
+    """One pass over a stream, from its start or from the last snapshot."""
 
     def __init__(
         self,
@@ -203,22 +202,22 @@ class RunLoop:
         self.stream = stream
         self.model = model
         self.console = console
-        self.position = 0  # rows of the stream that are done
+        self.position = 0  # rows of the stream processed so far
         self.resumed = 0
-        self.learned: list[LearnedInput] = []  # what the model learned before this run
-        self.files_read: list[LearnedFile] | None = None  # that the model learns now
+        self.learned: list[LearnedInput] = []  # inputs that the model learned earlier
+        self.files_read: list[LearnedFile] | None = None  # files that the model learns in this run
         self.finished = False
         self.checkpoint: Checkpoint | None = None
         self.files = RunFiles(job, stream, self.several, as_json=as_json)
         self.evaluation = self._evaluation()
         self._records: list[Record] = []
-        self._alarms_printed = 0  # alarms that were told
-        self._clock = perf_counter()  # when the last part of a cluster's work came
-        self.chosen: dict[str, Any] = {}  # parameters that nobody gave
+        self._alarms_printed = 0
+        self._clock = perf_counter()  # when the last result of the cluster arrived
+        self.chosen: dict[str, Any] = {}  # parameters that were not given
 
     @property
     def read_elsewhere(self) -> bool:
-        """Whether the workers of a cluster read the rows, and not this process."""
+        """Return whether the workers of a cluster, not this process, read the rows."""
         here = self.job.by is not None or shares_rows(self.model)
         return self.job.cluster is not None and not here
 
@@ -240,42 +239,44 @@ class RunLoop:
             interval=self.job.interval,
             delay=self.job.delay,
             piece=max(PIECE, self.stream.rows),
-            fine=self.job.by is None,  # a picture asks nothing of models of keys
+            fine=self.job.by is None,  # charts show no single model of --by
         )
 
     def resume_metrics(self, training_record: dict[str, Any]) -> None:
-        """Go on with the metrics of the model's earlier rows."""
-        with damage_reported(f"--model: {str(self.job.model)!r}", "learn it anew"):
+        """Continue the metrics of the rows that the model learned earlier."""
+        with damage_reported(f"--model: {str(self.job.model)!r}", "train it again"):
             *before, interval = training_record["scored_as"]
             *now, wanted = self.scored_as
             trace = training_record["evaluation"]["trace"] or {}
             if before != now or (interval != wanted and "wanted" not in trace):
-                what = "--window is" if before[1] != now[1] else "they are"
-                screen.note(f"the metrics begin anew: {what} not as the model's", self.console)
+                what = "--window is not that" if before[1] != now[1] else "they are not those"
+                screen.note(f"the metrics start anew: {what} of the model", self.console)
                 return
             if interval != wanted:
-                what = "the model's metrics knew no intervals"
+                what = "without intervals"
                 if interval is not None:
-                    what = f"the model's were with --interval {interval:g}"
-                screen.note(f"the coverage is counted from here on: {what}", self.console)
+                    what = f"with --interval {interval:g}"
+                screen.note(
+                    f"coverage is counted from here: earlier runs were {what}", self.console
+                )
             self.evaluation.restore(training_record["evaluation"])
         self._alarms_printed = len(self.trace.alarms)
         self.evaluation.begin_part()
 
     @property
     def before(self) -> int:
-        """Rows that the model knew before."""
+        """Rows that the model learned in earlier runs."""
         part = self.evaluation.part
         return 0 if part is None else self.evaluation.rows - part[0]
 
     @property
     def scored_as(self) -> list[Any]:
-        """What must be the same for metrics to go on."""
+        """What must be the same for the metrics to be continued."""
         evaluation = self.evaluation
         return [self.stream.task, self.job.window, evaluation.probabilities, evaluation.interval]
 
     def training_record(self) -> dict[str, Any]:
-        """What a saved model keeps of its rows, to go on with others."""
+        """Return what a saved model stores about its rows, to resume with others."""
         evaluation = self.evaluation.to_state(clock=False)
         return {**self._facts(), "evaluation": without_part(evaluation)}
 
@@ -293,17 +294,17 @@ class RunLoop:
 
     @property
     def several(self) -> list[str]:
-        """The targets, where there are several."""
+        """The names of the targets if there are several, else none."""
         return self.stream.targets if len(self.stream.targets) > 1 else []
 
     @property
     def trace(self) -> Trace:
-        """What the run looked like."""
+        """The trace of the run."""
         assert self.evaluation.trace is not None
         return self.evaluation.trace
 
     def run(self) -> Record:
-        """Predict then learn all rows; the last record."""
+        """Predict and learn all rows; return the last record."""
         job, resume = self.job, None
         if job.checkpoint is not None:
             files = input_files(job.reading)
@@ -322,16 +323,16 @@ class RunLoop:
                     if self.checkpoint is None or self.checkpoint.advice() in str(error):
                         raise
                     code = error.code if isinstance(error, CommandError) else 2
-                    said = error.as_options() if isinstance(error, StreamError) else str(error)
-                    raise CommandError(f"{said}; {self.checkpoint.advice()}", code) from None
+                    text = error.as_options() if isinstance(error, StreamError) else str(error)
+                    raise CommandError(f"{text}; {self.checkpoint.advice()}", code) from None
                 self.finished = True
-                # Before the labels that are still out: rows that are appended come before them.
+                # Before delayed labels are learned: rows appended to the file come before them.
                 self._snapshot()
             made = self.files.made
             rest = self.evaluation.finish()
             self._records = [] if rest is None else [rest]
             if not made:
-                self._keep()
+                self._write()
         if self.files.predictions is not None and not made:
             self.files.predictions.finish()
             self._note_late(self.files.predictions.layout)
@@ -346,15 +347,15 @@ class RunLoop:
         for step in self._steps(stack):
             with signals.block():
                 step()
-                self._keep()
+                self._write()
                 bar.show(self.evaluation)
-                # A shorter block comes before a bad row, or at the end.
+                # A shorter block precedes an invalid row or the end.
                 whole = self.position % self.stream.rows == 0
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):
                     self._snapshot()
 
     def _steps(self, stack: ExitStack) -> Iterator[Callable[[], None]]:
-        """What is to be done, one block or one part of a cluster's work after the other."""
+        """Yield the steps of the run: blocks, or the results of a cluster."""
         if self.read_elsewhere:
             yield from self._steps_on_cluster(stack, str(self.job.cluster))
             return
@@ -374,7 +375,7 @@ class RunLoop:
         for block in self.stream.blocks(self.position):
             if self.model.__sklearn_is_fitted__() and self.model.learner_._bandwidth_is_final:
                 break
-            yield partial(self._block, block)  # the first blocks are learned here
+            yield partial(self._block, block)  # this process learns the first blocks
         client = stack.enter_context(open_cluster(address))
         learner = learner_for_cluster(self.model)
         workers = len(client.scheduler_info()["workers"])
@@ -400,15 +401,15 @@ class RunLoop:
         self.position = block.position
         self.files.write_bad_rows(block.bad)
 
-    def _keep(self) -> None:
-        """The predictions and records of a block go to their files, its alarms to the screen."""
+    def _write(self) -> None:
+        """Write the predictions and records of a block, and print its drift alarms."""
         self.files.write_metrics(self._records, len(self.trace.alarms))
         if self.files.predictions is not None:
             records = [*self._records, self.evaluation.record()]
             self.files.write_predictions(records, with_kept=not self.read_elsewhere)
         self._records = []
         for alarm in self.trace.alarms[self._alarms_printed :]:
-            text = f"drift: the loss rose; noticed at row {alarm.row:,}, since row {alarm.since:,}"
+            text = f"drift: the loss rose since row {alarm.since:,}, detected at row {alarm.row:,}"
             screen.note(text, self.console)
         self._alarms_printed = len(self.trace.alarms)
 
@@ -417,14 +418,14 @@ class RunLoop:
             names = ", ".join(sorted(layout.late)[:5]) + (", .." if len(layout.late) > 5 else "")
             screen.note(
                 f"--predictions has no column for the probability of {names}: the header was "
-                "written before the label came",
+                "written before the label occurred",
                 self.console,
             )
 
     # -- snapshots -------------------------------------------------------------------------------
 
     def _settings(self) -> dict[str, Any]:
-        """What decides the result."""
+        """Return the options on which the result depends."""
         job = self.job
         return {
             **self.stream.decides(),
@@ -432,7 +433,7 @@ class RunLoop:
             "--algorithm": job.algorithm,
             "--param": list(job.params),
             "--seed": job.seed,
-            "the ending of --predictions": job.predictions and job.predictions.suffix.lower(),
+            "the extension of --predictions": job.predictions and job.predictions.suffix.lower(),
             "--interval": job.interval,
             "--model": None if job.model is None else str(job.model),
             "--delay": job.delay or None,
@@ -471,13 +472,13 @@ class RunLoop:
         self.position = self.resumed = int(tree["rows"])
         grown = tree["finished"] and self.checkpoint.grown(tree)
         self.finished = tree["finished"] and not grown
-        what = "the run was finished" if self.finished else "the run goes on"
+        what = "the run was finished" if self.finished else "the run resumes"
         what = f"the input has grown: {what}" if grown else what
         screen.note(f"{what} after {self.position:,} rows", self.console)
         return tree
 
     def _stop(self, stopped: Stopped) -> CommandError:
-        """Between two blocks: a last snapshot."""
+        """Take a last snapshot between two blocks; return the error that ends the run."""
         assert self.checkpoint is not None
         if self.position % self.stream.rows == 0 and self.position > self.checkpoint.rows:
             self._snapshot()

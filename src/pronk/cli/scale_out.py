@@ -1,4 +1,4 @@
-"""`pronk run` on several cores (--workers) or machines (--cluster)."""
+"""`pronk run` on several cores (--workers) or machines (--cluster), and with one model per key."""
 
 from __future__ import annotations
 
@@ -29,43 +29,45 @@ from pronk.keyed.workers import ParallelKeyed, ProcessPool
 if TYPE_CHECKING:
     from pronk.cli.run import RunOptions
 
-#: Seconds that a scheduler has to answer.
+#: Seconds to wait for a scheduler.
 PATIENCE = 10.0
-#: How long a process that died may take to come back: on a busy machine Dask's 15 s are too few.
+#: Time for a lost process to restart: Dask's 15 s are too short on a busy machine.
 LATE = "5 minutes"
 
 
 def check_parallel(job: RunOptions) -> None:
-    """Refuse options that exclude each other."""
+    """Raise if options exclude each other."""
     options = (("--workers", job.workers), ("--cluster", job.cluster), ("--by", job.by))
     chosen = [name for name, value in options if value is not None]
     if chosen[:2] == ["--workers", "--cluster"]:
         raise CommandError("--workers and --cluster exclude each other: choose one")
     if chosen and job.delay:
-        raise CommandError(f"{chosen[0]}: labels that come late are learned one by one, not so")
+        raise CommandError(f"{chosen[0]} excludes --delay: delayed labels are learned one by one")
     if job.by is not None and job.checkpoint is not None:
-        raise CommandError("--checkpoint: models of --by are kept in the folder of --save instead")
+        raise CommandError(
+            "--checkpoint excludes --by, which keeps its models in the folder of --save"
+        )
     if job.reading.weight is not None and (job.by is not None or job.cluster is not None):
-        raise CommandError(f"--weight: not with {chosen[-1]}, where each row counts once")
+        raise CommandError(f"--weight: sample weights are not supported with {chosen[-1]}")
     if job.by is not None and job.interval is not None:
-        raise CommandError("--interval: models of --by have none")
+        raise CommandError("--interval: the models of --by have no intervals")
     elsewhere = job.cluster is not None and not job.cluster.startswith("local:")
     if job.by is not None and elsewhere and job.save is None:
-        raise CommandError("--by with --cluster needs --save: a folder that all workers see")
+        raise CommandError("--by with --cluster needs --save: a folder that all workers can access")
 
 
 def check_cluster(job: RunOptions, learner: Any) -> None:
-    """Refuse what a learner whose rows the workers read does not have."""
+    """Raise for options that do not work where the workers of a cluster read the rows."""
     if job.cluster is None or job.by is not None or shares_rows(learner):
         return
     if job.interval is not None or job.reading.keep or job.skip_bad:
-        raise CommandError("--cluster: no --interval, --keep or --skip-bad on a cluster")
+        raise CommandError("--cluster: this learner excludes --interval, --keep and --skip-bad")
 
 
 def block_rows(job: RunOptions, default: bool) -> int | None:
-    """Rows of a block: long ones where they are shared or grouped.
+    """Return the rows of a block; blocks are long if workers share them.
 
-    On a cluster the rows of the default learner are read here.
+    On a cluster, this process reads the rows of the default learner.
     """
     if job.by is not None:
         return None  # `keyed_rows`, once the columns are known
@@ -75,7 +77,7 @@ def block_rows(job: RunOptions, default: bool) -> int | None:
 
 
 def use_workers(model: Any, workers: int) -> None:
-    """Let threads share the passes of a model's learner."""
+    """Share the passes of a model's learner among threads."""
     try:
         set_jobs(model, workers)
     except ValueError as error:
@@ -87,7 +89,7 @@ def use_workers(model: Any, workers: int) -> None:
 
 @contextmanager
 def open_cluster(address: str) -> Iterator[Any]:
-    """A client of the scheduler at an address; ``local:N`` starts N processes here."""
+    """Open a client of the scheduler at an address; ``local:N`` starts N processes."""
     try:
         import dask
         from distributed import Client, LocalCluster
@@ -102,7 +104,7 @@ def open_cluster(address: str) -> Iterator[Any]:
             LocalCluster(
                 int(number),
                 threads_per_worker=1,
-                dashboard_address="127.0.0.1:0",  # any port that is free
+                dashboard_address="127.0.0.1:0",  # any free port
                 silence_logs=CRITICAL,
             ) as cluster,
             Client(cluster) as client,
@@ -119,7 +121,7 @@ def open_cluster(address: str) -> Iterator[Any]:
 
 @contextmanager
 def cluster_errors(cluster: str | None) -> Iterator[None]:
-    """A scheduler that was lost, or a task that no worker could end, in one line."""
+    """Turn a lost scheduler, or a task that no worker could finish, into one line."""
     if cluster is None:
         yield
         return
@@ -133,62 +135,61 @@ def cluster_errors(cluster: str | None) -> Iterator[None]:
         yield
     except KilledWorker as error:
         raise CommandError(
-            f"--cluster: a task ended {error.allowed_failures + 1} workers, most likely out of "
-            "memory; give the workers more",
+            f"--cluster: a task killed {error.allowed_failures + 1} workers, most likely out of "
+            "memory; give the workers more memory",
             1,
         ) from None
     except NoWorkersError as error:
         raise CommandError(f"--cluster: {error}", 1) from None
     except (asyncio.CancelledError, CancelledError, CommClosedError):
         raise CommandError(
-            f"--cluster: the scheduler at {cluster} was lost, or it has lost what it had", 1
+            f"--cluster: the scheduler at {cluster} was lost, or has lost its data", 1
         ) from None
 
 
 def cluster_or_none(address: str | None) -> Any:
-    """A client to be entered, where an address is given."""
+    """Return a context manager with a client, or without one if no address is given."""
     return nullcontext() if address is None else open_cluster(address)
 
 
 def learner_for_cluster(model: Prepared) -> Any:
-    """The learner of a model whose columns need no preparation on the way."""
+    """Return the learner of a model; raise if the model prepares its columns."""
     plain = model.scaling_ == "none" and model.missing == "error" and not model.target_scaled_
     if not plain or not set(model.kinds_) <= set(NUMERIC):
         raise CommandError(
-            "--cluster: the workers read numbers as they are, and scaling, filling in and "
-            "categories follow the order of the rows; use --scale none, or --workers"
+            "--cluster: the workers read plain numbers, because scaling, filling in and categories "
+            "depend on the order of the rows; use --scale none, or --workers"
         )
     return model.learner_
 
 
-# ----------------------------------------------------------------------------------------
-# `pronk run --by`: one model per key, in this process or by workers, one task per shard.
+# -- one model per key (--by) ----------------------------------------------------------------------
 
-#: The file of a saved folder that holds what a run needs to go on: target, metrics, files learned.
+#: File in a folder of models with the training record: target, metrics, files learned.
 RECORD = "run.pronk"
-#: Numbers of a block of keyed rows, and its rows at least and at most: each model is read and
-#: written once per block.
+#: Numbers in a block of keyed rows, its least and most rows: each model is read and written once
+#: per block.
 NUMBERS, LEAST, MOST = 1 << 23, 1 << 12, 1 << 21
 
 
 def keyed_rows(columns: int) -> int:
-    """Rows of a block where each key has its model."""
+    """Return the rows of a block with one model per key."""
     return max(LEAST, min(MOST, NUMBERS // (columns + 1)))
 
 
 def with_key(reading: Reading, by: str) -> Reading:
-    """The column of keys goes along and is no feature."""
+    """Keep the column of keys, which is not a feature."""
     if by == reading.target:
         raise CommandError(f"--by: {by!r} is the target")
     if reading.target is not None and "," in reading.target:
-        raise CommandError("--by: a model of a key has one target; name one with --target")
+        raise CommandError("--by supports one target; name one with --target")
     keep = reading.keep if by in reading.keep else (*reading.keep, by)
     return replace(reading, keep=keep, drop=(*reading.drop, by))
 
 
 @contextmanager
 def key_errors(by: str | None) -> Iterator[None]:
-    """A column of keys that is not there is an error of --by, which asks for it."""
+    """Report a missing column of keys as an error of --by."""
     try:
         yield
     except StreamError as error:
@@ -198,26 +199,26 @@ def key_errors(by: str | None) -> Iterator[None]:
 
 
 class KeyedRun:
-    """Keyed models for a run that gives rows in order: the keys are given beforehand."""
+    """Keyed models with the interface of a single model: `set_keys` precedes each block."""
 
     training_record_: dict[str, Any]
 
     def __init__(self, keyed: Keyed) -> None:
         if keyed.by is None or isinstance(keyed.by, int):
             raise CommandError(
-                f"--model: the models in {str(keyed.folder)!r} have no name of a column of keys; "
-                "make them with by='NAME'"
+                f"--model: the models in {str(keyed.folder)!r} were made without the name of a "
+                "column of keys; make them with by='NAME'"
             )
         self.keyed, self.by = keyed, keyed.by
         self.learner = learner_of(keyed.learner)
-        self.without_model = 0  # rows that were predicted for keys that have no model
+        self.without_model = 0  # rows predicted for keys without a model
         self._rows = 0
         self._keys = Keys([], np.empty(0, dtype=np.int64))
-        self._models: Any = keyed  # or workers
+        self._models: Any = keyed  # or workers that share the models
 
     @classmethod
     def load(cls, path: Path) -> KeyedRun:
-        """The models of a folder, with what the run that saved them has kept."""
+        """Load the models of a folder, with their training record."""
         found = cls(Keyed.open(path))
         record = training_record_in(path)
         if record is not None:
@@ -225,18 +226,18 @@ class KeyedRun:
         return found
 
     def move_to(self, folder: Path | None) -> None:
-        """Go on in another folder, which holds a copy of the models."""
+        """Copy the models to another folder and use the copy."""
         if folder is not None and folder.resolve() != self.keyed.store.folder.resolve():
             self.keyed.save(folder)
             self.keyed.close()
             self.keyed = self._models = Keyed.open(folder)
 
     def abandon(self) -> None:
-        """Leave the files; what was not saved is gone."""
+        """Close the files; models that were not saved are lost."""
         self.keyed.abandon()
 
     def set_keys(self, kept: Any) -> None:
-        """The keys of the next rows; those before have been taken."""
+        """Set the keys of the next rows."""
         self._keys = Keys.from_values(kept.column(self.by))
         if None in self._keys.values:
             empty = self._keys.codes == list(self._keys.values).index(None)
@@ -263,7 +264,7 @@ class KeyedRun:
 
     @contextmanager
     def on_workers(self, workers: int | None, cluster: str | None) -> Iterator[None]:
-        """Let workers do the calls, where some are asked for."""
+        """Share the calls among workers, if there are any."""
         if workers is None and cluster is None:
             yield
             return
@@ -274,20 +275,20 @@ class KeyedRun:
                 yield
             except BrokenProcessPool:
                 raise CommandError(
-                    "--workers: processes were lost again and again, most likely out of memory; "
-                    "take fewer",
+                    "--workers: processes were killed repeatedly, most likely out of memory; "
+                    "use fewer",
                     1,
                 ) from None
             self._models = self.keyed
 
     def save(self, path: Any) -> None:
-        """Write the models to a folder, and what the next run needs to go on."""
+        """Write the models and their training record to a folder."""
         self.keyed.store.delete_results()
         self.keyed.save(path)
         files.save_checkpoint({"training_record": self.training_record_}, Path(path) / RECORD)
 
-    def of_new_key(self) -> Any:
-        """A model as a new key gets it."""
+    def model_of_new_key(self) -> Any:
+        """Return the model of a new key."""
         return self.keyed._new_model("")
 
     @property
@@ -296,12 +297,12 @@ class KeyedRun:
 
     @property
     def labels_(self) -> Any:
-        """The labels of some key, to know of which kind they are."""
+        """The labels of one key, which have the type of all labels."""
         for key in self.keyed:
             return self.keyed[key].classes_
         return [""]
 
-    # What a single model has, of its columns and their preparation.
+    # Columns and their preparation, as for a single model.
 
     @property
     def feature_names_in_(self) -> NDArray[Any]:
@@ -321,7 +322,7 @@ class KeyedRun:
 
     @property
     def preparing(self) -> Preparing:
-        """How columns are prepared."""
+        """The preparation of the columns."""
         how = self.keyed.learner
         if not isinstance(how, Prepared):
             return Preparing("none", scale_target="none")
@@ -341,10 +342,10 @@ def training_record_in(folder: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def models_folder(job: RunOptions) -> Iterator[Path | None]:
-    """The folder that a run learns in.
+    """Return the folder that a run writes its models to.
 
-    Workers write to a copy beside that of --save, so that a run which fails leaves the models as
-    they were; it is removed.
+    Workers write to a temporary copy beside the folder of --save, so that a failed run does not
+    change the models.
     """
     if job.workers is None and job.cluster is None:
         yield job.save

@@ -1,4 +1,4 @@
-"""Consoles, numbers as text, and what several commands print."""
+"""Consoles, notes, progress bars and JSON, for all commands."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def output() -> Console:
-    """Where results go."""
+    """Return the console for results, on stdout."""
     return Console(highlight=False)
 
 
 def messages() -> Console:
-    """Where progress and notes go, so that results can be piped."""
+    """Return the console for progress and notes, on stderr, so that results can be piped."""
     return Console(stderr=True, highlight=False)
 
 
 def note(text: str, console: Console | None = None) -> None:
-    """One line that is no result."""
+    """Print a note: one line that is not a result."""
     from pronk.data.errors import without_secret
 
     line = f"note: {visible(' '.join(without_secret(text).split()))}"
@@ -40,7 +40,7 @@ def note(text: str, console: Console | None = None) -> None:
 
 
 def bars(console: Console, *columns: Any) -> Any:
-    """Progress bars that vanish at the end; nothing where the console is no terminal."""
+    """Return progress bars that vanish at the end; disabled if the console is not a terminal."""
     from rich.progress import Progress
 
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -48,26 +48,26 @@ def bars(console: Console, *columns: Any) -> Any:
 
 @contextmanager
 def warnings_as_notes(console: Console) -> Iterator[None]:
-    """Show a warning as one line, above a progress bar if there is one."""
+    """Print Python warnings as notes, above a progress bar if there is one."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: note(str(message), console)
         yield
 
 
 def print_json(value: Any, file: Any = None) -> None:
-    """One JSON object on stdout; NaN and infinity, which JSON has not, are null."""
+    """Print one JSON object; NaN and infinity, which JSON lacks, become null."""
     print(json.dumps(finite(value), indent=2), file=file)
 
 
 def versions() -> dict[str, str]:
-    """What made a result."""
+    """Return the versions that produced a result."""
     import numpy
 
     return {"pronk": __version__, "numpy": numpy.__version__, "python": platform.python_version()}
 
 
-def course(values: Sequence[float], low: float, high: float) -> str:
-    """A row of bars on a logarithmic scale from ``low`` to ``high``."""
+def bar_chart(values: Sequence[float], low: float, high: float) -> str:
+    """Return a line of bars on a logarithmic scale from ``low`` to ``high``."""
     span = math.log(high / low) if 0 < low < high else 1.0
     bars = ""
     for value in values:

@@ -1,4 +1,4 @@
-"""What `pronk run` prints at the end: figures, recent ones and those of baselines beside them."""
+"""The results of `pronk run`: the summary, its notes, the report and the JSON object."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import KeyedRun
 from pronk.data.errors import option, without_secret
 from pronk.data.preparation import in_a_line, notes
+from pronk.estimators.registry import DEFAULT_ALGORITHM
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.metrics import WORDS, in_which_worse
 from pronk.evaluate.trace import Trace
 
-#: Characters of the course, and drift alarms that are named.
-WIDTH, NAMED = 32, 5
-#: Rows from which on a note compares a run with the baselines; fewer say little.
-JUDGED = 100
+#: Characters of the loss curve, and drift alarms that are listed.
+WIDTH, LISTED = 32, 5
+#: Rows below which no note compares a run with the baselines.
+LEAST_ROWS = 100
 
 
 def print_summary(run: RunLoop, last: Record, console: Console) -> None:
-    """A table of the metrics, then what else there is to know."""
+    """Print a table of the metrics, then the facts about the run."""
     job, stream = run.job, run.stream
     title = f"{job.algorithm} on {without_secret(job.reading.file)}, target {stream.target}"
     console.print(screen.visible(title), style="bold", markup=False)
     console.print(_metrics(run, last))
     if last.outputs:
-        console.print(_each(run, last))
+        console.print(_metrics_per_target(run, last))
     console.print(_facts(run, last))
 
 
@@ -61,8 +62,8 @@ def _metrics(run: RunLoop, last: Record) -> Table:
     return table
 
 
-def _each(run: RunLoop, last: Record) -> Table:
-    """The metrics of each of several targets; those above are their means."""
+def _metrics_per_target(run: RunLoop, last: Record) -> Table:
+    """Return a table of the metrics per target; the table above has their means."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("target", style="dim", no_wrap=True)
     for name in last.metrics:
@@ -77,33 +78,35 @@ def _facts(run: RunLoop, last: Record) -> Table:
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row("course", _course(trace))
+    table.add_row("loss curve", _loss_curve(trace))
     if job.interval is not None:
-        covered = f"{trace.coverage:.1%} of the intervals held y, of {job.interval:.0%} wanted"
+        covered = f"{trace.coverage:.1%} of the intervals contained y (nominal: {job.interval:.0%})"
         table.add_row("coverage", covered)
     table.add_row("drift", _drift(trace))
     chosen = describe_choices(run.chosen)
     if getattr(run.model, "_targets", None) is not None and job.preparing.scale_target == "auto":
-        less = "y less the mean of the first rows, over their deviation (--scale-target none)"
-        chosen = f"{chosen}; {less}" if chosen else less
+        scaled = (
+            "y scaled by mean and deviation of its first values (--scale-target none: unscaled)"
+        )
+        chosen = f"{chosen}; {scaled}" if chosen else scaled
     if chosen:
         table.add_row("chosen", chosen)
     table.add_row("task", _task(run))
-    weighed = f", weighed by {screen.visible(stream.weight)}" if stream.weight else ""
-    before = f", {run.before:,} of them learned before" if run.before else ""
-    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighed}{before}")
+    weighted = f", weighted by {screen.visible(stream.weight)}" if stream.weight else ""
+    before = f", {run.before:,} of them learned earlier" if run.before else ""
+    table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighted}{before}")
     table.add_row("columns", screen.visible(in_a_line(columns_of(run))))
     if last.unlabelled:
-        table.add_row("no label", f"{last.unlabelled:,} rows, predicted only")
+        table.add_row("no label", f"{last.unlabelled:,} rows, only predicted")
     if run.files.bad is not None:
         table.add_row(
-            "bad rows", f"{run.files.bad.rows:,}, left out: {screen.visible(str(job.skip_bad))}"
+            "bad rows", f"{run.files.bad.rows:,}, skipped: {screen.visible(str(job.skip_bad))}"
         )
     table.add_row(
         "time", f"{last.microseconds_per_row:.2f} us per row, {last.seconds:.2f} s in total"
     )
     if isinstance(run.model, KeyedRun):
-        table.add_row("keys", f"{len(run.model.keyed):,}, a model each")
+        table.add_row("keys", f"{len(run.model.keyed):,}, one model per key")
     else:
         table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
     table.add_row("memory", screen.size(held_bytes(run.model)))
@@ -122,23 +125,23 @@ def _facts(run: RunLoop, last: Record) -> Table:
 
 
 def _task(run: RunLoop) -> str:
-    """The task, and who chose it where nobody did."""
+    """Return the task, and where it comes from if it was not given."""
     job, stream = run.job, run.stream
     if job.reading.task != "auto":
         return stream.task
-    said = "as the model" if job.model is not None else f"guessed from {stream.reason}"
-    return f"{stream.task} ({said})"
+    source = "of the model" if job.model is not None else f"inferred from {stream.reason}"
+    return f"{stream.task} ({source})"
 
 
-def _course(trace: Trace) -> str:
-    """The loss along the stream as a row of bars."""
+def _loss_curve(trace: Trace) -> str:
+    """Return the loss along the stream as a line of bars."""
     parts = np.array_split(trace.course.sums, min(WIDTH, len(trace.course.sums)))
     losses = [float(part[:, 0].sum() / part[:, -1].sum()) for part in parts]
     known = [loss for loss in losses if 0 < loss < float("inf")]
     if not known:
         return "-"
     low, high = min(known), max(known)
-    bars = screen.course(losses, 0.99 * low, 1.01 * high)
+    bars = screen.bar_chart(losses, 0.99 * low, 1.01 * high)
     return f"{bars} {trace.metric.name} {screen.number(low)} to {screen.number(high)}"
 
 
@@ -146,24 +149,24 @@ def _drift(trace: Trace) -> str:
     alarms = trace.alarms
     if not alarms:
         return "no alarm"
-    rows = ", ".join(f"{alarm.row:,}" for alarm in alarms[:NAMED])
-    more = ", .." if len(alarms) > NAMED else ""
+    rows = ", ".join(f"{alarm.row:,}" for alarm in alarms[:LISTED])
+    more = ", .." if len(alarms) > LISTED else ""
     what = "alarm at row" if len(alarms) == 1 else "alarms at rows"
     return f"{len(alarms)} {what} {rows}{more}"
 
 
 def note_worse(run: RunLoop, console: Console) -> None:
-    """Print a note where a baseline did better."""
+    """Print a note if a baseline was better."""
     text = in_which_worse(run.evaluation.worse)
-    if not text or run.evaluation.rows < JUDGED:
+    if not text or run.evaluation.rows < LEAST_ROWS:
         return
-    advice = "the default learner chooses its own" if run.job.algorithm != "online-kernel" else ""
-    advice = advice and f"; try another bandwidth or scaling, or no --algorithm: {advice}"
+    advice = "; try another bandwidth or scaling, or the default learner, which chooses both"
+    advice = "" if run.job.algorithm == DEFAULT_ALGORITHM else advice
     screen.note(f"{text}{advice}", console)
 
 
 def columns_of(run: RunLoop) -> list[dict[str, Any]]:
-    """What each column of the file became."""
+    """Return what each column of the file was converted to."""
     found = run.stream.columns_became()
     if not isinstance(run.model, KeyedRun):
         for place, one in enumerate(run.model.columns_):
@@ -172,19 +175,19 @@ def columns_of(run: RunLoop) -> list[dict[str, Any]]:
 
 
 def note_columns(run: RunLoop, console: Console) -> None:
-    """Print a note for each column of which something was lost."""
+    """Print a note for each column that lost information."""
     rows = run.evaluation.rows + run.evaluation.unlabelled
     for one in columns_of(run):
-        advice = "; more --slots give each its own"
-        if 2 * one.get("categories", 0) > rows:  # more slots would help little
+        advice = "; more --slots give each category its own"
+        if 2 * one.get("categories", 0) > rows:
             give = option("drop", one["name"])
-            advice = f"; if it names the row, or is free text, leave it out with {give}"
+            advice = f"; if it is an identifier or free text, ignore it with {give}"
         for text in notes([one]):
             screen.note(f"{text}{advice if 'slots' in text else ''}", console)
 
 
 def write_page(run: RunLoop, last: Record, path: Path) -> None:
-    """The run as a page."""
+    """Write the run as an HTML report."""
     from pronk.report.run_page import RunReport, write_run_report
 
     job, stream, model = run.job, run.stream, run.model
@@ -223,13 +226,13 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
 
 
 def _this_input(run: RunLoop) -> dict[str, Any]:
-    """Rows and metrics of the rows that were just read; all, unless a model went on."""
+    """Return number and metrics of the rows of this input; all rows, unless a model was resumed."""
     rows, metrics = run.evaluation.part or (run.evaluation.rows, run.evaluation.metrics)
     return {"rows": rows, "metrics": metrics}
 
 
 def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
-    """The same for JSON."""
+    """Return the results for JSON."""
     job, stream, model, trace = run.job, run.stream, run.model, run.trace
     learner = model.learner
     result = last.to_dict()
