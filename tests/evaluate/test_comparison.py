@@ -20,8 +20,8 @@ from pronk.evaluate.comparison import (
     RunError,
     cut,
     inspect,
-    marked_rows,
     one_run,
+    record_rows,
 )
 from pronk.evaluate.results import OverRuns, load_results, results
 from pronk.evaluate.study import Store, run
@@ -64,7 +64,7 @@ def comparison(file, target="y", names=("pkawv-taylor", "fogd"), **choices):
 @given(st.integers(1, 10**6), st.integers(1, 2000))
 @settings(deadline=None, max_examples=50)
 def test_marks_lie_in_the_stream_and_end_it(rows, window):
-    marks = marked_rows(rows, min(rows, max(window, rows // 50)))
+    marks = record_rows(rows, min(rows, max(window, rows // 50)))
     assert max(marks) == rows and min(marks) >= 1
     assert len(marks) < 115
     assert rows < 1000 or {10, 100, 1000} <= marks

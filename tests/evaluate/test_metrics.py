@@ -15,7 +15,7 @@ from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
 from pronk.evaluate.forecasts import Forecast
 from pronk.evaluate.metrics import ALL, Scores, get_scores
 from pronk.evaluate.statistics import BINS, RATIO, STATISTICS, Counts, Ranks, bin_of
-from pronk.evaluate.trace import SAMPLE, SEGMENTS, Course, Sample
+from pronk.evaluate.trace import SAMPLE, SEGMENTS, Sample, SegmentSums
 
 N, WINDOW = 3000, 400
 EPS = float(np.finfo(np.float64).eps)
@@ -268,7 +268,7 @@ def test_errors_of_any_size_make_alarms():
 
 def test_a_course_is_the_mean_of_its_segments():
     values = np.random.default_rng(0).normal(size=(30_000, 2))
-    course = Course(2)
+    course = SegmentSums(2)
     for piece in np.split(values, [1, 2, 33, 500, 501, 20_000]):
         course.add(piece)
     assert len(course.sums) <= SEGMENTS and course.rows == 30_000
@@ -311,7 +311,7 @@ def test_a_portrait_goes_on_from_its_state(tmp_path):
         second.trace.calibration, whole.trace.calibration, rtol=1e-9, atol=1e-9
     )
     np.testing.assert_array_equal(second.trace.counts.matrix, whole.trace.counts.matrix)
-    assert not math.isnan(whole.trace.guessed.values()["log_loss"])
+    assert not math.isnan(whole.trace.baseline_scores.values()["log_loss"])
 
 
 def test_every_metric_is_compared_with_its_baselines():

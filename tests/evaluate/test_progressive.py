@@ -443,7 +443,7 @@ def test_early_rows_are_cut_at_places_of_the_stream():
 
 
 def test_a_short_stream_has_a_picture_of_its_points():
-    evaluation = Evaluation(pronk.OnlineKernelRegressor(random_state=0), fine=True)
+    evaluation = Evaluation(pronk.OnlineKernelRegressor(random_state=0), short_first=True)
     X = np.random.default_rng(0).uniform(-1, 1, (1200, 2))
     evaluation.feed(X, np.sin(3 * X[:, 0]))
     assert {"points", "experts"} <= {one.name for one in pictures(evaluation.trace)}

@@ -9,23 +9,23 @@ from pronk.evaluate import Evaluation, RunningMajority, RunningMean
 from pronk.evaluate.forecasts import Forecast, checked_column, figure
 from pronk.evaluate.metrics import get_metrics
 from pronk.evaluate.pictures import LABELS, pictures
-from pronk.evaluate.scoring import gathered, pieces
+from pronk.evaluate.scoring import gather, pieces
 from pronk.evaluate.statistics import Counts
-from pronk.evaluate.trace import SEGMENTS, SHORTEST, Marks
+from pronk.evaluate.trace import SEGMENTS, SHORTEST, ModelHistory
 
 
 def test_marks_are_the_last_of_each_length():
     """However many come there are at most SEGMENTS, each the last within a length of rows."""
-    marks = Marks()
+    history = ModelHistory()
     given = np.cumsum(np.random.default_rng(0).integers(1, 3 * SHORTEST, size=3000)).tolist()
     for rows in given:
-        if marks.due(rows):
-            marks.add(rows, {"size": float(rows)})
-    assert SEGMENTS / 4 < len(marks.marks) <= SEGMENTS
-    assert marks.length > SHORTEST and marks.length % SHORTEST == 0
-    places = [rows // marks.length for rows, _ in marks.marks]
-    assert places == sorted(set(places)) and marks.marks[-1][0] // marks.length == places[-1]
-    assert all(values == {"size": float(rows)} for rows, values in marks.marks)
+        if history.due(rows):
+            history.add(rows, {"size": float(rows)})
+    assert SEGMENTS / 4 < len(history.entries) <= SEGMENTS
+    assert history.length > SHORTEST and history.length % SHORTEST == 0
+    places = [rows // history.length for rows, _ in history.entries]
+    assert places == sorted(set(places)) and history.entries[-1][0] // history.length == places[-1]
+    assert all(values == {"size": float(rows)} for rows, values in history.entries)
 
 
 def test_many_labels_are_drawn_by_the_most_frequent():
@@ -91,12 +91,12 @@ def test_what_is_refused():
 
 def test_short_blocks_are_joined():
     blocks = [(np.full((n, 1), float(n)), np.full(n, float(n))) for n in (2, 3, 4, 1, 1)]
-    joined = list(gathered(blocks, 5))
+    joined = list(gather(blocks, 5))
     assert [len(y) for _, y in joined] == [5, 5, 1]
     given = np.concatenate([y for _, y in blocks])
     assert np.array_equal(np.concatenate([y for _, y in joined]), given)
     others = [(["a"], np.zeros(1)), *blocks[:1], (np.zeros((1, 2)), np.zeros(1))]
-    assert [len(y) for _, y in gathered(others, 5)] == [1, 2, 1]
+    assert [len(y) for _, y in gather(others, 5)] == [1, 2, 1]
 
 
 def test_small_things():

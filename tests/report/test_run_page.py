@@ -40,7 +40,7 @@ def test_pictures_tell_the_losses():
     assert {"loss", "so-far", "residuals", "against"} <= set(found)
     own, guess = found["so-far"].curves
     assert own.y[-1] == pytest.approx(evaluation.metrics["mse"], rel=1e-9)
-    assert guess.y[-1] == pytest.approx(evaluation.trace.guessed.values()["mse"], rel=1e-9)
+    assert guess.y[-1] == pytest.approx(evaluation.trace.baseline_scores.values()["mse"], rel=1e-9)
     means, rows = found["loss"].curves[0].y, np.diff([0, *found["loss"].curves[0].x])
     assert (means * rows).sum() / 600 == pytest.approx(evaluation.metrics["mse"], rel=1e-9)
     assert found["loss"].alarms == [alarm.row for alarm in evaluation.trace.alarms]

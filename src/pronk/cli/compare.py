@@ -41,8 +41,8 @@ from pronk.evaluate.comparison import (
     prepare,
 )
 from pronk.evaluate.formatting import mean_and_deviation, microseconds
-from pronk.evaluate.metrics import WORDS, in_which_worse
-from pronk.evaluate.models import takes_weights
+from pronk.evaluate.metrics import TITLES, describe_leads
+from pronk.evaluate.models import supports_weights
 from pronk.evaluate.orders import check_room
 from pronk.evaluate.results import OverRuns, Results, Summary, results
 from pronk.evaluate.study import run
@@ -103,7 +103,7 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
         _print(done)
         _print_paths(results=folder, report=options.report, figures=options.figures)
     for one in done.summaries:
-        text = in_which_worse(done.worse(one))
+        text = describe_leads(done.worse(one))
         if text:
             screen.note(f"{one.label}: {text}")
 
@@ -236,7 +236,7 @@ def _check_weight(comparison: Comparison) -> None:
     if comparison.reading.weight is None:
         return
     for one in comparison.learners:
-        if not takes_weights(one.build(comparison.task, 0)):
+        if not supports_weights(one.build(comparison.task, 0)):
             raise CommandError(
                 f"--weight: {one.label} does not support sample weights; choose others with "
                 "--algorithms, such as pkawv-nystrom,b-kons,fogd,nogd"
@@ -341,8 +341,8 @@ def _print(found: Results) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("learner", style="bold", overflow="fold")
     metrics = list(found.everyone[0].metrics)
-    for name in (*(WORDS.get(name, name) for name in metrics), "us per row", "points", "memory"):
-        table.add_column(name, justify="right", no_wrap=name not in WORDS.values())
+    for name in (*(TITLES.get(name, name) for name in metrics), "us per row", "points", "memory"):
+        table.add_column(name, justify="right", no_wrap=name not in TITLES.values())
     for one in found.everyone:
         style = "dim" if one is found.baseline else None
         table.add_row(one.label, *_cells(one, metrics), style=style)

@@ -29,7 +29,7 @@ from pronk.data.errors import without_secret
 from pronk.data.preparation import notes
 from pronk.estimators import files
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
-from pronk.evaluate.models import Blocks, has_probabilities
+from pronk.evaluate.models import BlockAdapter, has_probabilities
 
 
 def predict_file(
@@ -68,7 +68,7 @@ def predict_file(
         kept=stream.kept_types(),
         names=target_names(model, stream),
     )
-    adapter = Blocks(model, labels, shares, interval)
+    adapter = BlockAdapter(model, labels, shares, interval)
     averages = [Averages(metric, None) for metric in get_metrics(DEFAULTS[task])]
     rows = 0
     with ExitStack() as stack:

@@ -46,8 +46,8 @@ from pronk.data.prepared import prepared
 from pronk.estimators import files
 from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find
-from pronk.evaluate.comparison import warm_with
-from pronk.evaluate.models import takes_weights
+from pronk.evaluate.comparison import warm_up
+from pronk.evaluate.models import supports_weights
 from pronk.evaluate.scoring import long_piece
 from pronk.keyed import Keyed
 
@@ -285,7 +285,7 @@ def _resumes(job: RunOptions) -> bool:
 
 
 def _check_weight(stream: FileStream, model: Any, name: str) -> None:
-    if stream.weight is not None and not takes_weights(model):
+    if stream.weight is not None and not supports_weights(model):
         raise CommandError(
             f"--weight: {name} does not support sample weights; choose another learner, such as "
             "--algorithm pkawv-nystrom"
@@ -304,7 +304,7 @@ def _warm(model: Any, stream: FileStream, console: Console) -> None:
     twin: Any = model.model_of_new_key() if isinstance(model, KeyedRun) else copy.deepcopy(model)
     with console.status("compiling (only the first time)"):
         try:
-            warm_with(twin, stream)
+            warm_up(twin, stream)
         except InvalidParameterError as error:
             raise CommandError(f"--param: {error}") from None
 

@@ -239,7 +239,7 @@ class RunLoop:
             interval=self.job.interval,
             delay=self.job.delay,
             piece=max(PIECE, self.stream.rows),
-            fine=self.job.by is None,  # charts show no single model of --by
+            short_first=self.job.by is None,  # charts show no single model of --by
         )
 
     def resume_metrics(self, training_record: dict[str, Any]) -> None:
@@ -248,7 +248,7 @@ class RunLoop:
             *before, interval = training_record["scored_as"]
             *now, wanted = self.scored_as
             trace = training_record["evaluation"]["trace"] or {}
-            if before != now or (interval != wanted and "wanted" not in trace):
+            if before != now or (interval != wanted and "nominal_coverage" not in trace):
                 what = "--window is not that" if before[1] != now[1] else "they are not those"
                 screen.note(f"the metrics start anew: {what} of the model", self.console)
                 return

@@ -21,7 +21,7 @@ from pronk.data.errors import option, without_secret
 from pronk.data.preparation import in_a_line, notes
 from pronk.estimators.registry import DEFAULT_ALGORITHM
 from pronk.evaluate import Record, held_bytes
-from pronk.evaluate.metrics import WORDS, in_which_worse
+from pronk.evaluate.metrics import TITLES, describe_leads
 from pronk.evaluate.trace import Trace
 
 #: Characters of the loss curve, and drift alarms that are listed.
@@ -58,7 +58,7 @@ def _metrics(run: RunLoop, last: Record) -> Table:
         values = [*([part[1][name]] if part else []), value]
         values += [last.windowed[name]] if recent else []
         theirs = [screen.number(one[name]) if name in one else "" for one in baselines.values()]
-        table.add_row(WORDS[name], *map(screen.number, values), *theirs)
+        table.add_row(TITLES[name], *map(screen.number, values), *theirs)
     return table
 
 
@@ -67,7 +67,7 @@ def _metrics_per_target(run: RunLoop, last: Record) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("target", style="dim", no_wrap=True)
     for name in last.metrics:
-        table.add_column(WORDS[name], justify="right")
+        table.add_column(TITLES[name], justify="right")
     for target, own in zip(run.several, last.outputs, strict=True):
         table.add_row(screen.visible(target), *map(screen.number, own.values()))
     return table
@@ -135,7 +135,7 @@ def _task(run: RunLoop) -> str:
 
 def _loss_curve(trace: Trace) -> str:
     """Return the loss along the stream as a line of bars."""
-    parts = np.array_split(trace.course.sums, min(WIDTH, len(trace.course.sums)))
+    parts = np.array_split(trace.segments.sums, min(WIDTH, len(trace.segments.sums)))
     losses = [float(part[:, 0].sum() / part[:, -1].sum()) for part in parts]
     known = [loss for loss in losses if 0 < loss < float("inf")]
     if not known:
@@ -157,7 +157,7 @@ def _drift(trace: Trace) -> str:
 
 def note_worse(run: RunLoop, console: Console) -> None:
     """Print a note if a baseline was better."""
-    text = in_which_worse(run.evaluation.worse)
+    text = describe_leads(run.evaluation.worse)
     if not text or run.evaluation.rows < LEAST_ROWS:
         return
     advice = "; try another bandwidth or scaling, or the default learner, which chooses both"
@@ -213,7 +213,7 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
         job.window,
         last,
         run.trace,
-        in_which_worse(run.evaluation.worse),
+        describe_leads(run.evaluation.worse),
         settings,
         without_secret(shlex.join(["pronk", *sys.argv[1:]])),
         run.several,
@@ -252,8 +252,8 @@ def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
         "seed": job.seed,
         **result,
         "memory": held_bytes(model),
-        "baseline": trace.guessed.values(),
-        "repeat_last": trace.repeated.values(),
+        "baseline": trace.baseline_scores.values(),
+        "repeat_last": trace.repeat_scores.values(),
         "worse": [lead.to_dict() for lead in run.evaluation.worse],
         "drift": [alarm.to_dict() for alarm in trace.alarms],
         "saved": None if job.save is None else str(job.save),

@@ -286,7 +286,7 @@ def one_run(job: Job) -> dict[str, Any]:
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            result = _walk(job)
+            result = _run(job)
     except MemoryError:
         raise
     except Exception as error:
@@ -296,15 +296,15 @@ def one_run(job: Job) -> dict[str, Any]:
     return {**result, "notes": list(dict.fromkeys(texts))}
 
 
-def _walk(job: Job) -> dict[str, Any]:
+def _run(job: Job) -> dict[str, Any]:
     settings, stream = job.settings, open_stream(job.view)
     model, learner = _model(job, stream)
-    warm_with(_model(job, stream)[0], stream, WARM, weighted=bool(settings["algorithm"]))
+    warm_up(_model(job, stream)[0], stream, WARM, weighted=bool(settings["algorithm"]))
     evaluation = Evaluation(model, window=settings["window"], memory=True, trace=False)
-    marks = marked_rows(settings["rows"], settings["window"])
+    marks = record_rows(settings["rows"], settings["window"])
     curve, walked = Curve(), 0
     for X, y in cut(_blocks(job, stream), marks):
-        X, weights = _apart(X, stream)
+        X, weights = _split_weights(X, stream)
         # What everyone must beat knows of no weights.
         evaluation.feed(X, y, weights if settings["algorithm"] else None)
         walked += len(y)
@@ -369,7 +369,7 @@ def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
     return model, model.learner_
 
 
-def warm_with(twin: Any, stream: FileStream, rows: int = 64, weighted: bool = True) -> None:
+def warm_up(twin: Any, stream: FileStream, rows: int = 64, weighted: bool = True) -> None:
     """Learn the first rows with a model that is then thrown away.
 
     Its code is then compiled, so that times are clean, and wrong parameters have shown.
@@ -408,7 +408,7 @@ def _certificate(learner: Any) -> dict[str, Any] | None:
 # -- rows --------------------------------------------------------------------------------------
 
 
-def marked_rows(rows: int, window: int) -> frozenset[int]:
+def record_rows(rows: int, window: int) -> frozenset[int]:
     """Where records are kept: ten to a power of ten from row 10, at each window, at the end."""
     decades = math.log10(max(rows, 10) / 10)
     powers = {round(10 * 10 ** (i / STEPS)) for i in range(math.floor(decades * STEPS) + 1)}
@@ -427,7 +427,7 @@ def cut(blocks: Iterable[Block], marks: Iterable[int]) -> Iterator[Block]:
 
 def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
     """The rows of a run, as the file has them or in the random order of its seed."""
-    blocks, columns = _together(stream), len(stream.columns) + (stream.weight is not None)
+    blocks, columns = _with_weights(stream), len(stream.columns) + (stream.weight is not None)
     if job.settings["order"] == "given":
         yield from blocks
     else:
@@ -435,13 +435,15 @@ def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
         yield from shuffled(blocks, order, columns, stream.task)
 
 
-def _together(stream: FileStream) -> Iterator[Block]:
+def _with_weights(stream: FileStream) -> Iterator[Block]:
     """The rows with their weights as the last column, so that any order keeps them together."""
     for X, y, weights, *_ in stream.blocks():
         yield (X if weights is None else np.column_stack([X, weights])), y
 
 
-def _apart(X: NDArray[np.float64], stream: FileStream) -> tuple[NDArray[np.float64], Weights]:
+def _split_weights(
+    X: NDArray[np.float64], stream: FileStream
+) -> tuple[NDArray[np.float64], Weights]:
     """Rows and weights that were put together."""
     if stream.weight is None:
         return X, None

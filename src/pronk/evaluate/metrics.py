@@ -22,7 +22,7 @@ from pronk.evaluate.statistics import STATISTICS, Explained, Running, Statistic
 Array = NDArray[np.float64]
 Losses = Callable[[NDArray[Any], NDArray[Any]], Any]
 #: In words, for screens and reports.
-WORDS = {
+TITLES = {
     "mse": "mean squared error",
     "mae": "mean absolute error",
     "medae": "median absolute error",
@@ -36,13 +36,13 @@ WORDS = {
 }
 
 
-def in_which_worse(leads: Iterable[Lead]) -> str:
+def describe_leads(leads: Iterable[Lead]) -> str:
     """Where a learner is worse than its baselines, in words; nothing if it is nowhere."""
     told: dict[str, list[str]] = {}
     for one in leads:
         own, theirs = number(one.value), number(one.theirs)
         if own != theirs:
-            name = WORDS.get(one.metric, one.metric)
+            name = TITLES.get(one.metric, one.metric)
             told.setdefault(one.baseline, []).append(f"{name} {own} against {theirs}")
     return "; ".join(f"worse than the {label}: {', '.join(each)}" for label, each in told.items())
 
@@ -256,7 +256,7 @@ class Scores(Stateful):
             found |= {one.name: running.recent(y, forecast) for one, running in self._pairs()}
         return {name: found.get(name, np.nan) for name in self.names}
 
-    def try_out(self, labels: bool) -> None:
+    def check_restored(self, labels: bool) -> None:
         """Refuse a state whose rows are wrong in ways no table says: labels for numbers, say."""
         kinds = {kind.dtype.kind for y, said in self._recent for kind in (y, said.values)}
         require(labels or kinds <= set("biuf"), "recent has text for numbers")

@@ -27,7 +27,7 @@ class Adapter(Protocol):
     def learn(self, X: Any, y: NDArray[Any], weights: Weights) -> None: ...
 
 
-class Blocks:
+class BlockAdapter:
     """A model with ``predict_then_learn``: whole blocks at once.
 
     ``shares`` asks for probabilities, ``coverage`` for intervals.
@@ -77,7 +77,7 @@ class Blocks:
         self.model.partial_fit(X, y, **_weighted(weights))
 
 
-class RowModel:
+class RowAdapter:
     """A model with river's ``predict_one`` and ``learn_one``: a dict a row."""
 
     def __init__(self, model: Any, labels: bool, columns: Sequence[str] | None) -> None:
@@ -132,9 +132,9 @@ def adapt(
 ) -> Adapter:
     """The adapter for a model."""
     if hasattr(model, "predict_then_learn"):
-        return Blocks(model, labels, shares, coverage)
+        return BlockAdapter(model, labels, shares, coverage)
     if hasattr(model, "predict_one") and hasattr(model, "learn_one"):
-        return RowModel(model, labels, columns)
+        return RowAdapter(model, labels, columns)
     raise TypeError(
         f"model must have predict_then_learn(X, y), or predict_one(x) and learn_one(x, y); a "
         f"{type(model).__name__} has neither"
@@ -153,7 +153,7 @@ def has_intervals(model: Any) -> bool:
     return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_interval")
 
 
-def takes_weights(model: Any) -> bool:
+def supports_weights(model: Any) -> bool:
     """Whether rows of a weight have a meaning for a model of whole blocks."""
     learner = getattr(model, "learner", model)
     return bool(getattr(learner, "_accepts_weights", lambda: False)())
@@ -176,7 +176,7 @@ def predicts_labels(model: Any, y: NDArray[Any]) -> bool:
 
 
 @contextmanager
-def spread(model: Any, n_jobs: int | None) -> Iterator[None]:
+def with_jobs(model: Any, n_jobs: int | None) -> Iterator[None]:
     """``n_jobs`` of the learner inside; what it was afterwards. None leaves it alone."""
     if n_jobs is None:
         yield

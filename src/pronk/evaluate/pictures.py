@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.trace import Trace
 
 Array = NDArray[np.float64]
@@ -71,7 +71,7 @@ def pictures(trace: Trace) -> list[Picture]:
 
 def _segments(trace: Trace) -> tuple[Array, Array, int]:
     """Ends of the segments that are drawn, means over them, and their length."""
-    course = trace.course
+    course = trace.segments
     several = -(-len(course.sums) // SEGMENTS)
     starts = np.arange(0, len(course.sums), several)
     sums = np.add.reduceat(course.sums, starts, axis=0)
@@ -80,10 +80,10 @@ def _segments(trace: Trace) -> tuple[Array, Array, int]:
 
 
 def _losses(trace: Trace) -> list[Picture]:
-    word = WORDS[trace.metric.name]
+    word = TITLES[trace.metric.name]
     ends, means, length = _segments(trace)
-    rows = trace.course.ends.astype(np.float64)
-    sums = trace.course.sums.cumsum(axis=0)
+    rows = trace.segments.ends.astype(np.float64)
+    sums = trace.segments.sums.cumsum(axis=0)
     naive = "most frequent label" if trace.task == "classification" else "running mean"
     alarms = [alarm.row for alarm in trace.alarms]
     share = trace.task == "classification"
@@ -128,7 +128,7 @@ def _coverage(trace: Trace) -> list[Picture]:
         return []
     rows, means = rows[known], means[known]
     covered = f"{trace.coverage:.1%} of all intervals held y."
-    wanted = np.full(len(rows), trace.wanted)
+    wanted = np.full(len(rows), trace.nominal_coverage)
     return [
         Picture(
             "coverage", "Coverage of the intervals", covered, "rows", "share that held y",
@@ -142,7 +142,7 @@ def _coverage(trace: Trace) -> list[Picture]:
 
 
 def _marks(trace: Trace) -> list[Picture]:
-    marks, drawn = trace.marks.marks, []
+    marks, drawn = trace.model_history.entries, []
     sizes = [(rows, values["points"]) for rows, values in marks if "points" in values]
     if len(sizes) >= MARKS:
         x, y = np.array(sizes, dtype=np.float64).T

@@ -1,9 +1,11 @@
-"""Progressive validation: every row is predicted before its label is learned, and scored.
+"""Progressive validation: every row is predicted and scored before its label is learned.
 
-A record has its metrics exactly at its row, wherever the blocks are cut; its time and size are
-those at the end of the block that holds the row.
+The model gets whole blocks and losses are vectors, so the evaluation costs a few NumPy calls per
+block, not per row. The metrics of a record are exact at its row, wherever the blocks are cut; its
+time and size are those at the end of the block that contains the row. An evaluation can stop
+between two blocks and resume from its state.
 
-A row without a label (NaN of a number, None of a label) is predicted and changes nothing else.
+A row without a label (NaN for a number, None for a label) is predicted and changes nothing else.
 """
 
 from __future__ import annotations
@@ -23,25 +25,27 @@ from pronk.core.state import checked_count, load_part, require
 from pronk.estimators.estimator import using_pool
 from pronk.evaluate.forecasts import Forecast, column, figure
 from pronk.evaluate.formatting import Bar
-from pronk.evaluate.models import Adapter, Weights, adapt, predicts_labels, spread
-from pronk.evaluate.scoring import LONG_PIECE, PIECE, Record, Scoring, early, gathered, part, pieces
-
-# ----------------------------------------------------------------------------------------
-# Progressive validation block by block: what gives the rows to a learner, and when.
-#
-# The learner gets whole blocks and the losses are vectors, so the evaluation costs some NumPy
-# calls a block, not a row. It can stop between two blocks and go on from its state. What is
-# counted of the rows is the account's (`pronk.evaluate.scoring`).
+from pronk.evaluate.models import Adapter, Weights, adapt, predicts_labels, with_jobs
+from pronk.evaluate.scoring import (
+    LONG_PIECE,
+    PIECE,
+    Record,
+    Scoring,
+    first_pieces,
+    gather,
+    part,
+    pieces,
+)
 
 _FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "trace"}
 _FIELDS |= {"waiting"}
 
 
 class Evaluation(Scoring):
-    """Progressive validation that is given its blocks one by one; see `progressive`.
+    """Progressive validation, called with one block at a time; see `progressive`.
 
-    `feed` gives a block to the model and returns the records that fall into it; `record` is one
-    more, at any moment; `finish` ends the stream and returns the last record.
+    `feed` passes a block to the model and returns its records; `record` returns one at any time;
+    `finish` ends the stream and returns the last record.
     """
 
     def __init__(
@@ -59,7 +63,7 @@ class Evaluation(Scoring):
         interval: float | None = None,
         trace: bool = True,
         piece: int = PIECE,
-        fine: bool = False,
+        short_first: bool = False,
     ) -> None:
         super().__init__(
             model,
@@ -73,8 +77,8 @@ class Evaluation(Scoring):
         if delay < 0:
             raise ValueError(f"delay must be 0 or more rows, got {delay}")
         self.delay = delay
-        self._fine = fine  # the first rows in short pieces, for pictures of a short stream
-        self.piece = piece  # rows of a long block that the model gets at a time
+        self._short_first = short_first  # short first pieces, for charts of a short stream
+        self.piece = piece  # rows per call of the model
         self._columns = columns
         self.probabilities = probabilities
         self.interval = interval
@@ -84,16 +88,16 @@ class Evaluation(Scoring):
         self._waiting: deque[tuple[Any, Any, Forecast, float | None]] = deque()
 
     def feed(self, X: Any, y: Any, weights: Weights = None) -> list[Record]:
-        """Predict then learn a block; the records of the rows that were scored.
+        """Predict and learn a block; return the records of its rows.
 
-        ``weights`` say how much each row counts when it is learned; for the metrics all count once.
+        ``weights`` are sample weights for learning; metrics count every row once.
         """
         y = np.asarray(y)
         adapter = self._adapter or self._start(y)
         records = []
         done = self.rows + self.unlabelled
-        watched = self._fine and self._traced and not self.delay
-        blocks = early(X, y, weights, done) if watched else [(X, y, weights)]
+        watched = self._short_first and self._traced and not self.delay
+        blocks = first_pieces(X, y, weights, done) if watched else [(X, y, weights)]
         for piece, targets, own in chain.from_iterable(
             pieces(rows, labels, self.piece, given) for rows, labels, given in blocks
         ):
@@ -112,7 +116,7 @@ class Evaluation(Scoring):
         return records
 
     def count(self, y: NDArray[Any], predictions: NDArray[Any], seconds: float) -> list[Record]:
-        """As `feed`, for rows that a model predicted and learned elsewhere."""
+        """Score rows that a model predicted and learned in other processes, as `feed` does."""
         if self._adapter is None:
             self._start(y)
         self.seconds += seconds
@@ -122,11 +126,11 @@ class Evaluation(Scoring):
         for rows, unlabelled in labelled_runs(flags):
             forecast = Forecast(predictions[rows])
             if unlabelled:
-                self._pass_by(y[rows], forecast)
+                self._count_unlabelled(y[rows], forecast)
             else:
                 records += self._score(without_gaps(y[rows]), forecast)
         if self.trace is not None:
-            self.trace.watch(self.rows, self.model)
+            self.trace.observe_model(self.rows, self.model)
         return records
 
     def _feed_labelled(
@@ -138,14 +142,14 @@ class Evaluation(Scoring):
         self._memory = None
         records = self._score(y, forecast)
         if self.trace is not None:
-            self.trace.watch(self.rows, self.model)
+            self.trace.observe_model(self.rows, self.model)
         return records
 
     def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> None:
         began = perf_counter()
         forecast = adapter.predict(X).widened(_outputs(y))
         self.seconds += perf_counter() - began
-        self._pass_by(y, forecast)
+        self._count_unlabelled(y, forecast)
 
     def _feed_delayed(
         self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
@@ -157,7 +161,7 @@ class Evaluation(Scoring):
         return self._score_mixed(arrived)
 
     def finish(self) -> Record | None:
-        """Score what still waits for its label; the last record, unless it was just returned."""
+        """Score the rows that wait for a label; return the last record, unless it was just returned."""
         if self._waiting and self._adapter is not None:
             rest = list(self._waiting)
             self._waiting.clear()
@@ -177,12 +181,12 @@ class Evaluation(Scoring):
     # -- state -----------------------------------------------------------------------------------
 
     def to_state(self, *, clock: bool = True) -> dict[str, Any]:
-        """Everything but the model and the arguments, for a checkpoint between two blocks.
+        """Return everything but the model and the arguments, for a checkpoint between two blocks.
 
-        Without ``clock`` it is the same whenever the same rows are given, and the time begins anew.
+        Without ``clock`` the state depends only on the rows, and times start anew.
         """
         if self._kept:
-            raise ValueError("predictions wait for a record: call record() first")
+            raise ValueError("there are predictions that are in no record: call record() first")
         waiting = [
             [np.asarray(x), y, forecast.to_state(), *([] if weight is None else [weight])]
             for x, y, forecast, weight in self._waiting
@@ -202,9 +206,9 @@ class Evaluation(Scoring):
         }
 
     def restore(self, state: Any) -> None:
-        """Go on from what `to_state` gave; made with the same arguments, its model restored.
+        """Restore the result of `to_state` in an evaluation with the same arguments and model.
 
-        It may come from a file: a StateError if it is something else.
+        The state may come from a file: raise a StateError if it is damaged.
         """
         require(isinstance(state, dict) and set(state) >= _FIELDS, "the evaluation lacks fields")
         self.rows = checked_count(state["rows"], "rows")
@@ -218,17 +222,17 @@ class Evaluation(Scoring):
         self._begin(state["labels"])
         assert self._scores is not None
         load_part(self._scores, state["scores"], "scores")
-        self._scores.try_out(state["labels"])
+        self._scores.check_restored(state["labels"])
         if self.trace is not None:
             load_part(self.trace, state["trace"], "trace")
-            require(self.trace.course.rows == self.rows, "trace is of other rows")
+            require(self.trace.segments.rows == self.rows, "trace has other rows")
             shapes = self._scores.outputs | self.trace.outputs
             require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
         self._restore_each(state.get("each", []))
         if "part" in state:
             self._restore_part(state["part"])
         require(isinstance(state["waiting"], list), "waiting is not a list")
-        require(len(state["waiting"]) <= self.delay, "more rows wait than delay says")
+        require(len(state["waiting"]) <= self.delay, "more rows wait than delay allows")
         self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
 
     def _start(self, y: NDArray[Any]) -> Adapter:
@@ -239,19 +243,19 @@ class Evaluation(Scoring):
         shares = labels and self.probabilities
         coverage = None if labels else self.interval
         self._adapter = adapt(self.model, labels, self._columns, shares, coverage)
-        self._open(labels, shares, coverage)
+        self._start_scoring(labels, shares, coverage)
         return self._adapter
 
     def _delayed(
         self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
     ) -> list[tuple[Any, Forecast]]:
-        """Row by row: predict the newest, then learn the one whose label arrives now."""
+        """Predict each row, then learn the row whose label arrives."""
         arrived = []
         for i in range(len(y)):
             x = X[i : i + 1]
             weight = None if weights is None else float(weights[i])
-            said = adapter.predict(x).widened(_outputs(y))
-            self._waiting.append((x, y[i], said, weight))
+            predicted = adapter.predict(x).widened(_outputs(y))
+            self._waiting.append((x, y[i], predicted, weight))
             if len(self._waiting) > self.delay:
                 x, target, forecast, weight = self._waiting.popleft()
                 self._learn_one(adapter, x, target, weight)
@@ -265,7 +269,7 @@ class Evaluation(Scoring):
 
 
 def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
-    """A row that waits for its label, from a file."""
+    """Read a row that waits for its label from a file."""
     require(isinstance(entry, list) and len(entry) in (3, 4), "waiting has no rows")
     x, y, forecast = entry[0], entry[1], Forecast.from_state(entry[2])
     good = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype.kind == "f" and len(x) == 1
@@ -304,33 +308,34 @@ def progressive(
         For example a `pronk.data.FileStream` or `pronk.data.drifting`.
     metrics : names or functions, optional
         "mse", "rmse", "mae", "error", "accuracy", or functions of (y, predictions) that return one
-        loss a row. Default: "mse" and "mae" for a regressor, "error" for a classifier.
+        loss per row. Default: "mse" and "mae" for a regressor, "error" for a classifier.
     every : int, optional
         Rows between two records; without it there is one record, at the end.
     window : int, optional
         Rows of the windowed metrics; ``every`` unless given.
     delay : int, default 0
-        Labels come so many rows late: a row is predicted by a model that has not learned the
-        ``delay`` rows before it either. Row by row, thus slower. A row is scored when its label
-        comes; at the end of the stream all labels come.
+        Labels arrive so many rows late: a row is predicted by a model that has not learned the
+        ``delay`` rows before it. Slower, because rows are processed one by one. A row is scored
+        when its label arrives; all labels arrive at the end of the stream.
     predictions : bool, default False
         Put the predictions and targets since the last record into each record.
     memory : bool, default True
-        Count the bytes that the model holds at each record; up to a millisecond.
+        Measure the bytes that the model holds at each record; takes up to a millisecond.
     probabilities : bool, default False
-        Ask a classifier for probabilities too: each record then has them in its ``forecast``.
+        Predict probabilities too, with a classifier; they are in ``forecast`` of each record.
     interval : float, optional
-        Ask a regressor for intervals that hold y with this probability, as 0.9: in ``forecast``.
+        Predict intervals that contain y with this probability, such as 0.9, with a regressor;
+        they are in ``forecast`` of each record.
     n_jobs : int, optional
-        Threads that share the pass of a learner that can be split, -1 for all cores; no bit depends
-        on their number. Others are refused by name.
+        Threads that share the pass, -1 for all cores; no bit depends on their number. Raises if
+        the pass of the learner cannot be split.
     client : a Dask ``Client``, optional
-        The workers of a cluster share the pass of a learner that can be split. Of the default
-        learner's rows the sequential part is done here. For the PKAWV learners the workers read
-        the stream themselves: without a preparation before them, no probabilities or intervals.
+        The workers of a cluster share the pass of a learner that can be split. For the default
+        learner, this process does the sequential part. For the PKAWV learners, the workers read
+        the stream: without preparation of columns, probabilities or intervals.
     progress : bool or "always", default False
-        Show a bar with rows, loss and, where the length of the stream is known, the time left: on
-        stderr, where that is a terminal, or always.
+        Show a progress bar with rows, loss and, if the length of the stream is known, the time
+        left, on stderr: if it is a terminal, or always.
 
     Examples
     --------
@@ -345,7 +350,7 @@ def progressive(
     """
     parallel = n_jobs is not None or client is not None
     if parallel and delay:
-        raise ValueError("delay: rows whose labels come late are learned one by one, not n_jobs")
+        raise ValueError("delay excludes n_jobs and client: delayed labels are learned one by one")
     piece = LONG_PIECE if parallel else PIECE
     pool: Any = None
     if client is not None:
@@ -373,10 +378,10 @@ def progressive(
         if probabilities or interval is not None:
             raise ValueError("client: a pass on a cluster has no probabilities or intervals")
         if getattr(stream, "weight", None) is not None:
-            raise ValueError("client: a pass on a cluster has no weights")
+            raise ValueError("client: a pass on a cluster does not support sample weights")
         return _from_cluster(evaluation, Arrays(*stream) if pair else stream, client, bar)
     if parallel and getattr(stream, "weight", None) is None:
-        blocks = gathered(blocks, piece)
+        blocks = gather(blocks, piece)
     return _records(evaluation, blocks, bar, n_jobs, pool)
 
 
@@ -423,7 +428,7 @@ def _with_weights(blocks: Any) -> Iterator[tuple[Any, Any, Weights]]:
 def _records(
     evaluation: Evaluation, blocks: Any, bar: Bar | None, n_jobs: int | None, pool: Any
 ) -> Iterator[Record]:
-    with bar or nullcontext(), spread(evaluation.model, n_jobs):
+    with bar or nullcontext(), with_jobs(evaluation.model, n_jobs):
         for X, y, weights in _with_weights(blocks):
             for rows, targets, own in pieces(X, np.asarray(y), evaluation.piece, weights):
                 with using_pool(pool):

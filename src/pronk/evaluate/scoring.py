@@ -1,4 +1,4 @@
-"""What progressive validation counts: losses of predicted rows, records, the trace of a run."""
+"""Scores of predicted rows, records of the scores, and blocks cut into pieces."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ from pronk.evaluate.models import held_bytes
 from pronk.evaluate.statistics import Statistic
 from pronk.evaluate.trace import Trace
 
-# ----------------------------------------------------------------------------------------
-# What an evaluation tells after some rows.
-
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -36,23 +33,21 @@ class Record:
     seconds: float
     """Time spent in the model."""
     size: int | None
-    """Points held by the model (its ``size_``), where it tells."""
+    """Points held by the model (its ``size_``), if it has this attribute."""
     memory: int | None
-    """Bytes held by the model, if asked for."""
+    """Bytes held by the model, with ``memory=True``."""
     predictions: NDArray[Any] | None = field(default=None, repr=False)
-    """Of the rows since the last record, if asked for."""
+    """Predictions since the last record, with ``predictions=True``."""
     targets: NDArray[Any] | None = field(default=None, repr=False)
     """The targets of those rows; NaN or None where a row had none."""
     forecast: Forecast | None = field(default=None, repr=False)
-    """The predictions with probabilities and intervals, where they were asked for."""
+    """The predictions with probabilities and intervals, if requested."""
     unlabelled: int = 0
-    """Rows without a label so far, which were predicted only."""
-
+    """Rows without a label so far, which were only predicted."""
     outputs: tuple[dict[str, float], ...] = ()
-    """The metrics of each target, where there are several."""
-
+    """The metrics of each target, if there are several."""
     untimed: int = 0
-    """Rows that are not in ``seconds``: those of an earlier run of the same model."""
+    """Rows not included in ``seconds``: those of an earlier run of the same model."""
 
     @property
     def microseconds_per_row(self) -> float:
@@ -60,7 +55,7 @@ class Record:
         return 1e6 * self.seconds / max(1, self.rows + self.unlabelled - self.untimed)
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers, for JSON; without predictions."""
+        """Return the numbers for JSON, without predictions."""
         return {
             "rows": self.rows,
             "unlabelled": self.unlabelled,
@@ -74,17 +69,17 @@ class Record:
 
 
 class Scoring:
-    """The account of a stream: it is given targets with their forecasts, never the rows.
+    """Scores of a stream, computed from targets and forecasts, without the rows.
 
     Parameters
     ----------
-    model : what made the forecasts; its size and memory are told
+    model : the model that made the forecasts; records include its size and memory
     metrics : metrics or their names; None for those of the task
     every : a record every so many rows; None for none
     window : rows of the recent metrics; None for ``every``
-    predictions : whether records carry the forecasts since the one before
-    memory : whether records tell the bytes of the model
-    trace : whether there is one
+    predictions : whether records include the forecasts since the previous one
+    memory : whether records include the bytes of the model
+    trace : whether to keep a `Trace`
     """
 
     def __init__(
@@ -105,7 +100,7 @@ class Scoring:
         self.rows = 0
         self.unlabelled = 0
         self.seconds = 0.0
-        self._untimed = 0  # rows from before the clock began
+        self._untimed = 0  # rows from before the clock was started
         self._metrics = None if metrics is None else get_scores(metrics)
         self._scores: Scores | None = None
         self._each: list[Scores] = []  # of several targets
@@ -113,16 +108,19 @@ class Scoring:
         self._part_rows = 0
         self._traced = trace
         self.trace: Trace | None = None
-        """Losses along the stream, alarms, calibration: what a report is made of."""
-        self._keep = predictions
-        self._weigh = memory
+        """Losses along the stream, alarms, calibration: the data of a report."""
+        self._keep_forecasts = predictions
+        self._measure_memory = memory
         self._kept: list[tuple[NDArray[Any], Forecast]] = []
         self._recorded = 0
-        self._memory: int | None = None  # as counted since the model was last called
+        self._memory: int | None = None  # None: the model has changed since it was measured
 
-    def _open(self, labels: bool, shares: bool, coverage: float | None) -> None:
-        """Begin to count, now that it is known what is predicted: labels, with probabilities
-        (``shares``), or numbers, with intervals of this coverage."""
+    def _start_scoring(self, labels: bool, shares: bool, coverage: float | None) -> None:
+        """Start scoring, when the kind of prediction is known.
+
+        Predictions are labels, with probabilities if ``shares``, or numbers, with intervals of
+        this coverage.
+        """
         if self._metrics is None:
             self._metrics = get_scores(DEFAULTS["classification" if labels else "regression"])
         for metric in self._metrics:
@@ -136,12 +134,12 @@ class Scoring:
             self.trace = Trace(labels, shares, coverage)
 
     def begin_part(self) -> None:
-        """Count the rows from here on separately too; see `part`."""
+        """Count the following rows separately too; see `part`."""
         self._part, self._part_rows = Scores(self._metrics or [], None), 0
 
     @property
     def part(self) -> tuple[int, dict[str, float]] | None:
-        """Rows since `begin_part` and their metrics; None if it was not called."""
+        """Rows since `begin_part` and their metrics; None if `begin_part` was not called."""
         return None if self._part is None else (self._part_rows, self._part.values())
 
     def _part_state(self) -> dict[str, Any]:
@@ -155,7 +153,7 @@ class Scoring:
         assert self._part is not None
         self._part_rows = checked_count(state["rows"], "part", 0, self.rows)
         load_part(self._part, state["scores"], "part")
-        self._part.try_out(bool(self.trace and self.trace.task == "classification"))
+        self._part.check_restored(bool(self.trace and self.trace.task == "classification"))
 
     def _restore_each(self, states: Any) -> None:
         require(isinstance(states, list), "each is not a list")
@@ -164,16 +162,16 @@ class Scoring:
         self._each = [Scores(self._metrics or [], self.window) for _ in states]
         for scores, held in zip(self._each, states, strict=True):
             load_part(scores, held, "each")
-            scores.try_out(False)
+            scores.check_restored(False)
 
-    def _pass_by(self, y: NDArray[Any], forecast: Forecast) -> None:
+    def _count_unlabelled(self, y: NDArray[Any], forecast: Forecast) -> None:
         """Count rows without a label."""
         self.unlabelled += len(y)
-        if self._keep:
+        if self._keep_forecasts:
             self._kept.append((y, forecast))
 
     def _score_mixed(self, arrived: Sequence[tuple[Any, Forecast]]) -> list[Record]:
-        """As `_score`, for rows that came one by one; some may have no label."""
+        """Score rows that arrived one by one; some may have no label."""
         if not arrived:
             return []
         targets, forecasts = zip(*arrived, strict=True)
@@ -184,13 +182,13 @@ class Scoring:
         records = []
         for rows, unlabelled in labelled_runs(missing):
             if unlabelled:
-                self._pass_by(y[rows], forecast[rows])
+                self._count_unlabelled(y[rows], forecast[rows])
             else:
                 records += self._score(without_gaps(y[rows]), forecast[rows])
         return records
 
     def _score(self, y: NDArray[Any], forecast: Forecast) -> list[Record]:
-        """Count the losses, stopping at the rows where a record is due."""
+        """Add the losses, and return the records that are due."""
         if not len(y):
             return []
         assert self._scores is not None
@@ -211,7 +209,7 @@ class Scoring:
             if y.ndim == 2:
                 self._score_each(y[start:end], forecast.values[start:end])
             self.rows += end - start
-            if self._keep:
+            if self._keep_forecasts:
                 self._kept.append((y[start:end], forecast[start:end]))
             if self.every is not None and self.rows % self.every == 0:
                 records.append(self.record())
@@ -221,8 +219,8 @@ class Scoring:
     def _score_each(self, y: NDArray[Any], predictions: NDArray[Any]) -> None:
         if not self._each:
             self._each = [Scores(self._metrics or [], self.window) for _ in range(y.shape[1])]
-        for scores, own, said in zip(self._each, y.T, predictions.T, strict=True):
-            one = Forecast(np.ascontiguousarray(said))
+        for scores, own, predicted in zip(self._each, y.T, predictions.T, strict=True):
+            one = Forecast(np.ascontiguousarray(predicted))
             targets = np.ascontiguousarray(own)
             scores.add(targets, one, scores.losses(targets, one))
 
@@ -233,28 +231,28 @@ class Scoring:
 
     @property
     def recent(self) -> dict[str, float]:
-        """The same over the last ``window`` rows."""
+        """Means over the last ``window`` rows."""
         return {} if self._scores is None else self._scores.recent()
 
     @property
     def worse(self) -> list[Lead]:
-        """Where a baseline did better: metrics over all rows, with those of the baseline."""
+        """Metrics over all rows in which a baseline is better, with those of the baseline."""
         return [] if self.trace is None else leads(self.metrics, self.trace.baselines)
 
     def plot(self) -> Any:
-        """Pictures of the run so far, as a Matplotlib figure, which a notebook shows.
+        """Draw charts of the run so far in a Matplotlib figure, which a notebook shows.
 
-        Loss along the stream against guessing, drift alarms, points and experts' weights; residuals
+        Loss along the stream with that of a baseline, drift alarms, points and experts' weights; residuals
         and coverage for numbers, calibration and confusion for labels.
         """
         if self.trace is None or not self.rows:
-            raise ValueError("there is nothing to plot: no row was scored, or trace=False")
+            raise ValueError("nothing to plot: no row was scored, or trace=False")
         from pronk.evaluate.pictures import draw, pictures
 
         return draw(pictures(self.trace))
 
     def _repr_html_(self) -> str:
-        """The metrics as a table, for a notebook."""
+        """Return the metrics as an HTML table, for a notebook."""
         if self.trace is None or not self.rows:
             return f"<code>{type(self).__name__}: no row was scored yet</code>"
         from pronk.evaluate.formatting import number
@@ -277,14 +275,14 @@ class Scoring:
         )
 
     def record(self) -> Record:
-        """The state now, with the predictions since the last record."""
+        """Return the current state, with the predictions since the last record."""
         self._recorded = self.rows + self.unlabelled
         targets, forecast = None, None
-        if self._keep and self._kept:
+        if self._keep_forecasts and self._kept:
             targets = np.concatenate([pair[0] for pair in self._kept])
             forecast = joined([pair[1] for pair in self._kept])
             self._kept = []
-        if self._weigh and self._memory is None:
+        if self._measure_memory and self._memory is None:
             self._memory = held_bytes(self.model)
         size = getattr(self.model, "size_", None)
         return Record(
@@ -309,28 +307,27 @@ def _check_counts(**counts: int | None) -> None:
             raise ValueError(f"{name} must be at least 1 row, got {count}")
 
 
-# ----------------------------------------------------------------------------------------
-# Blocks cut into pieces and by who has a label.
+# -- blocks and pieces -----------------------------------------------------------------------------
 
-#: A longer block is given to the model in pieces of this many rows.
+#: The model gets longer blocks in pieces of this many rows.
 PIECE = 4096
-#: Rows of the pieces of a stream's first block.
+#: Rows of the first pieces of a stream.
 EARLY = 256
-#: And of this many where a pass is shared by threads, which drain at the end of a piece.
+#: Rows of a piece where threads share a pass: they wait for each other at its end.
 LONG_PIECE = 1 << 16
-#: Numbers of such a piece at most: rows may be wide.
+#: Most numbers in such a piece, for wide rows.
 LONG_NUMBERS = 1 << 24
 
 
 def long_piece(length: int, columns: int) -> int:
-    """Rows of a long piece of so many columns."""
+    """Return the rows of a long piece with so many columns."""
     return min(length, max(PIECE, LONG_NUMBERS // max(1, columns)))
 
 
 def pieces(
     X: Any, y: NDArray[Any], length: int = PIECE, weights: NDArray[np.float64] | None = None
 ) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
-    """A block, or pieces of a long one where X is an array or a sparse matrix."""
+    """Yield a block, in pieces if it is long and X is an array or a sparse matrix."""
     if len(y) <= length or not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
         yield X, y, weights
         return
@@ -341,12 +338,12 @@ def pieces(
         yield X[rows], y[rows], part(weights, rows)
 
 
-def early(
+def first_pieces(
     X: Any, y: NDArray[Any], weights: NDArray[np.float64] | None, done: int
 ) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
-    """A block after ``done`` rows, cut at every 256th of the first 4,096 rows of the stream.
+    """Yield a block after ``done`` rows, cut at every 256th of the first 4,096 rows of the stream.
 
-    So that a picture of a short stream has more than one point for what is asked between blocks.
+    Charts of short streams then have several points for what is measured between blocks.
     """
     arrays = isinstance(X, np.ndarray) and len(y) == len(X)
     if done >= PIECE or not arrays or len(y) <= EARLY - done % EARLY:
@@ -359,7 +356,7 @@ def early(
         yield X[rows], y[rows], part(weights, rows)
 
 
-def gathered(blocks: Any, length: int) -> Iterator[tuple[Any, NDArray[Any]]]:
+def gather(blocks: Any, length: int) -> Iterator[tuple[Any, NDArray[Any]]]:
     """Blocks of rows, short ones joined to ``length`` rows and more: a shared pass drains at the
     end of each call. Only arrays are joined."""
     held: list[tuple[Any, NDArray[Any]]] = []
@@ -385,5 +382,5 @@ def _joined(held: list[tuple[Any, NDArray[Any]]]) -> tuple[Any, NDArray[Any]]:
 
 
 def part(values: Any, rows: Any) -> Any:
-    """Some rows of an array that may not be there."""
+    """Return some rows of an optional array."""
     return None if values is None else values[rows]

@@ -174,11 +174,11 @@ def run(
             done(job, False)
     ordered = sorted(waiting.values(), key=lambda job: json.dumps(job.view, sort_keys=True))
     if client is not None:
-        performed = _elsewhere(ordered, client)
+        performed = _on_cluster(ordered, client)
     elif workers <= 1 or len(ordered) < 2:
         performed = _in_turn(ordered)
     else:
-        performed = _side(ordered, workers)
+        performed = _in_processes(ordered, workers)
     for job, result in performed:
         store.add(job, result)
         if done is not None:
@@ -197,7 +197,7 @@ def _in_turn(jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
         yield job, perform(job)
 
 
-def _side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
+def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
     """Jobs in ``workers`` processes. Stopped from outside, the processes end at once."""
     left = iter(jobs)
     others = {child.pid for child in multiprocessing.active_children()}
@@ -222,7 +222,7 @@ def _side(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, An
             raise
 
 
-def _elsewhere(jobs: Sequence[Job], client: Any) -> Iterator[tuple[Job, dict[str, Any]]]:
+def _on_cluster(jobs: Sequence[Job], client: Any) -> Iterator[tuple[Job, dict[str, Any]]]:
     """Jobs by the workers of a cluster, as they are done; two a worker are under way."""
     from distributed import as_completed
 

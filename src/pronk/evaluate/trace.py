@@ -1,4 +1,10 @@
-"""What a run looked like, in bounded memory: for its report, its pictures and its alarms."""
+"""The trace of a run in bounded memory: for its report, its charts and its drift alarms.
+
+Losses are summed over segments of equal length, counted from the start of the stream, and some rows
+are kept at equal distances. When there are too many, neighbouring segments are merged, or every
+other row is dropped, and the length doubles. There are no random numbers, and any cut of the stream
+into blocks gives the same trace.
+"""
 
 from __future__ import annotations
 
@@ -15,38 +21,31 @@ from pronk.evaluate.forecasts import AnyReal, Forecast, Items, Values, figure
 from pronk.evaluate.metrics import ALL, DEFAULTS, METRICS, Scores, get_scores
 from pronk.evaluate.statistics import Counts, absolute_errors
 
-# ----------------------------------------------------------------------------------------
-# A run in bounded memory, for its picture: losses in segments, and some rows spread over all.
-#
-# Segments have equal length, counted from the start of the stream, and so have the gaps between
-# the rows that are held. When there are too many, neighbours become one, or every other goes, and
-# the length doubles. No random numbers, and any cut of the stream gives the same.
-
 Array = NDArray[np.float64]
 
-#: Most segments and most rows held; even.
+#: Most segments and most sampled rows; even.
 SEGMENTS, SAMPLE = 256, 512
-#: Rows of the first segments.
+#: Rows in a segment at the start.
 SHORTEST = 32
 
 
-class Course(Stateful):
+class SegmentSums(Stateful):
     """Sums of some quantities over segments of rows.
 
     >>> import numpy as np
-    >>> course = Course(1)
-    >>> course.add(np.arange(100.0)[:, None])
-    >>> print(course.ends, course.means[:, 0])
+    >>> segments = SegmentSums(1)
+    >>> segments.add(np.arange(100.0)[:, None])
+    >>> print(segments.ends, segments.means[:, 0])
     [ 32  64  96 100] [15.5 47.5 79.5 97.5]
     """
 
     def __init__(self, columns: int) -> None:
         self.length = SHORTEST
         self.rows = 0
-        self.sums = np.zeros((0, columns + 1))  # the last column counts
+        self.sums = np.zeros((0, columns + 1))  # the last column counts the rows
 
     def add(self, values: Array) -> None:
-        """The quantities of the next rows, (n, columns)."""
+        """Add the quantities of the next rows, shape (n, columns)."""
         values = np.column_stack((values, np.ones(len(values))))
         while len(values):
             last = len(self.sums) * self.length
@@ -91,53 +90,53 @@ class Course(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         segments = -(-self.rows // self.length)
         good = sizes["segments"] == segments <= SEGMENTS
-        require(good, "sums has other segments than the rows make")
+        require(good, "sums does not have the segments of the rows")
 
 
-def _checked_mark(state: Any, name: str) -> tuple[int, dict[str, float]]:
+def _checked_entry(state: Any, name: str) -> tuple[int, dict[str, float]]:
     good = isinstance(state, list) and len(state) == 2 and isinstance(state[1], dict)
-    require(good, f"{name} is not a mark")
+    require(good, f"{name} is not an entry")
     values = {str(key): figure(value, name) for key, value in state[1].items()}
     return checked_count(state[0], name), values
 
 
-class Marks(Stateful):
-    """Values at some rows (points held, weights), at most one for a length of rows that doubles.
+class ModelHistory(Stateful):
+    """Size and expert weights of the model at some rows, at most one entry per segment of rows.
 
-    They are those at the end of a block: where they fall depends on the blocks.
+    Entries are made at the end of a block, so their rows depend on the blocks.
     """
 
     def __init__(self) -> None:
         self.length = SHORTEST
-        self.marks: list[tuple[int, dict[str, float]]] = []
+        self.entries: list[tuple[int, dict[str, float]]] = []
 
     def due(self, rows: int) -> bool:
-        """Whether a mark is wanted after so many rows."""
-        return not self.marks or rows // self.length > self.marks[-1][0] // self.length
+        """Return whether an entry is due after so many rows."""
+        return not self.entries or rows // self.length > self.entries[-1][0] // self.length
 
     def add(self, rows: int, values: dict[str, float]) -> None:
-        """The values after so many rows."""
-        self.marks.append((rows, values))
-        while len(self.marks) > SEGMENTS:
+        """Add the values after so many rows."""
+        self.entries.append((rows, values))
+        while len(self.entries) > SEGMENTS:
             self.length *= 2
             last: dict[int, tuple[int, dict[str, float]]] = {}
-            for mark in self.marks:
-                last[mark[0] // self.length] = mark
-            self.marks = list(last.values())
+            for entry in self.entries:
+                last[entry[0] // self.length] = entry
+            self.entries = list(last.values())
 
     STATE = (
         Count("length", "length", low=SHORTEST),
-        Items("marks", "marks", out=list, back=_checked_mark),
+        Items("entries", "entries", out=list, back=_checked_entry),
     )
 
     def _restored(self, sizes: Sizes) -> None:
-        rows = [mark[0] for mark in self.marks]
-        require(rows == sorted(set(rows)), "marks are not in order")
-        require(len(rows) <= SEGMENTS, "marks are too many")
+        rows = [entry[0] for entry in self.entries]
+        require(rows == sorted(set(rows)), "entries are not in order")
+        require(len(rows) <= SEGMENTS, "entries are too many")
 
 
 class Sample(Stateful):
-    """Every stride-th row, at most `SAMPLE` of them."""
+    """Every stride-th row, at most `SAMPLE` rows."""
 
     def __init__(self, columns: int) -> None:
         self.stride = 1
@@ -145,7 +144,7 @@ class Sample(Stateful):
         self.held = np.zeros((0, columns + 1))  # the first column is the row
 
     def add(self, values: Array) -> None:
-        """The next rows."""
+        """Add the next rows."""
         numbers = np.arange(self.rows, self.rows + len(values))
         self.rows += len(values)
         wanted = numbers % self.stride == 0
@@ -167,25 +166,25 @@ class Sample(Stateful):
     def _restored(self, sizes: Sizes) -> None:
         wanted = np.arange(0, self.rows, self.stride) if self.rows <= SAMPLE * self.stride else None
         good = wanted is not None and np.array_equal(self.held[:, 0], wanted)
-        require(good, "held are other rows than the stride says")
+        require(good, "held does not have the rows of the stride")
 
 
-#: What the baselines are called.
+#: Names of the baselines.
 BASELINES = {
     "regression": ("running mean", "last value"),
     "classification": ("most frequent label", "last label"),
 }
 #: Bins of probabilities, for their calibration.
 CALIBRATION = 20
-#: Experts whose weights are drawn.
+#: Experts whose weights are recorded.
 EXPERTS = 12
 
 
 class Trace(Stateful):
-    """Losses along the stream beside those of two baselines, alarms, calibration, some rows.
+    """Losses along the stream with those of two baselines, drift alarms, calibration, sampled rows.
 
-    The baselines are the mean of the targets or the most frequent label of the rows before, and the
-    target of the row before.
+    The first baseline predicts the mean target, or the most frequent label, of earlier rows; the
+    second repeats the target of the previous row.
     """
 
     def __init__(self, labels: bool, probabilities: bool, coverage: float | None) -> None:
@@ -194,35 +193,35 @@ class Trace(Stateful):
         names = [n for n in ALL[self.task] if probabilities or n not in ("log_loss", "auc")]
         interval = coverage is not None
         self.probabilities, self.interval = probabilities, interval
-        self.wanted = coverage or 0.0
-        self.guess: Any = RunningMajority() if labels else RunningMean()
-        self.guessed = Scores(get_scores(names), None)
+        self.nominal_coverage = coverage or 0.0
+        self.baseline: Any = RunningMajority() if labels else RunningMean()
+        self.baseline_scores = Scores(get_scores(names), None)
         self.repeat: Any = LastLabel() if labels else LastValue()
         plain = [name for name in names if name not in ("log_loss", "auc")]
-        self.repeated = Scores(get_scores(plain), None)
-        #: The loss, that of guessing; whether y lay in the interval, and the interval's width.
-        self.course = Course(4 if interval else 2)
-        self.covered = np.zeros(2)  # intervals that held y, and how many there were
+        self.repeat_scores = Scores(get_scores(plain), None)
+        #: Loss, loss of the baseline; with intervals also whether y lay inside, and the width.
+        self.segments = SegmentSums(4 if interval else 2)
+        self.covered = np.zeros(2)  # intervals that contained y, and all intervals
         self.drift = DriftAlarm() if labels else ErrorAlarm()
-        #: y, prediction and, where there are some, the ends of the interval.
+        #: y, prediction and, with intervals, their ends.
         self.sample = Sample(4 if interval else 2)
         self.counts = Counts()
         #: Sum of probabilities, of hits, and rows, by bins of the probability.
         self.calibration = np.zeros((CALIBRATION, 3))
-        self.marks = Marks()
+        self.model_history = ModelHistory()
 
     @property
     def alarms(self) -> list[Alarm]:
-        """When the loss rose."""
+        """The drift alarms so far."""
         return self.drift.alarms
 
     def add(self, y: NDArray[Any], forecast: Forecast, unscored: int) -> None:
-        """Rows that were scored, after so many that were not."""
-        guessed = self._guess(y)
-        self.guessed.add(y, guessed, self.guessed.losses(y, guessed))
-        repeated = Forecast(self.repeat.predict_then_learn(None, y))
-        self.repeated.add(y, repeated, self.repeated.losses(y, repeated))
-        values = [self.metric.rows(y, forecast.values), self.metric.rows(y, guessed.values)]
+        """Add scored rows, after ``unscored`` rows without a label."""
+        average = self._predict_baseline(y)
+        self.baseline_scores.add(y, average, self.baseline_scores.losses(y, average))
+        last = Forecast(self.repeat.predict_then_learn(None, y))
+        self.repeat_scores.add(y, last, self.repeat_scores.losses(y, last))
+        values = [self.metric.rows(y, forecast.values), self.metric.rows(y, average.values)]
         if forecast.intervals is not None:
             ends = forecast.intervals.reshape(len(y), -1, 2)  # several outputs count together
             inside = (ends[..., 0] <= y.reshape(len(y), -1)) & (
@@ -231,9 +230,9 @@ class Trace(Stateful):
             shares, widths = inside.mean(axis=1), (ends[..., 1] - ends[..., 0]).mean(axis=1)
             known = ~np.isnan(widths)
             self.covered = self.covered + np.array([shares[known].sum(), known.sum()])
-            # The first two rows have no intervals; in the curves they count as what was wanted.
-            values += [np.where(known, shares, self.wanted), np.where(known, widths, 0.0)]
-        self.course.add(np.column_stack(values))
+            # The first two rows have no intervals; they enter the curves at nominal coverage.
+            values += [np.where(known, shares, self.nominal_coverage), np.where(known, widths, 0.0)]
+        self.segments.add(np.column_stack(values))
         if self.task == "classification":
             self.counts.add(y, forecast)
             self.drift.add(values[0], unscored)
@@ -247,11 +246,11 @@ class Trace(Stateful):
                 shown += list(forecast.intervals.T)
             self.sample.add(np.column_stack(shown))
 
-    def _guess(self, y: NDArray[Any]) -> Forecast:
+    def _predict_baseline(self, y: NDArray[Any]) -> Forecast:
         if not self.probabilities:
-            return Forecast(self.guess.predict_then_learn(None, y))
-        values, shares = self.guess.predict_then_learn(None, y, output="both")
-        return Forecast(values, shares, self.guess.classes_)
+            return Forecast(self.baseline.predict_then_learn(None, y))
+        values, shares = self.baseline.predict_then_learn(None, y, output="both")
+        return Forecast(values, shares, self.baseline.classes_)
 
     def _calibrate(self, y: NDArray[Any], forecast: Forecast) -> None:
         assert forecast.probabilities is not None and forecast.classes is not None
@@ -263,9 +262,9 @@ class Trace(Stateful):
             added = np.column_stack((shares, hits, np.ones(len(shares))))
             np.add.at(self.calibration, place, added)
 
-    def watch(self, rows: int, model: Any) -> None:
-        """Note the points and the experts' weights after so many rows, if it is time."""
-        if not self.marks.due(rows):
+    def observe_model(self, rows: int, model: Any) -> None:
+        """Record the number of points and the experts' weights, if an entry is due."""
+        if not self.model_history.due(rows):
             return
         learner = getattr(model, "learner", model)
         values = {}
@@ -275,62 +274,63 @@ class Trace(Stateful):
         for expert in getattr(learner, "experts_", [])[:EXPERTS]:
             if weight := float(expert.get("weight", 0.0)):
                 values[expert_name(expert)] = weight
-        self.marks.add(rows, values)
+        self.model_history.add(rows, values)
 
     @property
     def outputs(self) -> set[tuple[int, ...]]:
-        """Shapes of a row's target, of which there should be one."""
+        """Shapes of the target of a row; a valid state has one."""
         if self.task == "classification":
-            return self.guessed.outputs
-        own = {np.shape(self.guess.total), np.shape(self.repeat.last)}
-        return own | self.guessed.outputs | self.repeated.outputs
+            return self.baseline_scores.outputs
+        own = {np.shape(self.baseline.total), np.shape(self.repeat.last)}
+        return own | self.baseline_scores.outputs | self.repeat_scores.outputs
 
     @property
     def coverage(self) -> float:
-        """Share of the intervals that held y."""
+        """Share of the intervals that contained y."""
         held, rows = self.covered
         return float(held / rows) if rows else math.nan
 
     @property
     def baselines(self) -> dict[str, dict[str, float]]:
-        """The metrics of the baselines by their names, the usual one first."""
+        """Metrics of the baselines by name, the default baseline first."""
         first, second = BASELINES[self.task]
-        return {first: self.guessed.values(), second: self.repeated.values()}
+        return {first: self.baseline_scores.values(), second: self.repeat_scores.values()}
 
     STATE = (
-        *(Part(name, name) for name in ("guess", "guessed", "repeat", "repeated")),
-        *(Part(name, name) for name in ("course", "drift", "sample", "counts")),
+        *(Part(name, name) for name in ("baseline", "baseline_scores", "repeat", "repeat_scores")),
+        *(Part(name, name) for name in ("segments", "drift", "sample", "counts")),
         Values("calibration", (CALIBRATION, 3), "calibration"),
-        Part("marks", "marks"),
-        AnyReal("wanted", "wanted"),
+        Part("model_history", "model_history"),
+        AnyReal("nominal_coverage", "nominal_coverage"),
         Values("covered", (2,), "covered"),
     )
 
     def _load(self, state: Any) -> Sizes:
-        wanted = self.wanted
-        held = figure(state.get("wanted") if isinstance(state, dict) else None, "wanted")
-        if held != wanted:
-            self.course, self.sample = Course(4 if held else 2), Sample(4 if held else 2)
+        nominal = self.nominal_coverage
+        saved = state.get("nominal_coverage") if isinstance(state, dict) else None
+        held = figure(saved, "nominal_coverage")
+        if held != nominal:
+            self.segments, self.sample = SegmentSums(4 if held else 2), Sample(4 if held else 2)
         sizes = super()._load(state)
-        if held != wanted:
-            self.wanted, self.covered = wanted, np.zeros(2)
-            self._without_intervals()
+        if held != nominal:
+            self.nominal_coverage, self.covered = nominal, np.zeros(2)
+            self._drop_intervals()
         return sizes
 
-    def _without_intervals(self) -> None:
-        """Rows before this had none, or others: they go on without."""
+    def _drop_intervals(self) -> None:
+        """Forget the intervals of earlier rows, which had another coverage or none."""
         blank = 2 if self.interval else 0
-        sums, held = self.course.sums, self.sample.held
-        gone = np.full((len(sums), blank), np.nan)
-        self.course.sums = np.hstack((sums[:, :2], gone, sums[:, -1:]))
+        sums, held = self.segments.sums, self.sample.held
+        unknown = np.full((len(sums), blank), np.nan)
+        self.segments.sums = np.hstack((sums[:, :2], unknown, sums[:, -1:]))
         self.sample.held = np.hstack((held[:, :3], np.full((len(held), blank), np.nan)))
 
 
 def expert_name(expert: dict[str, Any]) -> str:
-    """An expert of the default learner in words."""
+    """Return a name for an expert of the default learner."""
     view, factor = str(expert.get("view", "plain")), expert.get("factor")
     if factor is None:
-        return f"guess: {view}"
+        return f"baseline: {view}"
     window = expert.get("window")
     words = [f"bandwidth x{factor:g}", f"alpha {expert['alpha']:g}"]
     words += [] if view == "plain" else [view]

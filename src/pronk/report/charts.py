@@ -14,7 +14,7 @@ import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.results import Results, Summary
 
 # ----------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def charts(results: Results) -> list[Chart]:
     comparison = results.comparison
     metric, window = comparison.metric, comparison.window
     part = window * max(1, comparison.rows // (10 * window))
-    loss = WORDS[metric]
+    loss = TITLES[metric]
     everyone, learners = results.everyone, results.summaries
     percent = ".3~%" if metric == "error" else ""
     several = " The band is one standard deviation over the runs." if _several(results) else ""
@@ -308,7 +308,7 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             ),
             y=alt.Y(
                 "loss:Q",
-                title=WORDS[metric],
+                title=TITLES[metric],
                 scale=alt.Scale(
                     type="log" if log else "linear", nice=False, domain=_around(losses, log, 0.1)
                 ),
@@ -319,7 +319,7 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             color=_colour(labels),
             tooltip=[
                 alt.Tooltip("learner:N"),
-                alt.Tooltip("loss:Q", title=WORDS[metric], format=".4~g"),
+                alt.Tooltip("loss:Q", title=TITLES[metric], format=".4~g"),
                 alt.Tooltip("time:Q", title="microseconds a row", format=".3~g"),
                 alt.Tooltip("memory:Q", title="bytes", format=".3~s"),
             ],

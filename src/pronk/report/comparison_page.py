@@ -13,7 +13,7 @@ from pronk.data.schema import as_words
 from pronk.estimators.atomic import write_atomically
 from pronk.evaluate.comparison import Comparison
 from pronk.evaluate.formatting import count, mean_and_deviation, microseconds, number, size
-from pronk.evaluate.metrics import WORDS, in_which_worse
+from pronk.evaluate.metrics import TITLES, describe_leads
 from pronk.evaluate.results import OverRuns, Results, Summary
 from pronk.report.charts import charts
 from pronk.report.rendering import render
@@ -155,7 +155,7 @@ def main_table(results: Results) -> Table:
     metrics = list(results.everyone[0].metrics)
     header = [
         "learner",
-        *(WORDS.get(name, name) for name in metrics),
+        *(TITLES.get(name, name) for name in metrics),
         f"of the last {results.comparison.window:,} rows",
         "µs a row",
         "points",
@@ -276,7 +276,7 @@ def html(results: Results) -> str:
         worse=[
             f"{one.label} is {text}."
             for one in results.summaries
-            if (text := in_which_worse(results.worse(one)))
+            if (text := describe_leads(results.worse(one)))
         ],
         legend=[
             {"name": one.label, "line": line(i, one is results.baseline)}
@@ -296,4 +296,4 @@ def _best(results: Results) -> dict[str, Any] | None:
     metric, best, base = results.comparison.metric, results.summaries[0], results.baseline
     told = f"{base.label}: {number(base.metrics[metric].mean)}" if base is not None else ""
     figure = pm(best.metrics[metric])
-    return {"loss": WORDS[metric], "label": best.label, "figure": figure, "base": told}
+    return {"loss": TITLES[metric], "label": best.label, "figure": figure, "base": told}

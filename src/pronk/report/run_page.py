@@ -12,7 +12,7 @@ import numpy as np
 from pronk.estimators.atomic import write_atomically
 from pronk.evaluate import Record
 from pronk.evaluate.formatting import count, number
-from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.pictures import Picture, pictures
 from pronk.evaluate.trace import Trace
 from pronk.report.charts import HEIGHT, NUMBER
@@ -77,7 +77,7 @@ def run_html(report: RunReport) -> str:
 def _answer(report: RunReport) -> str:
     trace = report.trace
     name = trace.metric.name
-    own = f"{WORDS[name]} {number(report.record.metrics[name])}"
+    own = f"{TITLES[name]} {number(report.record.metrics[name])}"
     theirs = [f"{title} {number(one[name])}" for title, one in trace.baselines.items()]
     worse = f" It is {report.worse}." if report.worse else ""
     alarms = count(len(trace.alarms), "drift alarm") if trace.alarms else "no drift alarm"
@@ -92,7 +92,7 @@ def _metrics(report: RunReport) -> Table:
     header = ["metric", "all rows", *last, *baselines]
     rows = [
         TableRow(
-            WORDS[name],
+            TITLES[name],
             [
                 Cell(number(v), True),
                 *([Cell(number(record.windowed[name]))] if recent else []),
@@ -119,7 +119,7 @@ def _targets(report: RunReport) -> Table | None:
         TableRow(name, [Cell(number(value)) for value in own.values()])
         for name, own in zip(report.targets, outputs, strict=True)
     ]
-    return Table(["target", *map(WORDS.__getitem__, outputs[0])], rows, "Those above are means.")
+    return Table(["target", *map(TITLES.__getitem__, outputs[0])], rows, "Those above are means.")
 
 
 def _alarms(trace: Trace) -> Table | None:

@@ -12,7 +12,7 @@ import msgspec
 from pronk._version import __version__
 from pronk.evaluate import held_bytes
 from pronk.evaluate.formatting import finite
-from pronk.evaluate.metrics import WORDS
+from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.trace import expert_name
 from pronk.serve.keyed import KeyedOnline
 from pronk.serve.online import Online
@@ -95,7 +95,7 @@ def _close(online: Online) -> dict[str, Any]:
         "points": points,
         "ready": online.broken is None,
         "reason": online.broken,
-        "metric": WORDS[scores.names[0]],
+        "metric": TITLES[scores.names[0]],
         "naive": "mean of the labels so far" if regression else "most frequent label so far",
         "curve": {
             "ends": ends,
