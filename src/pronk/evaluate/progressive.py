@@ -161,7 +161,7 @@ class Evaluation(Scoring):
         return self._score_mixed(arrived)
 
     def finish(self) -> Record | None:
-        """Score the rows that wait for a label; return the last record, unless it was just returned."""
+        """Score the rows that wait for labels; return the last record, if there is a new one."""
         if self._waiting and self._adapter is not None:
             rest = list(self._waiting)
             self._waiting.clear()

@@ -242,8 +242,8 @@ class Scoring:
     def plot(self) -> Any:
         """Draw charts of the run so far in a Matplotlib figure, which a notebook shows.
 
-        Loss along the stream with that of a baseline, drift alarms, points and experts' weights; residuals
-        and coverage for numbers, calibration and confusion for labels.
+        Loss along the stream with that of a baseline, drift alarms, points and experts' weights;
+        residuals and coverage for numbers, calibration and confusion for labels.
         """
         if self.trace is None or not self.rows:
             raise ValueError("nothing to plot: no row was scored, or trace=False")
