@@ -158,7 +158,7 @@ def test_models_that_a_run_cannot_go_on_with(capsys, run, tmp_path, file):
     )
     assert "is a single model without keys" in go_on("--by", "kind", "--model", model, "-t", "y")
     assert run("--checkpoint", snapshot)[0] == 0
-    assert "is a checkpoint; give --save" in go_on("--model", snapshot)
+    assert "is a checkpoint; name the new model with --save" in go_on("--model", snapshot)
     assert run("--by", "kind", "--save", keyed, learner=())[0] == 0
     assert "has its keys in column 'kind'" in go_on("--by", "who", "--model", keyed, "-t", "y")
     assert "is no saved model" in go_on("--model", tmp_path, "-t", "y")

@@ -209,7 +209,7 @@ def test_parameters_are_read_as_python_values():
         (["--scale", "log"], ["--scale", "log"]),
         (["--save", "no/where/model"], ["--save", "no directory"]),
         (["--predictions", "no/where/p.csv"], ["--predictions", "no directory"]),
-        (["--predictions", "p.txt"], ["--predictions", ".csv or .parquet"]),
+        (["--predictions", "p.txt"], ["--predictions", ".csv, .ndjson or .parquet"]),
         (["--save", "."], ["--save", "is a directory"]),
         (["--surprise"], ["--surprise"]),
     ],

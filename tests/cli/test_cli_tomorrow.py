@@ -343,7 +343,7 @@ def test_figures_of_this_file_stand_beside_the_totals(capsys, tmp_path, days):
     mean = (before["metrics"]["mse"] + part["metrics"]["mse"]) / 2
     assert told["metrics"]["mse"] == pytest.approx(mean, rel=1e-12)
     out, _ = good(pronk_run(capsys, "run", two, "--model", model, "--save", other))
-    assert "this input" in out and "500 of 1 columns, 250 of them learned before" in out
+    assert "this input" in out and "500 of 1 columns, 250 of them learned earlier" in out
 
 
 def test_a_retried_job_with_a_checkpoint_gives_the_same_model(capsys, tmp_path, days):

@@ -10,7 +10,6 @@ from pronk.estimators import files
 from pronk.evaluate import Evaluation, RunningMajority, RunningMean, held_bytes, progressive
 from pronk.evaluate.metrics import METRICS, get_metrics
 from pronk.evaluate.pictures import pictures
-from pronk.evaluate.scoring import early
 
 N = 1000
 
@@ -164,7 +163,7 @@ def test_several_outputs_are_averaged(data):
 def test_wrong_metrics_are_named(data):
     with pytest.raises(ValueError, match=r"'msee' is not known; did you mean 'mse'"):
         progressive(Counting(), data, "msee")
-    with pytest.raises(ValueError, match="'mean_squared_error' must return one loss a row"):
+    with pytest.raises(ValueError, match="'mean_squared_error' must return one loss per row"):
         list(progressive(Counting(), data, mean_squared_error))
     assert [metric.name for metric in get_metrics(["mse", METRICS["mae"]])] == ["mse", "mae"]
 
@@ -430,7 +429,7 @@ def test_early_rows_are_cut_at_places_of_the_stream():
         done, found = 0, []
         for length in lengths:
             block = slice(done, done + length)
-            for piece, targets, weights in early(X[block], y[block], y[block], done):
+            for piece, targets, weights in first_pieces(X[block], y[block], y[block], done):
                 assert len(piece) == len(targets) == len(weights)
                 done += len(piece)
                 found.append(done)

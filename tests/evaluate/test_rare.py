@@ -77,9 +77,9 @@ def test_what_is_refused():
         def learn_one(self, x, y):
             pass
 
-    with pytest.raises(ValueError, match="predict_one and learn_one takes none"):
+    with pytest.raises(ValueError, match="not supported by a model with predict_one"):
         Evaluation(OneByOne()).feed(np.zeros((2, 1)), np.zeros(2), np.ones(2))
-    with pytest.raises(ValueError, match="'r2' is no mean of losses a row"):
+    with pytest.raises(ValueError, match="'r2' is not a mean of losses per row"):
         get_metrics(["mse", "r2"])
     with pytest.raises(ValueError, match="y has 9 rows but X has 8"):
         list(pieces(np.zeros((8, 1)), np.zeros(9), length=4))

@@ -1,4 +1,8 @@
-"""What a model says of some rows before it knows their labels: values, probabilities, intervals."""
+"""Forecasts: predictions of some rows, with probabilities or intervals; checked fields of states.
+
+A saved evaluation may have been truncated or edited, so its state is checked as that of a learner
+is. Losses may be infinite or missing; types, shapes, counts and their order must be right.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,7 @@ from numpy.typing import NDArray
 
 from pronk.core.state import Field, Numbers, Sizes, StateError, require
 
-# ----------------------------------------------------------------------------------------
-# Fields of the state of metrics, baselines and pictures, for the tables of `parts.state`.
-#
-# A snapshot may have been cut or edited, so what comes from it is checked as the state of a
-# learner is. Losses may be infinite or missing; kinds, shapes, counts and their order may not be
-# wrong.
+# -- fields of the state of metrics, baselines and traces ------------------------------------------
 
 
 class Values(Numbers):
@@ -50,7 +49,7 @@ class Reals(Field):
 
 
 class Items(Field):
-    """A list; ``out`` makes the state of one thing, ``back`` the thing of its state, checked."""
+    """A list; ``out`` converts an item to its state, ``back`` a state to an item, with checks."""
 
     def __init__(
         self, name: str, attribute: str, *, out: Callable[[Any], Any],
@@ -68,7 +67,7 @@ class Items(Field):
 
 
 class LabelList(Field):
-    """A list of labels, each once; their number is a size of the name ``labels``."""
+    """A list of distinct labels; their number is the size ``labels``."""
 
     def dump(self, owner: Any) -> Any:
         return list(getattr(owner, self.attribute))
@@ -80,17 +79,17 @@ class LabelList(Field):
 
 
 def checked_labels(value: Any, name: str) -> list[Any]:
-    """Labels that can be compared with each other, each once."""
+    """Check distinct labels of one type."""
     require(isinstance(value, list), f"{name} is not a list")
     text = all(type(label) is str for label in value)
     numbers = all(type(label) in (bool, int, float) for label in value)
-    require(text or numbers, f"{name} are not labels of one kind")
-    require(len(set(value)) == len(value), f"{name} are there twice")
+    require(text or numbers, f"{name} are not labels of one type")
+    require(len(set(value)) == len(value), f"{name} are not distinct")
     return list(value)
 
 
 def checked_column(value: Any, name: str) -> NDArray[Any]:
-    """Labels or numbers of some rows, from a list; None stands for a label that is not known."""
+    """Read labels or numbers of some rows from a list; None is an unknown label."""
     require(isinstance(value, list), f"{name} is not a list")
     simple = all(isinstance(entry, str | int | float | None) for entry in value)
     table = all(isinstance(entry, list) for entry in value)
@@ -108,7 +107,7 @@ def checked_column(value: Any, name: str) -> NDArray[Any]:
 
 
 def figure(value: Any, name: str) -> float:
-    """A double."""
+    """Check a double."""
     require(type(value) in (int, float), f"{name} is not a number")
     try:
         return float(value)
@@ -117,7 +116,7 @@ def figure(value: Any, name: str) -> float:
 
 
 def doubles(value: Any, name: str, *, most: int, least: int = 0) -> NDArray[np.float64]:
-    """An array of doubles with so many dimensions."""
+    """Check an array of doubles with ``least`` to ``most`` dimensions."""
     require(isinstance(value, np.ndarray), f"{name} is not an array")
     require(value.dtype == np.float64, f"{name} has numbers of kind {value.dtype}, not float64")
     require(least <= value.ndim <= most, f"{name} has {value.ndim} dimensions")
@@ -154,7 +153,7 @@ class Forecast:
         )
 
     def widened(self, outputs: int | None) -> Forecast:
-        """For so many outputs a row what a model that knows nothing yet says of one."""
+        """Repeat the forecast of a model that has learned nothing for several outputs."""
         if outputs is None or self.values.ndim == 2:
             return self
         values = np.repeat(self.values[:, None], outputs, axis=1)
@@ -164,7 +163,7 @@ class Forecast:
         return Forecast(values, intervals=ends)
 
     def share_of(self, classes: NDArray[Any]) -> Array:
-        """Probabilities of other classes: 0 for one that was not known."""
+        """Return the probabilities of other classes; 0 for unknown ones."""
         assert self.probabilities is not None and self.classes is not None
         if self.classes is classes or np.array_equal(self.classes, classes):
             return self.probabilities
@@ -180,7 +179,7 @@ class Forecast:
         return shares
 
     def to_state(self) -> dict[str, Any]:
-        """For a checkpoint: the rows that wait for their labels."""
+        """Return the forecast for a checkpoint."""
         values, classes = self.values, self.classes
         return {
             "values": values.tolist() if values.dtype.kind in "USO" else values,
@@ -191,7 +190,7 @@ class Forecast:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Forecast:
-        """What `to_state` gave, from a file; a StateError if it is something else."""
+        """Read the result of `to_state` from a file; raise a StateError if it is damaged."""
         require(
             isinstance(state, dict) and set(state) == set(_FIELDS), "a forecast has other fields"
         )
@@ -213,7 +212,7 @@ class Forecast:
 
 
 def column(values: Sequence[Any]) -> NDArray[Any]:
-    """Predictions or targets that came one by one, as an array; some labels may be None."""
+    """Return predictions or targets of single rows as an array; labels may be None."""
     if any(value is None for value in values):
         held = np.empty(len(values), dtype=object)
         held[:] = values
@@ -222,7 +221,7 @@ def column(values: Sequence[Any]) -> NDArray[Any]:
 
 
 def joined(parts: Sequence[Forecast]) -> Forecast:
-    """Forecasts one after the other; the classes are those of all."""
+    """Concatenate forecasts, with the classes of all of them."""
     if len(parts) == 1:
         return parts[0]
     kinds = {part.values.dtype.kind for part in parts}

@@ -1,4 +1,4 @@
-"""Metrics: a loss a row, averaged over all rows so far and over a window of the last ones."""
+"""Metrics over all rows so far and over a window of the last rows: mean losses and statistics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pronk.evaluate.statistics import STATISTICS, Explained, Running, Statistic
 
 Array = NDArray[np.float64]
 Losses = Callable[[NDArray[Any], NDArray[Any]], Any]
-#: In words, for screens and reports.
+#: Names for screens and reports.
 TITLES = {
     "mse": "mean squared error",
     "mae": "mean absolute error",
@@ -37,32 +37,32 @@ TITLES = {
 
 
 def describe_leads(leads: Iterable[Lead]) -> str:
-    """Where a learner is worse than its baselines, in words; nothing if it is nowhere."""
-    told: dict[str, list[str]] = {}
+    """Describe in which metrics a learner is worse than its baselines; empty if in none."""
+    texts: dict[str, list[str]] = {}
     for one in leads:
         own, theirs = number(one.value), number(one.theirs)
         if own != theirs:
             name = TITLES.get(one.metric, one.metric)
-            told.setdefault(one.baseline, []).append(f"{name} {own} against {theirs}")
-    return "; ".join(f"worse than the {label}: {', '.join(each)}" for label, each in told.items())
+            texts.setdefault(one.baseline, []).append(f"{name} {own} against {theirs}")
+    return "; ".join(f"worse than the {label}: {', '.join(each)}" for label, each in texts.items())
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A loss for each row from y and the predictions, and what is made of its mean."""
+    """A loss per row from y and the predictions, and a function of its mean."""
 
     name: str
     losses: Losses
     finish: Callable[[float], float] = float
 
     def rows(self, y: NDArray[Any], predictions: NDArray[Any]) -> Array:
-        """One loss a row; that of several outputs is their mean."""
+        """Return one loss per row; the mean over several outputs."""
         losses = np.asarray(self.losses(y, predictions), dtype=np.float64)
         if losses.ndim == 2:
             losses = losses.mean(axis=1)
         if losses.shape != (len(y),):
             raise ValueError(
-                f"metric {self.name!r} must return one loss a row: for {len(y)} rows it returned "
+                f"metric {self.name!r} must return one loss per row: for {len(y)} rows it returned "
                 f"shape {losses.shape}"
             )
         return losses
@@ -92,9 +92,9 @@ METRICS: dict[str, Metric] = {
     )
 }
 
-#: Metrics where none are asked for.
+#: Default metrics.
 DEFAULTS = {"regression": ("mse", "mae"), "classification": ("error",)}
-#: All that a run tells; those that need probabilities where there are some.
+#: Metrics of `pronk run`; log loss and AUC only with probabilities.
 ALL = {
     "regression": ("mse", "mae", "medae", "r2"),
     "classification": ("error", "balanced_accuracy", "kappa", "f1", "log_loss", "auc"),
@@ -102,17 +102,19 @@ ALL = {
 
 
 def get_metrics(metrics: Any) -> list[Metric]:
-    """Means of losses from names, functions (y, predictions) -> losses, or a mix of both."""
+    """Return metrics that are means of losses, from names, functions (y, predictions) -> losses."""
     found = []
     for metric in get_scores(metrics):
         if isinstance(metric, Statistic):
-            raise ValueError(f"metric {metric.name!r} is no mean of losses a row; choose another")
+            raise ValueError(
+                f"metric {metric.name!r} is not a mean of losses per row; choose another"
+            )
         found.append(metric)
     return found
 
 
 def get_scores(metrics: Any) -> list[Metric | Statistic]:
-    """Metrics of every kind, from names, functions (y, predictions) -> losses, or a mix."""
+    """Return metrics of any kind, from names or functions (y, predictions) -> losses."""
     if isinstance(metrics, str | Metric | Statistic) or callable(metrics):
         metrics = [metrics]
     return [_get(metric) for metric in _distinct(metrics)]
@@ -137,7 +139,7 @@ def _get(metric: Any) -> Metric | Statistic:
 
 
 class Averages(Stateful):
-    """The mean loss of all rows and that of the last ``window`` rows, for one metric."""
+    """The mean loss over all rows and over the last ``window`` rows, for one metric."""
 
     def __init__(self, metric: Metric, window: int | None) -> None:
         self.metric = metric
@@ -148,7 +150,7 @@ class Averages(Stateful):
         self._held = 0
 
     def add(self, losses: Array) -> None:
-        """Count some rows."""
+        """Add the losses of some rows."""
         self.rows += len(losses)
         self.total += float(losses.sum())
         if self.window is None:
@@ -159,20 +161,20 @@ class Averages(Stateful):
             self._held -= len(self._recent.popleft())
 
     def mean(self) -> float:
-        """The metric over all rows; NaN before the first."""
+        """Return the metric over all rows; NaN before the first."""
         if not self.rows:
             return math.nan
         return self.metric.finish(self.total / self.rows)
 
     def recent(self) -> float:
-        """The metric over the last ``window`` rows, or over all if there are fewer."""
+        """Return the metric over the last ``window`` rows, or over all if there are fewer."""
         if self.window is None or not self._recent:
             return self.mean()
         oldest = self._recent[0][max(0, self._held - self.window) :]
         total = float(oldest.sum()) + sum(float(losses.sum()) for losses in self._others())
         return self.metric.finish(total / min(self._held, self.window))
 
-    # The losses of the last rows stand block by block: they are added in that order.
+    # The last losses are stored by block, because they are summed in that order.
     STATE = (
         Count("rows", "rows"),
         AnyReal("total", "total"),
@@ -190,10 +192,6 @@ class Averages(Stateful):
         return blocks
 
 
-# ----------------------------------------------------------------------------------------
-# The metrics of an evaluation: over all rows so far, and over a window of the last ones.
-
-
 def _as_state(block: tuple[NDArray[Any], Forecast]) -> list[Any]:
     return [block[0].tolist(), block[1].to_state()]
 
@@ -206,7 +204,7 @@ def _checked_block(state: Any, name: str) -> tuple[NDArray[Any], Forecast]:
 
 
 class Scores(Stateful):
-    """Means of losses, and statistics; a row is added once, and forgotten with its window."""
+    """All metrics of an evaluation, over all rows and over the last ``window`` rows."""
 
     def __init__(self, metrics: Sequence[Metric | Statistic], window: int | None) -> None:
         self.names = [metric.name for metric in metrics]
@@ -218,7 +216,7 @@ class Scores(Stateful):
         self._held = 0
 
     def losses(self, y: NDArray[Any], forecast: Forecast) -> list[NDArray[np.float64]]:
-        """What `add` takes: losses of a whole block, computed once."""
+        """Return the losses of a block, for `add`."""
         return [average.metric.rows(y, forecast.values) for average in self._averages]
 
     def add(
@@ -227,7 +225,7 @@ class Scores(Stateful):
         forecast: Forecast,
         losses: Sequence[NDArray[np.float64]],
     ) -> None:
-        """Count some rows."""
+        """Add some rows."""
         for average, values in zip(self._averages, losses, strict=True):
             average.add(values)
         for running in self._running:
@@ -240,13 +238,13 @@ class Scores(Stateful):
             self._held -= len(self._recent.popleft()[0])
 
     def values(self) -> dict[str, float]:
-        """Each metric over all rows so far."""
+        """Return each metric over all rows so far."""
         found = {average.metric.name: average.mean() for average in self._averages}
         found |= {statistic.name: running.value() for statistic, running in self._pairs()}
         return {name: found[name] for name in self.names}
 
     def recent(self) -> dict[str, float]:
-        """Each metric over the last ``window`` rows, or over all if there are fewer."""
+        """Return each metric over the last ``window`` rows, or over all if there are fewer."""
         if self.window is None:
             return self.values()
         found = {average.metric.name: average.recent() for average in self._averages}
@@ -257,8 +255,8 @@ class Scores(Stateful):
         return {name: found.get(name, np.nan) for name in self.names}
 
     def check_restored(self, labels: bool) -> None:
-        """Refuse a state whose rows are wrong in ways no table says: labels for numbers, say."""
-        kinds = {kind.dtype.kind for y, said in self._recent for kind in (y, said.values)}
+        """Raise if the metrics cannot be computed from the restored rows."""
+        kinds = {kind.dtype.kind for y, forecast in self._recent for kind in (y, forecast.values)}
         require(labels or kinds <= set("biuf"), "recent has text for numbers")
         try:
             with np.errstate(all="ignore"):
@@ -268,14 +266,13 @@ class Scores(Stateful):
 
     @property
     def outputs(self) -> set[tuple[int, ...]]:
-        """Shapes of a row's target, of which there should be one."""
+        """Shapes of the target of a row; a valid state has one."""
         sums = {np.shape(one.mean) for one in self._running if isinstance(one, Explained)}
         return sums | {y.shape[1:] for y, _ in self._recent}
 
     def _pairs(self) -> Iterable[tuple[Statistic, Running]]:
         return zip(self._statistics, self._running, strict=True)
 
-    # The last rows are there where a window needs them.
     STATE = (
         Parts("averages"),
         Parts("statistics", "_running"),

@@ -1,4 +1,4 @@
-"""One face for the models that can be evaluated: pronk's blocks, and river's rows."""
+"""One interface for the models that can be evaluated: pronk's with blocks, river's with rows."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Adapter(Protocol):
 
 
 class BlockAdapter:
-    """A model with ``predict_then_learn``: whole blocks at once.
+    """A model with ``predict_then_learn``, which is called with whole blocks.
 
-    ``shares`` asks for probabilities, ``coverage`` for intervals.
+    ``shares``: predict probabilities; ``coverage``: predict intervals.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class BlockAdapter:
         return Forecast(np.asarray(self.model.predict_then_learn(X, y, **more)))
 
     def predict(self, X: Any) -> Forecast:
-        """Predictions that change nothing; 0, or no label, before anything was learned."""
+        """Predict without learning; 0, or no label, before the first row was learned."""
         if not self._started:
             self._started = bool(getattr(self.model, "__sklearn_is_fitted__", lambda: True)())
         if not self._started:
@@ -78,7 +78,7 @@ class BlockAdapter:
 
 
 class RowAdapter:
-    """A model with river's ``predict_one`` and ``learn_one``: a dict a row."""
+    """A model with river's ``predict_one`` and ``learn_one``, called with one dict per row."""
 
     def __init__(self, model: Any, labels: bool, columns: Sequence[str] | None) -> None:
         self.model = model
@@ -106,7 +106,7 @@ class RowAdapter:
         return [dict(zip(names, row, strict=True)) for row in np.asarray(X).tolist()]
 
     def _array(self, predictions: list[Any]) -> NDArray[Any]:
-        if not self._labels:  # a model that knows nothing yet may say None
+        if not self._labels:  # river returns None before the first row
             return np.array([0.0 if p is None else p for p in predictions], dtype=np.float64)
         array = np.empty(len(predictions), dtype=object)
         array[:] = predictions
@@ -114,13 +114,13 @@ class RowAdapter:
 
 
 def _weighted(weights: Weights) -> dict[str, Any]:
-    """Models need not know of weights where there are none."""
+    """Return the argument ``sample_weight``, if there are weights."""
     return {} if weights is None else {"sample_weight": weights}
 
 
 def _refuse_weights(weights: Weights) -> None:
     if weights is not None:
-        raise ValueError("sample_weight: a model of predict_one and learn_one takes none")
+        raise ValueError("sample_weight is not supported by a model with predict_one and learn_one")
 
 
 def adapt(
@@ -130,7 +130,7 @@ def adapt(
     shares: bool = False,
     coverage: float | None = None,
 ) -> Adapter:
-    """The adapter for a model."""
+    """Return the adapter for a model."""
     if hasattr(model, "predict_then_learn"):
         return BlockAdapter(model, labels, shares, coverage)
     if hasattr(model, "predict_one") and hasattr(model, "learn_one"):
@@ -142,25 +142,25 @@ def adapt(
 
 
 def has_probabilities(model: Any) -> bool:
-    """Whether a model of whole blocks has probabilities of its classes."""
+    """Return whether a model predicts class probabilities."""
     learner = getattr(model, "learner", model)  # behind a scaler
     return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_proba")
 
 
 def has_intervals(model: Any) -> bool:
-    """Whether a model of whole blocks has intervals around its predictions."""
+    """Return whether a model predicts intervals."""
     learner = getattr(model, "learner", model)
     return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_interval")
 
 
 def supports_weights(model: Any) -> bool:
-    """Whether rows of a weight have a meaning for a model of whole blocks."""
+    """Return whether a model supports sample weights."""
     learner = getattr(model, "learner", model)
     return bool(getattr(learner, "_accepts_weights", lambda: False)())
 
 
 def predicts_labels(model: Any, y: NDArray[Any]) -> bool:
-    """Whether a model is a classifier; if it does not tell, whether y is labels."""
+    """Return whether a model is a classifier; if it does not say so, whether y has labels."""
     if hasattr(model, "__sklearn_tags__"):
         return bool(model.__sklearn_tags__().estimator_type == "classifier")
     kinds = {kind.__name__ for kind in type(model).__mro__}
@@ -171,13 +171,12 @@ def predicts_labels(model: Any, y: NDArray[Any]) -> bool:
     return y.dtype.kind in "bUSO"
 
 
-# ----------------------------------------------------------------------------------------
-# A learner whose passes are shared by threads, for the time of an evaluation.
+# -- threads ---------------------------------------------------------------------------------------
 
 
 @contextmanager
 def with_jobs(model: Any, n_jobs: int | None) -> Iterator[None]:
-    """``n_jobs`` of the learner inside; what it was afterwards. None leaves it alone."""
+    """Set ``n_jobs`` of a model's learner for the time of a block; None changes nothing."""
     if n_jobs is None:
         yield
         return
@@ -189,7 +188,7 @@ def with_jobs(model: Any, n_jobs: int | None) -> Iterator[None]:
 
 
 def set_jobs(model: Any, n_jobs: int | None) -> int | None:
-    """Set ``n_jobs`` of a model's learner; what it was. A learner without it is refused by name."""
+    """Set ``n_jobs`` of a model's learner and return the old value; raise if it has none."""
     learners = [model]
     if isinstance(model, Prepared):
         learners = [model.learner, *([model.learner_] if hasattr(model, "learner_") else [])]
@@ -205,16 +204,16 @@ def set_jobs(model: Any, n_jobs: int | None) -> int | None:
     return before
 
 
-# ----------------------------------------------------------------------------------------
-# How much memory a model holds: its arrays and the objects around them, counted once each.
+# -- memory ----------------------------------------------------------------------------------------
 
 _ATOMS = frozenset({str, bytes, int, float, complex, bool, type(None)})
 
 
 def held_bytes(model: Any) -> int:
-    """Bytes of everything that can be reached from a model; code and classes do not count.
+    """Return the bytes of all objects reachable from a model, without code and classes.
 
-    Arrays count with the memory they own or keep alive: one with room to grow counts whole.
+    Each object counts once; arrays count with the memory they own or keep alive, including
+    reserved capacity.
 
     >>> import numpy as np
     >>> from pronk.evaluate import held_bytes
@@ -251,7 +250,7 @@ def held_bytes(model: Any) -> int:
 
 
 def _is_code(item: Any) -> bool:
-    """Classes, modules and functions, also compiled ones."""
+    """Return whether an object is a class, a module or a function, also a compiled one."""
     if isinstance(item, type | ModuleType):
         return True
     return callable(item) and hasattr(item, "__name__")

@@ -1,16 +1,16 @@
-"""Metrics that are no mean of losses: counts, ranks and sums over all rows, in bounded memory.
+"""Metrics that are not means of losses: counts, ranks and sums over all rows, in bounded memory.
 
-Each has a value over all rows, which come once and in any cut, and an exact one over the last rows,
-for the windows. Over all rows ranks and medians are kept in bins.
+Each has a value over all rows, which does not depend on the cut into blocks, and an exact value
+over the last rows, for windows. Over all rows, ranks and medians are computed from bins.
 
-    log_loss            mean of -log p(y), p kept 2.2e-16 away from 0 as scikit-learn does; left out
-                        are rows before any label was known, and a row that brings a new label if
-                        the model gave that label no probability
+    log_loss            mean of -log p(y), p at least 2.2e-16 as in scikit-learn; excluded are
+                        rows before any label was known, and the first row of a label to which
+                        the model gave probability 0
     auc                 area under the ROC curve, of one class against the rest, mean over classes;
                         rows whose odds differ by less than 1.6 % share a bin and count as ties
-    balanced_accuracy   mean over the classes of the share of their rows that were named
+    balanced_accuracy   mean over the classes of the share of their rows predicted correctly
     kappa               Cohen's: (a - e) / (1 - e), a the accuracy, e that of shuffled predictions
-    f1                  macro F1: the mean over the classes of 2 hits / (rows + times named)
+    f1                  macro F1: the mean over the classes of 2 hits / (rows + times predicted)
     r2                  1 - sum (y - p)^2 / sum (y - mean y)^2, the mean over outputs
     medae               median absolute error; in bins, within 0.5 % of an order statistic
 
@@ -31,12 +31,9 @@ from numpy.typing import NDArray
 from pronk.core.state import MOST, Count, Numbers, Sizes, Stateful, require
 from pronk.evaluate.forecasts import Forecast, LabelList, Reals, Values
 
-# ----------------------------------------------------------------------------------------
-# The table of labels and predictions (confusion matrix), and the figures that follow from it.
-
 
 class Counts(Stateful):
-    """How often each label was predicted as each; grows with the labels, not with the rows.
+    """The confusion matrix; its size grows with the labels, not with the rows.
 
     >>> import numpy as np
     >>> from pronk.evaluate.forecasts import Forecast
@@ -52,7 +49,7 @@ class Counts(Stateful):
         self._table = np.zeros((1, 1), dtype=np.int64)  # the last column: no label was predicted
 
     def add(self, y: NDArray[Any], forecast: Forecast) -> None:
-        """Count some rows."""
+        """Add some rows."""
         own = self._codes(y)
         named = self._codes(forecast.values)
         size = len(self._labels) + 1
@@ -65,7 +62,7 @@ class Counts(Stateful):
         self._table += np.bincount(place, minlength=size * size).reshape(size, size)
 
     def _codes(self, values: NDArray[Any]) -> NDArray[np.int64]:
-        """The number of each label; -1 where there is none."""
+        """Return the number of each label; -1 for none."""
         if values.dtype == object:
             several = values.tolist()
             codes = [self._code(value) for value in several]
@@ -83,40 +80,40 @@ class Counts(Stateful):
         return self._places[label]
 
     def _order(self) -> list[int]:
-        """Places of the labels that came, sorted."""
-        came = [i for i in range(len(self._labels)) if self._table[i].any()]
-        return sorted(came, key=lambda i: self._labels[i])
+        """Return the numbers of the labels that occurred, sorted by label."""
+        occurred = [i for i in range(len(self._labels)) if self._table[i].any()]
+        return sorted(occurred, key=lambda i: self._labels[i])
 
     @property
     def labels(self) -> list[Any]:
-        """The labels that came, sorted."""
+        """The labels that occurred, sorted."""
         return [self._labels[i] for i in self._order()]
 
     @property
     def matrix(self) -> NDArray[np.int64]:
         """Rows by label, columns by prediction, both in the order of `labels`.
 
-        Rows for which nothing was predicted, or a label that never came, are in no column.
+        Rows without a prediction, or predicted as a label that never occurred, are in no column.
         """
         order = self._order()
         return self._table[np.ix_(order, order)]
 
     @property
     def _sums(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Of each label that came: hits, rows, times it was predicted."""
+        """Hits, rows and times predicted, for each label that occurred."""
         order = self._order()
         hits = self._table.diagonal()[order]
         return hits, self._table.sum(axis=1)[order], self._table.sum(axis=0)[order]
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean over the labels of the share of their rows that were named."""
+        """Mean over the labels of the share of their rows predicted correctly."""
         hits, rows, _ = self._sums
         return float(np.mean(hits / rows)) if len(rows) else math.nan
 
     @property
     def kappa(self) -> float:
-        """Cohen's kappa; NaN where one label is all there is."""
+        """Cohen's kappa; NaN if there is a single label."""
         hits, rows, named = self._sums
         total = float(rows.sum())
         if not total:
@@ -126,14 +123,14 @@ class Counts(Stateful):
 
     @property
     def f1(self) -> float:
-        """Macro F1: the mean over the labels of 2 hits / (rows + times named)."""
+        """Macro F1: the mean over the labels of 2 hits / (rows + times predicted)."""
         hits, rows, named = self._sums
         return float(np.mean(2.0 * hits / (rows + named))) if len(rows) else math.nan
 
     STATE = (LabelList("labels"), Numbers("table", ("side", "side"), whole=True, low=0))
 
     def _restored(self, sizes: Sizes) -> None:
-        # Labels that were met while a block failed may have no row yet.
+        # Labels of a block that failed may have no row yet.
         require(1 <= sizes["side"] <= sizes["labels"] + 1, "table is not that of the labels")
         self._places = {label: i for i, label in enumerate(self._labels)}
 
@@ -144,14 +141,14 @@ Array = NDArray[np.float64]
 BINS, SPAN = 2048, 16.0
 #: Ratio of neighbouring bins of absolute errors.
 RATIO = 1.01
-#: Bins of the smallest and the largest double lie nearer to 0.
+#: Bound of the bin numbers: beyond those of the smallest and the largest double.
 FARTHEST = math.ceil(745.2 / math.log(RATIO))
-#: Probabilities are kept this far from 0, as scikit-learn does.
+#: Lower bound of probabilities, as in scikit-learn.
 LEAST = float(np.finfo(np.float64).eps)
 
 
 class Running(Protocol):
-    """A statistic of all rows so far; `recent` is that of the last rows, which were added."""
+    """A statistic of all rows so far; `recent` computes it for the last rows."""
 
     def add(self, y: NDArray[Any], forecast: Forecast) -> None: ...
     def value(self) -> float: ...
@@ -162,16 +159,16 @@ class Running(Protocol):
 
 @dataclass(frozen=True)
 class Statistic:
-    """A metric that is no mean of losses."""
+    """A metric that is not a mean of losses."""
 
     name: str
     running: Callable[[], Running]
     probabilities: bool = False
-    """Whether it needs them."""
+    """Whether it needs probabilities."""
 
 
 class LogLoss(Stateful):
-    """Sum and number of the losses, and the row that brought each label."""
+    """Sum and number of the losses, and the first row of each label."""
 
     def __init__(self) -> None:
         self.sums = np.zeros(2)
@@ -194,11 +191,11 @@ class LogLoss(Stateful):
         return float(losses.mean()) if len(losses) else math.nan
 
     def _losses(self, y: NDArray[Any], forecast: Forecast) -> Array:
-        """Those of the last rows that count."""
+        """Return the losses of the last rows, without excluded ones."""
         shares = share_of_label(y, forecast)
         start = self.rows - len(y)
         new = np.array([place - start for place in self.first.values() if place >= start], np.intp)
-        shares[new[shares[new] == 0.0]] = np.nan  # nobody could know the label
+        shares[new[shares[new] == 0.0]] = np.nan  # the label was unknown
         return -np.log(np.clip(shares[~np.isnan(shares)], LEAST, 1.0))
 
     STATE = (
@@ -219,13 +216,13 @@ class LogLoss(Stateful):
     def _assign(self, values: dict[str, Any]) -> None:
         places = values["first"].tolist()
         good = all(place < values["rows"] for place in places) and len(set(places)) == len(places)
-        require(good, "first is not a row for each label")
+        require(good, "first does not have one row per label")
         self.sums, self.rows = values["sums"], values["rows"]
         self.first = dict(zip(values["labels"], places, strict=True))
 
 
 def share_of_label(y: NDArray[Any], forecast: Forecast) -> Array:
-    """The probability that each row's own label had; NaN before any label was known."""
+    """Return the predicted probability of each row's label; NaN before any label was known."""
     assert forecast.probabilities is not None and forecast.classes is not None
     if not len(forecast.classes):
         return np.full(len(y), np.nan)
@@ -249,7 +246,7 @@ class Ranks(Stateful):
         known = ~np.isnan(forecast.probabilities).any(axis=1) & (len(forecast.classes) > 0)
         for label in [*forecast.classes.tolist(), *np.unique(y[known]).tolist()]:
             if label not in self.labels:
-                self._meet(label)
+                self._add_class(label)
         shares = forecast.share_of(np.array(self.labels))[known]
         y = y[known]
         for i, label in enumerate(self.labels):
@@ -258,8 +255,8 @@ class Ranks(Stateful):
             self.bins[i] += np.bincount(place, minlength=2 * BINS).reshape(2, BINS)
         self.rows += len(y)
 
-    def _meet(self, label: Any) -> None:
-        """A class had probability 0 in all rows before."""
+    def _add_class(self, label: Any) -> None:
+        """Add a class, which had probability 0 in all earlier rows."""
         new = np.zeros((1, 2, BINS), dtype=np.int64)
         new[0, 0, 0] = self.rows
         self.labels.append(label)
@@ -279,7 +276,7 @@ class Ranks(Stateful):
 
 
 def bin_of(shares: Array) -> NDArray[np.int64]:
-    """The bin of each probability."""
+    """Return the bin of each probability."""
     with np.errstate(divide="ignore"):
         odds = np.log(shares) - np.log1p(-shares)
     place = np.clip(odds, -SPAN, SPAN) + SPAN
@@ -287,7 +284,9 @@ def bin_of(shares: Array) -> NDArray[np.int64]:
 
 
 def area(others: NDArray[np.int64], own: NDArray[np.int64]) -> float:
-    """Share of pairs (a row of the class, another) in order, ties half; NaN without both kinds.
+    """Return the share of ordered pairs (row of the class, other row), ties counted half.
+
+    NaN if there are no pairs.
 
     >>> import numpy as np
     >>> print(area(np.array([2, 1, 0]), np.array([0, 1, 1])))
@@ -301,7 +300,7 @@ def area(others: NDArray[np.int64], own: NDArray[np.int64]) -> float:
 
 
 def exact_auc(y: NDArray[Any], forecast: Forecast) -> float:
-    """The same from the ranks of the rows themselves."""
+    """Return the AUC from the exact ranks of the rows."""
     assert forecast.probabilities is not None and forecast.classes is not None
     known = ~np.isnan(forecast.probabilities).any(axis=1)
     labels = np.union1d(forecast.classes, y[known])
@@ -317,7 +316,7 @@ def exact_auc(y: NDArray[Any], forecast: Forecast) -> float:
 
 
 class Explained(Stateful):
-    """Sums for R2, by the pairwise update of Chan, Golub and LeVeque."""
+    """Sums for R2, with the pairwise update of Chan, Golub and LeVeque."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -353,7 +352,7 @@ class Explained(Stateful):
 
 
 class MedianError(Stateful):
-    """Absolute errors counted in bins of equal ratio; those of several outputs are averaged."""
+    """Absolute errors in bins of equal ratio; the mean over several outputs."""
 
     def __init__(self) -> None:
         self.counts: dict[int, int] = {}
@@ -377,7 +376,7 @@ class MedianError(Stateful):
         return float(np.median(absolute_errors(y, forecast)))
 
     def _order(self, rank: int) -> float:
-        """The error of a rank, counted from 0."""
+        """Return the error of a rank, counted from 0."""
         below = self.zeros
         if rank < below:
             return 0.0
@@ -403,13 +402,13 @@ class MedianError(Stateful):
 
     def _assign(self, values: dict[str, Any]) -> None:
         places = values["places"].tolist()
-        require(len(set(places)) == len(places), "places are there twice")
+        require(len(set(places)) == len(places), "places are not distinct")
         self.zeros = values["zeros"]
         self.counts = dict(zip(places, values["counts"].tolist(), strict=True))
 
 
 def absolute_errors(y: NDArray[Any], forecast: Forecast) -> Array:
-    """One a row; the mean over the outputs where there are several."""
+    """Return one error per row: the mean over several outputs."""
     errors = np.abs(np.asarray(y, dtype=np.float64) - forecast.values)
     return np.asarray(errors.mean(axis=1) if errors.ndim == 2 else errors)
 
@@ -420,13 +419,13 @@ def _mean(values: list[float]) -> float:
 
 
 def _of_these(empty: Running, y: NDArray[Any], forecast: Forecast) -> float:
-    """A statistic of some rows alone."""
+    """Return a statistic of some rows."""
     empty.add(y, forecast)
     return empty.value()
 
 
 class Agreement(Counts):
-    """A figure of the table of labels and predictions."""
+    """A metric computed from the confusion matrix."""
 
     def __init__(self, figure: str) -> None:
         super().__init__()
