@@ -1,4 +1,4 @@
-"""Rows as they come: blocks from files, generated streams, scaling on the way."""
+"""Read files and frames as rows, prepare and scale their columns, generate streams."""
 
 from pronk.data.errors import StreamError
 from pronk.data.generated import drifting

@@ -1,11 +1,11 @@
-"""CSV: values separated by a character, perhaps quoted, with or without a header line.
+"""Read CSV files, with or without a header line.
 
-A value may hold line breaks if it is quoted. Quotes mean something only at the start of a value,
-where they must be closed; anywhere else they are characters as others, as Arrow's parser has it.
+A quoted value may contain line breaks. A quote opens a quoted value only at the start of the value,
+and must then be closed; anywhere else it is an ordinary character, as in Arrow's parser.
 
-Workers of a cluster begin at a row in the middle of a file: the bytes where rows begin are found by
-one look over the file, a piece at a time and as far as needed (`CSVSource.at`), which reads rows as
-the parser does and makes no numbers of them.
+Workers of a cluster begin at a row in the middle of a file. `CSVSource.at` finds the byte where a
+row begins by one scan of the file, piece by piece and only as far as needed, which splits rows as
+the parser does and converts no values.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def with_reasons(table: pa.Table) -> pa.Table:
 
 
 class Place(NamedTuple):
-    """Where a row begins: the rows, bytes and lines of the file before it."""
+    """Where a row begins: the number of rows, bytes and lines of the file before it."""
 
     rows: int
     bytes: int
@@ -83,7 +83,7 @@ _START = Place(0, 0, 0)
 
 
 class CSVSource(TextSource):
-    """A CSV file, plain or compressed; without a header its columns are x0, x1, .."""
+    """Read a CSV file, plain or compressed; without a header its columns are x0, x1, .."""
 
     untyped = times_in_text = True
 
@@ -116,18 +116,18 @@ class CSVSource(TextSource):
         self._grammar = _Grammar(delimiter)
         self._header = header
         self._names: list[str] = []
-        self._lines = 0  # of the file, before the piece at hand
-        self._first: pa.Table | None = None  # the first piece, as it was parsed to see its types
-        self._places = [_START]  # that are known
-        self.count: int | None = None  # rows of the file, where that is known
-        self._byte = 0  # where the piece at hand ends
+        self._lines = 0  # of the file, before the current piece
+        self._first: pa.Table | None = None  # the first piece, parsed to infer the types
+        self._places = [_START]  # known so far
+        self.count: int | None = None  # rows of the file, if known
+        self._byte = 0  # where the current piece ends
 
     def schema(self) -> pa.Schema:
         for piece in self._pieces():
             if self._lenient:
                 return self._lenient_schema(piece)
             self._first = self._table(piece, None)
-            # Arrow takes text that is no UTF-8 for bytes; as text it is told from where it is used.
+            # Arrow reads text that is not UTF-8 as bytes; as text it raises where it is used.
             return pa.schema(
                 [
                     field.with_type(pa.string()) if pa.types.is_binary(field.type) else field
@@ -141,7 +141,7 @@ class CSVSource(TextSource):
         return without(self.all(types, place), skip - place.rows)
 
     def all(self, types: dict[str, pa.DataType], place: Place) -> Iterator[pa.RecordBatch]:
-        """The batches from a place on."""
+        """Yield the batches from a place on."""
         self._rows = place.rows
         for number, piece in enumerate(self._pieces(types, place)):
             known = None if number or place.rows else self._as_parsed(types)
@@ -150,7 +150,7 @@ class CSVSource(TextSource):
             yield from (self._table(piece, types) if known is None else known).to_batches()
 
     def _as_parsed(self, types: dict[str, pa.DataType]) -> pa.Table | None:
-        """The first piece from its first parsing, where no value would read differently."""
+        """Return the first piece as parsed for the schema, if no value would differ."""
         if self._first is None or not all(
             (found := self._first.schema.field(name).type) == kind
             or (kind == pa.float64() and (pa.types.is_integer(found) or pa.types.is_null(found)))
@@ -159,20 +159,20 @@ class CSVSource(TextSource):
             return None
         return self._first.select(list(types)).cast(pa.schema(list(types.items())), safe=False)
 
-    # -- places ----------------------------------------------------------------------------------
+    # -- places where rows begin -----------------------------------------------------------------
 
     def at(self, row: int) -> CSVSource:
-        """A source that begins near a row, at the last place before it that can be found."""
-        looks = self.count is None and self._places[-1].rows <= row
-        if looks and self.file.seekable and not self._lenient:
+        """Return a source that begins at the last place before a row that can be found."""
+        unknown = self.count is None and self._places[-1].rows <= row
+        if unknown and self.file.seekable and not self._lenient:
             self._find(row)
         twin = copy.copy(self)
         twin._places, twin._first = [self.before(row)], None
         return twin
 
     def _find(self, row: int) -> None:
-        """Find places up to a row, or all, and then the rows of the file."""
-        twin = copy.copy(self)  # who reads meanwhile keeps his place
+        """Find the places up to a row; if the file ends before it, also the number of rows."""
+        twin = copy.copy(self)  # an iteration in progress keeps its position
         twin.file, places = copy.copy(self.file), self._places
         rows = places[-1].rows
         try:
@@ -183,17 +183,17 @@ class CSVSource(TextSource):
                 if rows > row:
                     return
         except (StreamError, pa.ArrowInvalid):
-            return  # who reads on will say what is wrong
+            return  # reading these rows raises the error
         self.count = rows
 
     def before(self, row: int) -> Place:
-        """The last known place that is not behind a row."""
+        """Return the last known place at or before a row."""
         return self._places[bisect_right(self._places, row, key=lambda place: place.rows) - 1]
 
     def _pieces(
         self, types: dict[str, pa.DataType] | None = None, place: Place = _START
     ) -> Iterator[bytes]:
-        """Some whole rows at a time; before them the names of the columns are found."""
+        """Yield some whole rows at a time; find the names of the columns first."""
         self._lines, self._byte, started = place.lines, place.bytes, place.bytes > 0
         for piece in self.file.pieces(self._ending, place.bytes):
             self._byte += len(piece)
@@ -220,7 +220,7 @@ class CSVSource(TextSource):
         return len(text) if last else end
 
     def _find_names(self, row: bytes, types: dict[str, pa.DataType]) -> None:
-        """From the first row, once; in a file of several, of which the first was looked at."""
+        """Find the names in the first row, once; later files must have the same columns."""
         if self._names:
             return
         if self._header:
@@ -235,7 +235,7 @@ class CSVSource(TextSource):
                 raise StreamError(f"{self.file} has no column {name!r}, as the files before it")
 
     def _table(self, piece: bytes, types: dict[str, pa.DataType] | None) -> pa.Table:
-        """Some rows as a table; an error names the row, or the line of the file."""
+        """Parse some rows; an error names the row, or the line of the file."""
         wanted = None if types is None else {n: t for n, t in types.items() if n != BAD}
         try:
             table = self._read(piece, self._names, wanted)
@@ -255,7 +255,7 @@ class CSVSource(TextSource):
         return table
 
     def _lenient_schema(self, piece: bytes) -> pa.Schema:
-        """Types of the good rows: a column that is mostly numbers is that."""
+        """Infer types from the good rows; a column of mostly numbers is numbers."""
         start = self._read(piece, self._names, parse=self._parse_some)
         fields = []
         for column, field in zip(start.columns, start.schema, strict=True):
@@ -315,11 +315,11 @@ class CSVSource(TextSource):
 
 
 class _Grammar:
-    """Where rows end.
+    """Find where rows end.
 
-    Text without a quote needs only its last line's end, and where quotes stand as they should,
-    counting them is enough. Other text is read by patterns, which are possessive, so that they
-    neither go back nor remember: about 100 MB a second.
+    In text without quotes the last line end is enough, and with well-placed quotes counting them is
+    enough. Other text is matched by possessive patterns, which do not backtrack: about 100 MB per
+    second.
     """
 
     def __init__(self, delimiter: str) -> None:
@@ -327,7 +327,7 @@ class _Grammar:
         plain = rb"[^%s\r\n]*+" % between
         quoted = rb'"[^"]*+(?:""[^"]*+)*+"'
         value = rb'(?:%s%s|(?!")%s)' % (quoted, plain, plain)
-        # A file may begin with the mark of UTF-8. A lone \r also ends a line.
+        # A file may begin with the byte order mark of UTF-8. A lone \r also ends a line.
         row = rb"(?:\xef\xbb\xbf)?+(?:%s[%s\r])*+%s" % (value, between, value)
         self._last = re.compile(row)
         self._row = re.compile(row + rb"\n")
@@ -336,7 +336,7 @@ class _Grammar:
         self._before_quote[list(delimiter.encode() + b'"\r\n')] = True
 
     def whole_rows(self, text: bytes) -> int:
-        """Where the last row ends that has an end."""
+        """Return where the last complete row ends."""
         if b'"' not in text:
             return text.rfind(b"\n") + 1
         data = np.frombuffer(text, dtype=np.uint8)
@@ -352,16 +352,16 @@ class _Grammar:
         return end
 
     def is_row(self, text: bytes) -> bool:
-        """Whether this is a row without a line's end, or nothing."""
+        """Return whether the text is a row without a line end, or empty."""
         return b'"' not in text or self._last.fullmatch(text) is not None
 
     def first_row(self, text: bytes, start: int) -> int:
-        """Where the row ends that begins at ``start``."""
+        """Return where the row ends that begins at ``start``."""
         found = self._row.match(text, start)
         return found.end() if found else len(text)
 
     def line_of(self, text: bytes, row: int) -> int:
-        """The line in which a row begins, both counted from 1; empty lines are no rows."""
+        """Return the line in which a row begins, both counted from 1; empty lines do not count."""
         place = 0
         while found := self._row.match(text, place):
             row -= bool(found[0].strip(b"\r\n"))

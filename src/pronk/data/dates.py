@@ -1,4 +1,6 @@
-"""Dates and times in text: which spellings are read, and as which moment.
+"""Read dates and times in text.
+
+The spellings that are read:
 
     year first      2015-01-31, 2015/01/31, 2015.1.31
     year last       31.01.2015, 31/01/2015, 1/31/2015, 31-01-2015: day or month first
@@ -7,10 +9,9 @@
     an offset       2015-01-31T18:30:00+01:00, ..Z: the moment is converted to UTC
     a clock time    18:30, 18:30:05.5, 6:30 PM
 
-Whether the day or the month comes first cannot be seen in 01/02/2015. `decide` looks at some values
-for a number above 12; where there is none, dots and dashes mean that the day comes first, and
-slashes that the month does. A moment without an offset is taken as it stands. Eight digits,
-20150131, are a number.
+01/02/2015 does not show whether the day or the month comes first. `decide` searches some values for
+a number above 12; if there is none, dots and dashes mean that the day comes first, and slashes that
+the month does. A moment without an offset is not converted. Eight digits, 20150131, are a number.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ TIME, DATE, CLOCK = "time", "date", "clock"
 ISO, DAY_FIRST, MONTH_FIRST = "iso", "dayfirst", "monthfirst"
 #: How dates with the year last are read: "iso" does not read them.
 ORDERS = (ISO, DAY_FIRST, MONTH_FIRST)
-#: What a user may choose.
+#: The values of the argument ``dates``.
 DATES = ("auto", *ORDERS)
 
-#: Hours and what may follow; after a date also without colons, as ISO 8601 allows.
+#: A time of day; after a date also without colons, as ISO 8601 allows.
 _HOURS = (
     r"(?P<hour>\d{1,2})(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?:[.,](?P<part>\d{1,9}))?)?)?"
 )
@@ -50,18 +51,18 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 _YEAR_FIRST = _pattern(rf"{_YEAR}[-/.](?P<month>\d\d?)[-/.]{_DAY}{_AFTER}")
-_YEAR_LAST = _pattern(rf"(?P<one>\d\d?)(?P<mark>[-/.])(?P<two>\d\d?)[-/.]{_YEAR}{_AFTER}")
+_YEAR_LAST = _pattern(rf"(?P<one>\d\d?)(?P<separator>[-/.])(?P<two>\d\d?)[-/.]{_YEAR}{_AFTER}")
 _NAMED = _pattern(rf"{_DAY}(?:[- /]|\. ?){_NAME}\.?(?:[- /]|, ?){_YEAR}{_AFTER}")
 _NAME_FIRST = _pattern(rf"{_NAME}\.? {_DAY},? {_YEAR}{_AFTER}")
 _ALONE = _pattern(rf"(?=\d\d?:){_HOURS}{_HALF}")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1), timedelta(microseconds=1)
-#: Microseconds of what is missing, and of the first moment of the calendar.
+#: Microseconds that mean missing, and those of the first moment of the calendar.
 _GAP, _YEAR_ONE = np.iinfo(np.int64).min, (datetime(1, 1, 1) - _EPOCH) // _MICROSECOND
 
 
 class Decision(NamedTuple):
-    """What text is: its kind, the order of its dates, and whether the values showed the order."""
+    """The kind of some text, the order of its dates, and whether the values show the order."""
 
     kind: str
     order: str
@@ -69,7 +70,7 @@ class Decision(NamedTuple):
 
 
 def decide(words: pa.Array, dates: str = "auto") -> Decision | None:
-    """What more than half of some text is, if it is dates or times."""
+    """Return the kind of some text if more than half of it is dates or times, else None."""
     words = words.drop_null()
     known = words.unique().to_pylist()
     if not known:
@@ -85,7 +86,7 @@ def decide(words: pa.Array, dates: str = "auto") -> Decision | None:
 
 
 def _order(words: Sequence[str]) -> tuple[str, bool]:
-    """Day or month first, and whether the values show it."""
+    """Return whether the day or the month comes first, and whether the values show it."""
     found = [match for match in map(_YEAR_LAST.fullmatch, words) if match]
     if not found:
         return ISO, True
@@ -93,11 +94,11 @@ def _order(words: Sequence[str]) -> tuple[str, bool]:
     months = sum(int(match["two"]) > 12 for match in found)
     if days != months:
         return (DAY_FIRST if days > months else MONTH_FIRST), True
-    return (MONTH_FIRST if found[0]["mark"] == "/" else DAY_FIRST), False
+    return (MONTH_FIRST if found[0]["separator"] == "/" else DAY_FIRST), False
 
 
 def read(words: pa.Array, kind: str, order: str = ISO) -> Array:
-    """Text as seconds since 1970 in UTC, of a clock time since midnight; NaN where it is neither.
+    """Convert text to seconds since 1970 in UTC, or since midnight; NaN for other text.
 
     ``order`` is one of `ORDERS`.
     """
@@ -105,19 +106,19 @@ def read(words: pa.Array, kind: str, order: str = ISO) -> Array:
         known = np.append(_distinct(words.dictionary, kind, order), np.nan)
         return known[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
     if kind != CLOCK:
-        with suppress(pa.ArrowInvalid):  # the usual spelling of all values, and quickly
+        with suppress(pa.ArrowInvalid):  # fast, if all values have the usual spelling
             return _seconds(words.cast(pa.timestamp("us")).cast(pa.int64()).fill_null(_GAP))
     return read(words.dictionary_encode(), kind, order)
 
 
 def _distinct(words: pa.Array, kind: str, order: str) -> Array:
-    """The same, value by value."""
+    """Convert text value by value."""
     known = words.to_pylist()
     return np.array([np.nan if word is None else read_one(word, kind, order) for word in known])
 
 
 def read_one(word: str, kind: str, order: str = ISO) -> float:
-    """One value as `read` has it."""
+    """Convert one value as `read` does."""
     found = _moment(word, kind, order)
     return math.nan if found == _GAP else found / 1e6
 
@@ -128,7 +129,7 @@ def _seconds(microseconds: pa.Array) -> Array:
 
 
 def _moment(word: str, kind: str, order: str) -> int:
-    """Microseconds since 1970, or since midnight."""
+    """Return microseconds since 1970, or since midnight."""
     if kind == CLOCK:
         match = _ALONE.fullmatch(word)
         return _GAP if match is None else _of_day(match)
@@ -152,7 +153,7 @@ def _moment(word: str, kind: str, order: str) -> int:
 
 
 def _of_day(match: re.Match[str]) -> int:
-    """Microseconds since midnight, in UTC where there is an offset; a gap if no clock shows it."""
+    """Return microseconds since midnight, in UTC if there is an offset; _GAP if impossible."""
     parts = match.groupdict("")
     hour, half = int(parts["hour"]), parts["half"].lower()
     minute, second = (int(parts[name] or 0) for name in ("minute", "second"))

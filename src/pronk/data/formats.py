@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: columns with types."""
+"""Read Parquet, Arrow, NDJSON and LIBSVM files, and the rows of SQL queries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pronk.data.source import (
 
 
 class ParquetSource(Dense):
-    """A Parquet file."""
+    """Read a Parquet file."""
 
     def __init__(self, path: Path | Remote) -> None:
         self.path = path
@@ -42,7 +42,7 @@ class ParquetSource(Dense):
             return file.schema_arrow
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
-        # A buffer makes column chunks stream; without it a row group is read whole.
+        # With a buffer, column chunks are streamed; without it a row group is read whole.
         with self._open(buffer_size=1 << 20, pre_buffer=False) as file:
             groups = list(range(file.num_row_groups))
             while groups and skip >= (rows := file.metadata.row_group(groups[0]).num_rows):
@@ -68,7 +68,7 @@ class ParquetSource(Dense):
 
 
 class ArrowSource(Dense):
-    """An Arrow IPC file or stream (also Feather), mapped into memory."""
+    """Read an Arrow IPC file or stream (also Feather), mapped into memory."""
 
     def __init__(self, path: Path | Remote) -> None:
         self.path = path
@@ -101,12 +101,8 @@ class ArrowSource(Dense):
                 yield reader
 
 
-# ----------------------------------------------------------------------------------------
-# NDJSON: a JSON object a line.
-
-
 class NDJSONSource(TextSource):
-    """A JSON object a line, plain or compressed; a key that a line has not is missing there."""
+    """Read one JSON object per line, plain or compressed; an absent key is a missing value."""
 
     times_in_text = True
 
@@ -117,7 +113,7 @@ class NDJSONSource(TextSource):
         raise StreamError(f"{self.file} is empty")
 
     def _schema_of(self, piece: bytes) -> pa.Schema:
-        """Of the rows of a piece; if they do not agree, of those that are as most others are."""
+        """Infer the schema of a piece; if its rows do not agree, from those of the usual kinds."""
         try:
             return self._read(piece, None).schema
         except StreamError:
@@ -145,7 +141,7 @@ class NDJSONSource(TextSource):
                 yield from table.to_batches()
 
     def _line_by_line(self, piece: bytes, schema: pa.Schema) -> pa.Table:
-        """The rows of a piece that holds bad ones; those have no values but a reason."""
+        """Read a piece that contains bad rows, which have no values but a reason."""
         tables = []
         for line in piece.splitlines():
             if not line.strip():
@@ -179,7 +175,7 @@ class NDJSONSource(TextSource):
 
 
 def _agreeing(lines: list[bytes]) -> list[bytes]:
-    """The lines that are objects whose values are of the usual kinds, column by column."""
+    """Return the lines that are objects whose values have the usual kinds, column by column."""
     rows: list[tuple[bytes, dict[str, str]]] = []
     counts: dict[str, Counter[str]] = {}
     for line in lines:
@@ -188,7 +184,7 @@ def _agreeing(lines: list[bytes]) -> list[bytes]:
         except (ValueError, RecursionError):
             continue
         if isinstance(row, dict):
-            kinds = {name: _kind(value) for name, value in row.items() if value is not None}
+            kinds = {name: _json_type(value) for name, value in row.items() if value is not None}
             rows.append((line, kinds))
             for name, kind in kinds.items():
                 counts.setdefault(name, Counter())[kind] += 1
@@ -196,27 +192,24 @@ def _agreeing(lines: list[bytes]) -> list[bytes]:
     return [line for line, kinds in rows if kinds.items() <= usual.items()]
 
 
-def _kind(value: Any) -> str:
+def _json_type(value: Any) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return "number"
     return type(value).__name__
 
 
-# ----------------------------------------------------------------------------------------
-# LIBSVM text: sparse rows with a label.
-
-#: Bytes of a dense piece.
+#: Bytes of a dense piece of LIBSVM rows.
 _DENSE_BYTES = 1 << 25
 
-#: The name of the labels; the features are named "1", "2", ..
+#: The name of LIBSVM labels; the features are named "1", "2", ..
 LABEL = "label"
 
 
 class LIBSVMSource(TextSource):
-    """Lines "label index:value index:value ..", indices from 1 and ascending; the rest is 0.
+    """Read lines "label index:value index:value ..", indices from 1 and ascending; the rest is 0.
 
-    The number of columns is the largest index, which a first walk through the file finds. Rows
-    become dense.
+    The number of columns is the largest index, which a first pass over the file finds. Rows become
+    dense.
     """
 
     label = LABEL
@@ -251,14 +244,14 @@ class LIBSVMSource(TextSource):
             lines = [line for line in piece.split(b"\n") if line.strip()]
             for start in range(0, len(lines), rows):
                 some = lines[start : start + rows]
-                dense, reasons = self._all_or_some(some, len(names), BAD in types)
+                dense, reasons = self._dense_or_reasons(some, len(names), BAD in types)
                 self._rows += len(some)
                 columns = [pa.array(dense[:, place].copy()) for place in places]
                 batch = pa.record_batch(columns, names=list(own))
                 yield batch if reasons is None else batch.append_column(BAD, reasons)
 
-    def _all_or_some(self, lines: list[bytes], width: int, lenient: bool) -> tuple[Any, Any]:
-        """Dense rows; where some are bad and that is allowed, zeros in their places and reasons."""
+    def _dense_or_reasons(self, lines: list[bytes], width: int, lenient: bool) -> tuple[Any, Any]:
+        """Return dense rows; if ``lenient``, zeros for bad rows and the reasons."""
         rows = self._rows
         try:
             return self._dense(lines, width), None
@@ -307,7 +300,7 @@ class LIBSVMSource(TextSource):
 
 
 def _largest_index(piece: bytes) -> int:
-    """Of some lines, by their last entries."""
+    """Return the largest index of some lines, by their last entries."""
     largest = 0
     for line in piece.split(b"\n"):
         index = line.rstrip().rpartition(b" ")[2].partition(b":")
@@ -316,16 +309,12 @@ def _largest_index(piece: bytes) -> int:
     return largest
 
 
-# ----------------------------------------------------------------------------------------
-# The rows of an SQL query.
-
-
 class SQLSource(Dense):
-    """The rows of a query, in the order of the query: give it an ORDER BY.
+    """Read the rows of a query, in the order of the query: give it an ORDER BY.
 
     ``database`` is a DuckDB file, ":memory:" (DuckDB reads files by itself: ``SELECT * FROM
-    'data.parquet'``), or "adbc:DRIVER:URI" for any ADBC driver. The query runs anew for each walk:
-    twice before the first row, to see names and types.
+    'data.parquet'``), or "adbc:DRIVER:URI" for any ADBC driver. The query runs again for each pass:
+    twice before the first row, for names and types.
     """
 
     def __init__(self, database: str, query: str) -> None:
@@ -369,9 +358,10 @@ class SQLSource(Dense):
             raise StreamError(text, argument="query") from None
 
     def opened(self) -> list[str]:
-        """The files that DuckDB opens to plan the query, also where their names are computed.
+        """Return the files that DuckDB opens to plan the query, also those with computed names.
 
-        Best effort: nothing where DuckDB cannot tell, or the query is wrong, which its walk says.
+        Best effort: empty if DuckDB cannot report them, or if the query is invalid, which raises
+        when it is read.
         """
         if self.database.startswith("adbc:"):
             return []
@@ -394,8 +384,8 @@ class SQLSource(Dense):
             raise StreamError(
                 f"database {self.database!r} does not exist; ':memory:' needs no file"
             )
-        # A query may use the extensions that are installed, but it installs none: DuckDB would
-        # download and run code because of the name of a file.
+        # A query may use installed extensions but not install any: DuckDB would download and run
+        # code because of the name of a file.
         return duckdb.connect(
             self.database,
             read_only=self.database != ":memory:",
@@ -407,7 +397,7 @@ class SQLSource(Dense):
         if not driver:
             raise StreamError(f"{self.database!r} names no driver; it must be adbc:DRIVER:URI")
         dbapi = _optional("adbc_driver_manager.dbapi")
-        if driver.startswith("adbc_driver_"):  # a Python package brings its library along
+        if driver.startswith("adbc_driver_"):  # a Python package that contains its library
             driver = _optional(driver, driver.replace("_", "-"))._driver_path()
         return dbapi.connect(driver=driver, db_kwargs={"uri": uri} if uri else None)
 

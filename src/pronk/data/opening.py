@@ -1,4 +1,9 @@
-"""Which source reads a file: by the ending of its name, or by what it is."""
+"""Open the source of a file by the ending of its name, and find all files of an input.
+
+An input is a file, a pipe, a database, or several files: those of a directory or a pattern
+(`FilesSource`). `Origins` finds the files that an input is read from, so that no output is ever
+written over one of them.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +38,9 @@ from pronk.data.source import (
     located,
 )
 
-# ----------------------------------------------------------------------------------------
-# Several files as one.
-
 
 class FilesSource:
-    """Files one after the other, with the columns of the first."""
+    """Read several files one after the other, with the columns of the first."""
 
     def __init__(self, sources: Sequence[FileSource]) -> None:
         self._sources = sources
@@ -63,7 +65,7 @@ class FilesSource:
         return self._sources[0].schema()
 
     def at(self, row: int) -> FilesSource:
-        """Files of CSV are looked at as far as needed; see `CSVSource.at`."""
+        """Return a source that begins near a row; CSV files are scanned as far as needed."""
         sources, inside = [], False
         for source in self._sources:
             source = source if inside else source.at(row)
@@ -105,7 +107,7 @@ class FilesSource:
 
 
 def _rows_of(source: FileSource) -> int | None:
-    """The rows of a file, where that is known without reading it."""
+    """Return the number of rows of a file, if known without reading it."""
     if isinstance(source, ParquetSource):
         return int(source.total() or 0)
     return source.count if isinstance(source, CSVSource) else None
@@ -116,13 +118,13 @@ NDJSON = (".ndjson", ".jsonl")
 _LIBSVM = (".libsvm", ".svmlight", ".svm")
 _ARROW = (".arrow", ".feather", ".ipc")
 PARQUET = (".parquet", ".pq")
-#: How a tab can be written where it cannot be typed.
+#: Spellings of a tab on the command line.
 _TABS = {"\\t": "\t", "tab": "\t"}
 _KNOWN = (*_CSV, *NDJSON, *_LIBSVM, *_ARROW, *PARQUET)
 
 
 def open_source(reading: Reading) -> FileSource:
-    """The source for a file, a pipe ("-" is standard input), a directory, a pattern, a database."""
+    """Open the source of a file, pipe ("-": standard input), directory, pattern or database."""
     source = _open(reading)
     if not reading.header and not source.untyped:
         raise StreamError(
@@ -143,7 +145,7 @@ def _open(reading: Reading) -> FileSource:
     path = located(reading.file)
     if path.is_fifo():
         if path.name.lower().endswith((*_LIBSVM, *_ARROW, *PARQUET, *COMPRESSED)):
-            raise StreamError(f"{path} is a pipe, which can bring only plain CSV or NDJSON")
+            raise StreamError(f"{path} is a pipe; only plain CSV or NDJSON can be read from pipes")
         return _open_pipe(Pipe(path, reading.charset), reading)
     if path.is_dir() or (not path.exists() and has_pattern(path)):
         return FilesSource([_open_file(file, reading) for file in files_in_order(path)])
@@ -156,14 +158,14 @@ def _open(reading: Reading) -> FileSource:
 
 
 def reads_once(path: str | Path) -> bool:
-    """Whether a file is a pipe, of which nothing can be known before it is read."""
+    """Return whether an input is a pipe, which can be read only once."""
     return str(path) == "-" or (not is_url(str(path)) and Path(path).is_fifo())
 
 
 def files_in_order(path: Any) -> list[Any]:
-    """The files of a directory that are of a known kind, or those of a pattern, by name.
+    """Return the files of known kinds in a directory, or those of a pattern, sorted by name.
 
-    Numbers in names count as numbers: part-2 comes before part-10.
+    Numbers in names are compared as numbers: part-2 comes before part-10.
     """
     found: list[Any]
     if isinstance(path, Remote):
@@ -181,7 +183,7 @@ def files_in_order(path: Any) -> list[Any]:
 
 
 def reads_as_known(path: Path | Remote) -> bool:
-    """Whether a file of a directory is read with the others: by its ending, unless hidden."""
+    """Return whether a file of a directory is read: by its ending, unless hidden."""
     return _ending(path).endswith(_KNOWN) and not path.name.startswith((".", "_"))
 
 
@@ -191,7 +193,7 @@ def _natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def _ending(path: Path | Remote) -> str:
-    """A name without the ending of its compression."""
+    """Return a name without the ending of its compression."""
     name = path.name.lower()
     for ending in COMPRESSED:
         name = name.removesuffix(ending)
@@ -205,7 +207,7 @@ def _csv(file: Text, name: str, reading: Reading) -> FileSource:
 
 
 def _open_pipe(pipe: Pipe, reading: Reading) -> FileSource:
-    """CSV or NDJSON, by the first character."""
+    """Open a pipe as CSV or NDJSON, by its first character."""
     if pipe.first_byte() == b"{":
         return NDJSONSource(pipe)
     return _csv(pipe, reading.file.lower(), reading)
@@ -224,7 +226,7 @@ def _open_file(path: Path | Remote, reading: Reading) -> FileSource:
     if path.suffix.lower() in _ARROW:
         return ArrowSource(path)
     raise StreamError(
-        f"file {str(path)!r} is of no known kind; its name must end in {', '.join(_KNOWN)} "
+        f"file {str(path)!r} is of unknown kind; its name must end in {', '.join(_KNOWN)} "
         f"(text also {', '.join(COMPRESSED)})"
     )
 
@@ -236,34 +238,31 @@ def _siblings(path: Path) -> list[str]:
         return []
 
 
-# ----------------------------------------------------------------------------------------
-# Which files an input is read from, so that no output is ever written over one of them.
-#
-# A directory or a pattern is all its files, and those that would join them; standard input is the
-# file it was redirected from; a query is its database, every file that its text names, and every
-# file that DuckDB opens to plan it.
-
-#: What databases keep beside their file.
+#: Endings of the files that databases keep beside their own.
 _BESIDE = ("", ".wal", "-wal", "-shm", "-journal")
 
 
 class Origins:
-    """The files of one input.
+    """Find the files of one input.
+
+    Those of a directory or a pattern are all its files, and files that would match it; that of
+    standard input is the file it was redirected from; those of a query are its database, every file
+    named in its text, and every file that DuckDB opens to plan it.
 
     Parameters
     ----------
-    name : what is read: a file, "-", a directory, a pattern, or with ``query`` a database
+    name : the input: a file, "-", a directory, a pattern, or with ``query`` a database
     query : SQL
     """
 
     def __init__(self, name: str, query: str | None = None) -> None:
-        # Of places elsewhere no output can be one.
+        # Outputs are local files: only a file:// URL can be one of them.
         self._name = local_name(name) if query is None else name
         self._query = query
         self._read = list(self._identities())
 
     def holds(self, path: Path) -> bool:
-        """Whether a file is one of them, by whatever name or link."""
+        """Return whether a file is one of them, by any name or link."""
         try:
             found = path.stat()
         except OSError:
@@ -271,7 +270,7 @@ class Origins:
         return any(os.path.samestat(found, one) for one in self._read)
 
     def would_hold(self, path: Path) -> bool:
-        """Whether a file that is not there yet would be one of them the next time."""
+        """Return whether a file that does not exist yet would be read in the next run."""
         if self._query is not None:
             patterns = [text for text in _literals(self._query) if glob.has_magic(text)]
             return any(_matches(path, pattern) for pattern in patterns)
@@ -287,7 +286,7 @@ class Origins:
         for file in self._files():
             try:
                 yield file.stat()
-            except OSError:  # its reader will say so
+            except OSError:  # reading it raises the error
                 continue
 
     def _files(self) -> Iterator[Path]:
@@ -296,7 +295,7 @@ class Origins:
             several = path.is_dir() or (not path.exists() and glob.has_magic(self._name))
             try:
                 yield from files_in_order(path) if several else [path]
-            except StreamError:  # its reader will say so
+            except StreamError:  # reading it raises the error
                 return
             return
         place = self._name
@@ -311,12 +310,12 @@ class Origins:
 
 
 def _literals(query: str) -> list[str]:
-    """What stands in quotes in a query: DuckDB reads files by such names."""
+    """Return the quoted texts of a query: DuckDB reads files by such names."""
     return [one or other for one, other in re.findall(r"'([^']+)'|\"([^\"]+)\"", query)]
 
 
 def _redirected() -> list[os.stat_result]:
-    """The file that standard input comes from, if it is one."""
+    """Return the file that standard input is redirected from, if there is one."""
     try:
         found = os.fstat(sys.stdin.fileno())
     except (OSError, ValueError, AttributeError):
@@ -325,7 +324,7 @@ def _redirected() -> list[os.stat_result]:
 
 
 def _matches(path: Path, pattern: str) -> bool:
-    """Whether a pattern would find a file."""
+    """Return whether a pattern matches a file."""
     place = Path(os.path.realpath(path.parent)) / path.name
     steps = Path(os.path.abspath(pattern)).parts
     still = next((i for i, step in enumerate(steps) if glob.has_magic(step)), len(steps))

@@ -1,4 +1,4 @@
-"""Missing values, categories and times, before scaling: what rows of a table are to a learner.
+"""Convert missing values, categories and times to columns of a learner.
 
     missing      a NaN becomes the mean of its column so far, 0 before the first value
     categories   a category becomes one of a fixed number of slots; its slot is 1/sqrt(2) and the
@@ -9,15 +9,15 @@
                  and the days since the first row, a number like others. A date has no hour, and a
                  clock time nothing else. A missing time is at the centres of the circles.
 
-"onehot" gives slots in the order in which categories come. When all are given, a further category
-is a vector of random signs over all slots, of the same length, drawn from the category's number
-(see `pronk.data.values`): two such vectors have an inner product of 0 +- 1/sqrt(slots) of their
-squared length, so that categories beyond the slots are nearly at distance 1 too and none are one.
-"hash" takes the slot from the category's number, so that different categories may share a slot.
-Both keep the categories that came, at most `MOST_CATEGORIES` of them.
+"onehot" assigns slots in the order in which categories appear. When all slots are assigned, a
+further category is a vector of random signs over all slots, of the same length, drawn from the
+category's code (see `pronk.data.values`): two such vectors have an inner product of
+0 +- 1/sqrt(slots) of their squared length, so that categories beyond the slots are nearly at
+distance 1 too and none coincide. "hash" derives the slot from the category's code, so that
+different categories may share a slot. Both remember at most `MOST_CATEGORIES` categories.
 
-As everywhere, a row joins the statistics first and is then treated by them, and cutting the stream
-differently changes nothing.
+As everywhere, a row joins the statistics first and is then transformed by them, and cutting the
+stream into blocks differently changes nothing.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from pronk.data.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 Array = NDArray[np.float64]
 
 ENCODINGS = ("onehot", "hash")
-#: Columns that a category becomes, and categories of a column that are kept.
+#: Slots per categorical column, and categories per column that are remembered.
 SLOTS, MOST_CATEGORIES = 32, 4096
-#: Seconds since 1970 that no calendar reaches.
+#: Seconds since 1970 beyond any calendar.
 _FARTHEST = 1e15
 _HEIGHT = np.sqrt(0.5)
 _DAY = 86400.0
 
 
 class Means:
-    """NaN becomes the mean of its column so far.
+    """Replace NaN by the mean of its column so far.
 
     >>> import numpy as np
     >>> from pronk.data.preparation import Means
@@ -56,10 +56,10 @@ class Means:
     """
 
     def __init__(self) -> None:
-        self.sums: Array | None = None  # of the values, and how many, (2, columns)
+        self.sums: Array | None = None  # sums and counts of the values, (2, columns)
 
     def learn_transform(self, X: Array) -> Array:
-        """The rows filled in, each by the rows up to itself, which it learns."""
+        """Learn the rows and return them filled in, each by the rows up to itself."""
         if self.sums is None:
             self.sums = np.zeros((2, X.shape[1]))
         known = ~np.isnan(X)
@@ -70,13 +70,13 @@ class Means:
         return np.where(known, X, values / np.maximum(counts, 1.0))
 
     def transform(self, X: Array) -> Array:
-        """The rows filled in; changes nothing."""
+        """Return the rows filled in; changes nothing."""
         sums = np.zeros((2, X.shape[1])) if self.sums is None else self.sums
         return np.where(np.isnan(X), sums[0] / np.maximum(sums[1], 1.0), X)
 
 
 class Categories:
-    """One column of numbers that stand for categories, as ``slots`` columns.
+    """Convert one column of category codes to ``slots`` columns.
 
     >>> import numpy as np
     >>> from pronk.data.preparation import Categories
@@ -95,13 +95,13 @@ class Categories:
         self._keep(np.zeros(0))
 
     def _keep(self, known: Array) -> None:
-        """Replace the known categories, so that a copy of this object keeps the old ones."""
-        self.known = known  # in the order in which they came
+        """Replace the array of known categories; a copy of this object keeps the old array."""
+        self.known = known  # in the order of appearance
         self._order = np.argsort(known)
         self._sorted = known[self._order]
 
     def learn_transform(self, codes: Array) -> Array:
-        """The rows; new categories are kept."""
+        """Learn the categories and return the rows."""
         known = codes[~np.isnan(codes)]
         new = known[self._places(known) == len(self.known)]
         if len(new) and len(self.known) < self.most:
@@ -110,7 +110,7 @@ class Categories:
         return self.transform(codes)
 
     def transform(self, codes: Array) -> Array:
-        """The rows as if each came next; changes nothing."""
+        """Return the rows as if each came next; changes nothing."""
         filled = np.zeros((len(codes), self.slots))
         rows = np.flatnonzero(~np.isnan(codes))
         if self.encoding == "hash":
@@ -120,12 +120,12 @@ class Categories:
         own = places < self.slots
         filled[rows[own], places[own]] = _HEIGHT
         if not own.all():
-            late = rows[~own]
-            filled[late] = _signs(codes[late], self.slots) * (_HEIGHT / np.sqrt(self.slots))
+            beyond = rows[~own]
+            filled[beyond] = _signs(codes[beyond], self.slots) * (_HEIGHT / np.sqrt(self.slots))
         return filled
 
     def _places(self, codes: Array) -> NDArray[np.int64]:
-        """How many categories came before each one; of an unknown one, all."""
+        """Return how many categories appeared before each one; for an unknown one, all."""
         if not len(self.known):
             return np.zeros(len(codes), np.int64)
         at = np.minimum(np.searchsorted(self._sorted, codes), len(self.known) - 1)
@@ -133,7 +133,7 @@ class Categories:
 
 
 def _signs(codes: Array, count: int) -> Array:
-    """Random signs of each category, (rows, count), by the mixing function of SplitMix64."""
+    """Return random signs of each category, (rows, count), by SplitMix64's mixing function."""
     step = np.arange(1, -(-count // 64) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     words = np.ascontiguousarray(codes + 0.0, dtype="<f8").view("<u8")[:, None] + step
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -144,7 +144,7 @@ def _signs(codes: Array, count: int) -> Array:
 
 
 class Times:
-    """Columns of seconds since 1970, or since midnight, as circles and days since the first.
+    """Convert seconds since 1970, or since midnight, to circles and days since the first row.
 
     >>> import numpy as np
     >>> from pronk.data.preparation import Times
@@ -166,7 +166,7 @@ class Times:
         self.first: Array | None = None  # the first time of each column; NaN until there is one
 
     def learn_transform(self, X: Array) -> tuple[Array, Array]:
-        """Days since the first row, and circles; the first times are kept."""
+        """Learn the first times; return days since the first row, and circles."""
         first = np.full(X.shape[1], np.nan) if self.first is None else self.first
         if np.isnan(first.sum()):
             for j in np.flatnonzero(np.isnan(first)):
@@ -178,7 +178,7 @@ class Times:
         return self.transform(X)
 
     def transform(self, X: Array) -> tuple[Array, Array]:
-        """The rows as if each came next; changes nothing."""
+        """Return the rows as if each came next; changes nothing."""
         first = np.full(X.shape[1], np.nan) if self.first is None else self.first
         since = (X - np.where(np.isnan(first), X, first)) / _DAY
         days = (X / _DAY)[:, self._columns]  # of each clock hand
@@ -195,7 +195,7 @@ class Times:
         return since[:, self.dated], circles
 
     def names(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Names of the days and of the circles."""
+        """Return the names of the days and of the circles."""
         days = [f"{names[j]}#days" for j in self.dated]
         circles = [
             f"{name}#{hand}-{part}"
@@ -207,19 +207,19 @@ class Times:
 
 
 def _hands(kind: str) -> tuple[str, ...]:
-    """The clock hands that a column of a kind becomes."""
+    """Return the periods of the circles for a kind of time: clock hands."""
     return {CLOCK: ("day",), DATE: ("week", "year")}.get(kind, ("day", "week", "year"))
 
 
 def _years(days: Array) -> Array:
-    """Days since 1970 as the part of their year that is over."""
+    """Convert days since 1970 to the elapsed part of their year."""
     whole = np.floor(days).astype(np.int64).astype("datetime64[D]")
     in_year = (whole - whole.astype("datetime64[Y]")).astype(np.float64) + days % 1.0
     return np.asarray(in_year / 365.2425)
 
 
 class Preparation:
-    """Fill in, scale, and append slots of categories and circles of times.
+    """Fill in missing values, scale, and append slots of categories and circles of times.
 
     The learner's columns are the numbers, in their order, the days of times, the slots of each
     category, the circles.
@@ -227,8 +227,8 @@ class Preparation:
     Parameters
     ----------
     scaler : Scaler
-        Of the columns that are numbers.
-    kinds : of the columns; see `pronk.data.values`
+        For the columns that are numbers.
+    kinds : kinds of the columns; see `pronk.data.values`
     missing : "error" or "mean"
     slots, encoding : for each categorical column
     """
@@ -251,33 +251,46 @@ class Preparation:
         self.times = Times([self.kinds[j] for j in self.timed]) if self.timed else None
 
     def learn_transform(self, X: Array) -> Array:
-        """The rows of the learner; learns on the way."""
-        return self._prepare(X, "learn_transform")
-
-    def transform(self, X: Array) -> Array:
-        """The rows of the learner as if each came next; changes nothing."""
-        return self._prepare(X, "transform")
-
-    def _prepare(self, X: Array, verb: str) -> Array:
-        plain = len(self.numbers) == X.shape[1]
-        numbers, circles = X if plain else X[:, self.numbers], []
-        if self.times is not None:
-            days, hands = getattr(self.times, verb)(X[:, self.timed])
-            numbers, circles = np.hstack([numbers, days]), [hands]
+        """Learn the rows and return those of the learner."""
+        times = None if self.times is None else self.times.learn_transform(X[:, self.timed])
+        numbers = self._numbers(X, times)
         if numbers.shape[1]:
             if self.means is not None:
-                numbers = getattr(self.means, verb)(numbers)
-            numbers = getattr(self.scaler, verb)(numbers)
-        if plain:
+                numbers = self.means.learn_transform(numbers)
+            numbers = self.scaler.learn_transform(numbers)
+        encoders = zip(self.categorical, self.encoders, strict=True)
+        slots = [encoder.learn_transform(X[:, j]) for j, encoder in encoders]
+        return self._joined(numbers, slots, times)
+
+    def transform(self, X: Array) -> Array:
+        """Return the rows of the learner as if each came next; changes nothing."""
+        times = None if self.times is None else self.times.transform(X[:, self.timed])
+        numbers = self._numbers(X, times)
+        if numbers.shape[1]:
+            if self.means is not None:
+                numbers = self.means.transform(numbers)
+            numbers = self.scaler.transform(numbers)
+        encoders = zip(self.categorical, self.encoders, strict=True)
+        slots = [encoder.transform(X[:, j]) for j, encoder in encoders]
+        return self._joined(numbers, slots, times)
+
+    def _numbers(self, X: Array, times: tuple[Array, Array] | None) -> Array:
+        """Return the columns to scale: the numbers, and the days of times."""
+        numbers = X if len(self.numbers) == X.shape[1] else X[:, self.numbers]
+        return numbers if times is None else np.hstack([numbers, times[0]])
+
+    def _joined(
+        self, numbers: Array, slots: list[Array], times: tuple[Array, Array] | None
+    ) -> Array:
+        """Return the learner's columns: numbers, slots, circles."""
+        if times is None and not slots:
             return np.ascontiguousarray(numbers)
-        slots = [
-            getattr(encoder, verb)(X[:, j])
-            for j, encoder in zip(self.categorical, self.encoders, strict=True)
-        ]
-        return np.ascontiguousarray(np.hstack([numbers, *slots, *circles]))
+        return np.ascontiguousarray(
+            np.hstack([numbers, *slots, *(() if times is None else times[1:])])
+        )
 
     def names(self, names: Sequence[str]) -> list[str]:
-        """Names of the learner's columns, from those of the rows."""
+        """Return the names of the learner's columns, from those of the rows."""
         days, circles = (
             ([], []) if self.times is None else self.times.names([names[j] for j in self.timed])
         )
@@ -289,7 +302,7 @@ class Preparation:
         return [names[j] for j in self.numbers] + days + slots + circles
 
     def __copy__(self) -> Self:
-        """Parts replace their arrays and never write into them, so a copy of each is enough."""
+        """Copy each part; parts replace their arrays and never write into them."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.scaler, twin.means = copy.copy(self.scaler), copy.copy(self.means)
@@ -306,7 +319,7 @@ class Preparation:
         }
 
     def restore(self, state: Any) -> None:
-        """Go on from what `to_state` gave, from a file; a StateError if it is something else."""
+        """Restore what `to_state` returned, from a file; raise StateError for anything else."""
         require(isinstance(state, dict), "the preparation is not a table")
         entries = {"scaler", "means", "categories", "first_times"}
         require(set(state) == entries, "the preparation has other entries than it should")
@@ -339,7 +352,7 @@ class Preparation:
 
 
 def prepare(preparation: Preparation, rows: Array, weights: Array | None) -> Array:
-    """The rows of the learner, which the preparation learns; one of weight 0 it only sees."""
+    """Learn the rows and return those of the learner; rows of weight 0 are only transformed."""
     if weights is None or (weights > 0.0).all():
         return preparation.learn_transform(rows)
     cuts = [0, *(np.flatnonzero(np.diff(weights > 0.0)) + 1).tolist(), len(rows)]
@@ -371,12 +384,12 @@ _WORDS = {
     DROPPED: "dropped",
 }
 _ORDERS = {ISO: "", DAY_FIRST: ", day first", MONTH_FIRST: ", month first"}
-#: Names of a group of columns that are spelled out.
+#: Names of a group of columns that are printed.
 _NAMED = 8
 
 
 def column(name: str, kind: str, order: str, encoder: Categories | None = None) -> dict[str, Any]:
-    """A column that is used."""
+    """Describe a column that is used."""
     found: dict[str, Any] = {"name": name, "kind": kind}
     if encoder is not None:
         categories = len(encoder.known)
@@ -389,7 +402,7 @@ def column(name: str, kind: str, order: str, encoder: Categories | None = None) 
 
 
 def in_words(found: dict[str, Any]) -> str:
-    """A column without its name."""
+    """Describe a column in words, without its name."""
     if found["kind"] == CATEGORY:
         if "categories" not in found:
             return "category"
@@ -401,7 +414,7 @@ def in_words(found: dict[str, Any]) -> str:
 
 
 def in_a_line(columns: Sequence[dict[str, Any]]) -> str:
-    """All columns, those of the same words together."""
+    """Describe all columns in one line; columns with the same description are grouped."""
     groups: dict[str, list[str]] = {}
     for found in columns:
         groups.setdefault(in_words(found), []).append(found["name"])

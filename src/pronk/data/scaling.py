@@ -1,7 +1,7 @@
-"""Online scaling: columns brought to a common size as the stream goes, never by its future.
+"""Scale columns online, by the rows so far.
 
-A row joins the statistics first and is then scaled by them: its x is known before its label is,
-so this looks at nothing that a forecaster may not see. Cutting the stream into blocks differently
+A row joins the statistics first and is then scaled by them: its x is known before its label, so no
+information is used that a forecaster does not have. Cutting the stream into blocks differently
 gives the same scaled rows to the last bit, because the running statistics are accumulated row by
 row in both cases.
 
@@ -9,8 +9,8 @@ row in both cases.
     standard   x -> (x - mean_t) / deviation_t
     robust     x -> (x - median_t) / (0.7413 (upper quartile_t - lower quartile_t))
 
-A column that was constant so far is 0. Min-max has its range centred at 0: for kernels of
-distances it is the same as [0, 1], and Taylor features expand around 0.
+A column that was constant so far is 0. The range of min-max is centred at 0: for kernels of
+distances it is equivalent to [0, 1], and Taylor features expand around 0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Array = NDArray[np.float64]
 
 
 class Scaler(Protocol):
-    """What a preparation needs of a scaler."""
+    """The interface of a scaler."""
 
     name: ClassVar[str]
 
@@ -46,7 +46,7 @@ class Scaler(Protocol):
 
 
 class MinMax(Stateful):
-    """Each column to [-1/2, 1/2], by its least and largest value so far.
+    """Scale each column to [-1/2, 1/2], by its least and largest value so far.
 
     >>> import numpy as np
     >>> from pronk.data import MinMax
@@ -61,7 +61,7 @@ class MinMax(Stateful):
         self.largest: Array | None = None
 
     def learn_transform(self, X: Array) -> Array:
-        """The rows, each scaled by the rows up to and including itself, which it learns."""
+        """Learn the rows and return them, each scaled by the rows up to and including itself."""
         if self.least is None or self.largest is None:
             self.least, self.largest = X[0].copy(), X[0].copy()
         least = np.minimum(np.minimum.accumulate(X), self.least)
@@ -70,7 +70,7 @@ class MinMax(Stateful):
         return _between(X, least, largest)
 
     def transform(self, X: Array) -> Array:
-        """Each row as it would be scaled if it came next; changes nothing."""
+        """Return each row as it would be scaled if it came next; changes nothing."""
         if self.least is None or self.largest is None:
             return np.zeros_like(X)
         return _between(X, np.minimum(X, self.least), np.maximum(X, self.largest))
@@ -96,9 +96,9 @@ def _between(X: Array, least: Array, largest: Array) -> Array:
 
 
 class Standard(Stateful):
-    """Each column to mean 0 and deviation 1, by the rows so far.
+    """Scale each column to mean 0 and standard deviation 1, by the rows so far.
 
-    Sums are taken of x minus the first row, so that a large common offset does not cancel.
+    The sums are of x minus the first row, to avoid cancellation under a large common offset.
 
     >>> import numpy as np
     >>> from pronk.data import Standard
@@ -114,7 +114,7 @@ class Standard(Stateful):
         self.sums: Array | None = None  # of x - origin and of its square, (2, columns)
 
     def learn_transform(self, X: Array) -> Array:
-        """The rows, each scaled by the rows up to and including itself, which it learns."""
+        """Learn the rows and return them, each scaled by the rows up to and including itself."""
         if self.origin is None or self.sums is None:
             self.origin, self.sums = X[0].copy(), np.zeros((2, X.shape[1]))
         D = X - self.origin
@@ -127,7 +127,7 @@ class Standard(Stateful):
         return _standardised(D, first, second, counts)
 
     def transform(self, X: Array) -> Array:
-        """Each row as it would be scaled if it came next; changes nothing."""
+        """Return each row as it would be scaled if it came next; changes nothing."""
         if self.origin is None or self.sums is None:
             return np.zeros_like(X)
         D = X - self.origin
@@ -151,19 +151,19 @@ class Standard(Stateful):
 def _standardised(D: Array, first: Array, second: Array, counts: Any) -> Array:
     mean, square = first / counts, second / counts
     variance = square - mean * mean
-    # What is left of a constant column after cancellation is rounding, not spread.
-    spread = variance > 1e-12 * square
-    deviation = np.sqrt(np.where(spread, variance, 1.0))
-    return np.where(spread, (D - mean) / deviation, 0.0)
+    # After cancellation, the variance of a constant column is only rounding.
+    varies = variance > 1e-12 * square
+    deviation = np.sqrt(np.where(varies, variance, 1.0))
+    return np.where(varies, (D - mean) / deviation, 0.0)
 
 
 class Robust(Stateful):
-    """Each column by its median and quartiles so far, which single wild values do not move.
+    """Scale each column by its median and quartiles so far, which outliers do not move.
 
-    The quartiles are those of at most 512 values a column, spread evenly over all rows so far:
+    The quartiles are those of at most 512 values per column, evenly spaced over all rows so far:
     exact up to 512 rows, later within two to three percent in rank. 0.7413 times their distance is
-    the deviation of a normal column. Where the middle half of a column is one value (rare events),
-    its whole range takes the place of the quartiles.
+    the standard deviation of a normal column. If the middle half of a column is one value (rare
+    events), its whole range replaces the quartiles.
 
     >>> import numpy as np
     >>> from pronk.data import Robust
@@ -177,7 +177,7 @@ class Robust(Stateful):
 
     def __init__(self) -> None:
         self.rows = 0
-        self.values: Array | None = None  # (columns, 512), in the order they came
+        self.values: Array | None = None  # (columns, 512), in the order of the rows
         self.ordered: Array | None = None  # the same sorted
 
     @property
@@ -189,7 +189,7 @@ class Robust(Stateful):
         return -(-self.rows // self._stride)
 
     def learn_transform(self, X: Array) -> Array:
-        """The rows, each scaled by the rows up to itself that are held; it learns them."""
+        """Learn the rows and return them, each scaled by the held rows up to itself."""
         if self.values is None or self.ordered is None:
             self.values = np.zeros((X.shape[1], HELD))
             self.ordered = np.zeros((X.shape[1], HELD))
@@ -201,7 +201,7 @@ class Robust(Stateful):
         return scaled
 
     def transform(self, X: Array) -> Array:
-        """Each row as it would be scaled if it came next; changes nothing."""
+        """Return each row as it would be scaled if it came next; changes nothing."""
         if self.values is None or self.ordered is None:
             return np.zeros_like(X)
         size, ordered = self._size, self.ordered
@@ -238,16 +238,16 @@ class Robust(Stateful):
 
 
 class Unscaled(Stateful):
-    """Columns as they are."""
+    """Leave columns unchanged."""
 
     name: ClassVar[str] = "none"
 
     def learn_transform(self, X: Array) -> Array:
-        """The rows."""
+        """Return the rows."""
         return X
 
     def transform(self, X: Array) -> Array:
-        """The rows."""
+        """Return the rows."""
         return X
 
 
@@ -260,7 +260,7 @@ SCALERS: dict[str, type[Any]] = {
 
 
 def make_scaler(name: str) -> Any:
-    """A scaler by name."""
+    """Return a new scaler by name."""
     if name not in SCALERS:
         raise ValueError(f"scaler must be one of {', '.join(SCALERS)}; got {name!r}")
     return SCALERS[name]()

@@ -1,4 +1,11 @@
-"""What every kind of source offers."""
+"""The interface of file sources, and the files and pipes that they read.
+
+`FileSource` is the interface of a kind of file. `Remote` is a file behind a URL: s3://, gs://,
+hdfs://, file:// and others that PyArrow's file systems know; it has a name and a size and can be
+opened like a path, so that workers of a cluster read it by themselves. `TextFile` and `Pipe` read
+text in pieces of whole rows. Each piece is parsed by itself, because a streaming reader would run
+far ahead of the rows that are used; rows of a pipe come as they are written.
+"""
 
 from __future__ import annotations
 
@@ -26,59 +33,59 @@ from pronk.data.errors import Argument, StreamError, without_secret
 BATCH_ROWS = 4096
 
 
-#: The column that says why a row is bad; null for a good one. No file has a column of this name.
+#: The column with the reason why a row is bad; null for a good one. No file has this name.
 BAD = "\x00why"
 
 
 def own_types(types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
-    """The columns that a file has, of those that are asked for."""
+    """Return the requested columns without the column of reasons."""
     return {name: kind for name, kind in types.items() if name != BAD}
 
 
 class FileSource(Protocol):
-    """One kind of file."""
+    """Read one kind of file."""
 
     @property
     def untyped(self) -> bool:
-        """Whether values are text that reads as any type."""
+        """Return whether values are text that reads as any type."""
         ...
 
     @property
     def times_in_text(self) -> bool:
-        """Whether dates and times are text in the file."""
+        """Return whether dates and times are text in the file."""
         ...
 
     @property
     def label(self) -> str | None:
-        """The column of the labels, where the kind of file says."""
+        """Return the column of the labels, if the kind of file defines one."""
         ...
 
     def schema(self) -> pa.Schema:
-        """Names and types of the columns; where the file has no types, those of its start."""
+        """Return names and types of the columns; types inferred from the start if it has none."""
         ...
 
     def batches(self, types: dict[str, pa.DataType], skip: int = 0) -> Iterator[pa.RecordBatch]:
-        """The columns named in ``types``, read as those types, without the first ``skip`` rows."""
+        """Yield the columns named in ``types`` as those types, after the first ``skip`` rows."""
         ...
 
     def total(self) -> float | None:
-        """Rows in the file, where it can be told: exactly, or estimated by what was read so far."""
+        """Return the number of rows, exact or estimated from what was read; None if unknown."""
         ...
 
     def at(self, row: int) -> FileSource:
-        """A source of the same rows for who reads from a row on: where it is known it begins there.
+        """Return a source of the same rows for another process, which reads from a row on.
 
-        It can be sent to another process.
+        It begins at that row if its place in the file is known.
         """
         ...
 
     def widen(self, columns: Sequence[str]) -> None:
-        """These columns will be asked for: a sparse file has them though it may not show them."""
+        """Declare columns that will be requested; a sparse file may not contain all of them."""
         ...
 
 
 class Dense:
-    """Kinds of files that show all their columns."""
+    """Base class for kinds of files that contain all their columns."""
 
     untyped = False
     times_in_text = False
@@ -92,24 +99,20 @@ class Dense:
 
 
 def without(batches: Iterator[pa.RecordBatch], skip: int) -> Iterator[pa.RecordBatch]:
-    """Batches without their first rows."""
+    """Yield batches without their first ``skip`` rows."""
     for batch in batches:
         if skip < batch.num_rows:
             yield batch.slice(skip)
         skip = max(0, skip - batch.num_rows)
 
 
-# ----------------------------------------------------------------------------------------
-# Files by URL: s3://, gs://, hdfs://, file:// and what else PyArrow's file systems know.
-#
-# A `Remote` stands where a path would: it has a name, a size, and can be opened. Who reads it
-# needs nothing else, so that workers of a cluster read the same places by themselves.
+# -- URLs ----------------------------------------------------------------------------------------
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
 class Remote:
-    """A file or directory of a file system of PyArrow."""
+    """A file or directory in a file system of PyArrow."""
 
     def __init__(self, url: str, system: Any, place: str) -> None:
         self.url, self.system, self.place = url, system, place
@@ -126,7 +129,7 @@ class Remote:
         return cls(url, system, place)
 
     def __str__(self) -> str:
-        """For messages; to open it again there is ``url``."""
+        """Return the URL without secrets, for messages; ``url`` opens the file again."""
         return without_secret(self.url)
 
     @property
@@ -158,22 +161,22 @@ class Remote:
         return self._info.type.name != "NotFound"
 
     def stat(self) -> Any:
-        """With the size in bytes."""
+        """Return the size in bytes, as ``st_size``."""
         return SimpleNamespace(st_size=self._info.size)
 
     def open(self, mode: str = "rb") -> Any:
-        """The file, to be read from any place."""
+        """Open the file for reading at any position."""
         return self.system.open_input_file(self.place)
 
     def inside(self) -> list[Remote]:
-        """The files of a directory, or those that a pattern in the last part of the name names."""
+        """Return the files of a directory, or those that match a pattern in the last part."""
         from pyarrow import fs
 
         folder, pattern = self.place.rstrip("/"), "*"
         if not self.is_dir():
             folder, pattern = posixpath.split(folder)
         found = self.system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-        start, _, end = self.url.partition(self.place)  # what stands around the place stays
+        start, _, end = self.url.partition(self.place)  # the rest of the URL stays
         return [
             Remote(start + info.path + end.removeprefix("/"), self.system, info.path)
             for info in found
@@ -182,7 +185,7 @@ class Remote:
 
 
 def has_pattern(path: Any) -> bool:
-    """Whether a name is a pattern; what follows ? in a URL is none."""
+    """Return whether a name is a pattern; the query after ? in a URL is not."""
     return glob.has_magic(path.place if isinstance(path, Remote) else str(path))
 
 
@@ -191,70 +194,67 @@ def is_url(file: str) -> bool:
 
 
 def local_name(file: str) -> str:
-    """The path behind file://; other URLs as they are."""
+    """Return the path of a file:// URL; other names unchanged."""
     return Remote.of(file).place if file.startswith("file://") else file
 
 
 def located(file: str) -> Any:
-    """Where a file is: a path, or a place in a file system."""
+    """Return a file as a path, or as `Remote` for a URL."""
     return Remote.of(file) if is_url(file) else Path(file)
 
 
 def opened(path: Any) -> Any:
-    """A file of Arrow's, for a path or a place."""
+    """Open a path or `Remote` as an Arrow file."""
     return path.open() if isinstance(path, Remote) else pa.OSFile(str(path))
 
 
-# ----------------------------------------------------------------------------------------
-# Text, from files and pipes, in pieces of whole rows.
-#
-# Each piece is parsed by itself: a streaming reader would run far ahead of the rows that are used.
-# Rows of a pipe come as they are written: a piece is what arrives within a moment.
+# -- text in pieces of whole rows ----------------------------------------------------------------
 
-#: Read at once from a text, whose types are inferred from the first piece; longest row.
+#: Bytes per read; types are inferred from the first piece. Bytes of the longest row.
 _TEXT_BYTES = 1 << 20
 _ROW_BYTES = 1 << 26
-#: Lines that a piece has at least, unless it would be larger than this.
+#: Minimum number of lines per piece, unless the piece would be larger than this.
 _LINES, _WIDE_BYTES = 256, 1 << 24
-#: Seconds that a piece of a pipe waits for more after its first byte; the first ones, which decide
-#: types and task, wait longer.
+#: Seconds to wait for more bytes of a pipe after the first byte of a piece; longer for the first
+#: pieces, which decide types and task.
 _WAIT, _FIRST_WAIT, _FIRST = 0.05, 1.0, 2
-#: Bytes of a pipe that are kept, so that its start can be looked at before it is read.
+#: Bytes of a pipe that are kept, so that its start can be inspected before it is read.
 _KEPT_BYTES = 1 << 26
 
-#: What UTF-16 begins with.
-_UTF16, _MARKS = "utf-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+#: The byte order marks of UTF-16.
+_UTF16, _BYTE_ORDER_MARKS = "utf-16", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
-#: Where the whole rows at the start of some text end, 0 if there is none; whether it is the last.
+#: A function that returns where the whole rows at the start of some text end, 0 if there is none;
+#: its second argument is whether the text is the last.
 Ending = Callable[[bytes, bool], int]
 
 
 def line_ending(text: bytes, last: bool) -> int:
-    """Where the whole lines end, if each row is a line."""
+    """Return where the whole lines end, if each row is a line."""
     return len(text) if last else text.rfind(b"\n") + 1
 
 
 class TextFile:
-    """A text file, plain or compressed."""
+    """Read a text file, plain or compressed."""
 
     def __init__(self, path: Path | Remote, charset: str | None = None) -> None:
         self.path = path
         self._charset = charset
-        self.share: float | None = None  # of the file's bytes that the pieces so far take
+        self.share: float | None = None  # of the file's bytes read so far
 
     def __str__(self) -> str:
         return str(self.path)
 
     @property
     def seekable(self) -> bool:
-        """Whether the bytes of a piece are those of the file: reading may begin at any row."""
+        """Return whether pieces are bytes of the file, so that reading may begin at any row."""
         plain = self.path.suffix.lower() not in COMPRESSED
         return plain and self._charset is None and self._marked() is None
 
     def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
-        """Some whole rows at a time; of a seekable file from the byte ``start`` on."""
+        """Yield some whole rows at a time; from the byte ``start`` on if seekable."""
         charset = self._charset or (None if start else self._marked())
         with opened(self.path) as file, self._decompressed(file) as stream:
             size = file.size()
@@ -266,9 +266,9 @@ class TextFile:
                 yield piece
 
     def _marked(self) -> str | None:
-        """UTF-16, if the text begins with its mark."""
+        """Return UTF-16 if the text begins with its byte order mark."""
         with opened(self.path) as file, self._decompressed(file) as stream:
-            return _UTF16 if stream.read(2) in _MARKS else None
+            return _UTF16 if stream.read(2) in _BYTE_ORDER_MARKS else None
 
     def _decompressed(self, file: Any) -> Any:
         codec = COMPRESSED.get(self.path.suffix.lower())
@@ -276,9 +276,9 @@ class TextFile:
 
 
 class Pipe:
-    """Standard input, or a named pipe. Its start is kept, to be looked at and then read again.
+    """Read standard input or a named pipe; keep its start, so that it can be read again.
 
-    It is read in chunks of what arrives within a moment; read again, the chunks are the same.
+    A chunk is what arrives within a moment; on the second reading the chunks are the same.
     """
 
     def __init__(self, path: Path | None = None, charset: str | None = None) -> None:
@@ -297,13 +297,13 @@ class Pipe:
     seekable = False
 
     def pieces(self, ending: Ending = line_ending, start: int = 0) -> Iterator[bytes]:
-        """The whole rows that have arrived, from the start."""
+        """Yield the whole rows that have arrived, from the start."""
         if self._dropped:
             raise StreamError(f"{self} can be read only once; write it to a file first")
         reader, rest, enough, size = self._reader(), b"", 0, _TEXT_BYTES
         while data := reader.read(size):
             rest += data
-            # A row ends with a line. A long one is looked through a few times only.
+            # A row ends with a line. A long row is searched a few times only.
             if b"\n" in data and len(rest) >= enough and (end := ending(rest, False)):
                 yield rest[:end]
                 size = _next_size(rest, end, size)
@@ -316,12 +316,14 @@ class Pipe:
             yield rest[:end]
 
     def _reader(self) -> Any:
-        charset = self._charset or (_UTF16 if _Replayed(self).read(2) in _MARKS else None)
+        charset = self._charset or (
+            _UTF16 if _Replayed(self).read(2) in _BYTE_ORDER_MARKS else None
+        )
         reader = _Replayed(self)
         return reader if charset is None else _Decoded(reader, charset, str(self))
 
     def first_byte(self) -> bytes:
-        """The first byte that is no space."""
+        """Return the first byte that is not a space."""
         reader = self._reader()
         while data := reader.read(1):
             if not data.isspace():
@@ -329,7 +331,7 @@ class Pipe:
         return b""
 
     def fetch(self, place: int, size: int) -> bytes:
-        """Some bytes at a place: kept ones, then new ones, which are kept while there is room."""
+        """Return bytes at a position: kept ones, then new ones, which are kept up to a limit."""
         if self._dropped:
             return self._read(size)
         if place == len(self._kept):
@@ -356,7 +358,7 @@ class Pipe:
         return bytes(data)
 
     def _gather(self, handle: int, size: int) -> bytes:
-        """What arrives within a moment after the first byte."""
+        """Read what arrives within a moment after the first byte."""
         data = os.read(handle, size)
         end = monotonic() + (_FIRST_WAIT if len(self._ends) < _FIRST else _WAIT)
         ready = select.poll()
@@ -373,7 +375,7 @@ class Pipe:
 
 
 def _waits(stream: Any) -> int | None:
-    """The descriptor of a stream whose bytes come with time; None of a file, and of no system's."""
+    """Return the descriptor of a pipe or terminal; None for a regular file or an object."""
     try:
         handle: int = stream.fileno()
         regular = stat.S_ISREG(os.fstat(handle).st_mode)
@@ -383,7 +385,7 @@ def _waits(stream: Any) -> int | None:
 
 
 class _Replayed:
-    """A reader from the start of a pipe."""
+    """Read a pipe from its start."""
 
     def __init__(self, pipe: Pipe) -> None:
         self._pipe = pipe
@@ -396,7 +398,7 @@ class _Replayed:
 
 
 class _Decoded:
-    """A reader of text in some encoding, as UTF-8."""
+    """Read text in some encoding and return UTF-8."""
 
     def __init__(self, stream: Any, charset: str, name: str) -> None:
         self._stream = stream
@@ -426,7 +428,7 @@ def not_text(name: str) -> StreamError:
 
 
 def _cut(stream: Any, name: str, ending: Ending) -> Iterator[tuple[bytes, int]]:
-    """Pieces of whole rows, and how many bytes were read beyond the next ones."""
+    """Yield pieces of whole rows, and the number of bytes already read beyond each."""
     rest, enough, size = b"", 0, _TEXT_BYTES
     data = stream.read(size)
     while data:
@@ -441,12 +443,12 @@ def _cut(stream: Any, name: str, ending: Ending) -> Iterator[tuple[bytes, int]]:
         elif len(rest) > _ROW_BYTES:
             raise _too_long(name)
         elif len(rest) >= enough:
-            enough = 2 * len(rest)  # so that a long row is looked through a few times only
+            enough = 2 * len(rest)  # so that a long row is searched a few times only
         data = following
 
 
 def _next_size(text: bytes, end: int, size: int) -> int:
-    """Bytes to read next. A parser has work for every column of a piece: of wide rows more."""
+    """Return the bytes to read next: more for wide rows, as parsers work per column and piece."""
     lines = max(1, text.count(b"\n", 0, end)) * _TEXT_BYTES // size
     wanted = _TEXT_BYTES * _LINES // max(1, lines)
     return max(_TEXT_BYTES, min(wanted, _WIDE_BYTES, _ROW_BYTES // 4))
@@ -460,7 +462,7 @@ Text = TextFile | Pipe
 
 
 class TextSource(Dense):
-    """What the kinds of text have in common."""
+    """Base class for kinds of text."""
 
     def __init__(self, file: Text) -> None:
         self.file = file
