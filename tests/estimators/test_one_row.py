@@ -92,13 +92,13 @@ def test_a_row_that_was_predicted_is_learned_without_looking_again(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["number", "labels"])
-@pytest.mark.parametrize("moment", ["calm", "stage", "block"])
+@pytest.mark.parametrize("moment", ["simple", "stage", "block"])
 def test_one_row_that_is_stopped_is_undone(kind, moment):
-    """At some lines of a calm row, of the last row of a stage, of the last row of a block."""
+    """At some lines of a simple row, of the last row of a stage, of the last row of a block."""
     start = 31 if moment == "stage" else 530
     learner, y = learner_of(kind, start), TARGETS[kind]
     experts = learner._model.experts
-    while experts.is_calm != (moment == "calm") and moment != "stage":
+    while experts.next_row_is_simple != (moment == "simple") and moment != "stage":
         learner.predict_then_learn(X[start : start + 1], y[start : start + 1])
         start += 1
     now, next_rows = slice(start, start + 1), slice(start + 1, start + 4)

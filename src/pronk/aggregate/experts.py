@@ -197,17 +197,16 @@ class OneRow:
         raise TypeError("a OneRow depends on its experts and cannot be copied")
 
 
-# ----------------------------------------------------------------------------------------
-# What a call must put back if it does not come to its end, taken when it is known what changes.
-#
-# A snapshot of all parts costs a third of learning a row. A row that closes no block, ends
-# no epoch and sets no stage changes little: the small arrays that the tables of its parts name,
-# some counters, and the places in open blocks that no state speaks of. So a snapshot of the default
-# learner is empty until the first change, and then holds those, or for other rows everything.
+# -- snapshots for one row --------------------------------------------------------------------
 
 
-class Mark:
-    """Held by the call; `held` is None until something is about to change."""
+class LazySnapshot:
+    """A snapshot of the default learner that is filled before the first change of a call.
+
+    A snapshot of everything costs a third of learning a row. A simple row, one that closes no
+    block, ends no epoch and sets no stage, changes little: small arrays, counters, and unused
+    places in open blocks. Which kind of snapshot is needed is known only when the rows are.
+    """
 
     __slots__ = ("__weakref__", "held")
 
@@ -215,11 +214,11 @@ class Mark:
         self.held: Any = None
 
 
-class CalmRow:
-    """Where one row that changes no structure writes.
+class RowSnapshot:
+    """Copies what a simple row changes.
 
-    ``parts`` have arrays that their tables name; ``others`` are pairs of an object and the name of
-    an attribute that is replaced, never written to; ``rows`` are only appended to.
+    ``parts`` have arrays that are written in place; ``others`` are pairs of an object and the name
+    of an attribute that is replaced; ``rows`` are only appended to.
     """
 
     def __init__(
@@ -233,11 +232,12 @@ class CalmRow:
         self._rows = list(rows)
         self._first = self._arrays[0][0]
 
-    def speaks_of(self, part: Stateful, rows: Sequence[GrowingRows]) -> bool:
-        """Whether these are still its first part and its rows, and no others in their place."""
+    def matches(self, part: Stateful, rows: Sequence[GrowingRows]) -> bool:
+        """Whether the first part and the rows are still the same objects."""
         return self._first is part.__dict__ and all(map(is_, self._rows, rows))
 
     def save(self) -> tuple[Any, ...]:
+        """Return copies for `put_back`."""
         return (
             self,
             [held[name].copy() for held, name in self._arrays],
@@ -246,6 +246,7 @@ class CalmRow:
         )
 
     def put_back(self, saved: tuple[Any, ...]) -> None:
+        """Put back what `save` has returned."""
         _, arrays, others, sizes = saved
         for (held, name), value in zip(self._arrays, arrays, strict=True):
             held[name] = value
@@ -295,11 +296,11 @@ class Experts(Stateful):
         """Drop what is computed from points and experts."""
         self._seen_points: dict[int, Array] = {}
         self._one: OneRow | None = None
-        self._calm: CalmRow | None = None
+        self._row_snapshot: RowSnapshot | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Caches are not copied.
-        return {**super().__getstate__(), "_seen_points": {}, "_one": None, "_calm": None}
+        return {**super().__getstate__(), "_seen_points": {}, "_one": None, "_row_snapshot": None}
 
     @property
     def rows(self) -> int:
@@ -406,7 +407,7 @@ class Experts(Stateful):
         return self._one
 
     @property
-    def is_calm(self) -> bool:
+    def next_row_is_simple(self) -> bool:
         """Whether the next row closes no block and ends no epoch."""
         learners = (learner for group in self._groups for learner in group.learners.values())
         last = (self._rows + 1) % EPOCH == 0 or any(m.open_room == 1 for m in learners)
@@ -415,9 +416,9 @@ class Experts(Stateful):
         )
 
     @property
-    def calm_row(self) -> CalmRow:
-        """What such a row changes."""
-        if self._calm is None:
+    def row_snapshot(self) -> RowSnapshot:
+        """What a simple row changes in the experts."""
+        if self._row_snapshot is None:
             learners = [learner for group in self._groups for learner in group.learners.values()]
             parts: list[Any] = [self.baselines, self.mixture, self.mixture.combination]
             if self.error_scale is not None:
@@ -431,11 +432,11 @@ class Experts(Stateful):
             rows = [candidates.proposed]
             if self._log is not None:
                 rows += [self._log.Z, self._log.Y, self._log.calls]
-            self._calm = CalmRow((*parts, *learners), others, rows)
-        return self._calm
+            self._row_snapshot = RowSnapshot((*parts, *learners), others, rows)
+        return self._row_snapshot
 
-    def put_back_derived(self) -> None:
-        """After a calm row was rolled back: what follows from the state."""
+    def update_after_row(self) -> None:
+        """Recompute what follows from the state after a simple row was rolled back."""
         self.mixture.solve()
         self.candidates.uniforms._update_derived()
         self.clear_caches()
@@ -509,7 +510,7 @@ class Experts(Stateful):
 
     def begin_epoch(self) -> None:
         """Clear the log of open rows."""
-        self._log, self._calm = self._new_log(), None
+        self._log, self._row_snapshot = self._new_log(), None
 
     def log_rows(self, Z: Array, Y: Array) -> None:
         """Log the rows of a call, with lagged targets, and their targets."""

@@ -55,7 +55,7 @@ from numpy.typing import NDArray
 from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative_outputs
 from pronk.aggregate.calibration import Intervals, Temperature
 from pronk.aggregate.certificate import MixtureCertificate
-from pronk.aggregate.experts import CalmRow, Experts, Mark
+from pronk.aggregate.experts import Experts, LazySnapshot, RowSnapshot
 from pronk.aggregate.points import most_points
 from pronk.aggregate.settings import (
     PAST,
@@ -179,8 +179,8 @@ class OnlineKernel(Stateful):
         self.temperature = Temperature(outputs)
         self.last_widths = np.empty((0, 0, outputs))
         self.last_factors = np.empty((0, 2))
-        self._snapshot: ReferenceType[Mark] | None = None  # of the call that is under way
-        self._calm: CalmRow | None = None
+        self._snapshot: ReferenceType[LazySnapshot] | None = None  # of the call that is under way
+        self._row_snapshot: RowSnapshot | None = None
 
     @property
     def points(self) -> Array:
@@ -193,7 +193,7 @@ class OnlineKernel(Stateful):
         """Predict then learn each row; ``learn_experts`` replaces `Experts.learn`."""
         if len(X) == 1 and self.experts is not None:
             return self._learn_one(X, Y)
-        self._fill_mark()
+        self._fill_snapshot()
         out = np.empty((len(X), self.outputs))
         widths: list[Array] = []
         factors: list[Array] = []
@@ -231,7 +231,7 @@ class OnlineKernel(Stateful):
     def _learn_one(self, X: Array, Y: Array) -> Array:
         """Predict then learn one row; reuse what `predict` has computed for it."""
         assert self.experts is not None
-        self._fill_mark(self.experts.calm_row if self._is_calm(X) else None)
+        self._fill_snapshot(self.experts.row_snapshot if self._is_simple(X) else None)
         if self._rows < STAGES[-1]:
             self._first_X.append(X)
             self._first_Y.append(Y)
@@ -359,49 +359,50 @@ class OnlineKernel(Stateful):
 
     # -- rolling back a call ----------------------------------------------------------------------
 
-    def snapshot(self) -> Mark:
-        snapshot = Mark()
+    def snapshot(self) -> LazySnapshot:
+        snapshot = LazySnapshot()
         self._snapshot = ref(snapshot)
         return snapshot
 
-    def _fill_mark(self, experts: CalmRow | None = None) -> None:
-        """Before the first change of a call: of everything, or of what one calm row changes."""
+    def _fill_snapshot(self, experts: RowSnapshot | None = None) -> None:
+        """Fill the snapshot before the first change: with everything, or for a simple row."""
         snapshot = None if self._snapshot is None else self._snapshot()
         if snapshot is None or snapshot.held is not None:
             return
         if experts is None:
             snapshot.held = False, super().snapshot()
         else:
-            snapshot.held = True, (self._calm_row().save(), experts.save())
+            snapshot.held = True, (self._own_row_snapshot().save(), experts.save())
 
-    def roll_back(self, snapshot: Mark) -> None:
+    def roll_back(self, snapshot: LazySnapshot) -> None:
         self._snapshot = None
         if snapshot.held is None:
             return
-        calm, held = snapshot.held
-        if not calm:
+        simple, held = snapshot.held
+        if not simple:
             super().roll_back(held)
         elif self.experts is not None:
             for saved in held:
                 saved[0].put_back(saved)
-            self.experts.put_back_derived()
+            self.experts.update_after_row()
 
-    def _is_calm(self, X: Array) -> bool:
+    def _is_simple(self, X: Array) -> bool:
         """Whether a row leaves experts, points, scales and closed blocks as they are."""
         if self._rows + 1 in STAGES or (self._scale is not None and self._scale.changes(X)):
             return False
-        return self.experts is not None and self.experts.is_calm
+        return self.experts is not None and self.experts.next_row_is_simple
 
-    def _calm_row(self) -> CalmRow:
+    def _own_row_snapshot(self) -> RowSnapshot:
+        """What a simple row changes outside the experts."""
         rows = self._first_X, self._first_Y
-        if self._calm is None or not self._calm.speaks_of(self.clipping, rows):
+        if self._row_snapshot is None or not self._row_snapshot.matches(self.clipping, rows):
             parts = (self.clipping, self.temperature if self.signed else self.intervals)
             others = [(self, name) for name in ("_rows", "last_widths", "last_factors")]
-            self._calm = CalmRow(parts, others, rows)
-        return self._calm
+            self._row_snapshot = RowSnapshot(parts, others, rows)
+        return self._row_snapshot
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_snapshot": None, "_calm": None}
+        return {**super().__getstate__(), "_snapshot": None, "_row_snapshot": None}
 
     # -- the current model --------------------------------------------------------------------
 
@@ -445,7 +446,7 @@ class OnlineKernel(Stateful):
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
-        self._fill_mark()
+        self._fill_snapshot()
         self.outputs = matrix.shape[1]
         self.clipping = TargetClipping(self.outputs)
         self._first_Y.remap(matrix)
