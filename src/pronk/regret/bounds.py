@@ -1,20 +1,21 @@
-"""The papers' regret bounds as functions of plain numbers, one function a theorem.
+"""The papers' regret bounds as functions of plain numbers, one function per theorem.
 
-Symbols are the same in all of them:
+All functions use the same symbols:
 
-    n           rows                       norm2       |f|^2 of the function compared with
+    n           rows                       norm2       |f|^2 of the comparator f
     alpha       penalty of the learner     lipschitz   L, |l'| <= L on [-clip, clip]
     gamma       KORS's regulariser         sigma       curvature of Assumption 2 on [-clip, clip]
     epsilon     KORS's accuracy            clip        C, the range of predictions
     eta         coefficient of g g' in A   largest_label   B, |y_t| <= B
 
-Effective dimensions and log determinants come from `effective_dimension(K, alpha)` and
-`log_determinant(K, alpha)` of the rows' kernel matrix. The online Newton theorems assume
-k(x, x) <= 1; ``trace``, the trace of K, stands for n where that is not so. Their comparators must
-stay in [-clip, clip] on all rows (`Best.within` scales one) and the labels of the squared loss too.
+Compute effective dimensions and log determinants of the rows' kernel matrix with
+`effective_dimension(K, alpha)` and `log_determinant(K, alpha)`. The online Newton theorems assume
+k(x, x) <= 1; without this assumption give ``trace``, the trace of K, which replaces n. Comparators
+of these theorems must stay in [-clip, clip] on all rows (`Best.within` scales one), and so must the
+labels of the squared loss.
 
-A premise that fails leaves no guarantee: the bound is infinity. Arguments that make no sense
-(negative, not finite, out of range) raise a ValueError.
+If a premise of the theorem fails, the bound is infinity. Invalid arguments (negative, not finite,
+out of range) raise a ValueError.
 
 The papers are named by their algorithm:
 
@@ -42,12 +43,11 @@ from pronk.core.dictionary import (
 from pronk.core.linalg import cholesky
 from pronk.core.runtime import limited
 
-# ----------------------------------------------------------------------------------------
-# What the bounds share: the range of their arguments, and the logarithm of their proofs.
+# -- shared by the bounds -------------------------------------------------------------------------
 
 
 def log_factor(x: float) -> float:
-    """2 log(2x) of the theorems, and 1 + log(1 + x) of their proofs where that is larger."""
+    """Return 2 log(2x) of the theorems, or 1 + log(1 + x) of their proofs if that is larger."""
     printed = 2.0 * math.log(2.0 * x) if x > 0.0 else -math.inf
     return max(printed, 1.0 + math.log1p(x))
 
@@ -57,7 +57,7 @@ def check(
     nonnegative: dict[str, float] | None = None,
     at_most_one: dict[str, float] | None = None,
 ) -> None:
-    """ValueError for a number outside its range; NaN is outside every range."""
+    """Raise a ValueError for a number outside its range; NaN is outside every range."""
     for name, value in (positive or {}).items():
         if not 0.0 < value < math.inf:
             raise ValueError(f"{name} must be positive and finite, got {value!r}")
@@ -69,22 +69,21 @@ def check(
             raise ValueError(f"{name} must be at most 1, got {value!r}")
 
 
-# ----------------------------------------------------------------------------------------
-# Effective dimensions and log determinants: the quantities that the bounds are made of.
+# -- effective dimensions and log determinants ----------------------------------------------------
 
 Array = NDArray[np.float64]
 
 
 @limited
 def log_determinant(K: Array, alpha: float) -> float:
-    """log det(I + K/alpha), from a Cholesky factor."""
+    """Return log det(I + K/alpha), from a Cholesky factor."""
     check(positive={"alpha": alpha})
     L = cholesky(K / alpha + np.eye(len(K)), "kernel matrix")
     return 2.0 * float(np.log(np.diag(L)).sum())
 
 
 class Chain(NamedTuple):
-    """d_onl <= log det(I + K/alpha) <= d_eff (1 + log(|K|/alpha + 1))."""
+    """Three quantities, d_onl <= log det(I + K/alpha) <= d_eff (1 + log(|K|/alpha + 1))."""
 
     online_dimension: float
     log_determinant: float
@@ -93,7 +92,7 @@ class Chain(NamedTuple):
 
 @limited
 def dimension_chain(K: Array, alpha: float) -> Chain:
-    """KONS, Lemma 3: the three quantities that the bounds are made of, in increasing order.
+    """Return the three quantities of KONS, Lemma 3, used in the bounds, in increasing order.
 
     For the online Newton bounds K is the rescaled matrix D K D with D_t = l'(yhat_t) sqrt(eta_t);
     its dimensions never exceed those of eta L^2 K.
@@ -110,8 +109,12 @@ def dimension_chain(K: Array, alpha: float) -> Chain:
 def log_determinant_bound(
     n: int, alpha: float, effective_dimension: float, largest_kernel: float = 1.0
 ) -> float:
-    """PKAWV, Prop. 2: log det(I + K/alpha) <= log(e + e n kappa^2/alpha) d_eff(alpha),
-    kappa^2 = ``largest_kernel`` >= k(x, x)."""
+    """Return the bound of PKAWV, Prop. 2, on the log determinant:
+
+        log det(I + K/alpha) <= log(e + e n kappa^2/alpha) d_eff(alpha),
+
+    with kappa^2 = ``largest_kernel`` >= k(x, x).
+    """
     check(
         positive={"n": n, "alpha": alpha, "largest_kernel": largest_kernel},
         nonnegative={"effective_dimension": effective_dimension},
@@ -119,24 +122,25 @@ def log_determinant_bound(
     return effective_dimension * (1.0 + math.log1p(n * largest_kernel / alpha))
 
 
-# ----------------------------------------------------------------------------------------
-# What KORS guarantees of its dictionary: the gap to the whole space, and its size.
+# -- the dictionary of KORS: its gap to the whole space, and its size -----------------------------
 
 
 def kors_beta(n: int, epsilon: float, delta: float) -> float:
-    """The oversampling 3 log(n/delta)/epsilon^2 from which KORS's guarantee holds.
+    """Return 3 log(n/delta)/epsilon^2, the oversampling from which KORS's guarantee holds.
 
-    PROS-N-KONS, Prop. 1. The bounds that speak of KORS hold on its event, of probability at
-    least 1 - delta for such a beta.
+    This is PROS-N-KONS, Prop. 1. Bounds that involve KORS hold on an event, "KORS's event", whose
+    probability is at least 1 - delta for such a beta.
     """
     check(positive={"n": n, "epsilon": epsilon, "delta": delta}, at_most_one={"delta": delta})
     return 3.0 * math.log(n / delta) / epsilon**2
 
 
 def kors_gap(gamma: float, epsilon: float) -> float:
-    """gamma epsilon/(1 - epsilon), which on KORS's event bounds the largest eigenvalue of
-    K - K~, K~ the kernel projected on the dictionary's span (PROS-N-KONS, Prop. 1); infinity for
-    epsilon >= 1."""
+    """Return gamma epsilon/(1 - epsilon), the bound of PROS-N-KONS, Prop. 1, on the gap.
+
+    On KORS's event it bounds the largest eigenvalue of K - K~, where K~ is the kernel projected on
+    the span of the dictionary. It is infinity for epsilon >= 1.
+    """
     check(positive={"gamma": gamma}, nonnegative={"epsilon": epsilon})
     return gamma * epsilon / (1.0 - epsilon) if epsilon < 1.0 else math.inf
 
@@ -144,13 +148,13 @@ def kors_gap(gamma: float, epsilon: float) -> float:
 def kors_size_bound(
     n: int, effective_dimension: float, epsilon: float, beta: float, delta: float
 ) -> float:
-    """Points that KORS holds after n rows, at most (PROS-N-KONS, Prop. 1):
+    """Return the bound of PROS-N-KONS, Prop. 1, on the points of KORS's dictionary after n rows:
 
         J <= (1+eps)/(1-eps) 3 beta d_eff(gamma) log(2 n/delta).
 
-    Its Thm 1 drops the first fraction and delta, and Prop. 5 of PKAWV prints
-    9 d_eff log(2n/delta)^2, which its own eps = 1/2 and beta = 12 log(n/delta) do not give; this is
-    the proven form.
+    This is the proven form. Thm 1 of the paper drops the first fraction and delta, and Prop. 5 of
+    PKAWV prints 9 d_eff log(2n/delta)^2, which does not follow from its own eps = 1/2 and
+    beta = 12 log(n/delta).
     """
     check(
         positive={"n": n, "beta": beta, "delta": delta},
@@ -163,14 +167,13 @@ def kors_size_bound(
     return ratio * 3.0 * beta * effective_dimension * math.log(2.0 * n / delta)
 
 
-# ----------------------------------------------------------------------------------------
-# The AWV forecasters: Kernel-AWV, and PKAWV in fixed subspaces and on a growing dictionary.
+# -- AWV forecasters: Kernel-AWV, and PKAWV in fixed subspaces and on a growing dictionary --------
 
 
 def kernel_awv_bound(
     alpha: float, norm2: float, log_determinant: float, largest_label: float
 ) -> float:
-    """PKAWV, Prop. 1: Kernel-AWV, squared loss, |y_t| <= B, no clipping:
+    """Return the bound of PKAWV, Prop. 1, on Kernel-AWV: squared loss, |y_t| <= B, no clipping:
 
         R(f) <= alpha |f|^2 + B^2 log det(I + K/alpha)        for every f.
 
@@ -191,13 +194,13 @@ def kernel_awv_bound(
 def pkawv_bound(
     n: int, alpha: float, norm2: float, log_determinant: float, largest_label: float, gap: float
 ) -> float:
-    """PKAWV, Thm 3: PKAWV in a fixed subspace (features or points chosen beforehand), for every f
-    of the whole RKHS:
+    """Return the bound of PKAWV, Thm 3, on PKAWV in a fixed subspace, for every f of the RKHS:
 
-        R(f) <= alpha |f|^2 + B^2 log det(I + K/alpha) + B^2 (mu + alpha) n mu/alpha^2,
+        R(f) <= alpha |f|^2 + B^2 log det(I + K/alpha) + B^2 (mu + alpha) n mu/alpha^2.
 
-    mu = ``gap`` the largest eigenvalue of K - K~, K~ the kernel projected on the subspace. The last
-    term is unreadable in print; it is (28) of the proof at t = n.
+    The subspace is that of features or points chosen beforehand; mu = ``gap`` is the largest
+    eigenvalue of K - K~, with K~ the kernel projected on the subspace. The last term is unreadable
+    in print; it is (28) of the proof at t = n.
     """
     check(positive={"n": n}, nonnegative={"gap": gap})
     cost = largest_label**2 * (gap + alpha) * n * gap / alpha**2
@@ -214,15 +217,14 @@ def pkawv_kors_bound(
     size: int,
     largest_kernel: float = 1.0,
 ) -> float:
-    """PKAWV, Thm 6: PKAWV on a dictionary that KORS grows, the past recomputed at each growth
-    (``history="exact"``), on KORS's event:
+    """Return the bound of PKAWV, Thm 6, on PKAWV with a dictionary of KORS, on KORS's event:
 
         R(f) <= alpha |f|^2 + B^2 d_eff(alpha) log(e + e n kappa^2/alpha)
                 + 2 B^2 (size + 1) n mu/alpha,                      mu = ``gap`` <= alpha.
 
-    ``size`` is |I_n|, the final dictionary; the paper has epsilon = 1/2 and mu = gamma, in general
-    mu is `kors_gap`. For mu > alpha the bound is infinity. It does not speak of
-    ``history="projected"``.
+    The past must be recomputed at each new point (``history="exact"``); ``history="projected"`` is
+    not covered. ``size`` is |I_n|, the points of the final dictionary; the paper has epsilon = 1/2
+    and mu = gamma, in general mu is `kors_gap`. For mu > alpha the bound is infinity.
     """
     check(positive={"n": n}, nonnegative={"gap": gap, "size": size})
     if gap > alpha:
@@ -233,19 +235,22 @@ def pkawv_kors_bound(
 
 
 def taylor_degree(n: int, alpha: float, radius: float, bandwidth: float) -> int:
-    """The degree of PKAWV, Thm 4, for rows with |x| <= R = ``radius``:
+    """Return the degree of PKAWV, Thm 4, for rows with |x| <= R = ``radius``:
 
         M = ceil(max(8 R^2/sigma^2, 2 log(n/min(alpha, 1)))).
 
-    The print has lost parts of the formula; the proof uses this.
+    Parts of the formula are missing in print; this is the form used in the proof.
     """
     check(positive={"n": n, "alpha": alpha, "bandwidth": bandwidth}, nonnegative={"radius": radius})
     return math.ceil(max(8.0 * radius**2 / bandwidth**2, 2.0 * math.log(n / min(alpha, 1.0))))
 
 
 def taylor_gap(n: int, radius: float, bandwidth: float, degree: int) -> float:
-    """n (R/sigma)^(2M+2)/(M+1)!, which bounds the largest eigenvalue of K - K~ for Taylor features
-    of degree M (PKAWV, Lemma 13, summed over the rows); `pkawv_bound` takes it for any degree."""
+    """Return n (R/sigma)^(2M+2)/(M+1)!, a ``gap`` for `pkawv_bound` with Taylor features.
+
+    It bounds the largest eigenvalue of K - K~ for any degree M (PKAWV, Lemma 13, summed over the
+    rows).
+    """
     check(positive={"n": n, "bandwidth": bandwidth}, nonnegative={"radius": radius})
     if radius == 0.0:
         return 0.0
@@ -263,18 +268,18 @@ def pkawv_taylor_bound(
     bandwidth: float,
     degree: int,
 ) -> float:
-    """PKAWV, Thm 4: PKAWV on Taylor features of the Gaussian kernel, |x_t| <= R, |y_t| <= B:
+    """Return the bound of PKAWV, Thm 4, on PKAWV with Taylor features, |x_t| <= R, |y_t| <= B:
 
         R(f) <= alpha |f|^2 + 3/2 B^2 log det(I + K/alpha)      for degree >= `taylor_degree`.
 
-    Below that degree the theorem is silent (infinity); `pkawv_bound` with `taylor_gap` is not.
+    The kernel is Gaussian. The theorem does not cover lower degrees (infinity); `pkawv_bound` with
+    `taylor_gap` does.
     """
     bound = kernel_awv_bound(alpha, norm2, 1.5 * log_determinant, largest_label)
     return bound if degree >= taylor_degree(n, alpha, radius, bandwidth) else math.inf
 
 
-# ----------------------------------------------------------------------------------------
-# The online Newton step with all points: KONS and Sketched-KONS.
+# -- the online Newton step with all points: KONS and Sketched-KONS -------------------------------
 
 
 class NewtonTerms(NamedTuple):
@@ -294,10 +299,11 @@ def newton_terms(
     predictions: ArrayLike = 0.0,
     comparator_predictions: ArrayLike = 0.0,
 ) -> NewtonTerms:
-    """R_G and R_D of a run: K over its rows, slopes l'(yhat_t), coefficients eta_t > 0, curvatures.
+    """Return R_G and R_D of a run.
 
-    R_G = sum_t tau_t/eta_t, tau_t the online leverage score of row t in D K D with
-    D_t = l'(yhat_t) sqrt(eta_t).
+    K (n, n) is the kernel matrix of its rows, ``slopes`` are l'(yhat_t), ``etas`` the coefficients
+    eta_t > 0 and ``sigmas`` the curvatures. R_G = sum_t tau_t/eta_t, with tau_t the online leverage
+    score of row t in D K D, D_t = l'(yhat_t) sqrt(eta_t).
     """
     g = np.asarray(slopes, dtype=np.float64)
     eta = np.broadcast_to(np.asarray(etas, dtype=np.float64), g.shape)
@@ -305,21 +311,21 @@ def newton_terms(
         raise ValueError("etas must be positive")
     D = g * np.sqrt(eta)
     scores = online_leverage_scores(D[:, None] * K * D, alpha)
-    apart = np.asarray(predictions, dtype=np.float64) - np.asarray(comparator_predictions)
+    difference = np.asarray(predictions, dtype=np.float64) - np.asarray(comparator_predictions)
     return NewtonTerms(
         float((scores / eta).sum()),
-        float(((eta - np.asarray(sigmas)) * (g * apart) ** 2).sum()),
+        float(((eta - np.asarray(sigmas)) * (g * difference) ** 2).sum()),
     )
 
 
 def newton_bound(alpha: float, norm2: float, terms: NewtonTerms) -> float:
-    """KONS, Prop. 1, the sharp form that the theorems relax:
+    """Return the bound of KONS, Prop. 1, the sharp form from which the theorems follow:
 
-        2 R(f) <= alpha |f|^2 + R_G + R_D,
+        2 R(f) <= alpha |f|^2 + R_G + R_D.
 
-    for KONS, for online Newton in any features, and for each epoch of PROS-N-KONS in its own space
-    (all its rows, K and f those of the space). The paper prints it without the 2, which its proof
-    gives: 2 g'(w_t - w) telescopes, and Assumption 2 has sigma/2.
+    It holds for KONS, for online Newton in any features, and for each epoch of PROS-N-KONS in its
+    own space (over the rows of the epoch, with K and f of that space). The paper prints it without
+    the 2, which follows from its proof: 2 g'(w_t - w) telescopes, and Assumption 2 has sigma/2.
     """
     check(positive={"alpha": alpha}, nonnegative={"norm2": norm2})
     return 0.5 * (alpha * norm2 + terms.gradients + terms.curvature)
@@ -334,13 +340,14 @@ def kons_step_bound(
     lipschitz: float,
     clip: float,
 ) -> float:
-    """KONS, Thm 1, any step sizes. KONS with coefficients eta_t:
+    """Return the bound of KONS, Thm 1, on KONS with any coefficients eta_t:
 
         R(f) <= alpha |f|^2 + d_onl(alpha)/min eta_t + 4 C^2 L^2 sum_t max(eta_t - sigma, 0).
 
-    ``online_dimension`` is that of the rescaled matrix D K D, D_t = l'(yhat_t) sqrt(eta_t), where
-    the text shows that of K (its bars are lost). The print has eta_T and needs eta_t >= sigma; with
-    the least eta_t and the positive parts every sequence is covered. Half of it holds as well.
+    ``online_dimension`` is that of the rescaled matrix D K D, D_t = l'(yhat_t) sqrt(eta_t); the
+    printed text shows that of K, without the bars over it. The print has eta_T and needs
+    eta_t >= sigma; with the least eta_t and the positive parts every sequence is covered. Half of
+    the bound holds as well.
     """
     eta = np.asarray(etas, dtype=np.float64)
     check(
@@ -366,14 +373,14 @@ def kons_bound(
     eta: float | None = None,
     trace: float | None = None,
 ) -> float:
-    """KONS, Thm 1, sigma > 0: KONS with eta_t = sigma (or a smaller constant ``eta``):
+    """Return the bound of KONS, Thm 1, on KONS with eta_t = sigma > 0, or a smaller ``eta``:
 
         R(f) <= alpha |f|^2 + (2/eta) d log(2 eta L^2 n/alpha),    d = d_eff(alpha/(eta L^2)).
 
-    ``effective_dimension`` is d. Restored: "/alpha" in the logarithm, which the print has not and
-    Eq. 3 of PROS-N-KONS has. Where eta L^2 n/alpha is below about 1.2 the logarithm is too small,
-    or negative; there 1 + log(1 + .) of the proof stands for 2 log(2 .), so alpha <= sqrt(n) is
-    not needed. For eta > sigma this form is silent (infinity): see `kons_step_bound`.
+    ``effective_dimension`` is d. Restored: "/alpha" in the logarithm, which is missing in print but
+    is in Eq. 3 of PROS-N-KONS. Where eta L^2 n/alpha is below about 1.2 the logarithm is too small
+    or negative; there 1 + log(1 + .) of the proof replaces 2 log(2 .), so alpha <= sqrt(n) is not
+    needed. This form does not cover eta > sigma (infinity): see `kons_step_bound`.
     """
     check(
         positive={"n": n, "alpha": alpha, "sigma": sigma, "lipschitz": lipschitz},
@@ -396,14 +403,14 @@ def kons_convex_bound(
     clip: float,
     trace: float | None = None,
 ) -> float:
-    """KONS, Thm 1, sigma = 0: KONS with eta_t = 1/(L C sqrt t), any convex loss:
+    """Return the bound of KONS, Thm 1, on KONS with eta_t = 1/(L C sqrt t) and any convex loss:
 
         R(f) <= alpha |f|^2 + 4 L C sqrt(n) d log(2 L^2 n/alpha),        d = d_eff(alpha/L^2).
 
-    Restored: the root covers n alone (the text below the theorem says so, the print does not), and
-    "/alpha". The proof has eta_t <= 1, that is L C >= 1; for L C < 1 read L/C for L^2, also in
-    ``effective_dimension`` = d_eff(alpha/max(L^2, L/C)). Where the logarithm is too small the
-    proof's own L C sqrt(n) (d (1 + log(1 + .))/2 + 4) stands for the second term.
+    Here sigma = 0. Restored: the root covers n alone, as in the text below the theorem but not in
+    its formula, and "/alpha". The proof has eta_t <= 1, that is L C >= 1; for L C < 1 replace L^2
+    by L/C, also in ``effective_dimension`` = d_eff(alpha/max(L^2, L/C)). Where the logarithm is too
+    small, L C sqrt(n) (d (1 + log(1 + .))/2 + 4) of the proof replaces the second term.
     """
     check(
         positive={"n": n, "alpha": alpha, "lipschitz": lipschitz, "clip": clip},
@@ -429,17 +436,17 @@ def sketched_kons_bound(
     eta: float | None = None,
     trace: float | None = None,
 ) -> float:
-    """KONS, Thm 3: Sketched-KONS with eta_t = sigma (or less), with probability at least
-    1 - 2 delta for beta >= `kors_beta`:
+    """Return the bound of KONS, Thm 3, on Sketched-KONS with eta_t = sigma, or less:
 
         R(f) <= alpha |f|^2 + 2 d log(2 eta L^2 n/alpha) / (eta (1 - eps) p),
         p = max(floor, min(beta tau_min, 1)),                       d = d_eff(alpha/(eta L^2)).
 
-    tau_min = ``least_leverage``: the least online leverage score of the rescaled rows whose slope
-    is not 0 (0 if it is not known: then p = floor). Restored: 1/(1 - eps) from Corollary 1, the cap
-    of beta tau_min at 1 (p is a probability), "/alpha". p = 0 or eps >= 1: infinity. The second
-    delta pays for a floor above KORS's own coin: the sketch is then compared with a dictionary
-    drawn with the larger probability.
+    It holds with probability at least 1 - 2 delta for beta >= `kors_beta`. tau_min =
+    ``least_leverage`` is the least online leverage score of the rescaled rows whose slope is not 0
+    (0 if it is unknown: then p = floor). Restored: 1/(1 - eps) from Corollary 1, the cap of
+    beta tau_min at 1 (p is a probability), "/alpha". The bound is infinity for p = 0 or eps >= 1.
+    The second delta is for a floor above the probability of KORS: the sketch is then compared with
+    a dictionary drawn with the larger probability.
     """
     check(
         positive={"beta + floor": beta + floor},
@@ -458,8 +465,7 @@ def sketched_kons_bound(
     return alpha * norm2 + (exact - alpha * norm2) / ((1.0 - epsilon) * p)
 
 
-# ----------------------------------------------------------------------------------------
-# The online Newton step in the span of a dictionary with restarts: PROS-N-KONS.
+# -- the online Newton step in the span of a dictionary, with restarts: PROS-N-KONS ---------------
 
 
 def pros_n_kons_bound(
@@ -476,20 +482,20 @@ def pros_n_kons_bound(
     rows_before: int = 0,
     trace: float | None = None,
 ) -> float:
-    """PROS-N-KONS, Thm 1: any loss with curvature, eta_t = sigma/2, on KORS's event:
+    """Return the bound of PROS-N-KONS, Thm 1: loss with curvature, eta_t = sigma/2, KORS's event:
 
         R(f) <= J (alpha |f|^2 + (4/sigma) d log(2 sigma L^2 n/alpha))
                 + (L^2/alpha) (n gamma eps/(4 (1-eps)) + J) + 2 J L C + L C rows_before,
 
-    d = d_eff(alpha/(sigma L^2)) = ``effective_dimension``, J = ``restarts`` the number of epochs
-    (at most `kors_size_bound`). Needs gamma <= alpha (else infinity). Restored against the print,
-    from its own proof: J L^2/alpha (printed L^2/alpha), 2 J L C (printed 2 J C), |f|^2 (printed
-    |f| in the proof). ``rows_before`` counts the rows before the first epoch, which the theorem
-    leaves out: they are predicted 0 and cost at most L C each. 2 L C an epoch is its last row: it
-    joined the dictionary, and is not covered by the space of its own time.
+    Here d = d_eff(alpha/(sigma L^2)) = ``effective_dimension``, and J = ``restarts`` is the number
+    of epochs (at most `kors_size_bound`). gamma <= alpha is needed (else infinity). Restored from
+    the proof: J L^2/alpha (printed L^2/alpha), 2 J L C (printed 2 J C), |f|^2 (printed |f| in the
+    proof). ``rows_before`` counts the rows before the first epoch, which the theorem leaves out:
+    they are predicted 0 and cost at most L C each. The 2 L C per epoch are for its last row, which
+    was added to the dictionary and is not in the space of that epoch.
 
-    The proof applies Assumption 2 to each epoch's regularised minimisers without asking that they
-    stay in [-C, C]; the theorem is taken as it stands.
+    The proof applies Assumption 2 to the regularised minimisers of each epoch without the condition
+    that they stay in [-C, C]; the theorem is used as stated.
     """
     check(
         positive={"n": n, "alpha": alpha, "sigma": sigma, "lipschitz": lipschitz, "clip": clip},
@@ -521,19 +527,19 @@ def pros_n_kons_squared_bound(
     best_losses: ArrayLike,
     rows_before: int = 0,
 ) -> float:
-    """PROS-N-KONS, Thm 2: squared loss, L = 4C, sigma = 1/(8 C^2), eta_t = sigma/2, on KORS's
-    event:
+    """Return the bound of PROS-N-KONS, Thm 2: squared loss, on KORS's event:
 
         R(f) <= sum_j [(4/sigma) d_j log(2 sigma L^2 Tr(K_j)/alpha) + eps' L_j]
                 + J (L C + L^2/alpha + alpha |f|^2) + L C rows_before,
         eps' = alpha/(alpha - gamma eps/(1-eps)) - 1.
 
-    One entry an epoch j = 1..J: d_j = d_eff(alpha/(sigma L^2)) and Tr(K_j) of its rows, L_j the
-    least value of sum (f(x_t) - y_t)^2 + alpha |f|^2 on them. Restored: alpha |f|^2 in the last
-    bracket, where the print has eps' alpha |f|^2. The proof drops the 1 in
-    (1 + eps') alpha |f|^2 when it splits (1 + eps') L_j; with eps' = 0 the print would have no
-    penalty at all and contradict KONS's own bound. Needs gamma eps/(1-eps) < alpha, else infinity:
-    gamma = alpha with epsilon = 1/2, the paper's own setting, has no finite eps'.
+    Here L = 4C, sigma = 1/(8 C^2) and eta_t = sigma/2. The arrays have one entry per epoch
+    j = 1..J: d_j = d_eff(alpha/(sigma L^2)) and Tr(K_j) of its rows, and L_j, the least value of
+    sum (f(x_t) - y_t)^2 + alpha |f|^2 on them. Restored: alpha |f|^2 in the last bracket, where the
+    print has eps' alpha |f|^2. The proof drops the 1 in (1 + eps') alpha |f|^2 when it splits
+    (1 + eps') L_j; with eps' = 0 the printed bound would have no penalty and contradict that of
+    KONS. gamma eps/(1-eps) < alpha is needed (else infinity): gamma = alpha with epsilon = 1/2, the
+    paper's own setting, has no finite eps'.
     """
     check(
         positive={"alpha": alpha, "clip": clip},
@@ -555,31 +561,30 @@ def pros_n_kons_squared_bound(
     return epochs + ends + lipschitz * clip * rows_before
 
 
-# ----------------------------------------------------------------------------------------
-# What is guaranteed of Passive-Aggressive learners without a budget.
+# -- Passive-Aggressive learners without a budget -------------------------------------------------
 #
 # Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, "Online passive-aggressive algorithms", JMLR 7,
-# 2006. ``largest`` is R^2, the largest k(x, x); f is any function of the RKHS.
+# 2006. ``largest`` is R^2, the largest k(x, x), and f is any function of the RKHS.
 
 
 def pa_mistake_bound(C: float, norm2: float, loss: float, largest: float = 1.0) -> float:
-    """Mistakes of PA-I on labels, at most (Thm 4):
+    """Return the bound of Thm 4 on the mistakes of PA-I on labels:
 
         M <= max(R^2, 1/C) (|f|^2 + 2 C sum_t l_t(f)),
 
-    ``loss`` the sum of f's hinge losses.
+    where ``loss`` is the sum of f's hinge losses.
     """
     check(positive={"C": C, "largest": largest}, nonnegative={"norm2": norm2, "loss": loss})
     return max(largest, 1.0 / C) * (norm2 + 2.0 * C * loss)
 
 
 def pa_squared_loss_bound(C: float, norm2: float, squares: float, largest: float = 1.0) -> float:
-    """The sum of PA-II's squared losses, at most (Thm 5, and Section 5 for numbers):
+    """Return the bound of Thm 5 (Section 5 for numbers) on the sum of PA-II's squared losses:
 
         sum_t l_t^2 <= (R^2 + 1/(2C)) (|f|^2 + 2 C sum_t l_t(f)^2),
 
-    ``squares`` the sum of f's squared losses: the hinge loss of labels, the epsilon-insensitive
-    loss of numbers.
+    where ``squares`` is the sum of f's squared losses: the hinge loss of labels, the
+    epsilon-insensitive loss of numbers.
     """
     check(positive={"C": C, "largest": largest}, nonnegative={"norm2": norm2, "squares": squares})
     return (largest + 0.5 / C) * (norm2 + 2.0 * C * squares)

@@ -1,13 +1,14 @@
-"""The best function in hindsight: what a learner's regret is measured against.
+"""The best function in hindsight, the comparator of measured regret.
 
 For every loss the objective is
 
     sum_t l(f(x_t), y_t) + alpha |f|^2        (no mean over the rows, no factor 1/2),
 
 over the whole RKHS (`best_in_hindsight`), over the span of some points such as a learner's
-dictionary (`best_in_span`), or over given features (`best_with_features`). Squared loss: the closed
-form (K + alpha I) c = y; losses with a derivative: Newton iterations; losses with kinks: the dual
-problem by an interior-point method. What may be left of the objective is reported as ``gap``.
+dictionary (`best_in_span`), or over given features (`best_with_features`). The squared loss has the
+closed form (K + alpha I) c = y; losses with a derivative are minimised by Newton iterations, losses
+with kinks through the dual problem, by an interior-point method. ``gap`` bounds the difference to
+the minimum.
 
 >>> import numpy as np
 >>> from pronk import Gaussian
@@ -37,17 +38,17 @@ from pronk.regret.solvers import FeatureSpace, KernelSpace, Space, minimise, min
 
 Array = NDArray[np.float64]
 
-#: Rows whose features are computed at a time.
+#: Rows per chunk of features.
 _CHUNK = 1024
 
 
 @dataclass(frozen=True)
 class Best:
-    """A function that was best in hindsight, and its record on the rows it was chosen for.
+    """The best function in hindsight, with its predictions and its loss on the rows.
 
-    ``loss`` is the plain sum of losses, ``penalised`` adds alpha |f|^2, ``gap`` bounds how far
-    ``penalised`` is above the minimum. ``coefficients`` belong to the rows (full RKHS), to
-    orthonormal coordinates of the span, or to the features.
+    ``loss`` is the sum of losses, ``penalised`` adds alpha |f|^2, and ``gap`` bounds the difference
+    of ``penalised`` to the minimum. ``coefficients`` belong to the rows (full RKHS), to orthonormal
+    coordinates of the span, or to the features.
     """
 
     coefficients: Array
@@ -63,15 +64,15 @@ class Best:
 
     @property
     def penalised(self) -> float:
-        """sum of losses + alpha |f|^2."""
+        """The sum of losses plus alpha |f|^2."""
         return self.loss + self.alpha * self.norm2
 
     def within(self, clip: float) -> Best:
-        """The function scaled down until |f(x_t)| <= clip on all its rows.
+        """Return the function scaled down so that |f(x_t)| <= clip on all its rows.
 
-        The regret bounds of the online Newton papers compare with the functions whose predictions
-        lie in [-clip, clip]; this one does. It is a member of that class, not the best of it
-        (`best_within_clip` is), and its ``gap`` is not known (NaN) if it had to be scaled.
+        The regret bounds of the online Newton papers compare with functions whose predictions lie
+        in [-clip, clip]. The scaled function is one of them but not the best (see
+        `best_within_clip`); its ``gap`` is unknown (NaN) if it was scaled.
         """
         if not clip > 0:
             raise ValueError(f"clip must be positive, got {clip!r}")
@@ -79,7 +80,7 @@ class Best:
         if largest <= clip:
             return self
         scale = clip / largest
-        # Rounding must not put the largest prediction an ulp outside.
+        # Without the clip, rounding could move the largest prediction outside.
         predictions = np.clip(self.predictions * scale, -clip, clip)
         return replace(
             self,
@@ -93,7 +94,7 @@ class Best:
 
     @limited
     def predict(self, X: ArrayLike) -> Array:
-        """f at new rows (feature rows for `best_with_features`)."""
+        """Return f at new rows (rows of features for `best_with_features`)."""
         X = np.ascontiguousarray(X, dtype=np.float64)
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, got shape {X.shape}")
@@ -110,9 +111,9 @@ def best_in_hindsight(
     alpha: float = 1.0,
     clip: float | None = None,
 ) -> Best:
-    """argmin over the full RKHS of sum_t l(f(x_t), y_t) + alpha |f|^2; f = sum_t c_t k(x_t, .).
+    """Minimise sum_t l(f(x_t), y_t) + alpha |f|^2 over the RKHS; f = sum_t c_t k(x_t, .).
 
-    With ``clip`` the result also carries ``clipped``, the same function scaled into [-clip, clip].
+    With ``clip`` the result also has ``clipped``, the same function scaled into [-clip, clip].
     Time O(n^3), memory O(n^2).
     """
     X, y = _rows(X, y)
@@ -130,11 +131,11 @@ def best_in_span(
     alpha: float = 1.0,
     clip: float | None = None,
 ) -> Best:
-    """The same over the span of k(p, .), p in ``points``: a learner's final space.
+    """Minimise the objective of `best_in_hindsight` over the span of k(p, .), p in ``points``.
 
-    With a learner's ``dictionary_`` it is the BATCH comparator of the PROS-N-KONS paper. The
-    coordinates are those of the Cholesky factor of K_points, whose dependent points are left out;
-    time O(n r^2).
+    With a learner's ``dictionary_`` this is the BATCH comparator of the PROS-N-KONS paper. The
+    coordinates are those of the Cholesky factor of K_points without its dependent points. Time
+    O(n r^2).
     """
     X, y = _rows(X, y)
     points = np.ascontiguousarray(points, dtype=np.float64)
@@ -152,7 +153,7 @@ def best_with_features(
     alpha: float = 1.0,
     clip: float | None = None,
 ) -> Best:
-    """The same over w -> phi'w for given feature rows, with the penalty alpha |w|^2."""
+    """Minimise the objective over f = phi'w for given rows of features; |f|^2 is |w|^2."""
     Phi, y = _rows(Phi, y)
     return _best(FeatureSpace(Phi, _positive(alpha)), y, loss, clip, None)
 
@@ -166,10 +167,10 @@ def best_within_clip(
     loss: str | Loss = "squared",
     alpha: float = 1.0,
 ) -> Best:
-    """The best function among those with |f(x_t)| <= clip on all rows, in the full RKHS.
+    """Return the best function of the RKHS among those with |f(x_t)| <= clip on all rows.
 
     This is the comparator class of the online Newton papers; `Best.within` only scales a function
-    into it. For losses with a derivative, by an interior-point method.
+    into it. The loss must have a derivative; the method is an interior-point method.
     """
     if not clip > 0:
         raise ValueError(f"clip must be positive, got {clip!r}")
@@ -208,7 +209,7 @@ def _best(
 
 
 def _span(kernel: Kernel, points: Array) -> Callable[[Array], Array]:
-    """The map into orthonormal coordinates of the span of the points."""
+    """Return the map to orthonormal coordinates of the span of the points."""
     if not len(points):
         return lambda X: np.zeros((len(X), 0))
     embedding = FixedPoints(kernel, points)

@@ -1,13 +1,13 @@
-"""Measured regret: a learner's losses minus those of a function chosen in hindsight.
+"""Measured regret, a learner's losses minus those of a comparator, and the bound for a learner.
 
     R_t(f) = sum_{s<=t} l(yhat_s, y_s) - l(f(x_s), y_s)
 
-For the squared loss the supremum over all of the RKHS, paid for by the norm, has a closed form
+For the squared loss the supremum over the RKHS, penalised by the norm, has a closed form
 (Zhdanov, Kalnishkan 2010): with L L' = K + alpha I and U = L^-1 y,
 
     sup_f [R_t(f) - alpha |f|^2] = sum_{s<=t} (y_s - yhat_s)^2 - alpha U_s^2.
 
-It is exact for every t at once, and for Kernel-AWV's own predictions it equals
+The formula is exact for every t. For the predictions of Kernel-AWV it equals
 sum y_t^2 q_t/(1+q_t) - sum yhat_t^2 q_t, where 1 + q_t = L_tt^2/alpha.
 """
 
@@ -39,7 +39,7 @@ def cumulative_regret(
     comparator_predictions: ArrayLike | float = 0.0,
     loss: str | Loss = "squared",
 ) -> Array:
-    """R_t for every t: sum over the rows so far of l(prediction, y) - l(comparator, y).
+    """Return R_t for every t, the sum of l(prediction, y) - l(comparator, y) over rows up to t.
 
     >>> print(cumulative_regret([0.0, 0.5, 0.9], [1.0, 1.0, 1.0], 1.0).round(2))
     [1.   1.25 1.26]
@@ -86,9 +86,9 @@ def regret_against_best(
     clip: float | None = None,
     best: Best | None = None,
 ) -> Regret:
-    """The regret of predictions against the best function of the RKHS in hindsight.
+    """Measure the regret of predictions against the best function of the RKHS in hindsight.
 
-    With ``clip`` the comparator is scaled into [-clip, clip], as the online Newton bounds ask.
+    With ``clip`` the comparator is scaled into [-clip, clip], as the online Newton bounds require.
     ``best`` replaces the comparator, for instance by `best_in_span` of a learner's dictionary.
     """
     chosen = get_loss(loss) if isinstance(loss, str) else loss
@@ -109,7 +109,7 @@ def penalised_regret(
     kernel: Any = "gaussian",
     alpha: float = 1.0,
 ) -> Array:
-    """sup_f [R_t(f) - alpha |f|^2] of the squared loss for every t, f over the whole RKHS.
+    """Return sup_f [R_t(f) - alpha |f|^2] over the RKHS, for the squared loss and every t.
 
     >>> import numpy as np
     >>> from pronk import KernelAWVRegressor
@@ -128,11 +128,12 @@ def penalised_regret(
 def kernel_awv_penalised_regret(
     X: ArrayLike, y: ArrayLike, kernel: Any = "gaussian", alpha: float = 1.0
 ) -> Array:
-    """`penalised_regret` of Kernel-AWV itself, without its predictions:
+    """Return the `penalised_regret` of Kernel-AWV without running it:
 
         sum_t y_t^2 q_t/(1+q_t) - sum_t yhat_t^2 q_t,    yhat_t = f_t/(1+q_t),
 
-    f_t the ridge forecast of row t from the rows before it. It never exceeds max y^2 d_onl(alpha).
+    where f_t is the ridge forecast of row t from the rows before it. The value never exceeds
+    max y^2 d_onl(alpha).
     """
     labels = np.asarray(y, dtype=np.float64)
     pivots, U = _factor(X, labels, kernel, alpha)
@@ -142,7 +143,7 @@ def kernel_awv_penalised_regret(
 
 
 def _factor(X: ArrayLike, y: Array, kernel: Any, alpha: float) -> tuple[Array, Array]:
-    """The pivots of L L' = K + alpha I, and U = L^-1 y."""
+    """Return the pivots of L L' = K + alpha I, and U = L^-1 y."""
     if not 0.0 < alpha < np.inf:
         raise ValueError(f"alpha must be a positive finite number, got {alpha!r}")
     rows = np.ascontiguousarray(X, dtype=np.float64)
@@ -162,17 +163,16 @@ def _same_length(predictions: ArrayLike, y: ArrayLike) -> tuple[Array, Array]:
     return z, labels
 
 
-# ----------------------------------------------------------------------------------------
-# The theorem that speaks of a learner, with the numbers filled in.
+# -- the bound for a learner ----------------------------------------------------------------------
 
 
 @limited
 def bound_for(learner: Any, X: ArrayLike, y: ArrayLike, comparator: Best) -> float:
-    """The paper's bound on a learner's regret against ``comparator`` over the rows (X, y).
+    """Return the paper's bound on a learner's regret against ``comparator`` on the rows (X, y).
 
-    ``learner`` has learned exactly these rows, ``y`` are numbers (-1 and 1 for a classifier). Where
-    KORS is involved the bound holds on its event (`kors_beta`). Infinity where a theorem's premise
-    fails, a ValueError where no theorem speaks of the learner. Time O(n^3).
+    ``learner`` must have learned exactly these rows; ``y`` are numbers (-1 and 1 for a classifier).
+    With KORS the bound holds on its event (`kors_beta`). It is infinity if a premise of the theorem
+    fails; a learner without a theorem raises a ValueError. Time O(n^3).
 
     >>> import numpy as np
     >>> from pronk import KernelAWVRegressor
@@ -195,7 +195,7 @@ def bound_for(learner: Any, X: ArrayLike, y: ArrayLike, comparator: Best) -> flo
         return _awv(learner, theorem, rows, labels, comparator.norm2)
     if theorem is not None:
         return _newton(learner, theorem, rows, labels, comparator)
-    raise ValueError(f"none of the papers' theorems speaks of {learner!r}")
+    raise ValueError(f"none of the papers' theorems covers {learner!r}")
 
 
 def _awv(learner: Any, theorem: str, X: Array, y: Array, norm2: float) -> float:
@@ -212,13 +212,13 @@ def _awv(learner: Any, theorem: str, X: Array, y: Array, norm2: float) -> float:
             n, alpha, norm2, log_det, largest, radius, sigma, degree
         )
         gap = bounds.taylor_gap(n, radius, sigma, degree)
-        return min(printed, _or_infinity(n, alpha, norm2, log_det, largest, gap))
+        return min(printed, _pkawv_bound(n, alpha, norm2, log_det, largest, gap))
     rule: Any = rule_of(learner)
     if learner.features == "nystrom" and rule is None:
         points = np.ascontiguousarray(learner.dictionary, dtype=np.float64)
         Phi = FixedPoints(kernel, points).transform(X)
         gap = max(float(np.linalg.eigvalsh(K - Phi @ Phi.T)[-1]), 0.0)
-        return _or_infinity(n, alpha, norm2, log_det, largest, gap)
+        return _pkawv_bound(n, alpha, norm2, log_det, largest, gap)
     if (
         rule is not None
         and rule.published
@@ -228,12 +228,13 @@ def _awv(learner: Any, theorem: str, X: Array, y: Array, norm2: float) -> float:
         gap = bounds.kors_gap(rule.gamma, rule.epsilon)
         d, top = effective_dimension(K, alpha), float(np.diag(K).max())
         return bounds.pkawv_kors_bound(n, alpha, norm2, d, largest, gap, learner.size_, top)
-    raise ValueError(f"none of the papers' theorems speaks of {learner!r}")
+    raise ValueError(f"none of the papers' theorems covers {learner!r}")
 
 
-def _or_infinity(
+def _pkawv_bound(
     n: int, alpha: float, norm2: float, log_det: float, largest: float, gap: float
 ) -> float:
+    """Return `bounds.pkawv_bound`, infinity for an infinite gap."""
     if math.isinf(gap):
         return math.inf
     return bounds.pkawv_bound(n, alpha, norm2, log_det, largest, gap)
@@ -247,7 +248,7 @@ def _newton(learner: Any, theorem: str, X: Array, y: Array, comparator: Best) ->
     if loss.name == "squared" and np.abs(y).max() > clip:
         raise ValueError("the online Newton bounds need |y| <= clip for the squared loss")
     if np.abs(comparator.predictions).max(initial=0.0) > clip:
-        raise ValueError("the comparator leaves [-clip, clip]; take comparator.within(clip)")
+        raise ValueError("the comparator leaves [-clip, clip]; use comparator.within(clip)")
     n, alpha, norm2 = len(X), float(learner.alpha), comparator.norm2
     sigma, L = loss.curvature(clip), loss.lipschitz(clip)
     eta: Any = learner.eta
@@ -276,7 +277,7 @@ def _pros_n_kons(
 ) -> float:
     rule: Any = rule_of(learner)
     if not (rule is not None and rule.published and learner.restart and learner.budget is None):
-        raise ValueError(f"none of the papers' theorems speaks of {learner!r}")
+        raise ValueError(f"none of the papers' theorems covers {learner!r}")
     if not math.isclose(eta, sigma / 2):
         return math.inf
     n, points = len(X), learner.dictionary_

@@ -1,17 +1,20 @@
 """Minimise sum_t l(f(x_t), y_t) + alpha |f|^2 over a space of functions, with a certificate.
 
-Losses with a derivative: Newton iterations, damped by halving. The objective is strongly convex in
-the norm of the space, so the gradient bounds what is left:
+Losses with a derivative are minimised by Newton iterations, damped by halving. The objective is
+strongly convex in the norm of the space, so the gradient bounds the gap to the minimum:
 
     F(f) - min F <= |grad F(f)|^2 / (4 alpha).
 
-Losses with kinks (hinge, absolute, epsilon-insensitive): the dual problem
+For losses with kinks (hinge, absolute, epsilon-insensitive) a primal-dual interior-point method
+solves the dual problem
 
     max  p'v - a'K a/(4 alpha),   a = M v,   0 <= v <= 1
 
-by a primal-dual interior-point method, one Cholesky factor an iteration;
-f = sum a_t k(x_t, .)/(2 alpha), and the difference of the two objectives bounds what is left. (A
-smoothed loss would give the minimiser of another problem.)
+with one Cholesky factor per iteration. f = sum a_t k(x_t, .)/(2 alpha), and the difference of the
+two objectives bounds the gap. (A smoothed loss would be another problem with another minimiser.)
+
+A function is a vector of coefficients in one of two spaces, spanned by kernel terms or by explicit
+features. No inverse and no pseudo-inverse is formed: factors are applied.
 """
 
 from __future__ import annotations
@@ -34,25 +37,21 @@ from pronk.core.losses import (
     Loss,
 )
 
-# ----------------------------------------------------------------------------------------
-# The two shapes of a space of functions: spanned by kernel terms, or by explicit features.
-#
-# A function is a vector of coefficients. Both shapes offer what the solvers of
-# `pronk.regret.solvers` ask for, with the penalty alpha |f|^2 inside:
-#
-#     values, square_norm    f at the rows, |f|^2
-#     newton_step            argmin of the quadratic model of the losses plus alpha |f|^2
-#     solve                  (diag(D) + K/(2 alpha))^-1 b, K the rows' kernel matrix
-#     from_dual              the f whose dual variables are a: f = sum_t a_t k(x_t, .)/(2 alpha)
-#     gradient_norm          |sum_t g_t k(x_t, .) + 2 alpha f|^2, what is left of the gradient
-#
-# No inverse and no pseudo-inverse is formed: factors are applied.
-
 Array = NDArray[np.float64]
+
+# -- spaces of functions --------------------------------------------------------------------------
 
 
 class Space(Protocol):
-    """What a solver needs of a space."""
+    """The operations of a space that the solvers use, with the penalty alpha |f|^2:
+
+    values, square_norm    f at the rows, |f|^2
+    newton_step            argmin of the quadratic model of the losses plus alpha |f|^2
+    solve                  (diag(D) + K/(2 alpha))^-1 b, K the rows' kernel matrix
+    kernel_times           K a
+    from_dual              the f of dual variables a: f = sum_t a_t k(x_t, .)/(2 alpha)
+    gradient_norm          |sum_t g_t k(x_t, .) + 2 alpha f|^2, the squared norm of the gradient
+    """
 
     alpha: float
     rows: int
@@ -81,11 +80,11 @@ class KernelSpace:
         return max(float(f @ self.K @ f), 0.0)
 
     def newton_step(self, f: Array, z: Array, slopes: Array, seconds: Array) -> Array:
-        """c with slopes + seconds (K c - z) + 2 alpha c = 0.
+        """Return c with slopes + seconds (K c - z) + 2 alpha c = 0.
 
-        Rows without curvature have c = -slope/(2 alpha) at once; the others solve
-        (K + 2 alpha diag(1/seconds)) c = z - slopes/seconds - (the first rows' part), which loses
-        nothing to cancellation. For the squared loss that is (K + alpha I) c = y.
+        Rows without curvature have c = -slope/(2 alpha). The other rows solve
+        (K + 2 alpha diag(1/seconds)) c = z - slopes/seconds - (part of the rows without curvature),
+        which avoids cancellation. For the squared loss this is (K + alpha I) c = y.
         """
         alpha = self.alpha
         new = -slopes / (2.0 * alpha)
@@ -99,8 +98,8 @@ class KernelSpace:
         return new
 
     def solve(self, D: Array, b: Array) -> Array:
-        # The interior-point method measures its own error, so a slightly perturbed system is no
-        # harm there; one that has no factor in rounding would be.
+        # The interior-point method measures its own error, so a slightly perturbed system does no
+        # harm; a system without a factor, because of rounding, would.
         return _solve_ridge(self.K / (2.0 * self.alpha), D, b, 4.0 * self.rows)
 
     def kernel_times(self, a: Array) -> Array:
@@ -110,8 +109,8 @@ class KernelSpace:
         return np.asarray(a / (2.0 * self.alpha))
 
     def gradient_norm(self, f: Array, slopes: Array) -> float:
-        left = slopes + 2.0 * self.alpha * f
-        return max(float(left @ self.K @ left), 0.0)
+        gradient = slopes + 2.0 * self.alpha * f
+        return max(float(gradient @ self.K @ gradient), 0.0)
 
 
 class FeatureSpace:
@@ -128,10 +127,10 @@ class FeatureSpace:
         return float(f @ f)
 
     def newton_step(self, f: Array, z: Array, slopes: Array, seconds: Array) -> Array:
-        """w - (Phi'H Phi + 2 alpha I)^-1 (Phi'slopes + 2 alpha w), from a QR factor.
+        """Return w - (Phi'H Phi + 2 alpha I)^-1 (Phi'slopes + 2 alpha w), from a QR factor.
 
-        The factor of [sqrt(H) Phi; sqrt(2 alpha) I] never squares the condition number, and the
-        gradient is computed afresh, so that further steps refine the solution.
+        The factor of [sqrt(H) Phi; sqrt(2 alpha) I] does not square the condition number, and each
+        step computes the gradient again, so that further steps refine the solution.
         """
         root = np.sqrt(2.0 * self.alpha) * np.eye(self.size)
         stacked = np.vstack([np.sqrt(seconds)[:, None] * self.Phi, root])
@@ -142,20 +141,22 @@ class FeatureSpace:
         return np.asarray(f - step)
 
     def solve(self, D: Array, b: Array) -> Array:
-        """By Woodbury, D^-1 b - D^-1 Phi (2 alpha I + Phi'D^-1 Phi)^-1 Phi'D^-1 b, and refined:
-        the formula cancels where D is small."""
+        """Return the solution by Woodbury's formula, refined because it cancels where D is small:
+
+        D^-1 b - D^-1 Phi (2 alpha I + Phi'D^-1 Phi)^-1 Phi'D^-1 b.
+        """
         scaled = self.Phi / np.sqrt(D)[:, None]
         middle = scaled.T @ scaled
-        # As above: a perturbation of some roundings, which the refinement takes out again.
+        # As above: a perturbation of a few roundings, which the refinement removes.
         jitter = 4.0 * self.size * np.finfo(np.float64).eps * float(np.trace(middle))
         middle += (2.0 * self.alpha + jitter) * np.eye(self.size)
         L = cholesky(middle, "matrix of the best function in hindsight")
         x = np.zeros(self.rows)
         for _ in range(3):
-            left = (b - D * x - self.kernel_times(x) / (2.0 * self.alpha)) / np.sqrt(D)
-            half = solve_lower(L, (scaled.T @ left)[:, None])
+            residual = (b - D * x - self.kernel_times(x) / (2.0 * self.alpha)) / np.sqrt(D)
+            half = solve_lower(L, (scaled.T @ residual)[:, None])
             inner = solve_lower(L, half, transposed=True)[:, 0]
-            x += (left - scaled @ inner) / np.sqrt(D)
+            x += (residual - scaled @ inner) / np.sqrt(D)
         return x
 
     def kernel_times(self, a: Array) -> Array:
@@ -165,15 +166,15 @@ class FeatureSpace:
         return np.asarray(self.Phi.T @ a / (2.0 * self.alpha))
 
     def gradient_norm(self, f: Array, slopes: Array) -> float:
-        left = self.Phi.T @ slopes + 2.0 * self.alpha * f
-        return float(left @ left)
+        gradient = self.Phi.T @ slopes + 2.0 * self.alpha * f
+        return float(gradient @ gradient)
 
 
 def _solve_ridge(K: Array, D: Array, b: Array, ulps: float = 0.0) -> Array:
-    """(K + diag(D))^-1 b through a Cholesky factor of the matrix scaled to a unit diagonal.
+    """Return (K + diag(D))^-1 b from a Cholesky factor of the matrix scaled to a unit diagonal.
 
-    The scaling matters where D runs over many orders of magnitude. ``ulps`` roundings are added to
-    the unit diagonal.
+    The scaling matters where D spans many orders of magnitude. ``ulps`` roundings are added to the
+    unit diagonal.
     """
     if not len(b):
         return b.copy()
@@ -185,11 +186,13 @@ def _solve_ridge(K: Array, D: Array, b: Array, ulps: float = 0.0) -> Array:
     return np.asarray(solve_lower(L, half, transposed=True)[:, 0] * scale)
 
 
-#: What may be left of the objective, as a share of its value at f = 0.
+# -- solvers --------------------------------------------------------------------------------------
+
+#: The gap to the minimum at which a solver stops, as a share of the objective at f = 0.
 TOLERANCE = 1e-10
-#: The same for the barrier, whose clip - f(x_t) has few digits left near the end of its path.
+#: The same with a barrier, where clip - f(x_t) loses digits near the end of the path.
 _BARRIER_TOLERANCE = 1e-8
-#: Beyond this share the caller is warned.
+#: A larger share prints a warning.
 _POOR = 1e-6
 _MOST_STEPS = 200
 _KINKED = (HINGE, ABSOLUTE, EPSILON_INSENSITIVE)
@@ -204,7 +207,7 @@ class Solution(NamedTuple):
 
 
 def minimise(space: Space, y: Array, loss: Loss) -> Solution:
-    """The minimiser of sum_t l(f(x_t), y_t) + alpha |f|^2."""
+    """Minimise sum_t l(f(x_t), y_t) + alpha |f|^2 over the space."""
     if not space.rows or not space.size:
         zeros = np.zeros(space.size)
         return Solution(zeros, np.zeros(space.rows), 0.0)
@@ -222,7 +225,7 @@ def minimise(space: Space, y: Array, loss: Loss) -> Solution:
 
 
 def second_derivative(loss: Loss, z: Array, y: Array) -> Array:
-    """d^2 l/dz^2, one-sided where it jumps (squared hinge, smooth hinge, Huber)."""
+    """Return d^2 l/dz^2, one-sided where it jumps (squared hinge, smooth hinge, Huber)."""
     a = y * z
     if loss.code == SQUARED:
         return np.full(len(z), 2.0)
@@ -238,9 +241,9 @@ def second_derivative(loss: Loss, z: Array, y: Array) -> Array:
 
 
 class _Terms:
-    """The sum over the rows that Newton iterations see: losses, and a barrier where there is one.
+    """The sum over the rows that Newton iterations minimise: losses, and a barrier if mu > 0.
 
-    The barrier -mu sum_t log(C^2 - z_t^2) keeps |f(x_t)| < C.
+    The barrier -mu sum_t log(C^2 - z_t^2) enforces |f(x_t)| < C.
     """
 
     def __init__(self, y: Array, loss: Loss, clip: float = np.inf, mu: float = 0.0) -> None:
@@ -250,8 +253,8 @@ class _Terms:
         total = float(self.loss.value(z, self.y).sum())
         if self.mu == 0.0:
             return total
-        room = np.minimum(self.clip - z, self.clip + z)
-        if room.min(initial=np.inf) <= 0.0:
+        distance = np.minimum(self.clip - z, self.clip + z)
+        if distance.min(initial=np.inf) <= 0.0:
             return np.inf
         return total - self.mu * float(np.log((self.clip - z) * (self.clip + z)).sum())
 
@@ -271,9 +274,9 @@ def _newton(space: Space, y: Array, loss: Loss) -> Solution:
 
 
 def minimise_within(space: Space, y: Array, loss: Loss, clip: float) -> Solution:
-    """The minimiser over the functions with |f(x_t)| <= clip on all rows; losses with a derivative.
+    """Minimise over functions with |f(x_t)| <= clip on all rows; the loss must have a derivative.
 
-    Newton iterations along the path of the barrier. With nu = 2 n its parameter,
+    Newton iterations follow the path of the barrier. With its parameter nu = 2 n,
     F(f) - min F <= mu nu + |grad F_mu(f)|^2/(4 alpha) at every f.
     """
     if loss.code in _KINKED:
@@ -293,7 +296,7 @@ def minimise_within(space: Space, y: Array, loss: Loss, clip: float) -> Solution
         if centre.gap + nu_mu < best.gap:
             best = Solution(f, centre.values, centre.gap + nu_mu)
         if nu_mu <= _BARRIER_TOLERANCE * scale or centre.gap > 0.1 * nu_mu:
-            break  # done, or as far as rounding lets the path be followed
+            break  # done, or rounding prevents further progress
         mu *= 0.1
     return best
 
@@ -301,7 +304,7 @@ def minimise_within(space: Space, y: Array, loss: Loss, clip: float) -> Solution
 def _newton_from(
     f: Array, space: Space, terms: _Terms, goal: float, scale: float, most: int = _MOST_STEPS
 ) -> Solution:
-    """Damped Newton iterations from f until the gradient certifies ``goal``."""
+    """Run damped Newton iterations from f until the gradient bounds the gap by ``goal``."""
     z = space.values(f)
     objective = terms.value(z) + space.alpha * space.square_norm(f)
     best = Solution(f, z, np.inf)
@@ -328,7 +331,9 @@ def _newton_from(
 
 
 def _dual(loss: Loss, y: Array) -> tuple[Array, float, Array, float]:
-    """(signs, offset, p, constant): a = offset + sum_i signs[i] v[i], linear term p'v + constant.
+    """Return signs, offset, p and constant of the dual problem.
+
+    a = offset + sum_i signs[i] v[i], and the linear term is p'v + constant.
 
     Hinge: a = y v, linear term sum v. Absolute: a = 2 v - 1, linear term y'a. Epsilon-insensitive:
     a = v_0 - v_1, linear term y'a - eps sum (v_0 + v_1).
@@ -343,10 +348,10 @@ def _dual(loss: Loss, y: Array) -> tuple[Array, float, Array, float]:
 
 
 def _interior_point(space: Space, y: Array, loss: Loss) -> Solution:
-    """Path following; v and its room to 1 are kept apart, so that neither cancels."""
+    """Solve the dual problem by path following; v and 1 - v are stored apart to avoid rounding."""
     signs, offset, p, constant = _dual(loss, y)
     alpha = space.alpha
-    v, room = np.full(p.shape, 0.5), np.full(p.shape, 0.5)
+    v, complement = np.full(p.shape, 0.5), np.full(p.shape, 0.5)
     z = space.kernel_times(offset + (signs * v).sum(axis=0)) / (2.0 * alpha)
     gradient = signs * z - p
     lower, upper = np.maximum(gradient, 0.0) + 1.0, np.maximum(-gradient, 0.0) + 1.0
@@ -363,9 +368,9 @@ def _interior_point(space: Space, y: Array, loss: Loss) -> Solution:
             best = Solution(f, space.values(f), gap)
         if gap <= TOLERANCE * scale:
             break
-        mu = 0.1 * float((lower * v + upper * room).mean()) / 2.0
-        barrier = lower / v + upper / room
-        right = p - signs * z + mu / v - mu / room
+        mu = 0.1 * float((lower * v + upper * complement).mean()) / 2.0
+        barrier = lower / v + upper / complement
+        right = p - signs * z + mu / v - mu / complement
         # (M'K M/(2 alpha) + barrier) dv = right, reduced to one n x n system in da = M dv.
         D = 1.0 / (signs**2 / barrier).sum(axis=0)
         b = D * (signs * right / barrier).sum(axis=0)
@@ -374,21 +379,21 @@ def _interior_point(space: Space, y: Array, loss: Loss) -> Solution:
         if len(signs) == 1:
             dv = da / signs
         d_lower = mu / v - lower - lower / v * dv
-        d_upper = mu / room - upper + upper / room * dv
+        d_upper = mu / complement - upper + upper / complement * dv
         step = min(
             _largest_step(v, dv),
-            _largest_step(room, -dv),
+            _largest_step(complement, -dv),
             _largest_step(lower, d_lower),
             _largest_step(upper, d_upper),
         )
         if not 1e-12 < step < np.inf:
             break
-        v, room = v + step * dv, room - step * dv
+        v, complement = v + step * dv, complement - step * dv
         lower, upper = lower + step * d_lower, upper + step * d_upper
     return best
 
 
 def _largest_step(x: Array, dx: Array) -> float:
-    """The largest step <= 1 that keeps x + step dx well inside x > 0."""
+    """Return the largest step <= 1 with x + step dx well above 0."""
     down = dx < 0
     return float(min(1.0, 0.99 * (-x[down] / dx[down]).min(initial=np.inf)))
