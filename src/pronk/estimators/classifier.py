@@ -1,10 +1,10 @@
-"""The face of all learners of labels, also of classes that are discovered on the way."""
+"""The interface of all learners of labels, whose classes may be discovered during the stream."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from pronk.core.runtime import limited
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.inputs import Interval, check_given, check_length, keep_keys, one_row
-from pronk.estimators.labels import MAX_CLASSES, Labels
+from pronk.estimators.labels import MAX_CLASSES, Labels, MulticlassLabels
 
 Array = NDArray[np.float64]
 
@@ -27,18 +27,18 @@ OUTPUTS = ("label", "decision", "probability", "both")
 
 
 class OnlineClassifier(ClassifierMixin, OnlineLearner):
-    """A learner of labels, known beforehand (``classes``) or discovered on the way.
+    """A learner of labels, given beforehand (``classes``) or discovered during the stream.
 
-    Every classifier has the parameter ``max_classes`` (default 1,000): a row that brings one more
-    label is refused, because a class costs time and memory as an output of its own.
-    ``_linear_in_targets`` says whether several outputs come at no cost (see `labels`).
+    Every classifier has the parameter ``max_classes`` (default 1,000): a call with one more label
+    raises, because every class takes time and memory as an output of its own.
+    ``_linear_in_targets`` is whether further outputs cost nothing (see `labels`).
     """
 
     _linear_in_targets: ClassVar[bool] = True
     max_classes: int
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Give the constructor of a classifier the parameter ``max_classes``."""
+        """Add the parameter ``max_classes`` to the constructor of a classifier."""
         super().__init_subclass__(**options)
         inherited = cls.__init__
         signature = inspect.signature(inherited)
@@ -70,12 +70,12 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     ) -> Any:
         """Predict each row, then learn it, in order; return the predicted labels.
 
-        A prediction names a label of an earlier row, or one of ``classes=``. Before the first label
-        it is None, in an array of objects. ``output="decision"`` gives the margins (n,), or
+        A prediction is a label of an earlier row, or one of ``classes=``. Before the first label
+        it is None, in an array of objects. ``output="decision"`` returns the margins (n,), or
         (n, classes) for three classes or more. ``output="probability"``, where the learner has
-        `predict_proba`, gives (n, classes), the classes being ``classes_`` after the call (NaN
-        before any label is known, 0 for a class that was not). ``output="both"`` gives the pair of
-        labels and probabilities.
+        `predict_proba`, returns (n, classes), the classes being ``classes_`` after the call (NaN
+        before any label is known, 0 for a class that was not known yet). ``output="both"`` returns
+        the pair of labels and probabilities.
         """
         if output not in OUTPUTS:
             raise ValueError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
@@ -89,6 +89,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
     def _predict_then_learn(
         self, X: Any, y: Any, classes: Sequence[Any] | None, output: str, sample_weight: Any = None
     ) -> Any:
+        """Check a call, predict then learn its rows, and return the output."""
         with self._all_or_nothing():
             rows = self._rows(X)
             labels = self._known_labels(classes)
@@ -99,7 +100,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                     f"classes has {len(labels.classes):,} labels, more than "
                     f"max_classes={self.max_classes}; set a larger one"
                 )
-            values, since, after = labels.receive(y, rows.shape[0], self.max_classes)
+            values, known_from, after = labels.receive(y, rows.shape[0], self.max_classes)
             if not self.__sklearn_is_fitted__():
                 self._start(rows.shape[1], labels.outputs)
             weights = self._check_weights(sample_weight, rows.shape[0])
@@ -108,14 +109,14 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             self._labels = after
             if output == "decision":
                 return after.decisions(P)
-            named = after.name(P, since) if output != "probability" else None
+            named = after.predicted(P, known_from) if output != "probability" else None
             if output == "label":
                 return named
-            shares = after.probabilities(P, since, self._link)
+            shares = after.probabilities(P, known_from, self._link)
             return shares if output == "probability" else (named, shares)
 
     def _no_rows(self, y: Any, output: str) -> Any:
-        """The answer to a call without rows."""
+        """Return the output of a call without rows."""
         check_given(y)
         check_length(y, 0)
         known = self.classes_ if self.__sklearn_is_fitted__() else np.empty(0, dtype=object)
@@ -129,18 +130,19 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         return self._labels.outputs
 
     def _link(self, margins: Array, rows: slice | None = None) -> Array:
-        """P(+1) of each margin; of the given rows of the last call, as it was when they came."""
+        """Return P(+1) of each margin; ``rows`` are rows of the last call, as of their time."""
         return np.asarray(expit(margins))
 
     def _learn_labels(
         self, rows: Any, values: NDArray[Any], labels: Labels, after: Labels, *weights: Array
     ) -> Array:
-        """Predict then learn rows whose labels turn the known ``labels`` into ``after``."""
+        """Predict then learn rows with which the known ``labels`` become ``after``."""
         if after.classes is not labels.classes:
             self._model.remap(labels.matrix(after))
         return self._pass(rows, after.targets(values), *weights)
 
     def _known_labels(self, classes: Sequence[Any] | None) -> Labels:
+        """Return the labels before a call; raise if ``classes`` differ from them."""
         if not self.__sklearn_is_fitted__():
             return Labels(classes, linear=self._linear_in_targets)
         if classes is not None and not np.array_equal(np.unique(classes), self._labels.known):
@@ -165,20 +167,20 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
             return self._check_learned()
 
     def decision_function(self, X: Any) -> Array:
-        """Margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
+        """Return margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
         with self._own_lock():  # the classes must be those of the scores
-            P = self._predict(X)  # first: it tells a learner that is not fitted
+            P = self._predict(X)  # first, because it raises if the learner is not fitted
             return self._labels.decisions(P)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Labels by the current model; changes nothing."""
+        """Predict labels with the current model; changes nothing."""
         with self._own_lock(), limited:
             P = self._predict(X)
-            return self._labels.name(P)
+            return self._labels.predicted(P)
 
     @available_if(lambda self: getattr(self, "loss", None) == "logistic")
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities (n, classes) by the logistic link; for three classes or more normalised."""
+        """Return probabilities (n, classes) of the logistic link, normalised over the classes."""
         return self._probabilities(X)
 
     def _probabilities(self, X: Any) -> Array:
@@ -222,80 +224,18 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         return np.resize(self._labels.known, rows)
 
 
-# ----------------------------------------------------------------------------------------
-# Classifiers that take several classes as one problem, not as one output against the rest.
-#
-# Their engine has one output for two classes (targets -1 and 1) and one a class for three or more
-# (targets are the numbers of the classes). Classes are discovered as the stream goes: a new class
-# enters with a zero function at the row that brings it, and when the third comes the one output s
-# of the first two becomes -s/2 and s/2, which keeps their margin. (A learner of one output against
-# the rest can instead treat all earlier rows as negative for the new class; here there is no such
-# rest.)
-
-
-class MulticlassLabels(Labels):
-    """The classes known so far, and their numbers."""
-
-    def __init__(self, classes: Any = None, *, linear: bool = False) -> None:
-        super().__init__(classes, linear=False)
-
-    @property
-    def ones(self) -> int:
-        return 0
-
-    @property
-    def outputs(self) -> int:
-        return len(self.classes) if len(self.classes) > 2 else 1
-
-    def steps(self, values: NDArray[Any]) -> Iterator[tuple[int, MulticlassLabels]]:
-        """The rows whose label changes the classes, and the labels with it."""
-        labels = self
-        found, firsts = np.unique(values, return_index=True)
-        new = ~np.isin(found, self.known)
-        for row, label in sorted(zip(firsts[new].tolist(), found[new], strict=True)):
-            after = labels._with(np.array([label]))
-            if after.classes is not labels.classes:
-                yield row, after
-            labels = after
-
-    def matrix(self, after: Any) -> Array:
-        """M with new outputs = old outputs @ M, when the classes become those of ``after``."""
-        if after.outputs == 1:
-            known = [label for label in after.classes if label in self.classes]
-            same = not known or self._sign(known[0]) == after._sign(known[0])
-            return np.array([[1.0 if same else -1.0]])
-        M = np.zeros((self.outputs, after.outputs))
-        places = np.searchsorted(after.classes, self.classes)
-        if self.outputs == 1:
-            M[0, places] = [0.5 * self._sign(label) for label in self.classes]
-        else:
-            M[np.arange(len(places)), places] = 1.0
-        return M
-
-    def _sign(self, label: Any) -> float:
-        """-1 or 1, the target of one of two classes; a lone label counts as -1."""
-        return 1.0 if len(self.classes) == 2 and label == self.classes[1] else -1.0
-
-    def targets(self, values: NDArray[Any]) -> Array:
-        """One column: -1 or 1, or the number of the class."""
-        numbers = np.searchsorted(self.classes, values).astype(np.float64)
-        return (2.0 * numbers - 1.0 if self.outputs == 1 else numbers)[:, None]
-
-    def decisions(self, P: Array) -> Array:
-        return P[:, 0] if self.outputs == 1 else P
-
-    def _margin(self, P: Array, pair: NDArray[np.intp]) -> Array:
-        return P if self.outputs == 1 else P[:, pair[1:]] - P[:, pair[:1]]
-
-
 class MulticlassClassifier(OnlineClassifier):
-    """An `OnlineClassifier` whose engine takes class numbers."""
+    """A classifier that learns several classes as one problem, not as one class against the rest.
+
+    Its engine has one output for two classes, and one per class for three or more; its targets are
+    those of `MulticlassLabels`.
+    """
 
     def _learn_labels(
         self, rows: Any, values: NDArray[Any], labels: Any, after: Any, *weights: Array
     ) -> Array:
-        """Learn the rows between two new classes at a time; a score per class known at the end."""
-        parts: list[tuple[NDArray[Any], Array]] = []  # classes, and scores of rows under them
+        """Learn the rows between two new classes at a time; return a score per class known last."""
+        parts: list[tuple[NDArray[Any], Array]] = []  # classes, and scores of their rows
         start = 0
         for row, new in labels.steps(values):
             if row > start:

@@ -1,21 +1,21 @@
-"""Labels and their target columns, discovered as the stream goes.
+"""Map labels, which may be discovered during the stream, to the outputs of an engine and back.
 
-A learner holds one output of ones (every row's target is 1) and one output a class (1 for its
-rows, -1 for the others); two classes share one output, that of the second. A class that was not
-seen before enters as minus the ones, as if all earlier rows had been negative for it, so that
-nothing has to be learned again:
+A learner has one output of ones (the target of every row is 1) and one output per class (1 for its
+rows, -1 for the others); two classes share one output, that of the second class. A new class enters
+as minus the ones, as if all earlier rows had been negative for it, so that no row has to be
+learned again:
 
     one label so far       its output is the ones          (no output of its own)
     two classes a < b      output of b; that of a is its negative
     three or more          one output each
 
-A first label in {-1, 1}, {0, 1} or {False, True} fixes that pair and its sign before its partner is
-seen. The partner has its place among the outputs only: `known`, predictions and probabilities name
-labels that were given.
+A first label in {-1, 1}, {0, 1} or {False, True} determines that pair and its sign before its
+partner is seen. The partner has a place among the outputs only: `known`, predictions and
+probabilities contain labels that were given.
 
 For a learner that is linear in its targets the ones are one more right-hand side and cost nothing.
-For others they are a second learner, so those run it only while a third class can still come: not
-when the classes were given, and not for {-1, 1} and {False, True}, which stay pairs.
+For others they are a second learner, which is run only while a third class can still come: not when
+the classes were given, and not for {-1, 1} and {False, True}, which remain pairs.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ Array = NDArray[np.float64]
 
 Rows = NDArray[np.int64]
 
-#: Classes that a learner takes where ``max_classes`` does not say otherwise.
+#: Default of ``max_classes``.
 MAX_CLASSES = 1000
-#: Whole numbers up to here are different doubles.
-EXACT = 2.0**53
+#: Up to here all whole numbers are different doubles.
+LARGEST_EXACT = 2.0**53
 
 
 class Labels:
     """The labels known so far, and how they map to outputs.
 
-    ``classes`` are those with a place among the outputs: the known labels and, while one label of
-    a pair is alone, its partner (``unseen_partner``).
+    ``classes`` have a place among the outputs: the known labels and, while one label of a pair is
+    alone, its partner (``unseen_partner``).
     """
 
     def __init__(self, classes: Any = None, *, linear: bool = True) -> None:
         self.linear = linear
         self.fixed = classes is not None
         self.classes: NDArray[Any] = np.empty(0)
-        self.unseen_partner: Any = None  # the partner of a fixed pair that was not seen yet
+        self.unseen_partner: Any = None  # of a pair of which one label was seen
         if self.fixed:
             self.classes = np.unique(check_labels(classes, name="classes"))
             if len(self.classes) < 2:
@@ -61,7 +61,7 @@ class Labels:
 
     @property
     def known(self) -> NDArray[Any]:
-        """The labels that were given, sorted: those of earlier rows, or those in ``classes=``."""
+        """The labels that were given, sorted: labels of earlier rows, or those in ``classes=``."""
         return (
             self.classes
             if self.unseen_partner is None
@@ -91,12 +91,12 @@ class Labels:
         """Check the labels of one call; return them, and the labels known after it.
 
         The second result has an entry per class known after the call: the first row whose
-        prediction may name it. More than ``limit`` classes are refused. Changes nothing: the
-        caller adopts the new labels when the whole call is accepted.
+        prediction may be that class. Raise if there are more than ``limit`` classes. Changes
+        nothing: the caller stores the new labels when the call succeeds.
         """
         values = check_labels(y, n)
         known = self.known
-        places = _places(known, values)
+        places = _positions(known, values)
         unknown = np.flatnonzero(places < 0)
         if not len(unknown):
             return values, np.zeros(len(known), dtype=np.int64), self
@@ -104,7 +104,7 @@ class Labels:
             row = int(unknown[0])
             raise ValueError(
                 f"y has the unknown label {values[row].item()!r} at row {row} (counting from 0); "
-                f"the classes were fixed as {_some(known)}"
+                f"the classes were fixed as {_shortened(known)}"
             )
         new, first = np.unique(values[unknown], return_index=True)
         first = unknown[first]
@@ -113,7 +113,7 @@ class Labels:
             raise ValueError(
                 f"y has more than max_classes={limit} different labels: {values[row].item()!r} at "
                 f"row {row} (counting from 0) is one too many; if y is a number to be predicted, "
-                "take a regressor, otherwise set a larger max_classes"
+                "use a regressor, otherwise set a larger max_classes"
             )
         after = self._with(new)
         if after.ones and not self.ones and self.unseen_partner is None:
@@ -122,14 +122,14 @@ class Labels:
                 "more than two classes give all of them as partial_fit(X, y, classes=...) at the "
                 "start"
             )
-        since = np.zeros(len(after.known), dtype=np.int64)
-        since[np.searchsorted(after.known, new)] = first + 1
-        return values, since, after
+        known_from = np.zeros(len(after.known), dtype=np.int64)
+        known_from[np.searchsorted(after.known, new)] = first + 1
+        return values, known_from, after
 
     def _with(self, new: NDArray[Any]) -> Self:
-        """Labels like these that also know ``new``; a lone one of a pair brings its partner."""
+        """Return these labels and ``new`` ones; a single label of a pair brings its partner."""
         after = type(self)(linear=self.linear)
-        after.classes = np.unique(_joined(self.known, new))
+        after.classes = np.unique(_merged(self.known, new))
         if len(after.classes) == 1:
             after.unseen_partner = _partner(after.classes[0])
             if after.unseen_partner is not None:
@@ -139,13 +139,13 @@ class Labels:
         return after
 
     def matrix(self, after: Labels) -> Array:
-        """M with new outputs = old outputs @ M, when the classes become those of ``after``."""
+        """Return M with new outputs = old outputs @ M, for the change to ``after``."""
         M = np.zeros((self.outputs, after.outputs))
         if after.ones:
             M[:, 0] = self._ones_column()
         named = _with_output(after.classes)
         if len(self.classes) > 2:
-            places = _places(self.classes, named)
+            places = _positions(self.classes, named)
             own = np.flatnonzero(places >= 0)
             M[self.ones + places[own], after.ones + own] = 1.0
             M[:, after.ones + np.flatnonzero(places < 0)] = -self._ones_column()[:, None]
@@ -155,13 +155,13 @@ class Labels:
         return M
 
     def _ones_column(self) -> Array:
-        """The ones as a combination of the present outputs."""
+        """Return the ones as a combination of the present outputs."""
         if self.ones:
             return np.eye(1, self.outputs)[0]
         return self._column(self.known[0])  # a pair of which one label was seen: all rows were it
 
     def _column(self, label: Any) -> Array:
-        """A class's output as a combination of the present outputs."""
+        """Return the output of a class as a combination of the present outputs."""
         place = int(np.searchsorted(self.classes, label))
         if place == len(self.classes) or self.classes[place] != label:
             return -self._ones_column()
@@ -175,7 +175,7 @@ class Labels:
         return column
 
     def targets(self, values: NDArray[Any]) -> Array:
-        """One row of targets a label: 1 for the ones, then +-1."""
+        """Return one row of targets per label: 1 for the ones, then +-1."""
         own = np.searchsorted(self.classes, values)
         targets = np.full((len(values), self.outputs), -1.0)
         if self.ones:
@@ -187,61 +187,63 @@ class Labels:
         return targets
 
     def decisions(self, P: Array) -> Array:
-        """The margin (n,) of two classes or fewer, or (n, classes)."""
+        """Return the margins (n,) of two classes or fewer, or (n, classes)."""
         if len(self.classes) < 2:
             return -P[:, 0]  # a lone label counts as -1
         return P[:, self.ones] if len(self.classes) == 2 else P[:, self.ones :]
 
-    def name(self, P: Array, since: Rows | None = None) -> NDArray[Any]:
+    def predicted(self, P: Array, known_from: Rows | None = None) -> NDArray[Any]:
         """Predict a label per row, None (in an array of objects) where no label was known.
 
-        ``since`` is what `receive` returned; without it all classes are known to all rows.
+        ``known_from`` is what `receive` returned; without it all classes are known to all rows.
         """
         known = self.known
-        if since is None or not since.any():
+        if known_from is None or not known_from.any():
             if len(known) == 1:
                 return np.repeat(known, len(P))
             return known[self._highest(P)]
         named = np.zeros(len(P), dtype=np.intp)
-        for rows, places in _stretches(since, len(P)):
+        for rows, places in _row_ranges(known_from, len(P)):
             if len(places) == 2:
                 second = self._margin(P[rows], places)[:, 0] >= 0.0
                 named[rows] = np.where(second, places[1], places[0])
             elif len(places) > 2:
                 margins = self._margins(P[rows])
-                unknown = since > np.arange(rows.start, rows.stop)[:, None]
+                unknown = known_from > np.arange(rows.start, rows.stop)[:, None]
                 named[rows] = np.where(unknown, -np.inf, margins).argmax(axis=1)
             elif len(places):
                 named[rows] = places[0]
-        if since.min() == 0:
+        if known_from.min() == 0:
             return known[named]
         labels = np.empty(len(P), dtype=object)
-        start = int(since.min())
+        start = int(known_from.min())
         labels[start:] = known[named[start:]].tolist()
         return labels
 
     def _highest(self, P: Array) -> NDArray[np.intp]:
-        """The place of the predicted class, of two or more; a zero margin is the second of two."""
+        """Return the position of the predicted class; of two, a zero margin is the second."""
         if len(self.classes) == 2:
             return (P[:, self.ones] >= 0.0).astype(np.intp)
         return self._margins(P).argmax(axis=1)
 
     def _margins(self, P: Array) -> Array:
-        """A margin per class, for three classes or more."""
+        """Return a margin per class, for three classes or more."""
         return P[:, self.ones :]
 
     def _margin(self, P: Array, pair: NDArray[np.intp]) -> Array:
-        """The margin (n, 1) of the second of two classes while no other is known."""
+        """Return the margin (n, 1) of the second of two classes while no other is known."""
         return P[:, [self.ones + (pair[1] if len(self.classes) > 2 else 0)]]
 
-    def probabilities(self, P: Array, since: Rows, link: Callable[[Array, slice], Array]) -> Array:
-        """Probabilities (n, classes) of the classes known to each row (``since``, see `receive`).
+    def probabilities(
+        self, P: Array, known_from: Rows, link: Callable[[Array, slice], Array]
+    ) -> Array:
+        """Return probabilities (n, classes) of the classes known at each row (see `receive`).
 
-        ``link(margins, rows)`` is P(+1) of each margin. NaN before any label is known; a class that
-        is not known yet has 0.
+        ``link(margins, rows)`` is P(+1) of each margin. Probabilities are NaN before any label is
+        known, and 0 for a class that is not known yet.
         """
-        shares = np.zeros((len(P), len(since)))
-        for rows, places in _stretches(since, len(P)):
+        shares = np.zeros((len(P), len(known_from)))
+        for rows, places in _row_ranges(known_from, len(P)):
             if not len(places):
                 shares[rows] = np.nan
             elif len(places) == 1:
@@ -252,7 +254,7 @@ class Labels:
                 shares[rows, places[1]] = positive[:, 0]
             else:
                 positive = link(self._margins(P[rows]), rows)
-                unknown = since > np.arange(rows.start, rows.stop)[:, None]
+                unknown = known_from > np.arange(rows.start, rows.stop)[:, None]
                 positive = np.where(unknown, 0.0, positive)
                 shares[rows] = positive / positive.sum(axis=1, keepdims=True)
         return shares
@@ -267,13 +269,13 @@ class Labels:
 
     @classmethod
     def from_state(cls, state: Any, *, linear: bool = False) -> Self:
-        """What `to_state` gave, from a file; a StateError if it is something else."""
+        """Restore what `to_state` returned from a file; raise a StateError if it is invalid."""
         require(isinstance(state, dict), "labels are not a table")
         names = {"classes", "fixed", "linear"}
         require(set(state) == names, "labels have other entries than they should")
         require(state["linear"] is linear, "labels/linear is not what the learner is")
         require(type(state["fixed"]) is bool, "labels/fixed is not true or false")
-        classes = _saved_classes(state["classes"])
+        classes = _checked_classes(state["classes"])
         if not state["fixed"]:
             return cls(linear=linear)._with(classes)
         require(len(classes) > 1, "labels/classes are too few")
@@ -282,48 +284,110 @@ class Labels:
         return labels
 
 
-def _stretches(since: Rows, n: int) -> Iterator[tuple[slice, NDArray[np.intp]]]:
-    """Rows that know no class, one, two, and more, each with the places of the classes they know.
+class MulticlassLabels(Labels):
+    """The labels of a learner that learns several classes as one problem.
 
-    For rows that know more, the places are those of all classes.
+    Two classes share one output, with targets -1 and 1; for three or more there is one output per
+    class, and targets are the numbers of the classes. A new class enters with a zero function at
+    its first row. When the third class comes, the one output s of the first two becomes -s/2 and
+    s/2, which keeps their margin. (A learner of one class against the rest can instead count all
+    earlier rows as negative for the new class; here there is no such rest.)
     """
-    order = np.argsort(since, kind="stable")
+
+    def __init__(self, classes: Any = None, *, linear: bool = False) -> None:
+        super().__init__(classes, linear=False)
+
+    @property
+    def ones(self) -> int:
+        return 0
+
+    @property
+    def outputs(self) -> int:
+        return len(self.classes) if len(self.classes) > 2 else 1
+
+    def steps(self, values: NDArray[Any]) -> Iterator[tuple[int, MulticlassLabels]]:
+        """Return the rows whose label changes the classes, each with the labels from there on."""
+        labels = self
+        found, firsts = np.unique(values, return_index=True)
+        new = ~np.isin(found, self.known)
+        for row, label in sorted(zip(firsts[new].tolist(), found[new], strict=True)):
+            after = labels._with(np.array([label]))
+            if after.classes is not labels.classes:
+                yield row, after
+            labels = after
+
+    def matrix(self, after: Any) -> Array:
+        """Return M with new outputs = old outputs @ M, for the change to ``after``."""
+        if after.outputs == 1:
+            known = [label for label in after.classes if label in self.classes]
+            same = not known or self._sign(known[0]) == after._sign(known[0])
+            return np.array([[1.0 if same else -1.0]])
+        M = np.zeros((self.outputs, after.outputs))
+        places = np.searchsorted(after.classes, self.classes)
+        if self.outputs == 1:
+            M[0, places] = [0.5 * self._sign(label) for label in self.classes]
+        else:
+            M[np.arange(len(places)), places] = 1.0
+        return M
+
+    def _sign(self, label: Any) -> float:
+        """Return -1 or 1, the target of one of two classes; a lone label counts as -1."""
+        return 1.0 if len(self.classes) == 2 and label == self.classes[1] else -1.0
+
+    def targets(self, values: NDArray[Any]) -> Array:
+        """Return one column of targets: -1 or 1, or the number of the class."""
+        numbers = np.searchsorted(self.classes, values).astype(np.float64)
+        return (2.0 * numbers - 1.0 if self.outputs == 1 else numbers)[:, None]
+
+    def decisions(self, P: Array) -> Array:
+        return P[:, 0] if self.outputs == 1 else P
+
+    def _margin(self, P: Array, pair: NDArray[np.intp]) -> Array:
+        return P if self.outputs == 1 else P[:, pair[1:]] - P[:, pair[:1]]
+
+
+def _row_ranges(known_from: Rows, n: int) -> Iterator[tuple[slice, NDArray[np.intp]]]:
+    """Return the rows at which 0, 1, 2 and more classes are known, with positions of the classes.
+
+    For rows at which more are known, the positions are those of all classes.
+    """
+    order = np.argsort(known_from, kind="stable")
     start = 0
     for count in range(4):
-        end = int(since[order[count]]) if count < min(3, len(order)) else n
+        end = int(known_from[order[count]]) if count < min(3, len(order)) else n
         if end > start:
             yield slice(start, end), np.sort(order[:count] if count < 3 else order)
             start = end
 
 
-def _places(known: NDArray[Any], values: NDArray[Any]) -> NDArray[np.intp]:
-    """Where labels stand among the known ones, -1 for others."""
+def _positions(known: NDArray[Any], values: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the positions of labels among the known ones, -1 for others."""
     if not len(known):
         return np.full(len(values), -1)
     if (known.dtype.kind == "U") != (values.dtype.kind == "U"):
         what, other = ("text", "numbers") if values.dtype.kind == "U" else ("numbers", "text")
-        raise ValueError(f"y has {what}, but the labels so far are {other}: {_some(known)}")
+        raise ValueError(f"y has {what}, but the labels so far are {other}: {_shortened(known)}")
     places = np.searchsorted(known, values)
     places[places == len(known)] = 0
     places[known[places] != values] = -1
     return places
 
 
-def _joined(known: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
-    """Known labels and others, of one kind that holds them all."""
+def _merged(known: NDArray[Any], new: NDArray[Any]) -> NDArray[Any]:
+    """Return known and new labels in one array."""
     joined = np.concatenate((known, new)) if len(known) else new
     _check_exact(joined, "y")
     return joined
 
 
-def _some(classes: NDArray[Any]) -> str:
-    """Classes for a message."""
+def _shortened(classes: NDArray[Any]) -> str:
+    """Return classes for a message, at most 20."""
     shown = ", ".join(repr(label) for label in classes[:20].tolist())
     return f"[{shown}]" if len(classes) <= 20 else f"[{shown}, .. {len(classes):,} in all]"
 
 
-def _saved_classes(value: Any) -> NDArray[Any]:
-    """Classes from a file: numbers, or a list of text; at least one, sorted, each once."""
+def _checked_classes(value: Any) -> NDArray[Any]:
+    """Return classes from a file: numbers, or a list of text; at least one, sorted, each once."""
     if isinstance(value, list):
         require(all(type(name) is str for name in value), "labels/classes are not all text")
     else:
@@ -334,24 +398,25 @@ def _saved_classes(value: Any) -> NDArray[Any]:
     ordered = bool((classes[1:] > classes[:-1]).all())  # also false where one is NaN
     finite = classes.dtype.kind != "f" or bool(np.isfinite(classes).all())
     require(len(classes) and ordered and finite, "labels/classes are not sorted, each once")
-    exact = classes.dtype.kind != "f" or np.abs(classes).max() <= EXACT
+    exact = classes.dtype.kind != "f" or np.abs(classes).max() <= LARGEST_EXACT
     require(exact, "labels/classes are larger than a label may be")
     return classes
 
 
 def _class_outputs(classes: int) -> int:
+    """Return the number of outputs of a number of classes."""
     return 0 if classes < 2 else 1 if classes == 2 else classes
 
 
 def _with_output(classes: NDArray[Any]) -> NDArray[Any]:
-    """The classes that have an output of their own."""
+    """Return the classes that have an output of their own."""
     return classes[len(classes) :] if len(classes) < 2 else classes[len(classes) == 2 :]
 
 
 def _partner(label: Any) -> Any:
-    """The other label of {False, True}, {-1, 1} or {0, 1}; None for any other label.
+    """Return the other label of {False, True}, {-1, 1} or {0, 1}; None for any other label.
 
-    1 alone does not tell -1 from 0: -1 stands in (0 for unsigned numbers) until a 0 comes.
+    The partner of 1 may be -1 or 0: it is -1 (0 for unsigned numbers) until a 0 comes.
     """
     kind = label.dtype.kind
     if kind == "b":
@@ -364,7 +429,7 @@ def _partner(label: Any) -> Any:
 
 
 def check_labels(y: Any, n: int | None = None, name: str = "y") -> NDArray[Any]:
-    """Labels as an array of numbers, booleans or text that keeps every one of them as it is."""
+    """Return labels as an array of numbers, booleans or text, each unchanged."""
     check_given(y)
     values = np.asarray(y)
     given_one_by_one = isinstance(y, list | tuple) and values.ndim == 1
@@ -384,9 +449,9 @@ def check_labels(y: Any, n: int | None = None, name: str = "y") -> NDArray[Any]:
     if n is not None:
         check_length(values, n)
     if values.dtype == object:
-        values = _plain(values, name)
+        values = _uniform_array(values, name)
     elif values.dtype.kind == "U" and given_one_by_one:
-        values = _plain(np.fromiter(y, dtype=object, count=len(values)), name)
+        values = _uniform_array(np.fromiter(y, dtype=object, count=len(values)), name)
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
         what = "NaN" if np.isnan(values[row]) else "inf"
@@ -406,8 +471,8 @@ def check_labels(y: Any, n: int | None = None, name: str = "y") -> NDArray[Any]:
     return values
 
 
-def _plain(values: NDArray[Any], name: str) -> NDArray[Any]:
-    """An object array of one kind of label as a plain array."""
+def _uniform_array(values: NDArray[Any], name: str) -> NDArray[Any]:
+    """Return an object array of one kind of label as an array of that kind."""
     several = values.tolist()
     kinds = {type(v) for v in several}
     missing = without_label(values)
@@ -428,10 +493,10 @@ def _plain(values: NDArray[Any], name: str) -> NDArray[Any]:
 
 
 def _check_exact(values: NDArray[Any], name: str) -> None:
-    """Refuse numbers that doubles do not tell apart."""
-    if values.dtype.kind == "f" and len(values) and not np.abs(values).max() <= EXACT:
+    """Raise a ValueError if there are numbers that doubles cannot distinguish."""
+    if values.dtype.kind == "f" and len(values) and not np.abs(values).max() <= LARGEST_EXACT:
         row = int(np.argmax(np.abs(values)))
         raise ValueError(
-            f"{name} has the label {values[row].item():.17g}; numbers above 2**53 are not told "
-            "apart here: give them as text"
+            f"{name} has the label {values[row].item():.17g}; numbers above 2**53 cannot be "
+            "distinguished: give them as text"
         )
