@@ -180,6 +180,11 @@ def require_open_rows(block: Open, Z: Array, t: int) -> None:
     off = np.abs(np.tril(got - expected, -1)).max(initial=0.0)
     most = np.abs(expected).max(initial=0.0)
     require(off <= 1e-6 * most + 1e-300, "upper does not fit the open rows")
+    # kappa = c / (1 + c q),  q_s = G[s, s] - sum_{i<s} T[s, i]^2 / kappa_i
+    own = np.einsum("ij,ij->i", Z, Z)
+    q = own - (T * T) @ inverse
+    off = np.abs(kappa * (1.0 + c * q) - c)
+    require((off <= 1e-6 * (c + kappa * c * own) + 1e-300).all(), "kappa does not fit the rows")
 
 
 #: Calls up to this many rows take the compiled row loop; longer ones go through BLAS.
