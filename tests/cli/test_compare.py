@@ -388,7 +388,7 @@ def test_damaged_records_are_told_and_run_again(capsys, tmp_path, file):
     with pytest.raises(ValueError, match="is damaged"):
         load_results(tmp_path)
     records.write_bytes(b"\x00\xff" * 1000)
-    with pytest.raises(ValueError, match="no run that can be read"):
+    with pytest.raises(ValueError, match="no readable run"):
         load_results(tmp_path)
 
 

@@ -172,7 +172,7 @@ def test_results_of_an_older_version_are_found(file, tmp_path, monkeypatch):
 def test_a_failed_run_says_which(file):
     job = comparison(file, names=["fogd"]).jobs()[0]
     job.settings["rows"] = ROWS + 1
-    with pytest.raises(RunError, match="fogd, seed 0: the file has 450 rows now"):
+    with pytest.raises(RunError, match="fogd, seed 0: the file now has 450 rows"):
         one_run(job)
 
 
@@ -207,5 +207,5 @@ def test_a_directory_without_results_is_refused(tmp_path, content, words):
 
 
 def test_no_directory_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="is no directory"):
+    with pytest.raises(ValueError, match="is not a directory"):
         load_results(tmp_path / "none")

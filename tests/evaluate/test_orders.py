@@ -75,7 +75,7 @@ def test_a_file_that_changed_is_refused(monkeypatch, part, now):
     monkeypatch.setattr(orders, "PART", part)
     monkeypatch.setattr(orders, "BLOCK", 8)
     X, y = np.zeros((now, 2)), np.zeros(now)
-    with pytest.raises(ValueError, match=f"the file has {now} rows now, and had 100"):
+    with pytest.raises(ValueError, match=f"the file now has {now} rows; it had 100"):
         list(shuffled(blocks(X, y, 20), order_of(0, 100), 2, "regression"))
 
 

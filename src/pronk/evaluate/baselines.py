@@ -1,4 +1,4 @@
-"""What a learner must beat: the mean or the most frequent label so far, and the last target."""
+"""Baselines: the mean or the most frequent label so far, and the last target."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RunningMean(Stateful):
         self.total: Any = 0.0
 
     def predict_then_learn(self, X: Any, y: Any) -> Array:
-        """The mean of the targets before each row."""
+        """Return the mean of the targets before each row."""
         y = np.asarray(y, dtype=np.float64)
         start = np.broadcast_to(np.asarray(self.total), (1, *y.shape[1:]))
         totals = np.cumsum(np.concatenate([start, y]), axis=0)
@@ -46,7 +46,7 @@ class RunningMean(Stateful):
         return self
 
     def predict(self, X: Any) -> Array:
-        """The mean so far."""
+        """Return the mean so far."""
         mean = np.asarray(self.total) / max(self.rows, 1)
         return np.broadcast_to(mean, (len(X), *mean.shape)).copy()
 
@@ -71,13 +71,13 @@ class RunningMajority(Stateful):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The labels so far, in the order they came."""
+        """The labels so far, in order of appearance."""
         return np.array(list(self.counts))
 
     def predict_then_learn(self, X: Any, y: Any, output: str = "label") -> Any:
-        """The most frequent label before each row; None before the first.
+        """Return the most frequent label before each row; None before the first.
 
-        ``output="both"`` gives also the shares of the labels before each row, (n, classes).
+        ``output="both"`` also returns the shares of the labels before each row, (n, classes).
         """
         labels = np.asarray(y).tolist()
         before = dict(self.counts)
@@ -101,10 +101,10 @@ class RunningMajority(Stateful):
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The most frequent label so far."""
+        """Return the most frequent label so far."""
         return np.full(len(X), self.best, dtype=object)
 
-    #: Labels in the order they came, how often, and the place of the one that is predicted.
+    #: Labels in order of appearance, their counts, and the index of the predicted one.
     STATE = (
         Items("labels", "_labels", out=lambda label: label, back=lambda label, name: label),
         Items("counts", "_times", out=int, back=checked_count),
@@ -134,7 +134,7 @@ class RunningMajority(Stateful):
 
 
 class LastValue(Stateful):
-    """Predict the target of the row before; 0 for the first.
+    """Predict the target of the previous row; 0 for the first.
 
     >>> import numpy as np
     >>> from pronk.evaluate.baselines import LastValue
@@ -146,7 +146,7 @@ class LastValue(Stateful):
         self.last: Any = 0.0
 
     def predict_then_learn(self, X: Any, y: Any) -> Array:
-        """The target before each row."""
+        """Return the target before each row."""
         y = np.asarray(y, dtype=np.float64)
         start = np.broadcast_to(np.asarray(self.last), (1, *y.shape[1:]))
         if len(y):
@@ -157,7 +157,7 @@ class LastValue(Stateful):
 
 
 class LastLabel(Stateful):
-    """Predict the label of the row before; None for the first.
+    """Predict the label of the previous row; None for the first.
 
     >>> import numpy as np
     >>> from pronk.evaluate.baselines import LastLabel
@@ -169,7 +169,7 @@ class LastLabel(Stateful):
         self._held: list[Any] = []
 
     def predict_then_learn(self, X: Any, y: Any) -> NDArray[Any]:
-        """The label before each row."""
+        """Return the label before each row."""
         y = np.asarray(y)
         predictions = np.empty(len(y), dtype=object)
         predictions[:1] = self._held or [None]
@@ -184,26 +184,27 @@ class LastLabel(Stateful):
 
 
 def better(name: str, value: float, other: float) -> bool:
-    """Whether a metric is better at ``other`` than at ``value``; False if one is unknown."""
+    """Return whether ``other`` is better than ``value``; False if one is NaN."""
     return other > value if name in _LARGER else other < value
 
 
-#: Metrics of which more is better.
+#: Metrics for which larger is better.
 _LARGER = ("r2", "balanced_accuracy", "kappa", "f1", "auc", "accuracy")
 
 
 class Lead(NamedTuple):
-    """A metric in which a baseline did better than the learner."""
+    """A metric in which a baseline is better than the learner."""
 
     metric: str
     value: float
-    """The learner's."""
+    """Value of the learner."""
     baseline: str
-    """Its name."""
+    """Name of the baseline."""
     theirs: float
+    """Value of the baseline."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the numbers for JSON."""
         return {
             "metric": self.metric, "value": self.value,
             "baseline": self.baseline, "of_baseline": self.theirs,
@@ -211,10 +212,10 @@ class Lead(NamedTuple):
 
 
 def leads(metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, float]]) -> list[Lead]:
-    """Return where a learner's metrics are worse than those of baselines, by the baselines' names.
+    """Return the metrics in which a baseline is better than a learner.
 
-    Metrics that a baseline does not have do not count, nor does R2 of one target beside the mean
-    squared error, which says the same.
+    Metrics that a baseline does not have are skipped, and so is R2 of one target, which is
+    equivalent to the mean squared error.
     """
     found = [
         Lead(name, value, label, theirs[name])

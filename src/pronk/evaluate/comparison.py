@@ -40,18 +40,18 @@ COMPARISON, RECORDS = "comparison.json", "records.jsonl"
 
 @dataclass(frozen=True)
 class ComparedLearner:
-    """A learner of the comparison."""
+    """A learner in a comparison."""
 
     label: str
     algorithm: str
-    """A name of the registry; empty for the baseline."""
+    """Name in the registry; empty for the baseline."""
     params: dict[str, Any] = field(default_factory=dict)
-    """What was chosen beside the defaults; a parameter of the kernel by its own name."""
+    """Parameters other than the defaults; those of the kernel by their own names."""
     scale: str | None = None
-    """Its own scaling, where that of the comparison does not suit it."""
+    """Scaling of this learner, if not that of the comparison."""
 
     def build(self, task: str, seed: int) -> Any:
-        """A new learner."""
+        """Return a new learner."""
         if not self.algorithm:
             return RunningMajority() if task == "classification" else RunningMean()
         return make(self.algorithm, task, random_state=seed, **self.params)
@@ -59,14 +59,14 @@ class ComparedLearner:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Who is compared on what, and how."""
+    """The learners, the data and the settings of a comparison."""
 
     reading: Reading
     """The file and how it is read; its task is known."""
     digest: str
-    """Of the file's bytes: another file under the same name is another comparison."""
+    """Hash of the file: another file of the same name is another comparison."""
     reason: str
-    """Why that task, where it was guessed."""
+    """What the task was inferred from, if it was not given."""
     columns: list[str]
     rows: int
     learners: list[ComparedLearner]
@@ -75,11 +75,11 @@ class Comparison:
     order: str = "given"
     seed: int = 0
     unlabelled: int = 0
-    """Rows without a label, which are predicted only."""
+    """Rows without a label, which are only predicted."""
 
     @property
     def file(self) -> str:
-        """What is read, without a password."""
+        """The name of the input, without passwords."""
         return without_secret(self.reading.file)
 
     @property
@@ -94,18 +94,18 @@ class Comparison:
 
     @property
     def scale(self) -> str:
-        """The scaling of those who have no other."""
+        """The scaling of learners without their own."""
         return self.preparing.scale
 
     @property
     def baseline(self) -> ComparedLearner:
-        """What everyone must beat."""
+        """The baseline."""
         label = "most frequent label" if self.task == "classification" else "running mean"
         return ComparedLearner(label, "")
 
     @property
     def metric(self) -> str:
-        """The metric that decides."""
+        """The metric by which learners are ordered."""
         return DEFAULTS[self.task][0]
 
     @property
@@ -115,9 +115,9 @@ class Comparison:
 
     @property
     def view(self) -> dict[str, Any]:
-        """The file and how its rows are read and prepared, as `open_stream` and `prepare` want it.
+        """The file and how its rows are read and prepared, for `open_stream` and `prepare`.
 
-        What is as usual is left out: a choice that a later version adds leaves old keys alone.
+        Defaults are left out, so that an option added later does not change existing keys.
         """
         preparing = self.preparing.chosen()
         preparing.pop("scale", None)  # it is a setting of each learner
@@ -129,12 +129,12 @@ class Comparison:
         return {**view, **preparing} if self.reading.categorical else view
 
     def jobs(self) -> list[Job]:
-        """All runs, run by run, so that an interrupted comparison has some of everyone."""
+        """Return all runs by seed, so that an interrupted comparison has runs of all learners."""
         jobs = []
         for run in range(self.runs):
             for compared in [*self.learners, self.baseline]:
                 if not compared.algorithm and run and self.order == "given":
-                    continue  # it has no seed: all its runs are one
+                    continue  # the baseline has no seed: one run suffices
                 settings = {
                     "algorithm": compared.algorithm,
                     "params": compared.params,
@@ -153,9 +153,9 @@ class Comparison:
         return f"{Path(self.file).name}, {self.target}"
 
     def save(self, directory: Path) -> None:
-        """Write what is compared; a report reads it with the records beside it.
+        """Write the comparison to its folder, for a report from the records beside it.
 
-        The keys are written too: a later version has other ones.
+        The keys of the runs are written too, because they depend on the version.
         """
         keys = [(job.label, job.key) for job in self.jobs()]
         said = {k: v for k, v in asdict(self).items() if k not in ("reading", "preparing")}
@@ -166,7 +166,7 @@ class Comparison:
 
     @classmethod
     def load(cls, directory: Path) -> tuple[Comparison, list[tuple[str, str]]]:
-        """The comparison of a results directory with labels and keys, or a ValueError."""
+        """Load the comparison of a results folder, with labels and keys of its runs."""
         path = directory / COMPARISON
         try:
             said = json.loads(path.read_text(encoding="utf-8"))
@@ -179,41 +179,41 @@ class Comparison:
             preparing = Preparing.of(said)
             return cls(reading, preparing=preparing, learners=learners, **plain), keys
         except FileNotFoundError:
-            what = f"has no {COMPARISON}" if directory.is_dir() else "is no directory"
+            what = f"has no {COMPARISON}" if directory.is_dir() else "is not a directory"
             raise ValueError(f"{str(directory)!r} {what}; `pronk compare` writes one") from None
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ValueError(
                 f"{str(path)!r} is damaged ({error}); the same `pronk compare` writes it again "
-                "and keeps the runs that are done"
+                "and keeps the finished runs"
             ) from None
 
 
 def _check_kinds(said: Any) -> None:
-    """A ValueError if what was read is no comparison."""
+    """Raise a ValueError if this is not a saved comparison."""
     kinds: dict[str, type] = {
         **dict.fromkeys(("file", "digest", "target", "order", "scale"), str),
         **dict.fromkeys(("rows", "runs", "seed"), int),
         **dict.fromkeys(("columns", "learners", "keys", "drop"), list),
     }
     if not isinstance(said, dict):
-        raise ValueError("it holds no object")
+        raise ValueError("it is not an object")
     for name, kind in kinds.items():
         if not isinstance(said.get(name), kind):
-            raise ValueError(f"{name!r} is missing or wrong")
+            raise ValueError(f"{name!r} is missing or invalid")
     if said.get("task") not in DEFAULTS:
-        raise ValueError("'task' is missing or wrong")
+        raise ValueError("'task' is missing or invalid")
 
 
 # -- the file --------------------------------------------------------------------------------------
 
 
 def open_stream(view: dict[str, Any]) -> FileStream:
-    """The rows of a view."""
+    """Open the rows of a view."""
     return Reading.of(view).open()
 
 
 def prepare(learner: Any, scale: str, stream: FileStream, view: dict[str, Any]) -> Any:
-    """A learner behind what its columns need."""
+    """Wrap a learner in the preparation of its columns."""
     return prepared(learner, stream, replace(Preparing.of(view), scale=scale))
 
 
@@ -226,10 +226,9 @@ class Inspection(NamedTuple):
 
 
 def inspect(stream: FileStream) -> Inspection:
-    """Read all of a file; a ValueError for what no learner can learn from.
+    """Read the whole file once before the runs; raise if no learner can learn from it.
 
-    Better once before than in the middle of the tenth run. The digest is that of the file, or that
-    of the rows where they come from several files or from a database.
+    The digest is that of the file, or of the rows if they come from several files or a database.
     """
     rows, unlabelled, labels, digest = 0, 0, set[Any](), hashlib.sha256()
     one_file = stream.reading.query is None and stream.path.is_file()
@@ -259,21 +258,19 @@ def inspect(stream: FileStream) -> Inspection:
         return Inspection(rows, unlabelled, hashlib.file_digest(file, "sha256").hexdigest())
 
 
-# ----------------------------------------------------------------------------------------
-# One run of a comparison: a learner over the file once, and its curve.
+# -- one run ---------------------------------------------------------------------------------------
 #
-# A run walks the file in its own order or in a random one and keeps a curve: records at some rows,
-# ten to a power of ten for logarithmic axes and up to fifty at equal distances for windows.
-# Between two of them the learner gets blocks as long as they can be, so its time is that of a
-# plain pass.
+# A run reads the file in its own order or in a random one and keeps a curve: records at some rows,
+# ten per power of ten for logarithmic axes and up to fifty at equal distances for windows. Between
+# two records the learner gets blocks of the usual length, so its time is that of a plain pass.
 
 Block = tuple[NDArray[np.float64], NDArray[Any]]
 
-#: Records to a power of ten.
+#: Records per power of ten.
 STEPS = 10
-#: Rows learned by a copy beforehand, so that compiling is in nobody's time.
+#: Rows that a copy learns first, so that times do not include compilation.
 WARM = 300
-#: Rows more that are learned one at a time, which is another loop.
+#: Further rows learned one at a time, by another compiled loop.
 SINGLE = 3
 
 
@@ -282,7 +279,7 @@ class RunError(Exception):
 
 
 def one_run(job: Job) -> dict[str, Any]:
-    """Walk the file once: the final figures and the curve. The work of a job."""
+    """Run one learner over the file; return its final scores and its curve."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -301,19 +298,19 @@ def _run(job: Job) -> dict[str, Any]:
     model, learner = _model(job, stream)
     warm_up(_model(job, stream)[0], stream, WARM, weighted=bool(settings["algorithm"]))
     evaluation = Evaluation(model, window=settings["window"], memory=True, trace=False)
-    marks = record_rows(settings["rows"], settings["window"])
-    curve, walked = Curve(), 0
-    for X, y in cut(_blocks(job, stream), marks):
+    recorded = record_rows(settings["rows"], settings["window"])
+    curve, rows = Curve(), 0
+    for X, y in cut(_blocks(job, stream), recorded):
         X, weights = _split_weights(X, stream)
-        # What everyone must beat knows of no weights.
+        # The baseline does not support sample weights.
         evaluation.feed(X, y, weights if settings["algorithm"] else None)
-        walked += len(y)
-        if walked in marks:
-            curve.add(walked, evaluation.record(), _certificate(learner))
-    if walked != settings["rows"]:
-        raise ValueError(f"the file has {walked} rows now, and had {settings['rows']}")
+        rows += len(y)
+        if rows in recorded:
+            curve.add(rows, evaluation.record(), _certificate(learner))
+    if rows != settings["rows"]:
+        raise ValueError(f"the file now has {rows} rows; it had {settings['rows']}")
     last = curve.records[-1]
-    said = learner.get_params() if hasattr(learner, "get_params") else {}
+    params = learner.get_params() if hasattr(learner, "get_params") else {}
     return {
         "rows": last.rows,
         "unlabelled": last.unlabelled,
@@ -323,7 +320,9 @@ def _run(job: Job) -> dict[str, Any]:
         "microseconds_per_row": last.microseconds_per_row,
         "size": last.size,
         "memory": last.memory,
-        "params": {name: setting(value) for name, value in said.items() if name != "random_state"},
+        "params": {
+            name: setting(value) for name, value in params.items() if name != "random_state"
+        },
         "curve": curve.to_dict(),
     }
 
@@ -332,21 +331,21 @@ class Curve:
     """Records along a stream, kept as columns."""
 
     def __init__(self) -> None:
-        self.walked: list[int] = []
+        self.rows: list[int] = []
         self.records: list[Record] = []
         self.certificates: list[dict[str, Any] | None] = []
 
-    def add(self, walked: int, record: Record, certificate: dict[str, Any] | None) -> None:
-        """A record after so many rows of the stream, with or without a label."""
-        self.walked.append(walked)
+    def add(self, rows: int, record: Record, certificate: dict[str, Any] | None) -> None:
+        """Add a record after so many rows of the stream, with or without a label."""
+        self.rows.append(rows)
         self.records.append(record)
         self.certificates.append(certificate)
 
     def to_dict(self) -> dict[str, Any]:
-        """Columns by name; regret and bound where they are known."""
+        """Return the columns by name, with regret and bound if they are known."""
         names, records = list(self.records[-1].metrics), self.records
         curve: dict[str, Any] = {
-            "rows": self.walked,
+            "rows": self.rows,
             "metrics": {name: [r.metrics.get(name) for r in records] for name in names},
             "windowed": {name: [r.windowed.get(name) for r in records] for name in names},
             "seconds": [record.seconds for record in records],
@@ -360,7 +359,7 @@ class Curve:
 
 
 def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
-    """The model of a run and the learner in it."""
+    """Return the model of a run and the learner in it."""
     compared = ComparedLearner(job.label, job.settings["algorithm"], job.settings["params"])
     learner = compared.build(job.view["task"], job.seed)
     if not compared.algorithm:
@@ -370,9 +369,9 @@ def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
 
 
 def warm_up(twin: Any, stream: FileStream, rows: int = 64, weighted: bool = True) -> None:
-    """Learn the first rows with a model that is then thrown away.
+    """Learn the first rows with a copy of a model.
 
-    Its code is then compiled, so that times are clean, and wrong parameters have shown.
+    This compiles the code, so that times are clean, and finds invalid parameters.
     """
     X, y, weights = labelled(*stream.head(rows + SINGLE)[:3])
     if not len(y):
@@ -386,7 +385,7 @@ def warm_up(twin: Any, stream: FileStream, rows: int = 64, weighted: bool = True
 def labelled(
     X: NDArray[np.float64], y: NDArray[Any], weights: Weights = None
 ) -> tuple[NDArray[np.float64], NDArray[Any], Weights]:
-    """The rows that have a label."""
+    """Return the rows that have a label."""
     missing = without_label(y)
     if missing is None:
         return X, y, weights
@@ -395,7 +394,7 @@ def labelled(
 
 
 def _certificate(learner: Any) -> dict[str, Any] | None:
-    """Regret and bound, of a learner that knows them."""
+    """Return regret and bound of a learner that tracks them."""
     if not hasattr(learner, "certificate"):
         return None
     try:
@@ -409,15 +408,15 @@ def _certificate(learner: Any) -> dict[str, Any] | None:
 
 
 def record_rows(rows: int, window: int) -> frozenset[int]:
-    """Where records are kept: ten to a power of ten from row 10, at each window, at the end."""
+    """Return the rows of the records: ten per power of ten from row 10, each window, the end."""
     decades = math.log10(max(rows, 10) / 10)
     powers = {round(10 * 10 ** (i / STEPS)) for i in range(math.floor(decades * STEPS) + 1)}
     return frozenset({m for m in {*powers, *range(window, rows, window)} if m < rows} | {rows})
 
 
-def cut(blocks: Iterable[Block], marks: Iterable[int]) -> Iterator[Block]:
-    """The blocks, cut where a marked row ends."""
-    ends, done = sorted(marks), 0
+def cut(blocks: Iterable[Block], rows: Iterable[int]) -> Iterator[Block]:
+    """Cut the blocks after the rows of the records."""
+    ends, done = sorted(rows), 0
     for X, y in blocks:
         inside = [end - done for end in ends if done < end < done + len(y)]
         for start, end in zip([0, *inside], [*inside, len(y)], strict=True):
@@ -426,7 +425,7 @@ def cut(blocks: Iterable[Block], marks: Iterable[int]) -> Iterator[Block]:
 
 
 def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
-    """The rows of a run, as the file has them or in the random order of its seed."""
+    """Yield the rows of a run, in the order of the file or in the random order of its seed."""
     blocks, columns = _with_weights(stream), len(stream.columns) + (stream.weight is not None)
     if job.settings["order"] == "given":
         yield from blocks
@@ -436,7 +435,7 @@ def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
 
 
 def _with_weights(stream: FileStream) -> Iterator[Block]:
-    """The rows with their weights as the last column, so that any order keeps them together."""
+    """Yield the rows with their weights as last column, so that shuffling keeps both together."""
     for X, y, weights, *_ in stream.blocks():
         yield (X if weights is None else np.column_stack([X, weights])), y
 
@@ -444,7 +443,7 @@ def _with_weights(stream: FileStream) -> Iterator[Block]:
 def _split_weights(
     X: NDArray[np.float64], stream: FileStream
 ) -> tuple[NDArray[np.float64], Weights]:
-    """Rows and weights that were put together."""
+    """Split rows and weights again."""
     if stream.weight is None:
         return X, None
     return np.ascontiguousarray(X[:, :-1]), np.ascontiguousarray(X[:, -1])

@@ -1,7 +1,7 @@
-"""An alarm when the loss of a learner has risen: ADWIN on the losses as they come.
+"""Drift alarms: ADWIN on the losses of a learner.
 
-ADWIN keeps the longest window of recent losses in which no cut separates two halves whose means
-differ by more than chance allows. Here the window is held in buckets of 32 rows, counted from the
+ADWIN keeps the longest window of recent losses in which no cut separates two parts whose means
+differ by more than chance allows. Here the window is stored in buckets of 32 rows, counted from the
 start of the stream, that are merged in pairs as they age, so a window of n rows needs
 O(log n) numbers, and any cut of the stream into blocks gives the same alarms. After each bucket
 every cut between buckets is tried,
@@ -9,12 +9,12 @@ every cut between buckets is tried,
     mean(newer) - mean(older) > sqrt((2/m) v log(2/d)) + (2/(3m)) log(2/d),
     1/m = 1/n_newer + 1/n_older,   v the variance of the window,   d = delta / buckets,
 
-and where one holds the older part is dropped and an alarm is raised. A fall of the loss drops the
-older part too, silently: a learner that learns is no news. Losses must lie in [0, 1]: mistakes do;
-of an absolute error e the alarm sees e / (e + s), s the usual error (`ErrorAlarm`).
+and if one holds, the older part is dropped and an alarm is raised. If the loss has fallen, the
+older part is dropped without an alarm. Losses must lie in [0, 1], as mistakes do; absolute errors e
+are mapped to e / (e + s), where s is a typical error (`ErrorAlarm`).
 
-river has this detector too (`river.drift.ADWIN`), and is an extra: its buckets begin at single rows
-in a Python loop a row, which would cost more than the fast learners themselves.
+river has this detector too (`river.drift.ADWIN`), but is an optional dependency, and its Python
+loop per row would cost more than the fast learners.
 
 Reference: Bifet, Gavalda, "Learning from time-changing data with adaptive windowing", SDM 2007.
 """
@@ -44,14 +44,14 @@ class Alarm:
     row: int
     """The row, counted from 0, whose loss raised the alarm."""
     since: int
-    """The row from which on the loss is higher, as far as the buckets tell."""
+    """First row of the higher loss, up to the length of a bucket."""
     before: float
     """Mean of the losses before, as the detector sees them."""
     after: float
     """Mean of those since."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the alarm for JSON."""
         return asdict(self)
 
 
@@ -68,7 +68,7 @@ def _checked_bucket(state: Any, name: str) -> tuple[int, float, float]:
 
 
 class DriftAlarm(Stateful):
-    """Losses in [0, 1] come, alarms are kept.
+    """Detect rises of losses in [0, 1] and keep the alarms.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -88,18 +88,18 @@ class DriftAlarm(Stateful):
         self._buckets: list[tuple[int, float, float]] = []
 
     def add(self, losses: Array, before: int = 0) -> None:
-        """Losses of the next rows; ``before`` rows of the stream were not scored."""
+        """Add the losses of the next rows; ``before`` rows of the stream were not scored."""
         losses = np.concatenate((self._open, losses))
         whole = len(losses) // BUCKET * BUCKET
         for bucket in losses[:whole].reshape(-1, BUCKET):
             self._rows += BUCKET
             self._buckets.append((BUCKET, float(bucket.sum()), float((bucket * bucket).sum())))
             self._merge()
-            self._try(before)
+            self._detect(before)
         self._open = losses[whole:].copy()
 
     def _merge(self) -> None:
-        """Two of the oldest of a size become one where there are too many of it."""
+        """Merge the two oldest buckets of a size if there are too many of this size."""
         size = BUCKET
         while True:
             same = [i for i, bucket in enumerate(self._buckets) if bucket[0] == size]
@@ -111,8 +111,8 @@ class DriftAlarm(Stateful):
             self._buckets[i : j + 1] = [merged]
             size *= 2
 
-    def _try(self, unscored: int) -> None:
-        """Drop what is older than the oldest cut that separates, and say so where losses rose."""
+    def _detect(self, unscored: int) -> None:
+        """Drop the buckets before a significant cut; raise an alarm if the loss rose."""
         while len(self._buckets) > 1:
             rows, sums, squares = np.cumsum(np.array(self._buckets), axis=0).T
             older, newer = rows[:-1], rows[-1] - rows[:-1]
@@ -125,7 +125,7 @@ class DriftAlarm(Stateful):
             apart = np.abs(high - low) > allowed
             if not apart.any():
                 return
-            # The cut that separates best is nearest to the change.
+            # The most significant cut is nearest to the change.
             cut = int(np.argmax(np.where(apart, np.abs(high - low) / allowed, 0.0)))
             if high[cut] > low[cut]:
                 row = self._rows - 1 + unscored
@@ -145,11 +145,11 @@ class DriftAlarm(Stateful):
 
 
 class ErrorAlarm(DriftAlarm):
-    """Absolute errors of any size come, as e / (e + s) with a scale s that is set anew.
+    """Detect rises of absolute errors of any size, mapped to e / (e + s) with a scale s.
 
-    At row 64, 128, 256, .. the mean error of the rows since the last such row is taken; if it is
-    not within a factor 2 of s it becomes s, and the window starts anew. A scale that followed all
-    errors would fall while a learner learns, and constant errors would seem to rise.
+    At row 64, 128, 256, .. the mean error since the last such row is computed; if it is not within
+    a factor 2 of s, it becomes s, and the window starts anew. A scale that followed all errors
+    would fall while a learner improves, and constant errors would seem to rise.
     """
 
     def __init__(self, delta: float = 1e-4) -> None:
@@ -159,7 +159,7 @@ class ErrorAlarm(DriftAlarm):
         self._next = 2 * BUCKET
 
     def add(self, losses: Array, before: int = 0) -> None:
-        """Errors of the next rows; ``before`` rows of the stream were not scored."""
+        """Add the errors of the next rows; ``before`` rows of the stream were not scored."""
         while len(losses):
             done = self._rows + len(self._open)
             part, losses = losses[: self._next - done], losses[self._next - done :]

@@ -1,4 +1,4 @@
-"""Numbers as text, the same on screens, in pictures and on pages."""
+"""Numbers as text and JSON, the same on screens, in charts and in reports; the progress bar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def number(value: float) -> str:
-    """Four digits that matter.
+    """Format a number with four significant digits.
 
     >>> print(number(0.0643123), number(1234.5), number(3e-7))
     0.06431 1,234 3.00e-07
@@ -29,14 +29,14 @@ def number(value: float) -> str:
 
 
 def size(bytes_held: int) -> str:
-    """Bytes in kB or MB."""
+    """Format bytes in kB or MB."""
     if bytes_held < 999_500:
         return f"{bytes_held / 1e3:,.0f} kB" if bytes_held >= 9950 else f"{bytes_held / 1e3:.1f} kB"
     return f"{bytes_held / 1e6:,.1f} MB"
 
 
 def mean_and_deviation(mean: float, deviation: float | None) -> str:
-    """Both with the digits of the mean.
+    """Format mean and deviation with the digits of the mean.
 
     >>> print(mean_and_deviation(0.06431, 0.000123))
     0.06431 ± 0.00012
@@ -53,7 +53,7 @@ def mean_and_deviation(mean: float, deviation: float | None) -> str:
 
 
 def microseconds(mean: float, deviation: float | None) -> str:
-    """Three digits: a clock has no more to say.
+    """Format a time with three digits, the precision of its measurement.
 
     >>> print(microseconds(31.512, 2.561))
     31.5 ± 2.6
@@ -64,7 +64,7 @@ def microseconds(mean: float, deviation: float | None) -> str:
 
 
 def count(n: int, word: str) -> str:
-    """A number of things.
+    """Format a number of things.
 
     >>> print(count(1, "run"), count(2000, "row"))
     1 run 2,000 rows
@@ -72,12 +72,11 @@ def count(n: int, word: str) -> str:
     return f"{n:,} {word}" + ("" if n == 1 else "s")
 
 
-# ----------------------------------------------------------------------------------------
-# Values as JSON has them.
+# -- JSON ------------------------------------------------------------------------------------------
 
 
 def finite(value: Any) -> Any:
-    """A value for JSON: NaN and infinity become None, arrays lists, what it does not know text."""
+    """Convert a value for JSON: NaN and infinity to None, arrays to lists, others to text."""
     if isinstance(value, dict):
         return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -90,22 +89,20 @@ def finite(value: Any) -> Any:
 
 
 def setting(value: Any) -> Any:
-    """A parameter for JSON: itself, or what Python writes for it."""
+    """Convert a parameter for JSON: simple values as they are, others to their repr."""
     return value if isinstance(value, str | int | float | bool | None) else repr(value)
 
 
-# ----------------------------------------------------------------------------------------
-# A progress bar on stderr: rows, loss, time left.
+# -- progress --------------------------------------------------------------------------------------
 
-#: Seconds between two looks at an evaluation, and two drawings: blocks may be single rows.
+#: Seconds between two updates of the bar: blocks may be single rows.
 PAUSE = 0.25
 
 
 class Bar:
-    """The state of an evaluation while it walks a stream; nothing where stderr is no terminal.
+    """A progress bar of an evaluation: rows, loss, time left; hidden if stderr is not a terminal.
 
-    A ``console`` is drawn on instead of stderr; ``number`` makes the loss text. Rich is loaded when
-    a bar is shown.
+    ``console`` replaces stderr; ``number`` formats the loss. Rich is imported when it is shown.
     """
 
     def __init__(
@@ -142,7 +139,7 @@ class Bar:
             console=console,
             transient=True,
             refresh_per_second=4,
-            # What is printed meanwhile stands above the bar, and goes where it would go.
+            # Output printed meanwhile appears above the bar.
             redirect_stdout=sys.stdout.isatty(),
         )
         self._task = self._progress.add_task("", total=None, rows="0 rows", loss="")
@@ -156,7 +153,7 @@ class Bar:
             self._progress.stop()
 
     def show(self, evaluation: Evaluation) -> None:
-        """The state after a block."""
+        """Show the state after a block."""
         if self._progress is None or (now := monotonic()) < self._next:
             return
         self._next = now + PAUSE
@@ -169,7 +166,7 @@ class Bar:
         )
 
     def _expect(self, total: int | None) -> None:
-        # A new total forgets the speed so far, so an estimate counts only if it moved.
+        # A new total resets the measured speed, so small changes of an estimate are ignored.
         if total is not None and abs(total - self._total) > 0.05 * self._total:
             self._total = total
             self._progress.update(self._task, total=total)

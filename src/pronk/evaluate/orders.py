@@ -1,9 +1,9 @@
-"""The rows of a stream in a random order, in bounded memory.
+"""The rows of a stream in random order, in bounded memory.
 
-The new order is cut into parts that fit into memory. The stream is read once, and each row goes to
-the place of its part in a temporary file; then the file is read once, part by part, and each part
-is put in order. Both walks go from start to end, so a slow disk is used at its best. What fits into
-one part never sees the disk. In memory are some tens of megabytes and 16 bytes a row.
+The new order is cut into parts that fit into memory. The stream is read once, and each row is
+written to the region of its part in a temporary file; then the file is read once, part by part, and
+each part is sorted. Both passes read sequentially. A stream that fits into one part needs no file.
+Memory: some tens of megabytes and 16 bytes per row.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from pronk.data.errors import Argument, StreamError
 Array = NDArray[np.float64]
 Block = tuple[Array, NDArray[Any]]
 
-#: Rows of a block that comes out, and bytes of a part.
+#: Rows of an output block, and bytes of a part.
 BLOCK = 4096
 PART = 1 << 25
 
 
 def order_of(seed: int, rows: int) -> NDArray[np.intp]:
-    """The random permutation of a run."""
+    """Return the random permutation of a run."""
     return np.random.default_rng([seed, 1]).permutation(rows)
 
 
 def disk_bytes(rows: int, columns: int) -> int:
-    """What the temporary file of a random order takes; 0 where it needs none."""
+    """Return the bytes of the temporary file of a random order; 0 if it needs none."""
     needed = 8 * rows * (columns + 1)
     return needed if needed > PART else 0
 
 
 def check_room(rows: int, columns: int, files: int = 1) -> None:
-    """A StreamError where the temporary directory has no room for so many temporary files."""
+    """Raise if the temporary directory has no room for so many temporary files."""
     needed = files * disk_bytes(rows, columns)
     directory = tempfile.gettempdir()
     if needed and needed > (free := shutil.disk_usage(directory).free):
@@ -53,9 +53,9 @@ def check_room(rows: int, columns: int, files: int = 1) -> None:
 def shuffled(
     blocks: Iterable[Block], order: NDArray[np.intp], columns: int, task: str
 ) -> Iterator[Block]:
-    """The rows of some blocks in a new order: first row ``order[0]``, then ``order[1]``, ..
+    """Yield the rows of some blocks in a new order: row ``order[0]``, then ``order[1]``, ..
 
-    A ValueError if the blocks have not as many rows as the order.
+    Raise a ValueError if the blocks do not have as many rows as the order.
     """
     targets = _Targets(task)
     width = columns + 1
@@ -72,7 +72,7 @@ def shuffled(
         for start in range(0, len(order), part):
             chosen = order[start : start + part]
             rows = np.frombuffer(file.read(8 * width * len(chosen))).reshape(-1, width)
-            # A part holds its rows as they came, by their numbers in the stream.
+            # A part has its rows in the order of the stream.
             yield from _blocks(rows, np.argsort(np.argsort(chosen)), targets)
 
 
@@ -84,10 +84,10 @@ def _distribute(
     targets: _Targets,
     file: Any,
 ) -> None:
-    """Write each row into its part of the file, in the order in which the rows come."""
+    """Write each row to its part of the file, in the order of the stream."""
     parts = np.empty(len(order), dtype=np.int32)
     parts[order] = np.arange(len(order)) // part
-    ends = np.arange(0, len(order), part)  # where each part goes on, in rows
+    ends = np.arange(0, len(order), part)  # next row of each part
     held: list[Array] = []
     read, waiting = 0, 0
 
@@ -128,11 +128,11 @@ def _blocks(rows: Array, order: NDArray[np.intp], targets: _Targets) -> Iterator
 
 def _check_length(rows: int, expected: int) -> None:
     if rows != expected:
-        raise ValueError(f"the file has {rows} rows now, and had {expected}")
+        raise ValueError(f"the file now has {rows} rows; it had {expected}")
 
 
 class _Targets:
-    """Targets as a column of numbers: themselves, or numbers of labels in the order they came."""
+    """Targets as a column of numbers; labels are numbered in order of appearance."""
 
     def __init__(self, task: str) -> None:
         self._labels: dict[Any, int] | None = {} if task == "classification" else None

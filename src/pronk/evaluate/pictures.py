@@ -1,6 +1,6 @@
-"""What is drawn of a run: the same pictures on its page and in a notebook.
+"""The charts of a run, as data: the same in its report and in a notebook.
 
-A picture is data: lines over rows, points, or a table of counts. `pronk.report` draws them for a
+A picture holds lines over rows, points, or a table of counts. `pronk.report` draws pictures for a
 browser, `draw` with Matplotlib.
 """
 
@@ -18,16 +18,16 @@ from pronk.evaluate.trace import Trace
 
 Array = NDArray[np.float64]
 
-#: Told apart also by those who do not see all colours, on white; the page has the same.
+#: Distinct on white for colour-blind readers too; the report has the same.
 COLOURS = (
     "#0072b2", "#c44e00", "#007a5a", "#a83279", "#7a6200", "#5a4fcf", "#008ba3", "#b0171f",
 )  # fmt: skip
-#: Experts that are drawn, and labels of a table before only the most frequent are shown.
+#: Most experts drawn, and most labels in a table.
 EXPERTS, LABELS = 6, 20
-#: Rows before a share of them is drawn.
+#: Fewest rows in a bin whose share is drawn.
 FEW = 10
-#: Segments of a curve along the stream, and marks before they are worth a picture.
-SEGMENTS, MARKS = 64, 3
+#: Segments of a curve along the stream, and fewest entries of the model history that are drawn.
+SEGMENTS, ENTRIES = 64, 3
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Picture:
-    """What stands in one frame."""
+    """One chart: curves, points or a table of counts, with title and caption."""
 
     name: str
     title: str
@@ -56,12 +56,12 @@ class Picture:
     alarms: list[int] = field(default_factory=list)
     counts: tuple[list[str], NDArray[np.int64]] | None = None
     along: bool = True
-    """Whether it goes along the stream."""
+    """Whether the horizontal axis is the stream."""
 
 
 def pictures(trace: Trace) -> list[Picture]:
-    """The pictures of a run, those along the stream first."""
-    drawn = [*_losses(trace), *_coverage(trace), *_marks(trace)]
+    """Return the pictures of a run, those along the stream first."""
+    drawn = [*_losses(trace), *_coverage(trace), *_model_history(trace)]
     if trace.task == "classification":
         drawn += [*_calibration(trace), *_confusion(trace)]
     elif len(trace.sample.held):
@@ -70,13 +70,13 @@ def pictures(trace: Trace) -> list[Picture]:
 
 
 def _segments(trace: Trace) -> tuple[Array, Array, int]:
-    """Ends of the segments that are drawn, means over them, and their length."""
-    course = trace.segments
-    several = -(-len(course.sums) // SEGMENTS)
-    starts = np.arange(0, len(course.sums), several)
-    sums = np.add.reduceat(course.sums, starts, axis=0)
-    ends = course.ends[np.minimum(starts + several, len(course.sums)) - 1].astype(np.float64)
-    return ends, sums[:, :-1] / sums[:, -1:], several * course.length
+    """Return the ends of the drawn segments, the means over them, and their length."""
+    kept = trace.segments
+    several = -(-len(kept.sums) // SEGMENTS)
+    starts = np.arange(0, len(kept.sums), several)
+    sums = np.add.reduceat(kept.sums, starts, axis=0)
+    ends = kept.ends[np.minimum(starts + several, len(kept.sums)) - 1].astype(np.float64)
+    return ends, sums[:, :-1] / sums[:, -1:], several * kept.length
 
 
 def _losses(trace: Trace) -> list[Picture]:
@@ -89,13 +89,13 @@ def _losses(trace: Trace) -> list[Picture]:
     share = trace.task == "classification"
     shown = means[:, :2][means[:, :2] > 0]
     log = not share and len(shown) > 1 and shown.max() > 20 * shown.min()
-    told = "; a vertical line is a drift alarm" if alarms else ""
+    legend = "; vertical lines are drift alarms" if alarms else ""
     return [
         Picture(
             "loss",
             f"{word.capitalize()} along the stream",
             f"Mean over {length:,} rows at a time, each predicted before its label "
-            f"was learned{told}.",
+            f"was learned{legend}.",
             "rows",
             word,
             [Curve("learner", ends, means[:, 0]), Curve(naive, ends, means[:, 1], True)],
@@ -123,16 +123,17 @@ def _coverage(trace: Trace) -> list[Picture]:
     if not trace.interval:
         return []
     rows, means, _ = _segments(trace)
-    known = ~np.isnan(means[:, 2])  # a model that goes on may have begun without intervals
+    known = ~np.isnan(means[:, 2])  # a resumed model may have started without intervals
     if not known.any():
         return []
     rows, means = rows[known], means[known]
-    covered = f"{trace.coverage:.1%} of all intervals held y."
-    wanted = np.full(len(rows), trace.nominal_coverage)
+    covered = f"{trace.coverage:.1%} of all intervals contained y."
+    nominal = np.full(len(rows), trace.nominal_coverage)
     return [
         Picture(
-            "coverage", "Coverage of the intervals", covered, "rows", "share that held y",
-            [Curve("held y", rows, means[:, 2]), Curve("wanted", rows, wanted, True)], percent=True,
+            "coverage", "Coverage of the intervals", covered, "rows", "share that contained y",
+            [Curve("measured", rows, means[:, 2]), Curve("nominal", rows, nominal, True)],
+            percent=True,
         ),
         Picture(
             "width", "Width of the intervals", "Mean over the same rows.", "rows", "width",
@@ -141,10 +142,10 @@ def _coverage(trace: Trace) -> list[Picture]:
     ]  # fmt: skip
 
 
-def _marks(trace: Trace) -> list[Picture]:
-    marks, drawn = trace.model_history.entries, []
-    sizes = [(rows, values["points"]) for rows, values in marks if "points" in values]
-    if len(sizes) >= MARKS:
+def _model_history(trace: Trace) -> list[Picture]:
+    entries, drawn = trace.model_history.entries, []
+    sizes = [(rows, values["points"]) for rows, values in entries if "points" in values]
+    if len(sizes) >= ENTRIES:
         x, y = np.array(sizes, dtype=np.float64).T
         drawn.append(
             Picture(
@@ -153,21 +154,21 @@ def _marks(trace: Trace) -> list[Picture]:
             )
         )  # fmt: skip
     totals: dict[str, float] = {}
-    for _, values in marks:
+    for _, values in entries:
         for name, weight in values.items():
             if name != "points":
                 totals[name] = totals.get(name, 0.0) + weight
     heavy = sorted(totals, key=lambda name: -totals[name])[:EXPERTS]
-    known = [(rows, values) for rows, values in marks if set(values) - {"points"}]
-    if heavy and len(known) >= MARKS:
+    known = [(rows, values) for rows, values in entries if set(values) - {"points"}]
+    if heavy and len(known) >= ENTRIES:
         x = np.array([rows for rows, _ in known], dtype=np.float64)
         curves = [Curve(n, x, np.array([v.get(n, 0.0) for _, v in known])) for n in heavy]
         drawn.append(
             Picture(
                 "experts",
                 "Weights of the experts",
-                f"The {len(heavy)} heaviest of the learner's experts; bandwidths in medians of the "
-                "distances between first rows.",
+                f"The {len(heavy)} experts with the largest weights; bandwidths in multiples of "
+                "the median distance of the first rows.",
                 "rows", "weight", curves, percent=True,
             )
         )  # fmt: skip
@@ -176,7 +177,7 @@ def _marks(trace: Trace) -> list[Picture]:
 
 def _calibration(trace: Trace) -> list[Picture]:
     counted = trace.calibration[:, 2]
-    # A share of a few rows says nothing.
+    # Bins with few rows are not drawn.
     shares, hits, rows = trace.calibration[counted >= min(FEW, max(1, counted.max()))].T
     if not trace.probabilities or not len(rows):
         return []
@@ -185,9 +186,9 @@ def _calibration(trace: Trace) -> list[Picture]:
         Picture(
             "calibration",
             "Calibration of the probabilities",
-            "How often a class came that was given this probability, over all rows and classes; on "
-            "the dashed line it is what was said.",
-            "probability that was given",
+            "How often a class with this predicted probability occurred, over all rows and "
+            "classes; on the dashed line both are equal.",
+            "predicted probability",
             "share of rows of the class",
             [Curve("learner", shares / rows, hits / rows), Curve("ideal", ideal, ideal, True)],
             percent=True,
@@ -200,7 +201,7 @@ def _confusion(trace: Trace) -> list[Picture]:
     labels, matrix = trace.counts.labels, trace.counts.matrix
     if not len(labels):
         return []
-    caption = "Rows of the file by label and prediction; a shade is the share of the label's rows."
+    caption = "Rows by label and prediction; the shade is the share of the label's rows."
     if len(labels) > LABELS:
         most = np.sort(np.argsort(-matrix.sum(axis=1), kind="stable")[:LABELS])
         labels, matrix = [labels[i] for i in most], matrix[np.ix_(most, most)]
@@ -236,7 +237,7 @@ def _residuals(trace: Trace) -> list[Picture]:
 
 
 def draw(drawn: Sequence[Picture], width: float = 11.0) -> Any:
-    """A Matplotlib figure of the pictures, two to a row."""
+    """Draw the pictures in a Matplotlib figure, two side by side."""
     from matplotlib.figure import Figure
 
     lines = -(-len(drawn) // 2)

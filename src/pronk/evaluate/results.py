@@ -1,4 +1,4 @@
-"""The runs of a comparison summed up: mean and deviation of each learner, the best first."""
+"""Summaries of a comparison: mean and deviation over the runs of each learner, the best first."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIGURES = ("rows", "seconds", "microseconds_per_row", "memory")
 
 @dataclass(frozen=True)
 class OverRuns:
-    """Mean and standard deviation over the runs; no deviation of one run."""
+    """Mean and standard deviation over runs; a single run has no deviation."""
 
     mean: float
     deviation: float | None = None
@@ -50,7 +50,7 @@ class Summary:
     records: list[Outcome] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The figures, for JSON; without the curves."""
+        """Return the figures for JSON, without the curves."""
         return {
             "name": self.label,
             "algorithm": self.algorithm or None,
@@ -65,7 +65,7 @@ class Summary:
 
 
 def summary(compared: ComparedLearner, records: list[Outcome], task: str) -> Summary:
-    """The figures of a learner from its records."""
+    """Summarise the records of a learner."""
     results = [record["result"] for record in records]
     names = DEFAULTS[task]
     sizes = [result["size"] for result in results]
@@ -88,13 +88,13 @@ def summary(compared: ComparedLearner, records: list[Outcome], task: str) -> Sum
 
 
 def _number(value: float | None) -> float:
-    """A figure as it was before JSON, which has no infinity."""
+    """Read a figure from JSON, which stores infinity as null."""
     return math.inf if value is None else value
 
 
 @dataclass(frozen=True)
 class Results:
-    """A comparison and the summaries of the runs that are done, the best first."""
+    """A comparison and the summaries of its finished runs, the best first."""
 
     comparison: Comparison
     summaries: list[Summary]
@@ -109,12 +109,12 @@ class Results:
 
     @property
     def missing(self) -> int:
-        """Runs that are not done."""
+        """Number of unfinished runs."""
         jobs = len(self.comparison.jobs())
         return jobs - sum(summary.runs for summary in self.everyone)
 
     def worse(self, one: Summary) -> list[Lead]:
-        """Where the baseline did better than a learner, by the means over the runs."""
+        """Return the metrics in which the baseline is better than a learner, by means over runs."""
         if self.baseline is None:
             return []
         own, theirs = (
@@ -125,7 +125,7 @@ class Results:
 
     @property
     def made(self) -> dict[str, Any]:
-        """Versions and machine."""
+        """Versions and machine of the last run."""
         records = [record for summary in self.everyone for record in summary.records]
         made: dict[str, Any] = records[-1]["made"] if records else {}
         return made
@@ -134,7 +134,7 @@ class Results:
 def results(
     comparison: Comparison, store: Store, keys: Sequence[tuple[str, str]] | None = None
 ) -> Results:
-    """Everything a store has of a comparison, by its keys or those it was saved with."""
+    """Return the results of a comparison in a store, by its keys or the given ones."""
     found: dict[str, list[Outcome]] = {}
     if keys is None:
         keys = [(job.label, job.key) for job in comparison.jobs()]
@@ -155,7 +155,7 @@ def results(
 
 
 def _checked(record: Outcome, path: Path) -> Outcome:
-    """A record of a run with all that a summary needs, or a ValueError."""
+    """Return a record; raise a ValueError if it lacks figures of the summary."""
     try:
         result = record["result"]
         assert {"metrics", "recent", "size", "params"} <= result.keys()
@@ -163,20 +163,20 @@ def _checked(record: Outcome, path: Path) -> Outcome:
         assert all(len(result["curve"][name]) for name in ("rows", "seconds", "memory"))
     except (AssertionError, AttributeError, KeyError, TypeError):
         raise ValueError(
-            f"{str(path)!r} is damaged: a run of {record.get('label', 'unknown')!r} has not all "
-            "its figures; `pronk compare --fresh` runs everything again"
+            f"{str(path)!r} is damaged: a run of {record.get('label', 'unknown')!r} lacks "
+            "figures; `pronk compare --fresh` repeats all runs"
         ) from None
     return record
 
 
 def load_results(directory: Path) -> Results:
-    """What `pronk compare` left in a directory, or a ValueError."""
+    """Load the results of `pronk compare` from a folder; raise a ValueError if there are none."""
     comparison, keys = Comparison.load(directory)
     store = Store(directory / RECORDS)
     found = results(comparison, store, keys)
     if not found.everyone:
         what = "has no finished run yet"
         if store.damaged:
-            what = f"has no run that can be read; {RECORDS} is damaged"
+            what = f"has no readable run; {RECORDS} is damaged"
         raise ValueError(f"{str(directory)!r} {what}; run `pronk compare` again")
     return found

@@ -1,9 +1,9 @@
-"""Jobs: one computation, its data and its seed; run once and kept.
+"""Jobs: computations with data and a seed, run once and stored.
 
-A job is plain data, so that it can go to another process and that its settings are its identity: a
-finished job's record is a line of JSON under a key made of them, and is never computed twice. The
-linear algebra of a job uses one thread (or as many as `pronk.set_threads` said); several jobs run
-side by side in processes, of this machine or of a Dask cluster whose workers see the same files.
+A job is plain data, so that it can be sent to another process, and its settings identify it: the
+record of a finished job is a line of JSON under a key made of them, and is not computed again. The
+linear algebra of a job uses one thread, or the number set with `pronk.set_threads`; several jobs
+run in parallel in processes of this machine, or of a Dask cluster that shares its files.
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ from pronk.core.runtime import limited, set_threads
 from pronk.data.errors import without_secrets
 from pronk.evaluate.formatting import finite
 
-#: A job that was done, with its result, as the store keeps it.
+#: A finished job with its result, as stored.
 Outcome = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to compute. ``label`` and ``group`` only say where the result is shown."""
+    """A computation. ``label`` and ``group`` only say where its result is shown."""
 
     package: ClassVar[str] = "pronk.evaluate"
-    """Where ``work`` is looked for."""
+    """Package of ``work``."""
 
     label: str
-    """Name of the row, for people."""
+    """Name of the row in a table."""
     group: str
     """Name of the section, usually the data set."""
     work: str
-    """Function that does it, "module:name" within the package; gets the job, returns a dict."""
+    """Function "module:name" of the package; it is called with the job and returns a dict."""
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
-    """Everything the result depends on, as JSON."""
+    """Everything the result depends on, as JSON values."""
     view: dict[str, Any] = field(default_factory=dict)
-    """The data: where it comes from and how it is read, as JSON."""
+    """The data: its source and how it is read, as JSON values."""
 
     @property
     def key(self) -> str:
-        """Equal for equal work of the same version."""
-        said = [self.work, self.seed, self.settings, without_secrets(self.view), __version__]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:20]
+        """Identifier, equal for equal work of the same version."""
+        parts = [self.work, self.seed, self.settings, without_secrets(self.view), __version__]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:20]
 
 
 class Store:
-    """Records by key, one line of JSON each; a line that was cut off by an interrupt is ignored."""
+    """Records by key, one line of JSON each; a line truncated by an interrupt is ignored."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -75,17 +75,17 @@ class Store:
                     self.damaged += bool(line.strip())
 
     def get(self, job: Job) -> Outcome | None:
-        """The record of a job, if it is done."""
+        """Return the record of a job, or None if it is not finished."""
         return self.find(job.key)
 
     def find(self, key: str) -> Outcome | None:
-        """The record under a key, if there is one."""
+        """Return the record under a key, or None."""
         return self._records.get(key)
 
     def add(self, job: Job, result: dict[str, Any]) -> Outcome:
-        """Keep a result; it is on the disk when this returns."""
-        told = {**asdict(job), "view": without_secrets(job.view)}
-        record = {"key": job.key, **told, "result": result, "made": made_by()}
+        """Store a result; it is on disk when this returns."""
+        described = {**asdict(job), "view": without_secrets(job.view)}
+        record = {"key": job.key, **described, "result": result, "made": made_by()}
         line = json.dumps(finite(record), sort_keys=True)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a+b", buffering=0) as file:
@@ -133,7 +133,7 @@ def _versions() -> dict[str, Any]:
 
 
 def made_by() -> dict[str, Any]:
-    """Versions and machine behind a record."""
+    """Return versions and machine of a record."""
     return dict(_versions())
 
 
@@ -141,9 +141,9 @@ def made_by() -> dict[str, Any]:
 
 
 def perform(job: Job) -> dict[str, Any]:
-    """Do a job with the threads of `pronk.set_threads`, one if nothing was said; its result.
+    """Run a job with the number of threads of `pronk.set_threads`; return its result.
 
-    The limit holds also for learners of other libraries, and for their loops with OpenMP.
+    The limit also applies to learners of other libraries and their OpenMP loops.
     """
     from threadpoolctl import threadpool_limits
 
@@ -161,10 +161,10 @@ def run(
     done: Callable[[Job, bool], None] | None = None,
     client: Any = None,
 ) -> list[Outcome]:
-    """The records of the jobs, in order; those in the store are not run again.
+    """Run the jobs that are not in the store; return the records of all, in order.
 
     ``done`` is called with each job and whether it was run now. Jobs of one view follow each
-    other, so that its data is read once. With a Dask ``client`` its workers do them.
+    other, so that its data is read once. With a Dask ``client``, its workers run the jobs.
     """
     waiting: dict[str, Job] = {}
     for job in jobs:
@@ -198,7 +198,7 @@ def _in_turn(jobs: Iterable[Job]) -> Iterator[tuple[Job, dict[str, Any]]]:
 
 
 def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Jobs in ``workers`` processes. Stopped from outside, the processes end at once."""
+    """Run jobs in ``workers`` processes, which are terminated if the caller is interrupted."""
     left = iter(jobs)
     others = {child.pid for child in multiprocessing.active_children()}
     context = multiprocessing.get_context("spawn")
@@ -223,14 +223,14 @@ def _in_processes(jobs: Sequence[Job], workers: int) -> Iterator[tuple[Job, dict
 
 
 def _on_cluster(jobs: Sequence[Job], client: Any) -> Iterator[tuple[Job, dict[str, Any]]]:
-    """Jobs by the workers of a cluster, as they are done; two a worker are under way."""
+    """Run jobs on a cluster, two per worker at a time; yield them as they finish."""
     from distributed import as_completed
 
     left, running = iter(jobs), {}
     most = max(2, 2 * len(client.scheduler_info()["workers"]))
     queue = as_completed()
 
-    def give_out() -> None:
+    def submit_next() -> None:
         job = next(left, None)
         if job is not None:
             future = client.submit(perform, job, key=f"{job.work}-{job.key}", pure=False)
@@ -238,19 +238,19 @@ def _on_cluster(jobs: Sequence[Job], client: Any) -> Iterator[tuple[Job, dict[st
             queue.add(future)
 
     for _ in range(most):
-        give_out()
+        submit_next()
     try:
         for future in queue:
             job, _ = running.pop(future.key)
             result = future.result()
-            give_out()
+            submit_next()
             yield job, result
     finally:
         client.cancel([future for _, future in running.values()])
 
 
 def _begin(threads: int | None) -> None:
-    """In a new process: leave Ctrl-C, which reaches all processes, to the first; end with it."""
+    """Start a worker process: ignore Ctrl-C, which the parent handles, and end with the parent."""
     set_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
@@ -260,5 +260,5 @@ def _begin(threads: int | None) -> None:
         parent.join()
         os._exit(1)
 
-    # A parent that was killed cannot end its processes, which would wait for work for ever.
+    # A killed parent cannot end its workers, which would wait for work forever.
     threading.Thread(target=follow, daemon=True).start()
