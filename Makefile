@@ -9,7 +9,7 @@ EVERY  ?= 0
 # tests nearest to it, each for so many seconds of the processor at most.
 COVERED ?= tests/core tests/newton tests/first_order tests/aggregate/test_default_parts.py \
     tests/aggregate/test_online_kernel.py tests/data/test_stream_preparing.py \
-    tests/estimators/test_one_row.py tests/estimators/test_weights.py
+    tests/aggregate/test_one_row.py tests/estimators/test_weights.py
 PLAIN_SECONDS ?= 2
 
 BIN   := $(VENV)/bin

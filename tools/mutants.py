@@ -43,7 +43,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "newton/recurrence.py": (
         "tests/newton/test_newton.py",
         "tests/newton/test_kons.py",
-        "tests/estimators/test_one_row.py",
+        "tests/aggregate/test_one_row.py",
     ),
     "newton/engine.py": (
         "tests/newton/test_newton.py",
@@ -70,7 +70,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "aggregate/learner.py": ("tests/aggregate/test_default_parts.py",),
     "aggregate/baselines.py": ("tests/aggregate/test_default_parts.py",),
     "newton/discounted.py": ("tests/aggregate/test_default_parts.py",),
-    "aggregate/experts.py": ("tests/estimators/test_one_row.py",),
+    "aggregate/one_row.py": ("tests/aggregate/test_one_row.py",),
     "regret/bounds.py": ("tests/regret/test_regret_bounds.py",),
 }
 

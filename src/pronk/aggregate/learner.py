@@ -5,8 +5,8 @@ It combines six ideas, one or two files each:
 1. **Scales** (here, `core.scales`). Columns and targets are scaled by the first rows, without
    outliers, so that no unit matters. Targets are clipped (`TargetClipping`) to limit the effect of
    outliers.
-2. **Experts** (`settings`, `experts`, `baselines`). AWV learners that differ in columns, kernel,
-   bandwidth, alpha and window; baselines; linear experts for labels.
+2. **Experts** (`settings`, `experts`, `one_row`, `baselines`). AWV learners that differ in columns,
+   kernel, bandwidth, alpha and window; baselines; linear experts for labels.
 3. **Points** (`points`). One dictionary of Nystrom points for all experts, chosen by leverage,
    growing with the stream up to ``budget``.
 4. **Local experts**: not implemented yet.
@@ -55,7 +55,8 @@ from numpy.typing import NDArray
 from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative_outputs
 from pronk.aggregate.calibration import Intervals, Temperature
 from pronk.aggregate.certificate import MixtureCertificate
-from pronk.aggregate.experts import Experts, LazySnapshot, RowSnapshot
+from pronk.aggregate.experts import Experts
+from pronk.aggregate.one_row import LazySnapshot, RowSnapshot
 from pronk.aggregate.points import most_points
 from pronk.aggregate.settings import (
     PAST,

@@ -91,7 +91,7 @@ class Candidates(Stateful):
 
 # -- open rows --------------------------------------------------------------------------------
 
-#: Entry of ``calls`` for a call of one row (`experts.OneRow`); other calls have their length.
+#: Entry of ``calls`` for a call of one row (`one_row.OneRow`); other calls have their length.
 ONE_ROW = 0
 
 
@@ -108,13 +108,13 @@ class OpenRows(Stateful):
         return self.Z.size
 
     def add(self, Z: Array, Y: Array, *, one: bool = False) -> None:
-        """Add the rows of a call; ``one``: of a call of `experts.OneRow`."""
+        """Add the rows of a call; ``one``: of a call of `one_row.OneRow`."""
         self.Z.append(Z)
         self.Y.append(Y)
         self.calls.append(np.array([[ONE_ROW if one else len(Z)]], dtype=np.float64))
 
     def pieces(self) -> Iterator[tuple[int, int, bool]]:
-        """Yield start, stop and whether it was a call of `experts.OneRow`, per call."""
+        """Yield start, stop and whether it was a call of `one_row.OneRow`, per call."""
         start = 0
         for call in self.calls.values[:, 0].astype(np.int64).tolist():
             stop = start + max(call, 1)

@@ -1,4 +1,4 @@
-"""The default learner row by row: the same as in blocks, whatever is predicted in between."""
+"""The default learner row by row: the same as in blocks, with predictions in between."""
 
 import copy
 
@@ -75,25 +75,25 @@ def test_row_by_row_with_other_kernels(kernel):
     assert_allclose(made, expected, rtol=1e-6, atol=1e-7)
 
 
-def test_a_row_that_was_predicted_is_learned_without_looking_again(monkeypatch):
+def test_a_row_that_was_predicted_is_learned_without_a_second_peek(monkeypatch):
     learner = learner_of("number", 600)
-    looked = []
+    peeked = []
     peek = Newton.peek
     monkeypatch.setattr(
-        Newton, "peek", lambda self, *given: (looked.append(self), peek(self, *given))
+        Newton, "peek", lambda self, *given: (peeked.append(self), peek(self, *given))
     )
     learner.predict(X[600:601])
-    count = len(looked)
+    count = len(peeked)
     assert count
     learner.predict_then_learn(X[600:601], SIGNAL[600:601])
-    assert len(looked) == count
+    assert len(peeked) == count
     learner.predict_then_learn(X[600:601], SIGNAL[600:601])  # now it is another row
-    assert len(looked) == 2 * count
+    assert len(peeked) == 2 * count
 
 
 @pytest.mark.parametrize("kind", ["number", "labels"])
 @pytest.mark.parametrize("moment", ["simple", "stage", "block"])
-def test_one_row_that_is_stopped_is_undone(kind, moment):
+def test_one_row_that_is_stopped_is_rolled_back(kind, moment):
     """At some lines of a simple row, of the last row of a stage, of the last row of a block."""
     start = 31 if moment == "stage" else 530
     learner, y = learner_of(kind, start), TARGETS[kind]

@@ -1,0 +1,225 @@
+"""Calls with one row: predict and learn it with all experts, and snapshot what it changes.
+
+A call has two steps: `OneRow.peek` predicts, `OneRow.commit` learns. The numbers are those of a
+block of one row up to rounding, without the cost of setting up a block, and a row that was just
+predicted is learned without computing its features, its leverage or the experts' predictions again.
+
+A snapshot of the whole learner would cost a third of learning the row. `RowSnapshot` copies only
+what most rows change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from operator import is_
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.aggregate.settings import Group, View
+from pronk.core.elementary import exp_scalar
+from pronk.core.linalg import GrowingRows, solve_one
+from pronk.core.state import Stateful
+from pronk.newton.discounted import DiscountedNewton
+
+if TYPE_CHECKING:
+    from pronk.aggregate.experts import Experts
+
+Array = NDArray[np.float64]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def exponential_features(distances: Array, rate: float, factor: Array, phi: Array) -> None:
+    """Write features L^-1 exp(-rate * distances) to ``phi`` (r,).
+
+    ``distances`` (r,) are those to the points, which all have a coordinate; ``factor`` is L.
+    """
+    # k_i = exp(-rate * distance_i),  phi = L^-1 k
+    for i in range(phi.size):
+        phi[i] = exp_scalar(-rate * distances[i])
+    solve_one(factor, phi)
+
+
+class GroupRow(NamedTuple):
+    """A group of experts, its features of the row, and its learners.
+
+    ``learners`` has each learner with its part of the features and its row (outputs,) of P.
+    """
+
+    group: Group
+    rate: float | None  # for a kernel exp(-rate * distance) whose points all have a coordinate
+    phi: Array
+    learners: list[tuple[DiscountedNewton, Array, Array]]
+
+
+class OneRow:
+    """The row of the last `peek`: its features and the experts' predictions P (experts, outputs).
+
+    ``final`` and ``error_scale`` (outputs,) are its prediction and the scale of its error. The
+    arrays depend on points, experts and outputs; `Experts` drops the object when those change.
+    """
+
+    def __init__(self, experts: Experts) -> None:
+        self._experts, self._key = experts, (0, b"")  # rows so far, the row's bytes
+        place = {number: i for i, number in enumerate(experts.active)}
+        baselines = experts.baselines
+        self.P = np.empty((len(place) + baselines.count, experts.outputs))
+        self._baselines = self.P[len(place) :]
+        self._row = experts.mixture.new_row()
+        self.final = self._row.final
+        self.error_scale = np.ones(experts.outputs)
+        self._past = experts.past.columns
+        self.z = np.empty(experts.columns + self._past)
+        self._views: list[tuple[View, Array, Array, list[GroupRow]]] = []
+        for group in experts.all_groups():
+            if not self._views or self._views[-1][0] is not group.view:
+                points = experts.points_of(group.view)
+                distances = np.empty((1, len(points)))
+                self._views.append((group.view, points, distances, []))
+            self._views[-1][3].append(self._group_row(group, place))
+        group_rows = [group_row for *_, held in self._views for group_row in held]
+        self._learners = [pair for group_row in group_rows for pair in group_row.learners]
+        (self._reference,) = [s for s in group_rows if s.group is experts.reference]
+
+    def _group_row(self, group: Group, place: dict[int, int]) -> GroupRow:
+        size, own = group.nystrom.size, self._experts.error_scale
+        whole = group.nystrom.points == size
+        rate = group.kernel.exponent if whole else None
+        reads = own is not None and group is own.group
+        phi = own.features if reads and own is not None else np.empty(size)
+        learners = [
+            (learner, phi[: learner.size], self.P[place[number]])
+            for number, learner in group.learners.items()
+        ]
+        return GroupRow(group, rate, phi, learners)
+
+    def peek(self, z: Array) -> None:
+        """Predict a row z (columns,), unless it is that of the last call."""
+        experts = self._experts
+        key = experts.rows, z.tobytes()
+        if key == self._key:
+            return
+        self._key = 0, b""
+        self.z[: len(z)] = z
+        if self._past:
+            self.z[len(z) :] = experts.past.predict(1)[0]
+        self._baselines[:] = experts.baselines.predict(z[None, :])[0]
+        for group_row in self._group_rows():
+            for learner, phi, out in group_row.learners:
+                learner.peek(phi, out)
+        experts.mixture.peek(self.P, self._row)
+        if experts.error_scale is not None:
+            self.error_scale = experts.error_scale.peek(self.final)
+        self._key = key
+
+    def _group_rows(self) -> Iterator[GroupRow]:
+        """Compute the features of the row group by group."""
+        row = self.z[None, :]
+        for view, points, distances, group_rows in self._views:
+            seen = view.rows(row)
+            if view.has_bandwidth:
+                view.kernel.distances(seen, points, distances)
+            for group_row in group_rows:
+                self._features(group_row, seen, points, distances)
+                yield group_row
+
+    def replay(self, z: Array, y: Array, learners: list[DiscountedNewton]) -> None:
+        """Learn a logged row (`points.OpenRows`), z with lagged targets, with some learners."""
+        self._key = 0, b""
+        self.z[:] = z
+        wanted = {id(learner) for learner in learners}
+        for group_row in self._group_rows():
+            for learner, phi, out in group_row.learners:
+                if id(learner) in wanted:
+                    learner.peek(phi, out)
+                    learner.commit(y, out)
+
+    @staticmethod
+    def _features(group_row: GroupRow, seen: Array, points: Array, distances: Array) -> None:
+        group, rate, phi, _ = group_row
+        if rate is not None:
+            exponential_features(distances[0], rate, group.nystrom.factor, phi)
+        elif group.view.has_bandwidth:
+            values = group.kernel.from_distances(distances[:, : group.nystrom.points].copy())
+            phi[:] = group.nystrom.transform_one(values[0])
+        else:
+            phi[:] = group.nystrom.transform_one(group.kernel(seen, points)[0])
+
+    @property
+    def rho(self) -> float:
+        """Squared distance of the row to the span of the group that chooses the points."""
+        phi = self._reference.phi
+        return float(self._reference.group.diagonal(self.z[None, :])[0] - phi @ phi)
+
+    def commit(self, y: Array, given: Array) -> None:
+        """Learn the row of the last `peek`; the error scale learns the target ``given``."""
+        self._key = 0, b""
+        for learner, _, p in self._learners:
+            learner.commit(y, p)
+        self._experts.mixture.commit(self._row, y)
+        if self._experts.error_scale is not None:
+            self._experts.error_scale.commit(self.final, given)
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a OneRow depends on its experts and cannot be copied")
+
+
+# -- snapshots for one row --------------------------------------------------------------------
+
+
+class LazySnapshot:
+    """A snapshot of the default learner that is filled before the first change of a call.
+
+    A snapshot of everything costs a third of learning a row. A simple row, one that closes no
+    block, ends no epoch and sets no stage, changes little: small arrays, counters, and unused
+    places in open blocks. Which kind of snapshot is needed is known only when the rows are.
+    """
+
+    __slots__ = ("__weakref__", "held")
+
+    def __init__(self) -> None:
+        self.held: Any = None
+
+
+class RowSnapshot:
+    """Copies what a simple row changes.
+
+    ``parts`` have arrays that are written in place; ``others`` are pairs of an object and the name
+    of an attribute that is replaced; ``rows`` are only appended to.
+    """
+
+    def __init__(
+        self,
+        parts: Iterable[Stateful],
+        others: Iterable[tuple[object, str]],
+        rows: Iterable[GrowingRows],
+    ) -> None:
+        self._arrays = [(part.__dict__, name) for part in parts for name in part._plan.copied]
+        self._others = [(owner.__dict__, name) for owner, name in others]
+        self._rows = list(rows)
+        self._first = self._arrays[0][0]
+
+    def matches(self, part: Stateful, rows: Sequence[GrowingRows]) -> bool:
+        """Whether the first part and the rows are still the same objects."""
+        return self._first is part.__dict__ and all(map(is_, self._rows, rows))
+
+    def save(self) -> tuple[Any, ...]:
+        """Return copies for `put_back`."""
+        return (
+            self,
+            [held[name].copy() for held, name in self._arrays],
+            [held[name] for held, name in self._others],
+            [rows.size for rows in self._rows],
+        )
+
+    def put_back(self, saved: tuple[Any, ...]) -> None:
+        """Put back what `save` has returned."""
+        _, arrays, others, sizes = saved
+        for (held, name), value in zip(self._arrays, arrays, strict=True):
+            held[name] = value
+        for (held, name), value in zip(self._others, others, strict=True):
+            held[name] = value
+        for rows, size in zip(self._rows, sizes, strict=True):
+            rows.size = size
