@@ -518,7 +518,7 @@ def test_a_step_that_overshoots_is_refused_and_nothing_learned():
 @pytest.mark.parametrize(
     "learner, message",
     [
-        (KernelPerceptron(budget=5), "needs a maintenance"),
+        (KernelPerceptron(budget=5), "needs a strategy: give maintenance"),
         (KernelPerceptron(maintenance="random"), "needs a budget"),
         (KernelPerceptron(maintenance="forget"), "needs a budget"),
         (KernelPerceptron(aggressive=True), "aggressive"),

@@ -1,1 +1,1 @@
-"""One file an algorithm: idea, update, cost, reference, and a class that names its parts."""
+"""One file per algorithm: idea, update, cost, reference, and the estimator classes."""

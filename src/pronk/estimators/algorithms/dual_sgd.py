@@ -1,19 +1,19 @@
 """DualSGD: kernel gradient descent whose surplus terms move into random features.
 
-Steps of size 1/(alpha t) on alpha/2 |f|^2 + l(f(x), y). Points with a non-zero slope become kernel
-terms; when there are more than ``budget`` of them, the ``merge`` smallest are not dropped but moved
-into a vector of random Fourier features that approximate the same functions:
+The steps have size 1/(alpha t), on the objective alpha/2 |f|^2 + l(f(x), y). Points with a non-zero
+slope become kernel terms. When there are more than ``budget`` terms, the ``merge`` smallest are not
+dropped but moved into a vector of random Fourier features, which approximates the same functions:
 
     s = (sum_i r_i k(x_i, x_t) + m'phi(x_t)) / (alpha (t-1))     (0 at t = 1);   r_t = -l'(s, y_t)
     more than B terms: the k with the least |r_i|, oldest first, move:   m <- m + r_i phi(x_i)
 
-r_i = alpha t c_i are the un-shrunk coefficients: the step (1 - 1/t) f - l'/(alpha t) k(x_t, .)
-costs nothing for old terms, and equal coefficients (all of them, under the hinge loss) tie exactly.
+r_i = alpha t c_i are the coefficients before shrinking. So the shrinking (1 - 1/t) f of a step
+costs nothing for old terms, and equal coefficients (all of them under the hinge loss) tie exactly.
 
 Cost per row: O(B d + L d) time and O(B (L + d) + L d) memory; each class adds O(B + L).
 
 Reference: Le, Nguyen, Nguyen, Phung, "Dual space gradient descent for online learning", NeurIPS
-2016, Algorithm 1 with k-merging; the test "more than B" comes after insertion, as in its text.
+2016, Algorithm 1 with k-merging. The test "more than B" follows the insertion, as in its text.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from pronk.estimators.inputs import Interval
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.dual_sgd import DualSGD
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 70,
     "classes": ["DualSGDRegressor", "DualSGDClassifier"],
@@ -92,12 +92,12 @@ class _DualSGD(FirstOrder):
         )  # fmt: skip
 
     def _steps_are_safe(self) -> bool:
-        # A step multiplies by up to c/t - 1, c = 1 + 2/alpha: by at most 2^c in all, until t > c/2.
+        # A step multiplies by up to c/t - 1, c = 1 + 2/alpha; all steps to t = c/2 by at most 2^c.
         return self.alpha >= 0.01
 
 
 class DualSGDRegressor(_DualSGD, OnlineRegressor):
-    """DualSGD on numbers; several outputs are learned apart, each with terms of its own.
+    """DualSGD on numbers; several outputs are learned independently, with separate terms.
 
     Parameters
     ----------
@@ -105,15 +105,15 @@ class DualSGDRegressor(_DualSGD, OnlineRegressor):
         Gaussian, Laplacian or Matern.
     alpha : float, default 0.3
         Regularisation, and the step size 1/(alpha t). With the squared loss a small alpha makes the
-        first 2/alpha steps overshoot, each more than the last: keep it above 0.1 there.
+        first 2/alpha steps overshoot, each more than the last: use at least 0.1 there.
     n_features : int, default 200
-        Random frequencies; each makes a cosine and a sine.
+        Random frequencies; each gives a cosine and a sine feature.
     budget : int, default 100
-        Most kernel terms held.
+        Most kernel terms.
     merge : int, default 1
-        Terms moved at a time.
+        Number of terms that move when the budget is exceeded.
     loss : "squared", "absolute", "epsilon_insensitive" or "huber", default "squared"
-        epsilon is 0.1 and the Huber loss turns linear at 1.
+        epsilon is 0.1, and the Huber loss is linear beyond 1.
     random_state : int, Generator or None
 
     Examples
@@ -138,10 +138,10 @@ class DualSGDRegressor(_DualSGD, OnlineRegressor):
 
 @with_defaults(alpha=1e-4, loss="hinge")
 class DualSGDClassifier(_DualSGD, MulticlassClassifier):
-    """DualSGD on labels; three classes or more by the margin s_y - max s_c (Crammer, Singer).
+    """DualSGD on labels; three or more classes by the margin s_y - max s_c (Crammer, Singer).
 
-    A class that is discovered on the way enters with a zero function; when the third comes, the
-    function s of the first two becomes -s/2 and s/2.
+    A new class starts with the zero function; when the third class appears, the function s of the
+    first two becomes -s/2 and s/2.
 
     Parameters
     ----------

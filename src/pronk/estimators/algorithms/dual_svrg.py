@@ -1,20 +1,20 @@
 """DualSVRG: variance-reduced steps on a few kernel terms and one vector of random features.
 
-When a point arrives, an oracle decides for good whether it is a kernel term (Z = 0) or is moved
-into the space of random Fourier features (Z = 1). A step follows the newest point, corrected by the
-average gradient of the last m points at a snapshot u of the model, the average over a period of n
-rows:
+When a point arrives, an oracle decides once whether it becomes a kernel term (Z = 0) or moves into
+the space of random Fourier features (Z = 1). A step uses the gradient of the newest point,
+corrected by the average gradient of the last m points at a snapshot u, the average of the model
+over a period of n rows:
 
     s = <w, x_t>;   v_i = l'(y_i <u, x_i>) y_i / |memory|  for the last m points, this one included
     v_t += (l'(y_t s) - l'(y_t <u, x_t>)) y_t
     w <- (w - eta sum_i v_i (x_i or phi(x_i))) / (1 + eta alpha)
     every n rows:  u <- average of w over them;  w <- u
 
-Oracles: "budget" keeps the first B points ever; "coverage" keeps a point if no kept one is within
-``radius``; "always-move" keeps none.
+The oracle "budget" keeps the first B points of the stream as kernel terms; "coverage" keeps a point
+if no kept point is within ``radius``; "always-move" keeps none.
 
-The memory looks as if it cost m evaluations a row. But u is constant over a period, so the average
-gradient changes by its newest and its oldest term only; it is computed anew once a period.
+The memory does not cost m evaluations per row: u is constant over a period, so the average gradient
+changes by its newest and its oldest term only, and is recomputed once per period.
 
 Cost per row: O((1 + m/n) (N d + L d)) time for N kernel terms, O(N d + m (L + d)) memory; each
 class adds O((1 + m/n) (N + L)).
@@ -43,8 +43,8 @@ from pronk.estimators.inputs import Interval, StrOptions
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.dual_svrg import AlwaysMove, Coverage, DualSVRG, FirstPoints, Oracle
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 80,
     "classes": ["DualSVRGRegressor", "DualSVRGClassifier"],
@@ -53,7 +53,7 @@ ENTRY = {
 No regret bound for a given stream. For rows drawn independently the reference proves (Thm 2)
 that the objective at the snapshots approaches its optimum at a linear rate, down to a gap of the
 order of 1/m, for steps below 1/(38 M) and periods n >= max(13, 1/(eta alpha (1-b)(1-12 M eta))),
-b = 1/2. Its own eta and n = 100 then ask for alpha >= 3.6, more than its experiments have.""",
+b = 1/2. With its own eta and n = 100 this needs alpha >= 3.6, more than in its experiments.""",
     "names": {
         "dual-svrg-b": {
             "use": "as dual-sgd, with less noisy steps",
@@ -129,7 +129,7 @@ class _DualSVRG(FirstOrder):
         return get_loss(self.loss, tau=self.tau)
 
     def _step(self) -> float:
-        """The given eta, or 1/(76 M) for a loss whose slope has the Lipschitz constant M."""
+        """Return the given eta, or 1/(76 M) for a loss whose slope has the Lipschitz constant M."""
         if self.eta != "auto":
             return float(self.eta)
         smoothness = self._get_loss().smoothness()
@@ -155,7 +155,7 @@ class _DualSVRG(FirstOrder):
 
 
 class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
-    """DualSVRG on numbers; several outputs are learned apart, each with terms of its own.
+    """DualSVRG on numbers; several outputs are learned independently, with separate terms.
 
     Parameters
     ----------
@@ -166,17 +166,17 @@ class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
     eta : "auto" or float, default "auto"
         Step size; "auto" is 1/(76 M), M the smoothness of the loss: 1/152 for the squared loss.
     n_features : int, default 200
-        Random frequencies; each makes a cosine and a sine.
+        Random frequencies; each gives a cosine and a sine feature.
     oracle : "budget", "coverage" or "always-move", default "budget"
-        Which points stay kernel terms.
+        Which points become kernel terms.
     budget : int, default 100
-        Kernel terms of the budget oracle.
+        Most kernel terms, for the budget oracle.
     radius : float, default 1.0
-        Coverage oracle: a point within this distance of a kept one moves; from 0 (distinct points
-        all stay) to infinity (only the first stays). The paper's θ is a diameter: θ = 2 radius.
-        The number of terms is bounded by the data's covering number only.
+        Coverage oracle: a point within this distance of a kernel term moves; from 0 (all distinct
+        points are kept) to infinity (only the first is kept). The paper's θ is a diameter:
+        θ = 2 radius. Only the covering number of the data bounds the number of terms.
     memory, period : int, default 100
-        Rows in the average gradient; rows between two snapshots.
+        Number of rows in the average gradient; number of rows between two snapshots.
     loss : "squared" or "huber", default "squared"
         Also "absolute" and "epsilon_insensitive" (0.1) with a given eta, without a guarantee.
     tau : float, default 0.5
@@ -205,10 +205,10 @@ class DualSVRGRegressor(_DualSVRG, OnlineRegressor):
 
 @with_defaults(loss="smooth_hinge")
 class DualSVRGClassifier(_DualSVRG, MulticlassClassifier):
-    """DualSVRG on labels; three classes or more by the margin s_y - max s_c (Crammer, Singer).
+    """DualSVRG on labels; three or more classes by the margin s_y - max s_c (Crammer, Singer).
 
-    A class that is discovered on the way enters with a zero function; when the third comes, the
-    function s of the first two becomes -s/2 and s/2.
+    A new class starts with the zero function; when the third class appears, the function s of the
+    first two becomes -s/2 and s/2.
 
     Parameters
     ----------

@@ -30,8 +30,8 @@ from pronk.estimators.inputs import Interval
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.gradient import Gradient
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 90,
     "classes": ["FOGDRegressor", "FOGDClassifier"],
@@ -92,7 +92,7 @@ class _FOGD(FirstOrder):
         return Gradient(embedding, self._get_loss(), float(self.eta), outputs)
 
     def _steps_are_safe(self) -> bool:
-        return self.eta <= 1.0  # 2 eta |z|^2 <= 2: a step never ends further from the label
+        return self.eta <= 1.0  # 2 eta |z|^2 <= 2: no step increases the distance to the label
 
 
 class FOGDRegressor(_FOGD, OnlineRegressor):
@@ -103,11 +103,11 @@ class FOGDRegressor(_FOGD, OnlineRegressor):
     kernel : name or kernel, default "gaussian"
         Gaussian, Laplacian or Matern.
     n_features : int, default 200
-        Random frequencies; each makes a cosine and a sine.
+        Random frequencies; each gives a cosine and a sine feature.
     eta : float, default 0.1
         Step size, constant. With the squared loss it must stay below 1.
     loss : "squared", "absolute", "epsilon_insensitive" or "huber", default "squared"
-        epsilon is 0.1 and the Huber loss turns linear at 1.
+        epsilon is 0.1, and the Huber loss is linear beyond 1.
     orthogonal : bool, default False
         Frequencies orthogonal in blocks, which approximate the kernel better (Gaussian, Matern).
     random_state : int, Generator or None
@@ -129,7 +129,7 @@ class FOGDRegressor(_FOGD, OnlineRegressor):
 
 @with_defaults(eta=0.5, loss="hinge")
 class FOGDClassifier(_FOGD, OnlineClassifier):
-    """FOGD on labels coded +-1; three classes or more are each learned against the rest.
+    """FOGD on labels coded +-1; three or more classes are learned one-vs-rest.
 
     Parameters
     ----------

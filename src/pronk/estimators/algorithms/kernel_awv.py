@@ -1,14 +1,13 @@
 """Kernel-AWV: the Azoury-Warmuth-Vovk forecaster in the whole RKHS, and kernel ridge.
 
-At each row the regularised least-squares fit of the past is taken with the new input already in
-it, under the guess y = 0; the guess shrinks the prediction where the input is new, which gives
-logarithmic regret without knowing a bound on y. With ``anticipate=False`` it is the kernel ridge
-forecaster.
+At each row the regularised least-squares problem already contains the new input, with the target
+y = 0. This shrinks the prediction where the input is new, which gives logarithmic regret without a
+known bound on y. ``anticipate=False`` is the kernel ridge forecaster.
 
     c = (K_t + alpha I)^-1 (y_1, .., y_{t-1}, 0)      prediction k_t'c        (anticipate)
     c = (K_{t-1} + alpha I)^-1 y_{<t}                  prediction k_t'c        (ridge)
 
-Cost at row t: O(t^2) time and memory; every row is held. The bounded form is PKAWV.
+Cost at row t: O(t^2) time and memory; all rows are stored. The bounded form is PKAWV.
 
 Reference: Jezequel, Gaillard, Rudi, "Efficient online learning with kernels for adversarial large
 scale problems", NeurIPS 2019, Eq. 3 (PKAWV with the full space).
@@ -26,8 +25,8 @@ from pronk.estimators.inputs import Interval
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.exact import ExactSpan
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 20,
     "classes": ["KernelAWVRegressor", "KernelAWVClassifier"],
@@ -97,7 +96,7 @@ class KernelAWVRegressor(_KernelAWV, OnlineRegressor):
     anticipate : bool, default True
         The AWV forecaster; False is the kernel ridge forecaster.
     random_state : ignored
-        There is nothing random here; it is taken so that all learners are built alike.
+        The algorithm is deterministic; the parameter exists because all learners have it.
 
     Examples
     --------

@@ -2,16 +2,16 @@
 
     f <- (1 - eta alpha) f - eta l'(f(x), y) k(x, .)
 
-``alpha`` = 0 is plain OGD, ``eta="pegasos"`` the step 1 / (alpha t). Every row whose slope is not 0
-becomes a support vector. To hold at most B of them:
+``alpha`` = 0 is plain OGD, ``eta="pegasos"`` is the step 1 / (alpha t). Every row whose slope is
+not 0 becomes a support vector. Strategies for at most B support vectors:
 
     random     at |S| = B first drop one at random and multiply the others by B / (B - 1)   (BOGD)
     smallest   drop the smallest a^2 k(x, x), the oldest of equals                  (BSGD, removal)
-    merge      replace that one and the partner of the same sign that loses least by one point on
-               the line between them; no partner: drop it                           (BSGD, merging)
+    merge      replace the same point and its best partner of the same sign by one point on the
+               line between them; drop the point if it has no partner               (BSGD, merging)
 
-With "pegasos" the coefficients are kept as alpha t a, which under the hinge loss is exactly +-1: so
-ties are ties, and removal is first in, first out.
+With "pegasos" the coefficients are stored as alpha t a, which is exactly +-1 under the hinge loss:
+equal coefficients tie, and removal is first in, first out.
 
 Cost per row with s support vectors in d columns: O(s d) time and memory; shrinking is one
 multiplication.
@@ -39,8 +39,8 @@ from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Descent
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 120,
     "classes": ["KernelOGDRegressor", "KernelOGDClassifier"],
@@ -141,7 +141,7 @@ class _KernelOGD(FirstOrder):
         return OneVsRest(lambda: Expansion(kernel, columns, update, budget, self._seed), outputs)
 
     def _steps_are_safe(self) -> bool:
-        # 2 eta k(x, x) <= 2: a step never ends further from the label
+        # 2 eta k(x, x) <= 2: no step increases the distance to the label
         if self.eta == "pegasos" or self.maintenance is not None:
             return False
         return bool(self.eta <= 1 and get_kernel(self.kernel, auto=True).normalised)
@@ -158,11 +158,11 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
     alpha : float, default 0.0
         Regularisation: f shrinks by 1 - eta alpha at every row.
     loss : "squared", "absolute", "epsilon_insensitive" or "huber", default "squared"
-        epsilon is 0.1 and the Huber loss turns linear at 1.
+        epsilon is 0.1, and the Huber loss is linear beyond 1.
     budget : int, optional
-        Most support vectors held, for each output. Without one every row with a slope stays.
+        Most support vectors per output. Without a budget every row with a slope is kept.
     maintenance : None, "random", "smallest" or "merge", default None
-        What keeps the budget: BOGD, or BSGD with removal or merging (Gaussian kernel).
+        Budget strategy: BOGD, or BSGD with removal or merging (Gaussian kernel).
     random_state : int, Generator or None
 
     Examples
@@ -181,7 +181,7 @@ class KernelOGDRegressor(_KernelOGD, OnlineRegressor):
 
 @with_defaults(eta=0.5, loss="hinge")
 class KernelOGDClassifier(_KernelOGD, OnlineClassifier):
-    """Kernel online gradient descent on labels coded +-1; several classes each against the rest.
+    """Kernel online gradient descent on labels coded +-1; several classes are learned one-vs-rest.
 
     Parameters
     ----------

@@ -1,18 +1,19 @@
 """Kernel PA: Passive-Aggressive learning, PA-I and PA-II.
 
-As little change as the row asks for: f stays where the row's loss is 0 (passive); else it moves to
-the nearest function with a smaller loss, at the price C for the loss that is left (aggressive),
+Each update is the smallest that corrects the row: f is unchanged if the row's loss is 0 (passive);
+otherwise it moves to the nearest function with a smaller loss, where the remaining loss xi has the
+price C (aggressive),
 
     f <- argmin_g 1/2 |g - f|^2 + C xi,    l(g(x), y) <= xi, xi >= 0                      (PA-I)
     f <- argmin_g 1/2 |g - f|^2 + C xi^2,  l(g(x), y) <= xi                               (PA-II)
 
-with the hinge loss l = max(0, 1 - y f(x)) of labels, or l = max(0, |f(x) - y| - epsilon) of
+with the hinge loss l = max(0, 1 - y f(x)) for labels, or l = max(0, |f(x) - y| - epsilon) for
 numbers. Both have a closed form, f += tau s k(x, .) with s = y, or the sign of y - f(x), and
 
     tau = min(C, l / k(x, x))  (PA-I)        tau = l / (k(x, x) + 1 / (2 C))  (PA-II).
 
-A row of weight w has the price w C. Every row with a loss becomes a support vector; a ``budget`` is
-kept as by kernel gradient descent, by dropping one at random, the smallest one, or merging.
+A row of weight w has the price w C. Every row with a loss becomes a support vector. A ``budget`` is
+enforced as in kernel gradient descent: by dropping a random or the smallest one, or by merging.
 
 Cost per row with s support vectors in d columns: O(s d) time and memory.
 
@@ -38,8 +39,8 @@ from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Passive
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 130,
     "classes": ["KernelPARegressor", "KernelPAClassifier"],
@@ -102,15 +103,16 @@ class KernelPARegressor(_KernelPA, OnlineRegressor):
     ----------
     kernel : name, kernel or function, default "gaussian"
     variant : "pa-1" or "pa-2", default "pa-1"
-        The loss that is left counts as it is, or squared.
+        Whether the remaining loss has a linear or a quadratic price.
     C : float, default 1.0
-        Its price: larger steps for a larger C. PA-I bounds every coefficient by it.
+        The price of the remaining loss: a larger C makes larger steps. PA-I bounds every
+        coefficient by C.
     epsilon : float, default 0.1
         Predictions within epsilon of y have no loss and change nothing.
     budget : int, optional
-        Most support vectors held, for each output.
+        Most support vectors per output.
     maintenance : None, "random", "smallest" or "merge", default None
-        What keeps the budget; merging needs the Gaussian kernel.
+        Budget strategy; merging needs the Gaussian kernel.
     random_state : int, Generator or None
 
     Examples
@@ -154,7 +156,7 @@ class KernelPARegressor(_KernelPA, OnlineRegressor):
 
 
 class KernelPAClassifier(_KernelPA, OnlineClassifier):
-    """Passive-Aggressive learning of labels coded +-1; several classes each against the rest.
+    """Passive-Aggressive learning of labels coded +-1; several classes are learned one-vs-rest.
 
     Parameters are those of `KernelPARegressor`, without ``epsilon``: the loss is the hinge loss.
 

@@ -1,19 +1,19 @@
 """KONS: the online Newton step in the whole RKHS, exact.
 
-The step looks at the curvature that past gradients g = l'(f(x)) k(x, .) have put into the matrix A
-and pays only logarithmic regret on losses with curvature, where plain gradient steps pay sqrt(T):
+The matrix A collects the curvature of past gradients g = l'(f(x)) k(x, .). On losses with curvature
+the regret of the Newton step is logarithmic, where that of gradient steps is sqrt(T):
 
     u = w - A^-1 g;   w = u moved along A^-1 phi_t until |f(x_t)| <= clip;   predict f(x_t)
     A <- A + eta_t g_t g_t'
 
 computed from kernel values alone, with one growing Cholesky factor.
 
-Cost at row t: O(t^2) time and memory; every row is held. Bounded forms: PROS-N-KONS, CON-KONS,
+Cost at row t: O(t^2) time and memory; all rows are stored. Bounded forms: PROS-N-KONS, CON-KONS,
 B-KONS.
 
 Reference: Calandriello, Lazaric, Valko, "Second-order kernel online convex optimization with
-adaptive sketching", ICML 2017, Algorithm 1 and Lemma 1 (the coefficients unscaled, so that a zero
-gradient with clipping is no division by zero).
+adaptive sketching", ICML 2017, Algorithm 1 and Lemma 1 (with unscaled coefficients, so that a zero
+gradient with clipping does not divide by zero).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pronk.estimators.families import (
 )
 from pronk.newton.exact import KONS
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 40,
     "classes": ["KONSRegressor", "KONSClassifier"],
@@ -91,13 +91,13 @@ class KONSRegressor(_KONS, OnlineNewtonRegressor):
         Regularisation: A starts as alpha I.
     eta : float, "auto" or "convex", default "auto"
         Coefficient of g g' in A. "auto" is half the curvature constant of the loss on
-        [-clip, clip] (squared loss: 1 / (16 clip^2)), "convex" is 1 / (L clip sqrt t), the
-        guaranteed choice where the loss has no curvature; "auto" means it there.
+        [-clip, clip] (squared loss: 1 / (16 clip^2)). "convex" is 1 / (L clip sqrt t), the choice
+        with a guarantee for losses without curvature, where "auto" is the same as "convex".
     clip : float or "auto", default "auto"
         Predictions stay in [-clip, clip]; "auto" is the largest |y| seen so far.
     loss : str, default "squared"
     random_state : ignored
-        There is nothing random here.
+        The algorithm is deterministic; the parameter exists because all learners have it.
 
     Examples
     --------

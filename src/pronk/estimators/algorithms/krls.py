@@ -1,15 +1,15 @@
 """KRLS: kernel recursive least squares over a dictionary of nearly independent points.
 
-A row whose feature vector is nearly a combination of the dictionary's (approximate linear
-dependence) is learned as that combination; any other row enters the dictionary. The weights are the
-least squares solution over all rows so far, without a regulariser: the sparsity stands in for it.
+A row whose feature vector is nearly a linear combination of those of the dictionary (approximate
+linear dependence) is learned as that combination; any other row is added to the dictionary. The
+weights are the least-squares solution over all rows so far; sparsity replaces a regulariser.
 
-    a = K^-1 k(x);   delta = k(x, x) - k(x)'a;   delta > nu: x enters, its row is a unit vector
+    a = K^-1 k(x);   delta = k(x, x) - k(x)'a;   delta > nu: x is added, its row is a unit vector
     predict k(x)'w, w = argmin |A K w - y|^2 over the rows a of all past
 
 Cost per row with m points: O(m d + m^2) time, O(m d + m^2) memory. For nu > 0 and inputs from a
-bounded region m stays finite, but may be large: ``budget`` bounds it. When it is reached no row
-enters any more, and a row is learned as its projection on the span.
+bounded region m stays finite, but may be large: ``budget`` bounds it. At the budget no more rows
+are added, and each row is learned as its projection on the span.
 
 Reference: Engel, Mannor, Meir, "The kernel recursive least-squares algorithm", IEEE Transactions on
 Signal Processing 52(8), 2004, Table I. The "KRLS" of the PROS-N-KONS paper is the kernel ridge
@@ -27,15 +27,15 @@ from pronk.estimators.inputs import Interval
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.krls import KRLS
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 140,
     "classes": ["KRLSRegressor"],
     "paper": "Engel, Mannor, Meir 2004 (KRLS)",
     "guarantee": """\
-No regret bound: nothing regularises the least squares. For nu > 0 and rows of a bounded region the
-dictionary stays finite (reference), and every row is within sqrt(nu) of its span.""",
+No regret bound, because the least squares are not regularised. For nu > 0 and rows of a bounded
+region the dictionary stays finite (reference), and every row is within sqrt(nu) of its span.""",
     "names": {
         "krls": {
             "use": "least squares on few points, with little noise",
@@ -54,12 +54,12 @@ class KRLSRegressor(OnlineRegressor):
     ----------
     kernel : name, kernel or function, default "gaussian"
     nu : float, default 0.1
-        A row enters the dictionary when its squared distance to the span exceeds nu; smaller is
-        more accurate and slower. With nu = 0 every row enters that is not a combination of others.
+        A row is added to the dictionary when its squared distance to the span exceeds nu. A smaller
+        nu is more accurate and slower. With nu = 0 every linearly independent row is added.
     budget : int, default None
-        Most points of the dictionary, after which no row enters; None for no bound.
+        Most points of the dictionary; None for no limit.
     random_state : ignored
-        There is nothing random here; it is taken so that all learners are built alike.
+        The algorithm is deterministic; the parameter exists because all learners have it.
 
     Examples
     --------

@@ -1,20 +1,20 @@
 """NOGD: kernel gradient descent that turns into gradient descent in a Nystrom space.
 
-The first ``budget`` points with a non-zero slope are kernel terms as in plain kernel gradient
-descent. When they are complete, the function is carried into the space of the ``rank`` leading
-eigenvectors of their kernel matrix, and learning goes on there at a constant cost:
+The first ``budget`` points with a non-zero slope are kernel terms, as in kernel gradient descent.
+When the budget is full, the function is projected on the ``rank`` leading eigenvectors of their
+kernel matrix, and learning continues there at a constant cost per row:
 
     f <- f - eta l'(f(x), y) k(x, .)                                  until |S| = budget
     K = V D V' (rank largest);  z(x) = D^-1/2 V' k_S(x);  w = D^1/2 V' a
     predict f = w'z;  w <- w - eta l'(f, y) z                         from then on
 
-Eigenvalues below 1e-10 of the largest (duplicate points) are cut. Three classes or more are each
-learned against the rest, with points of their own.
+Eigenvalues below 1e-10 of the largest (duplicate points) are dropped. Three or more classes are
+learned one-vs-rest, each with its own points.
 
 Cost per row: O(B d + B r) time and O(B d + B r) memory, for each output; O(B^3) once.
 
 Reference: Lu, Hoi, Wang, Zhao, Liu, "Large scale online kernel learning", JMLR 17, 2016,
-Algorithm 4. The change of space comes when the budget is full, not at the next loss after it.
+Algorithm 4. The space changes when the budget is full, not at the next loss after that.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from pronk.estimators.inputs import Interval
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.first_order.gradient import NystromGradient
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 100,
     "classes": ["NOGDRegressor", "NOGDClassifier"],
     "paper": "Lu, Hoi, Wang, Zhao, Liu 2016 (FOGD, NOGD)",
     "guarantee": """\
-Until the budget is full it is plain OGD. From then on, in the space of its points, which it enters
-with the weights w_0, any convex loss, every w of that space:
+Until the budget is full it is OGD. From then on, in the space of its points, with the weights w_0
+at the change of space, any convex loss, every w of that space:
 
     R(w) <= |w - w_0|^2/(2 eta) + (eta/2) sum_t l'_t^2 |z(x_t)|^2,    |z(x)|^2 <= k(x, x).
 
-What the space itself misses depends on the first points; the reference bounds it.""",
+The error of the space depends on the first points; the reference bounds it.""",
     "names": {
         "nogd": {
             "use": "long streams; fast, in the span of the first points",
@@ -105,15 +105,15 @@ class NOGDRegressor(_NOGD, OnlineRegressor):
     ----------
     kernel : name, kernel or function, default "gaussian"
     budget : int, default 100
-        Points held, for each output.
+        Number of points per output.
     rank : int, default 20
         Dimension of the space after the budget is full; at most ``budget``.
     eta : float, default 0.1
         Step size, constant. With the squared loss eta k(x, x) must stay below 1.
     loss : "squared", "absolute", "epsilon_insensitive" or "huber", default "squared"
-        epsilon is 0.1 and the Huber loss turns linear at 1.
+        epsilon is 0.1, and the Huber loss is linear beyond 1.
     random_state : ignored
-        There is nothing random here; it is taken so that all learners are built alike.
+        The algorithm is deterministic; the parameter exists because all learners have it.
 
     Examples
     --------

@@ -1,14 +1,14 @@
 """The kernel Perceptron, and its forms that stay within a budget.
 
-It learns from mistakes only: where y f(x) <= 0 the row becomes a support vector,
+The Perceptron learns from mistakes only: where y f(x) <= 0 the row becomes a support vector,
 
     f += y k(x, .)                                                                   (Perceptron)
 
-and f grows with every mistake. To hold at most B of them:
+and f grows with every mistake. Strategies for at most B support vectors:
 
     random    at |S| = B first drop a support vector at random                       (RBP)
-    forget    shrink f so that dropping the oldest does little harm, and drop it     (Forgetron)
-    project   where x is near the span, |delta| <= eta, or there is no room, add the projection of
+    forget    shrink f so that dropping the oldest changes little, and drop it       (Forgetron)
+    project   if x is near the span, |delta| <= eta, or the budget is full, add the projection of
               y k(x, .) on the span instead of x                                     (Projectron)
 
 ``aggressive`` also learns from correct rows of margin below 1, within the span (Projectron++).
@@ -36,15 +36,15 @@ from pronk.estimators.inputs import Interval, StrOptions
 from pronk.first_order.expansion import Budget, Expansion
 from pronk.first_order.support import Mistakes
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 110,
     "classes": ["KernelPerceptron"],
     "guarantee": """\
 The Perceptron, without a budget, k(x, x) <= 1: where some f of the RKHS separates the rows with a
 margin, y_t f(x_t) >= 1 for all t, it makes at most |f|^2 mistakes. With a budget there are bounds
-against f of small enough norm; the references have them.""",
+against f of small enough norm (see the references).""",
     "names": {
         "perceptron": {
             "use": "labels; the simplest baseline",
@@ -90,9 +90,9 @@ against f of small enough norm; the references have them.""",
 
 
 def check_budget(budget: int | None, maintenance: str | None) -> None:
-    """Refuse a budget without a strategy and a strategy without its budget."""
+    """Raise for a budget without a strategy, and for a strategy without its budget."""
     if budget is not None and maintenance is None:
-        raise ValueError(f"budget={budget} needs a maintenance that keeps it, as 'random'")
+        raise ValueError(f"budget={budget} needs a strategy: give maintenance, as 'random'")
     if budget is None and maintenance not in (None, "project"):
         raise ValueError(f"maintenance={maintenance!r} needs a budget")
 
@@ -100,16 +100,16 @@ def check_budget(budget: int | None, maintenance: str | None) -> None:
 class KernelPerceptron(OnlineClassifier):
     """The kernel Perceptron: RBP, Forgetron, Projectron and Projectron++ by ``maintenance``.
 
-    Three classes or more are each learned against the rest, each with a budget of its own.
+    Three or more classes are learned one-vs-rest, each with its own budget.
 
     Parameters
     ----------
     kernel : name, kernel or function, default "gaussian"
         The Forgetron's guarantee needs k(x, x) <= 1.
     budget : int, optional
-        Most support vectors held; needed by "random" and "forget", optional for "project".
+        Most support vectors; needed by "random" and "forget", optional for "project".
     maintenance : None, "random", "forget" or "project", default None
-        What keeps the budget: Perceptron without one, RBP, Forgetron, Projectron.
+        Budget strategy: none (Perceptron), RBP, Forgetron, Projectron.
     eta : float, default 0.1
         The Projectron's threshold on the distance |delta| to the span of the support vectors.
     aggressive : bool, default False
@@ -155,7 +155,7 @@ class KernelPerceptron(OnlineClassifier):
         self.random_state = random_state
 
     def _accepts_weights(self) -> bool:
-        # The Forgetron's and the Projectron's accounts are of steps of length 1.
+        # The analyses of the Forgetron and the Projectron assume steps of length 1.
         return self.maintenance in (None, "random")
 
     def _make_model(self, columns: int, outputs: int) -> OneVsRest:

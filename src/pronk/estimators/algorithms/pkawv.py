@@ -1,14 +1,14 @@
 """PKAWV: the AWV forecaster in a small space of functions, and PKRR, ridge in the same space.
 
-Instead of the whole RKHS the forecaster works in the span of r features: Taylor features of the
-Gaussian kernel chosen beforehand, random Fourier features, or a Nystrom dictionary that KORS, or
-another rule, samples from the stream. With A = alpha I + sum phi phi' and b = sum y phi,
+The forecaster works not in the whole RKHS but in the span of r features: Taylor features of the
+Gaussian kernel, random Fourier features, or a Nystrom dictionary that KORS or another rule samples
+from the stream. With A = alpha I + sum phi phi' and b = sum y phi,
 
     A <- A + phi_t phi_t';   predict phi_t' A^-1 b;   b <- b + y_t phi_t
 
 (ridge adds phi_t phi_t' after predicting). When the dictionary grows, ``history="projected"`` keeps
-each past row as its projection on the span of its own time, in bounded memory;
-``history="exact"`` solves again with all past rows in the new span, as the paper does.
+each past row as its projection on the span at the time of the row, in bounded memory;
+``history="exact"`` solves again with all past rows in the new span, as in the paper.
 
 Cost per row: O(r^2) time and memory; with "exact" also O(t r) at each growth and O(t r) memory.
 
@@ -30,8 +30,8 @@ from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.engine import Newton, Squared
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures, Growth
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 30,
     "classes": ["PKAWVRegressor", "PKAWVClassifier"],
@@ -139,7 +139,7 @@ class _PKAWV(OnlineLearner):
 
 
 class PKAWVRegressor(_PKAWV, OnlineRegressor):
-    """PKAWV or PKRR regression in bounded time and memory a row.
+    """PKAWV or PKRR regression in bounded time and memory per row.
 
     Parameters
     ----------
@@ -154,24 +154,24 @@ class PKAWVRegressor(_PKAWV, OnlineRegressor):
     degree : int, default 2
         Degree of the Taylor features; C(degree + d, d) of them.
     n_features : int, default 100
-        Random frequencies; each makes a cosine and a sine.
+        Random frequencies; each gives a cosine and a sine feature.
     gamma, epsilon, beta : float, default 1.0, 0.5, 1.0
         KORS: regularisation of the leverage scores, accuracy, oversampling. A smaller gamma makes a
         larger dictionary.
     dictionary : "kors", "ald", "first", "uniform", a rule or array (points, columns), optional
         Which rows become points: by leverage score with gamma, epsilon and beta (KORS, the
         default), by approximate linear dependence, the first ``budget`` rows, or one row in ten; a
-        `pronk.core.dictionary.Rule` sets a rule's own numbers. Or points given beforehand. The
-        paper's bounds are for KORS and for points given.
+        `pronk.core.dictionary.Rule` sets the parameters of a rule. An array gives fixed points. The
+        paper's bounds are for KORS and for fixed points.
     budget : int, optional
-        Most points held; the dictionary stops growing there.
+        Most points, at which the dictionary stops growing.
     history : "projected" or "exact", default "projected"
-        What happens to past rows when the dictionary grows: kept as projections on the old span, in
-        bounded memory, or recomputed from all past inputs, as in the paper.
+        Past rows when the dictionary grows: projections on the old span, in bounded memory, or
+        recomputed from all past inputs, as in the paper.
     random_state : int, Generator or None
     n_jobs : int, optional
-        Threads that long calls are spread over, -1 for all cores; the predictions are those of the
-        sequential pass up to rounding, and no bit depends on the number. Not with exact history.
+        Threads for long calls, -1 for all cores. Predictions equal those of the sequential pass up
+        to rounding, and do not depend on the number of threads. Not with exact history.
 
     Examples
     --------

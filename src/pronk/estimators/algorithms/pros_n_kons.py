@@ -1,15 +1,15 @@
 """PROS-N-KONS, CON-KONS and B-KONS: the online Newton step in the span of a KORS dictionary.
 
-KORS keeps few points; the online Newton step runs in their span, R^j, and not in the whole RKHS.
-When a point was added the learner starts anew in the larger span, or carries its state over:
+KORS selects few points; the online Newton step runs in their span, R^j, not in the whole RKHS.
+After a point is added, the learner restarts in the larger span or carries its state over:
 
     phi_t = E k_J(x_t),  E'E = K_JJ^+;   v = w - A^-1 g;   w = v moved until |phi_t'w| <= clip
     predict phi_t'w;   A <- A + eta_t g_t g_t'
 
 PROS-N-KONS restarts at the row after each addition, which its regret bound needs; CON-KONS
-(``restart=False``) keeps w and A with alpha on the new direction, which is usually better;
-B-KONS stops adding at a ``budget``. With ``features="taylor"`` or ``"fourier"`` the same step runs
-on fixed features.
+(``restart=False``) keeps w and A, with alpha in the new direction, which is usually more accurate;
+B-KONS stops adding points at a ``budget``. With ``features="taylor"`` or ``"fourier"`` the same
+step runs on fixed features.
 
 Cost per row: O(j^2 + j d) time and memory, j points.
 
@@ -36,8 +36,8 @@ from pronk.estimators.families import (
 from pronk.newton.bank import NewtonBank
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 60,
     "classes": ["ProsNKONSRegressor", "ProsNKONSClassifier"],
@@ -138,7 +138,7 @@ class _ProsNKONS(OnlineNewtonLearner):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         if tags.classifier_tags is not None:
-            # With restarts, the rows before the last addition are forgotten by definition.
+            # With restarts, the learner forgets the rows before the last addition.
             tags.classifier_tags.poor_score = self.restart
         return tags
 
@@ -153,17 +153,17 @@ class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
         KORS: regularisation of the leverage scores, accuracy, oversampling. A smaller gamma makes a
         larger dictionary.
     restart : bool, default True
-        Start anew after each new point (PROS-N-KONS); False carries the state over (CON-KONS).
+        Restart after each new point (PROS-N-KONS); False carries the state over (CON-KONS).
     budget : int, optional
-        Most points held (B-KONS).
+        Most points (B-KONS).
     dictionary : "kors", "ald", "first", "uniform", a rule or array (points, columns), optional
-        Which rows become points, as in `PKAWVRegressor`, or points given beforehand. The paper's
-        bound is for KORS, the default.
+        Which rows become points, as in `PKAWVRegressor`, or fixed points. The paper's bound is for
+        KORS, the default.
     features : "nystrom", "taylor" or "fourier", default "nystrom"
     degree, n_features : int, default 2, 100
         Degree of the Taylor features; number of random frequencies.
     track_regret : bool, default False
-        Keep the sums that `certificate` needs; they cost O(j^2) more a row.
+        Keep the sums that `certificate` needs; they cost O(j^2) more per row.
     random_state : int, Generator or None
 
     Examples

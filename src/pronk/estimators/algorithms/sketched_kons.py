@@ -1,17 +1,17 @@
-"""Sketched-KONS: KONS whose matrix A takes in only a sample of the rows' curvature.
+"""Sketched-KONS: KONS whose matrix A contains only a sample of the rows' curvature.
 
-A row's gradient always moves the weights; whether its curvature enters A is a coin with its
-estimated leverage score, at least ``floor``, as probability:
+The gradient of a row always moves the weights. Its curvature is added to A with a probability that
+is its estimated leverage score times beta, at least ``floor``:
 
     A <- A + z_t eta_t g_t g_t',     z_t = 1{u_t < max(min(beta tau_t, 1), floor)}
 
-with tau_t from KORS on the rescaled points g_t sqrt(eta_t), coupled by the same u_t.
+with tau_t from KORS on the rescaled points g_t sqrt(eta_t), which uses the same u_t.
 
-Cost at row t: O(t + B^2) time with B rows in the sketch, O(t + B^2) memory; every row is held.
+Cost at row t: O(t + B^2) time with B rows in the sketch, O(t + B^2) memory; all rows are stored.
 
 Reference: Calandriello, Lazaric, Valko, "Second-order kernel online convex optimization with
-adaptive sketching", ICML 2017, Algorithm 3 (with z_i in the coefficient of Lemma 4, which the paper
-lost).
+adaptive sketching", ICML 2017, Algorithm 3 (with z_i in the coefficient of Lemma 4, which is
+missing in print).
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pronk.estimators.families import (
 from pronk.estimators.inputs import Interval
 from pronk.newton.exact import SketchedKONS
 
-#: What the registry, the public names, the site and the laws know of this file. A literal: it is
-#: read without importing anything.
+#: Read by the registry, the public names, the documentation and the laws: a literal, because the
+#: file is parsed and not imported.
 ENTRY = {
     "place": 50,
     "classes": ["SketchedKONSRegressor", "SketchedKONSClassifier"],
@@ -48,7 +48,7 @@ ENTRY = {
 }
 
 
-_COINS: dict[str, list[Any]] = {
+_SAMPLING: dict[str, list[Any]] = {
     "floor": [Interval(Real, 0, 1, closed="both")],
     "epsilon": [Interval(Real, 0, 1, closed="left")],
     "beta": [Interval(Real, 0, None, closed="neither")],
@@ -103,7 +103,7 @@ class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
     ----------
     kernel, alpha, eta, clip, loss : as in `KONSRegressor`
     floor : float, default 0.1
-        The least probability with which a row's curvature enters A.
+        The least probability with which the curvature of a row is added to A.
     epsilon, beta : float, default 0.5, 1.0
         KORS: accuracy and oversampling of the leverage scores.
     random_state : int, Generator or None
@@ -122,7 +122,7 @@ class SketchedKONSRegressor(_SketchedKONS, OnlineNewtonRegressor):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineNewtonRegressor._parameter_constraints,
-        **_COINS,
+        **_SAMPLING,
     }
 
 
@@ -136,5 +136,5 @@ class SketchedKONSClassifier(_SketchedKONS, OnlineNewtonClassifier):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineNewtonClassifier._parameter_constraints,
-        **_COINS,
+        **_SAMPLING,
     }
