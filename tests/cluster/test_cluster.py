@@ -1,13 +1,13 @@
 """A pass in pieces read by tasks: the numbers of the sequential pass, whoever does the tasks."""
 
-import pickle
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pronk
+from helpers import InlineExecutor
 from pronk.cluster import ClusterPass
 from pronk.cluster.pool import result_of
 from pronk.data import FileStream
@@ -42,28 +42,10 @@ class Broken(Arrays):
             yield block
 
 
-class Here:
-    """Does a task when it is asked for, from pickled arguments, like another process; twice now
-    and then, as after the loss of a worker."""
-
-    def __init__(self):
-        self.count = 0
-
-    def submit(self, function, *arguments):
-        self.count += 1
-        arguments = pickle.dumps(arguments)
-        future = Future()
-        try:
-            if self.count % 3 == 0:
-                function(*pickle.loads(arguments))
-            future.set_result(pickle.loads(pickle.dumps(function(*pickle.loads(arguments)))))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
 def passed(model, y, client=None, rows=300, **options):
-    parts = list(ClusterPass(model, Arrays(X, y), client or Here(), rows=rows, **options).run())
+    parts = list(
+        ClusterPass(model, Arrays(X, y), client or InlineExecutor(), rows=rows, **options).run()
+    )
     assert [part.rows for part in parts][-1] == len(y)
     targets = np.concatenate([part.targets for part in parts])
     return targets, np.concatenate([part.predictions for part in parts]), parts[-1].model(), parts
@@ -128,7 +110,7 @@ def test_it_goes_on_from_the_model_behind_any_piece():
     """As a checkpoint does after a kill: the same bits."""
     _, whole, last, parts = passed(pronk.PKAWVRegressor(random_state=1, budget=12), Y)
     for part in parts[1:-1:3]:
-        rest = ClusterPass(part.model(), Arrays(X, Y), Here(), rows=300).run(part.rows)
+        rest = ClusterPass(part.model(), Arrays(X, Y), InlineExecutor(), rows=300).run(part.rows)
         tail = list(rest)
         assert (np.concatenate([p.predictions for p in tail]) == whole[part.rows :]).all()
         assert (tail[-1].model().predict(X[:5]) == last.predict(X[:5])).all()
@@ -136,7 +118,7 @@ def test_it_goes_on_from_the_model_behind_any_piece():
 
 def test_a_piece_that_cannot_be_read_is_named():
     model = pronk.PKAWVRegressor(random_state=1, budget=9)
-    parts = ClusterPass(model, Broken(X, Y), Here(), rows=300).run()
+    parts = ClusterPass(model, Broken(X, Y), InlineExecutor(), rows=300).run()
     assert next(parts).rows == 100
     with pytest.raises(ValueError, match=r"part-7.parquet is damaged \(in rows 1,"):
         list(parts)
@@ -144,11 +126,11 @@ def test_a_piece_that_cannot_be_read_is_named():
 
 @pytest.mark.parametrize("name", ["fogd", "kons", "pkawv-nystrom", "krls"])
 def test_others_are_refused_by_name(name):
-    with pytest.raises(ValueError, match="cannot be spread") as caught:
-        list(ClusterPass(pronk.make(name, random_state=0), Arrays(X, Y), Here()).run())
+    with pytest.raises(ValueError, match="cannot be split") as caught:
+        list(ClusterPass(pronk.make(name, random_state=0), Arrays(X, Y), InlineExecutor()).run())
     assert "PKAWV" in str(caught.value)
     with pytest.raises(ValueError, match="Prepared cannot"):
-        ClusterPass(pronk.Prepared(pronk.PKAWVRegressor()), Arrays(X, Y), Here())
+        ClusterPass(pronk.Prepared(pronk.PKAWVRegressor()), Arrays(X, Y), InlineExecutor())
 
 
 # -- progressive validation ----------------------------------------------------------------------
@@ -159,7 +141,7 @@ def test_progressive_validation_in_parallel(how):
     one = pronk.PKAWVRegressor(random_state=1, gamma=4.0)
     expected = list(progressive(one, (X, Y), every=1000, predictions=True))
     model = pronk.PKAWVRegressor(random_state=1, gamma=4.0)
-    options = {"n_jobs": 2} if how == "n_jobs" else {"client": Here()}
+    options = {"n_jobs": 2} if how == "n_jobs" else {"client": InlineExecutor()}
     found = list(progressive(model, (X, Y), every=1000, predictions=True, **options))
     assert [record.rows for record in found] == [record.rows for record in expected]
     for a, b in zip(found, expected, strict=True):
@@ -192,7 +174,7 @@ def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
         def scheduler_info(self):
             return {"workers": {"one": {}} if Task.asked == 2 else {}}
 
-    with pytest.raises(waiting.NoWorkersError, match="there was no worker"):
+    with pytest.raises(waiting.NoWorkersError, match="no worker for"):
         waiting.result_of(Task(), Client())
     assert Task.asked == 5  # a worker came, and went
 
@@ -216,7 +198,7 @@ def test_a_file_of_text_is_read_from_where_a_piece_begins(tmp_path, monkeypatch)
     original = FileStream.blocks
     monkeypatch.setattr(FileStream, "blocks", blocks)
     learner = pronk.PKAWVRegressor(random_state=1, gamma=4.0)
-    parts = list(ClusterPass(learner, stream, Here(), rows=300).run())
+    parts = list(ClusterPass(learner, stream, InlineExecutor(), rows=300).run())
     found = np.concatenate([part.predictions for part in parts])
     assert np.array_equal(found, expected)
     assert max(skip for skip, _ in read) > 2000
@@ -248,7 +230,7 @@ def test_a_task_that_ends_right_after_the_wait_is_not_late():
 @pytest.mark.parametrize("rows", [130, 3000])
 def test_the_bandwidth_of_the_first_rows_is_found_before_the_rows_are_spread(rows):
     model = pronk.PKAWVRegressor(pronk.Gaussian("auto"), random_state=1, budget=9)
-    parts = list(ClusterPass(model, Arrays(X[:rows], Y[:rows]), Here(), rows=300).run())
+    parts = list(ClusterPass(model, Arrays(X[:rows], Y[:rows]), InlineExecutor(), rows=300).run())
     made = np.concatenate([part.predictions for part in parts])
     expected = pronk.PKAWVRegressor(pronk.Gaussian("auto"), random_state=1, budget=9)
     # The pieces are sums of other blocks: equal up to rounding.

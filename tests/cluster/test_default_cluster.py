@@ -1,12 +1,10 @@
 """The default learner on a cluster: sequential parts here, tasks with their rows elsewhere."""
 
-import pickle
-from concurrent.futures import Future
-
 import numpy as np
 import pytest
 
 import pronk
+from helpers import InlineExecutor
 from pronk.aggregate import experts
 from pronk.cluster import pool
 from pronk.evaluate import progressive
@@ -29,26 +27,6 @@ def early_grid(monkeypatch):
         monkeypatch.setattr(pool, name, value)
 
 
-class Here:
-    """Does a task when it is asked for, from pickled arguments, like another process; twice now
-    and then, as after the loss of a worker."""
-
-    def __init__(self):
-        self.names = []
-
-    def submit(self, function, *arguments):
-        self.names.append(function.__name__)
-        arguments = pickle.dumps(arguments)
-        future = Future()
-        try:
-            if len(self.names) % 3 == 0:
-                function(*pickle.loads(arguments))
-            future.set_result(pickle.loads(pickle.dumps(function(*pickle.loads(arguments)))))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
 class Blocks:
     """A stream in short blocks, which are joined."""
 
@@ -68,9 +46,9 @@ def scored(learner, y, **options):
 def test_numbers_of_the_sequential_pass_with_intervals():
     kind, settings = pronk.OnlineKernelRegressor, {"budget": 600, "random_state": 1}
     expected, records, one = scored(kind(**settings), Y, interval=0.8)
-    here = Here()
-    found, others, model = scored(kind(**settings), Y, interval=0.8, client=here)
-    assert {"find_candidates", "sum_bundle", "learn_bundle"} <= set(here.names)
+    executor = InlineExecutor()
+    found, others, model = scored(kind(**settings), Y, interval=0.8, client=executor)
+    assert {"find_candidates", "sum_bundle", "learn_bundle"} <= set(executor.names)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert [r.rows for r in records] == [r.rows for r in others]
     assert others[-1].metrics == pytest.approx(records[-1].metrics, rel=1e-9)
@@ -87,7 +65,7 @@ def test_labels_that_come_on_the_way_with_probabilities(prepared):
         return pronk.Prepared(learner) if prepared else learner
 
     expected, records, _ = scored(learner(), LABELS, probabilities=True)
-    found, others, _ = scored(learner(), LABELS, probabilities=True, client=Here())
+    found, others, _ = scored(learner(), LABELS, probabilities=True, client=InlineExecutor())
     assert (found == expected).all()
     for a, b in zip(records, others, strict=True):
         np.testing.assert_allclose(
@@ -99,7 +77,7 @@ def test_the_number_of_workers_changes_no_bit():
     results = []
     for workers in (1, 5):
         model = pronk.OnlineKernelRegressor(budget=60, random_state=1).fit(X[:2600], Y[:2600])
-        shared = pool.ClusterPool(Here(), workers)
+        shared = pool.ClusterPool(InlineExecutor(), workers)
         with pronk.estimators.estimator.using_pool(shared):
             results.append(model.predict_then_learn(X[2600:], Y[2600:]))
     assert (results[0] == results[1]).all()
@@ -109,6 +87,6 @@ def test_rows_without_a_label_are_predicted_only():
     y = np.where(RNG.random(ROWS) < 0.002, np.nan, Y)
     settings = {"budget": 20, "random_state": 1}
     expected, _, _ = scored(pronk.OnlineKernelRegressor(**settings), y)
-    found, _, model = scored(pronk.OnlineKernelRegressor(**settings), y, client=Here())
+    found, _, model = scored(pronk.OnlineKernelRegressor(**settings), y, client=InlineExecutor())
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert model.n_seen_ == (~np.isnan(y)).sum()

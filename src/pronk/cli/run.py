@@ -40,7 +40,7 @@ from pronk.cli.scale_out import (
     with_key,
 )
 from pronk.cli.summary import as_dict, note_columns, note_worse, print_summary, write_page
-from pronk.cluster.pool import shares_rows
+from pronk.cluster.pool import reads_rows_here
 from pronk.data import FileStream, Preparing, Reading
 from pronk.data.prepared import prepared
 from pronk.estimators import files
@@ -174,7 +174,7 @@ def _resumed_model(
             model.training_record_ = record
     job = options_for_model(job, model)
     check_parallel(job)
-    shares = job.by is None and shares_rows(model)
+    shares = job.by is None and reads_rows_here(model)
     stream = open_for_model(model, path, job.reading, block_rows(job, shares))
     if isinstance(model, KeyedRun):
         model.move_to(job.save)
@@ -236,7 +236,7 @@ def options_for_model(job: RunOptions, model: Any) -> RunOptions:
         raise CommandError("--target is missing: name the column to predict")
     known = training_record.get("weight")
     *_, interval = training_record.get("scored_as", [None])
-    here = not keyed and (job.cluster is None or shares_rows(model))
+    here = not keyed and (job.cluster is None or reads_rows_here(model))
     return replace(
         job,
         # Coverage continues to be counted, unless the workers of a cluster read the rows.

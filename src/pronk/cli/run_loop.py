@@ -35,7 +35,7 @@ from pronk.cli.predictions import (
 )
 from pronk.cli.scale_out import KeyedRun, cluster_errors, learner_for_cluster, open_cluster
 from pronk.cluster import ClusterPass
-from pronk.cluster.pool import pool_for, shares_rows
+from pronk.cluster.pool import pool_for, reads_rows_here
 from pronk.cluster.run import Advance
 from pronk.core.state import require
 from pronk.data import FileStream, StreamError
@@ -218,7 +218,7 @@ class RunLoop:
     @property
     def read_elsewhere(self) -> bool:
         """Return whether the workers of a cluster, not this process, read the rows."""
-        here = self.job.by is not None or shares_rows(self.model)
+        here = self.job.by is not None or reads_rows_here(self.model)
         return self.job.cluster is not None and not here
 
     def _evaluation(self) -> Evaluation:

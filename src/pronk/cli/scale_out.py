@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.cli.errors import CommandError
-from pronk.cluster.pool import CALL, NoWorkersError, shares_rows
+from pronk.cluster.pool import CALL, NoWorkersError, reads_rows_here
 from pronk.data import Prepared, Preparing, Reading, StreamError
 from pronk.data.values import NUMERIC
 from pronk.estimators import files
@@ -58,7 +58,7 @@ def check_parallel(job: RunOptions) -> None:
 
 def check_cluster(job: RunOptions, learner: Any) -> None:
     """Raise for options that do not work where the workers of a cluster read the rows."""
-    if job.cluster is None or job.by is not None or shares_rows(learner):
+    if job.cluster is None or job.by is not None or reads_rows_here(learner):
         return
     if job.interval is not None or job.reading.keep or job.skip_bad:
         raise CommandError("--cluster: this learner excludes --interval, --keep and --skip-bad")

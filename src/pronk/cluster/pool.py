@@ -41,7 +41,7 @@ def result_of(task: Any, client: Any) -> Any:
                 raise
         waited = 0.0 if client.scheduler_info()["workers"] else waited + STEP
         if waited >= PATIENCE:
-            raise NoWorkersError(f"for {waited:.0f} seconds there was no worker; start some")
+            raise NoWorkersError(f"no worker for {waited:.0f} seconds; start workers")
 
 
 class ClusterTask:
@@ -94,13 +94,13 @@ def is_dask(client: Any) -> bool:
 
 def pool_for(model: Any, client: Any) -> ClusterPool | None:
     """Return a pool for a model whose rows are read here, or None if the workers read them."""
-    if not shares_rows(model):
+    if not reads_rows_here(model):
         return None
     workers = len(client.scheduler_info()["workers"]) if is_dask(client) else 4
     return ClusterPool(client, workers)
 
 
-def shares_rows(model: Any) -> bool:
+def reads_rows_here(model: Any) -> bool:
     """Return whether the rows of a learner, or of the one inside, are read in this process."""
     learner = getattr(model, "learner", model)
     return isinstance(learner, OnlineKernelRegressor | OnlineKernelClassifier)

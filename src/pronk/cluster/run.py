@@ -256,8 +256,8 @@ class ClusterPass:
     ) -> None:
         if not isinstance(model, OnlineLearner):
             raise ValueError(
-                f"a {type(model).__name__} cannot be spread over a cluster: its columns are "
-                f"prepared on the way; prepare them before, or scale=none; {ADVICE}"
+                f"a {type(model).__name__} cannot run on a cluster: it prepares columns in the "
+                f"order of the rows; prepare them beforehand, or use scale=none; {ADVICE}"
             )
         self.model: Any = copy.deepcopy(model)
         self.stream, self.pool = stream, ClusterPool(client, workers)
@@ -281,7 +281,7 @@ class ClusterPass:
         reason = parallel.why_sequential(getattr(self.model._model, "inner", self.model._model))
         if reason is not None:
             name = type(self.model).__name__
-            raise ValueError(f"the pass of {name} cannot be spread: {reason}; {ADVICE}")
+            raise ValueError(f"the pass of {name} cannot be split: {reason}; {ADVICE}")
 
     def _learn_first_blocks(self, done: int) -> Advance | None:
         """Learn blocks here until one had a label and the bandwidth is known."""
