@@ -1,4 +1,4 @@
-"""What all learners share: one pass over rows, checked first, then given to the engine."""
+"""The base class of all learners: check rows, pass them to the engine, describe what is held."""
 
 from __future__ import annotations
 
@@ -35,115 +35,18 @@ from pronk.estimators.inputs import (
 )
 from pronk.newton.certificate import Certificate
 
-# ----------------------------------------------------------------------------------------
-# The pass of a learner on several threads (``n_jobs``) or elsewhere, where it can be split.
-
 Array = NDArray[np.float64]
 
-#: What can be done instead.
+#: Advice where a pass cannot be split over several workers.
 ADVICE = (
     "learners that can: OnlineKernelRegressor and OnlineKernelClassifier (the default), "
     "PKAWVRegressor and PKAWVClassifier with fixed features or "
     'history="projected"; others gain from keyed models (pronk.Keyed) and from comparisons in '
     "parallel"
 )
-
-
-def check_can_be_split(learner: Any, engine: Any) -> None:
-    """Refuse ``n_jobs`` where the learner's pass is sequential by nature."""
-    reason = parallel.why_sequential(engine)
-    if reason is not None:
-        raise ValueError(
-            f"n_jobs={learner.n_jobs}: the pass of {type(learner).__name__} cannot be split: "
-            f"{reason}; {ADVICE}"
-        )
-
-
-_pool: ContextVar[Any] = ContextVar("elsewhere", default=None)
-
-
-@contextmanager
-def using_pool(pool: Any) -> Iterator[None]:
-    """Long calls of learners inside are has_pool by the workers of a pool."""
-    token = _pool.set(pool)
-    try:
-        yield
-    finally:
-        _pool.reset(token)
-
-
-def has_pool() -> bool:
-    """Whether a pool shares the calls of this moment."""
-    return _pool.get() is not None
-
-
-def learn_in_parallel(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:
-    """The engine's pass. Inside a learner's call BLAS has one thread in each of ours."""
-    pool = _pool.get()
-    if pool is not None:
-        return parallel.learn(engine, X, Y, pool)
-    with ThreadPoolExecutor(effective_n_jobs(jobs)) as pool:
-        return parallel.learn(engine, X, Y, pool)
-
-
-# ----------------------------------------------------------------------------------------
-# A fitted learner in a notebook: what it has learned and holds, not only its parameters.
-
-#: Classes and experts that are named.
-SHOWN = 6
-
-
-def facts(learner: Any) -> dict[str, str]:
-    """What a fitted learner can tell of itself, by name."""
-    told = {"rows learned": f"{learner.n_seen_:,}", "columns": f"{learner.n_features_in_:,}"}
-    names = getattr(learner, "feature_names_in_", None)
-    if names is not None:
-        told["columns"] += f": {_some([str(name) for name in names])}"
-    told["points held"] = f"{learner.size_:,}" if learner.size_ else "none: fixed features"
-    if hasattr(learner, "classes_"):
-        told["classes"] = _some([str(label) for label in learner.classes_.tolist()])
-    try:
-        proof = learner.certificate()
-        told["regret"] = _proof(proof)
-        if getattr(proof, "combination", None) is not None:
-            told["regret, combinations"] = _proof(proof.combination)
-    except (AttributeError, TypeError, ValueError):
-        pass  # it is not tracked
-    for expert in getattr(learner, "experts_", [])[:SHOWN]:
-        if expert.get("weight", 0.0) >= 0.005:
-            setting = f"guess: {expert.get('view')}"
-            if expert["bandwidth"] is not None:
-                setting = f"bandwidth {expert['bandwidth']:.3g}, alpha {expert['alpha']:g}"
-                setting += f", last {expert['window']} rows" if expert.get("window") else ""
-            told[f"expert: {setting}"] = f"weight {expert['weight']:.0%}"
-    return told
-
-
-def as_html(learner: Any, more: dict[str, str] | None = None) -> str:
-    """A small table, with the parameters below; ``more`` comes first."""
-    rows = "".join(
-        f"<tr><th style='text-align:left'>{escape(name)}</th>"
-        f"<td style='text-align:left'>{escape(text)}</td></tr>"
-        for name, text in {**(more or {}), **facts(learner)}.items()
-    )
-    return (
-        f"<div><strong>{escape(type(learner).__name__)}</strong><table>{rows}</table>"
-        f"<details><summary>parameters</summary><code>{escape(repr(learner))}</code></details></div>"
-    )
-
-
-def _proof(proof: Any) -> str:
-    bound = "none known" if proof.bound is None else f"{proof.bound:.4g}"
-    return f"{proof.regret:.4g}, bound {bound}"
-
-
-def _some(texts: list[str]) -> str:
-    return ", ".join(texts[:SHOWN]) + (", .." if len(texts) > SHOWN else "")
-
-
-#: Rows of a call that is worth being spread over threads.
+#: Rows of a call from which on it is split over several workers.
 LONG_CALL = 512
-#: From here on a row costs milliseconds, which a user should know of.
+#: Points from which on a row takes milliseconds, so that the learner warns.
 MANY_POINTS = 2000
 
 
@@ -170,7 +73,7 @@ class OnlineLearner(FittedState):
 
     @property
     def _theorem(self) -> str | None:
-        """Which theorem of `pronk.regret` speaks of the learner, if one does."""
+        """The name of the theorem of `pronk.regret` that holds for the learner, if there is one."""
         return None
 
     @property
@@ -181,7 +84,7 @@ class OnlineLearner(FittedState):
     # -- the parameters of the kernel are parameters of the learner -----------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with ``deep`` also the kernel's, as ``kernel__bandwidth``."""
+        """Return parameters by name; with ``deep`` also the kernel's, as ``kernel__bandwidth``."""
         params: dict[str, Any] = super().get_params(deep=deep)
         if deep and isinstance(self.kernel, str) and self.kernel in KERNELS:
             nested = KERNELS[self.kernel]().get_params()
@@ -200,21 +103,21 @@ class OnlineLearner(FittedState):
     # -- a pass ------------------------------------------------------------------------------
 
     def _reset(self) -> None:
-        """Forget everything that was learned."""
+        """Discard the fitted state."""
         for name in ("_model", "_warned", "_keys", "_seed", "_labels", "n_seen_", "n_features_in_"):
             self.__dict__.pop(name, None)
         for name in ("feature_names_in_", "_bandwidth"):
             self.__dict__.pop(name, None)
 
     def _rows(self, X: Any) -> Any:
-        """Checked rows; the first call also checks the parameters and sets the columns."""
+        """Return checked rows; the first call also checks the parameters and sets the columns."""
         first = not self.__sklearn_is_fitted__()
         if first:
             self._validate_params()
             get_kernel(self.kernel, auto=True)
         rows = check_rows(self, X, first=first)
         if not rows.shape[0]:
-            if first:  # an empty batch decides nothing
+            if first:  # an empty batch does not set the columns
                 for name in ("n_features_in_", "feature_names_in_"):
                     self.__dict__.pop(name, None)
             return rows
@@ -223,6 +126,7 @@ class OnlineLearner(FittedState):
         return rows
 
     def _start(self, columns: int, outputs: int) -> None:
+        """Build the engine for the first rows."""
         self._seed = make_seed(self.random_state)
         self._model = self._new_model(columns, outputs)
         if getattr(self, "n_jobs", None) is not None:
@@ -231,13 +135,13 @@ class OnlineLearner(FittedState):
         self.n_seen_ = 0
 
     def _read_kernel(self) -> None:
-        """What every call asks of the kernel, asked once."""
+        """Store the facts about the kernel that every call needs."""
         kernel = get_kernel(self.kernel, auto=True)
         self._user_kernel = kernel.foreign
         self._dot_kernel = kernel.unlimited
 
     def _check_kernel_values(self, X: Any) -> None:
-        """Refuse rows whose kernel values would overflow: by Cauchy-Schwarz k(x, x) tells."""
+        """Raise if kernel values would overflow: |k(x, y)| <= max(k(x, x), k(y, y))."""
         kernel = get_kernel(self.kernel, auto=True)
         if not kernel.unlimited:
             return
@@ -251,23 +155,23 @@ class OnlineLearner(FittedState):
                     )
 
     def _accepts_weights(self) -> bool:
-        """Whether a weighted row has a meaning for the learner."""
+        """Return whether the weight of a row has a meaning for the learner."""
         return False
 
     def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
-        """Checked weights; none where all are 1."""
+        """Return checked weights; None where all are 1."""
         weights = check_weights(sample_weight, rows)
         if weights is None or (weights == 1.0).all():
             return None
         if not self._accepts_weights():
             raise ValueError(
-                f"sample_weight has no meaning for {self!r}; leave it out, or take a learner "
-                "that has one (docs: rows that count more)"
+                f"sample_weight has no meaning for {self!r}; leave it out, or use a learner "
+                "that accepts weights (docs: rows that count more)"
             )
         return weights
 
     def _check_learned(self) -> Self:
-        """Refuse a fit in which every row had the weight 0."""
+        """Raise a ValueError if no row had a positive weight."""
         if not self.__sklearn_is_fitted__():
             raise ValueError("X has 0 rows: there is nothing to learn")
         if not self.n_seen_:
@@ -292,7 +196,7 @@ class OnlineLearner(FittedState):
         return P
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
-        """Predict then learn all rows."""
+        """Predict, then learn, all rows with the engine."""
         try:
             if weights is not None:
                 P = self._pass_weighted(X, Y, weights)
@@ -313,17 +217,17 @@ class OnlineLearner(FittedState):
 
     @property
     def _bandwidth_is_final(self) -> bool:
-        """Whether the bandwidth is final; where it is not "auto" it always is."""
+        """Whether the bandwidth is final; always true where it is not "auto"."""
         return not isinstance(self._model, AutomaticBandwidth)
 
     def _finish_first_rows(self) -> None:
-        """Where the bandwidth of the first rows is final: the engine itself from here on."""
+        """Replace `AutomaticBandwidth` by its engine once the bandwidth is final."""
         model: Any = self._model
         if isinstance(model, AutomaticBandwidth) and model.is_over:
             self._bandwidth, self._model = model.bandwidth, model.inner
 
     def _learn(self, X: Array, Y: Array) -> Array:
-        """The engine's pass; on the threads that ``n_jobs`` asks for where a call is long."""
+        """Run the engine's pass; a long call on ``n_jobs`` threads or on the pool that is set."""
         model: Any = self._model
         if isinstance(model, AutomaticBandwidth) and len(X) > (left := LAST_MARK - model.rows):
             first = model.learn(X[:left], Y[:left])
@@ -335,9 +239,9 @@ class OnlineLearner(FittedState):
         return learn_in_parallel(self._model, X, Y, jobs)
 
     def _check_result(self, P: Array) -> None:
-        """Refuse numbers that are none: only a state far out of range makes them."""
+        """Raise a ValueError if a prediction is not finite."""
         total = P.sum()
-        if total - total == 0.0:  # finite, in one quick look
+        if total - total == 0.0:  # then all are finite
             return
         finite = np.isfinite(P).all(axis=1)
         if not finite.all():
@@ -347,15 +251,15 @@ class OnlineLearner(FittedState):
             )
 
     def _warn_of_size(self) -> None:
-        """Say once that a dictionary grows so large that rows become slow."""
+        """Warn once when a dictionary is so large that learning becomes slow."""
         points = self._model.points
         size = 0 if points is None else len(points)
         if size < MANY_POINTS or getattr(self, "_warned", False):
             return
         self._warned = True
         warnings.warn(
-            f"the dictionary holds {size} points and a row costs the square of that; set budget=, "
-            "a larger bandwidth or gamma, or scale the columns",
+            f"the dictionary holds {size} points, and time per row grows with the square of that; "
+            "set budget=, a larger bandwidth or gamma, or scale the columns",
             UserWarning,
             stacklevel=4,
         )
@@ -377,15 +281,15 @@ class OnlineLearner(FittedState):
     def rows_seen_(self) -> int:
         """Rows learned so far, the same as ``n_seen_``.
 
-        After a call that was stopped it says whether its rows were learned: none were, except where
-        the call had ended and only its answer was lost.
+        After a call that was interrupted it shows whether its rows were learned: none were, except
+        where the call had ended and only its return value was lost.
         """
         check_is_fitted(self)
         return int(self.n_seen_)
 
     @property
     def kernel_(self) -> Kernel:
-        """The kernel, with the bandwidth that the first rows gave where it is "auto"."""
+        """The kernel; where its bandwidth is "auto", with the one measured from the first rows."""
         kernel = get_kernel(self.kernel, auto=True)
         if not self._measures_bandwidth:
             return kernel
@@ -416,10 +320,11 @@ class OnlineLearner(FittedState):
             return self._model.points
 
     def certificate(self) -> Certificate:
-        """Regret so far against the best function in hindsight, and its bound, from the state.
+        """Return the regret so far against the best function in hindsight, and its bound.
 
-        Ridge and AWV learners always have it, online Newton learners with ``track_regret=True``.
-        It speaks of one output: the first of several, or the classes' one output for two classes.
+        Ridge and AWV learners always have a certificate, online Newton learners have one with
+        ``track_regret=True``. It holds for one output: the first of several, or that of two
+        classes.
         """
         check_is_fitted(self)
         if not hasattr(self._model, "certificate"):
@@ -429,13 +334,13 @@ class OnlineLearner(FittedState):
         return certificate
 
     def _first_output(self) -> int:
-        """The first output that stands for something the user asked for."""
+        """Return the first output that belongs to a target or a class."""
         return 0
 
     # -- in a notebook -----------------------------------------------------------------------------
 
     def _repr_html_inner(self) -> str:
-        """What was learned, for a notebook; before that scikit-learn's diagram."""
+        """Return facts about a fitted learner; of others scikit-learn's diagram."""
         if self.__sklearn_is_fitted__():
             return as_html(self)
         diagram: str = super()._repr_html_inner()
@@ -450,3 +355,98 @@ class OnlineLearner(FittedState):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+# -- one pass on several workers ------------------------------------------------------------
+
+
+def check_can_be_split(learner: Any, engine: Any) -> None:
+    """Raise a ValueError if the pass of a learner with ``n_jobs`` is sequential by nature."""
+    reason = parallel.why_sequential(engine)
+    if reason is not None:
+        raise ValueError(
+            f"n_jobs={learner.n_jobs}: the pass of {type(learner).__name__} cannot be split: "
+            f"{reason}; {ADVICE}"
+        )
+
+
+#: The pool whose workers share long calls, set by `using_pool`.
+_pool: ContextVar[Any] = ContextVar("pool", default=None)
+
+
+@contextmanager
+def using_pool(pool: Any) -> Iterator[None]:
+    """Let the workers of a pool share the long calls of learners inside the context."""
+    token = _pool.set(pool)
+    try:
+        yield
+    finally:
+        _pool.reset(token)
+
+
+def has_pool() -> bool:
+    """Return whether a pool is set that shares long calls."""
+    return _pool.get() is not None
+
+
+def learn_in_parallel(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:
+    """Run the engine's pass on the pool that is set, or on threads; each has one BLAS thread."""
+    pool = _pool.get()
+    if pool is not None:
+        return parallel.learn(engine, X, Y, pool)
+    with ThreadPoolExecutor(effective_n_jobs(jobs)) as pool:
+        return parallel.learn(engine, X, Y, pool)
+
+
+# -- description in a notebook -------------------------------------------------------------------
+
+#: Most classes and experts in a description.
+MOST_SHOWN = 6
+
+
+def facts(learner: Any) -> dict[str, str]:
+    """Return facts about a fitted learner, by name."""
+    found = {"rows learned": f"{learner.n_seen_:,}", "columns": f"{learner.n_features_in_:,}"}
+    names = getattr(learner, "feature_names_in_", None)
+    if names is not None:
+        found["columns"] += f": {_shortened([str(name) for name in names])}"
+    found["points held"] = f"{learner.size_:,}" if learner.size_ else "none: fixed features"
+    if hasattr(learner, "classes_"):
+        found["classes"] = _shortened([str(label) for label in learner.classes_.tolist()])
+    try:
+        proof = learner.certificate()
+        found["regret"] = _regret_text(proof)
+        if getattr(proof, "combination", None) is not None:
+            found["regret, combinations"] = _regret_text(proof.combination)
+    except (AttributeError, TypeError, ValueError):
+        pass  # its regret is not tracked
+    for expert in getattr(learner, "experts_", [])[:MOST_SHOWN]:
+        if expert.get("weight", 0.0) >= 0.005:
+            setting = f"baseline: {expert.get('view')}"
+            if expert["bandwidth"] is not None:
+                setting = f"bandwidth {expert['bandwidth']:.3g}, alpha {expert['alpha']:g}"
+                setting += f", last {expert['window']} rows" if expert.get("window") else ""
+            found[f"expert: {setting}"] = f"weight {expert['weight']:.0%}"
+    return found
+
+
+def as_html(learner: Any, more: dict[str, str] | None = None) -> str:
+    """Return an HTML table of facts, ``more`` first, with the parameters below."""
+    rows = "".join(
+        f"<tr><th style='text-align:left'>{escape(name)}</th>"
+        f"<td style='text-align:left'>{escape(text)}</td></tr>"
+        for name, text in {**(more or {}), **facts(learner)}.items()
+    )
+    return (
+        f"<div><strong>{escape(type(learner).__name__)}</strong><table>{rows}</table>"
+        f"<details><summary>parameters</summary><code>{escape(repr(learner))}</code></details></div>"
+    )
+
+
+def _regret_text(proof: Any) -> str:
+    bound = "none known" if proof.bound is None else f"{proof.bound:.4g}"
+    return f"{proof.regret:.4g}, bound {bound}"
+
+
+def _shortened(texts: list[str]) -> str:
+    return ", ".join(texts[:MOST_SHOWN]) + (", .." if len(texts) > MOST_SHOWN else "")

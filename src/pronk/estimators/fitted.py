@@ -1,6 +1,6 @@
-"""A learner's fitted state: gathered for a file, taken back from one, rolled back after a call.
+"""The fitted state of a learner: saved to a file, restored from one, rolled back after a call.
 
-A file may have been written by anybody, so everything in it is checked before it is used.
+A file may come from an untrusted source, so everything in it is checked before it is used.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ class Call:
 
 Array = NDArray[np.float64]
 
-#: A model from a file may be made of at most so many numbers before its arrays are looked at.
+#: Most numbers of a model that is built for a file before the file's arrays are checked.
 MOST_NUMBERS = 2**30
-#: States of fewer numbers are tried out in full when they are loaded.
+#: Models with fewer numbers also learn a few rows when they are loaded, which is rolled back.
 SMALL_STATE = 2**20
 
 
 class Model(Protocol):
-    """What an engine offers to the learner around it."""
+    """An engine, as the learner around it uses it."""
 
     @property
     def points(self) -> Array | None: ...
@@ -110,7 +110,7 @@ class Model(Protocol):
 
 
 class FittedState(Parameters):
-    """What of a learner goes into files and comes back from them."""
+    """The part of a learner that builds its engine, saves its state and restores it."""
 
     kernel: Any
     _model: Model
@@ -119,16 +119,16 @@ class FittedState(Parameters):
     _seed: int
 
     def _make_model(self, columns: int, outputs: int) -> Model:
-        """The engine; this is what a subclass writes."""
+        """Return a new engine; every algorithm defines this method."""
         raise NotImplementedError
 
     @property
     def _measures_bandwidth(self) -> bool:
-        """Whether the first rows give the bandwidth; a learner that has many takes it as 1."""
+        """Whether the bandwidth is measured from the first rows; not by the default learner."""
         return is_automatic(self.kernel) and not getattr(self, "_scales_itself", False)
 
     def _new_model(self, columns: int, outputs: int) -> Model:
-        """The engine; one that finds its bandwidth, where that is not known yet."""
+        """Return a new engine, which measures its bandwidth where that is "auto" and not final."""
         if not is_automatic(self.kernel):
             return self._make_model(columns, outputs)
         make = EngineFactory(self, columns)
@@ -151,11 +151,11 @@ class FittedState(Parameters):
         return "_model" in self.__dict__
 
     def _all_or_nothing(self) -> AbstractContextManager[None]:
-        """A call that raises leaves everything as it was."""
+        """Return a context in which a call that raises is rolled back."""
         return Call(self)
 
     def _own_lock(self) -> Any:
-        """The lock that calls from several threads wait at."""
+        """Return the lock of the learner: calls from several threads wait for each other."""
         return own_lock(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -163,16 +163,17 @@ class FittedState(Parameters):
         return {name: state[name] for name in state if name not in ("_lock", "_learning")}
 
     def save(self, path: str | Path) -> None:
-        """Write the complete state to one file (no pickle); `pronk.load` reads it."""
+        """Write the fitted learner to one file (no pickle); `pronk.load` reads it."""
         files.save(self, path)
 
     def _fitted_state(self) -> dict[str, Any]:
+        """Return the state as arrays, numbers and text."""
         check_is_fitted(self)
         with self._own_lock():
             return self._gather_state()
 
     def _gather_state(self) -> dict[str, Any]:
-        """The state; the learner is still meanwhile."""
+        """Return the state; the caller holds the lock."""
         state: dict[str, Any] = {
             "n_features_in_": self.n_features_in_,
             "n_seen_": self.n_seen_,
@@ -186,11 +187,11 @@ class FittedState(Parameters):
             state["bandwidth"] = self._bandwidth
         return state
 
-    #: The entries of a fitted state; ``feature_names_in_`` may be there too.
+    #: The entries of a fitted state; ``feature_names_in_`` and ``bandwidth`` are optional.
     _FIELDS: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_seen_", "seed", "keys", "model")
 
     def _restore(self, state: Any) -> None:
-        """Take over a fitted state that anybody may have written; a StateError if it does not fit.
+        """Restore a fitted state of an untrusted file; raise a StateError if it does not fit.
 
         The parameters are checked first, as at the first row.
         """
@@ -225,11 +226,11 @@ class FittedState(Parameters):
         self._read_kernel()
 
     def _restore_outputs(self, state: dict[str, Any]) -> int:
-        """What a face holds beside the engine; the number of outputs."""
+        """Restore the labels or the shape of y; return the number of outputs."""
         raise NotImplementedError
 
     def _check_sizes(self, columns: int, outputs: int, model: Any) -> None:
-        """Bound what is made before the state is looked at: a file may name any sizes."""
+        """Limit the memory of the engine, which is built before the arrays are checked."""
         require(outputs <= _entries(model), "outputs are more than the model has entries")
         frequencies = getattr(self, "n_features", None)
         wide = frequencies if isinstance(frequencies, int) else 16
@@ -239,10 +240,10 @@ class FittedState(Parameters):
         require(not large, "the model would take too much memory")
 
     def _try_out(self) -> None:
-        """Predict and learn a few rows, and roll it back: the answers must be numbers.
+        """Predict and learn a few rows, and roll back; raise if a prediction is not finite.
 
-        Rows are only predicted where the state is large, and not even that with a user's kernel,
-        which need not take any rows.
+        Where the state is large, rows are only predicted. With a user's kernel, which may not
+        accept every row, nothing is tried.
         """
         if self._user_kernel:
             return
@@ -258,11 +259,13 @@ class FittedState(Parameters):
                 with suppress(_TriedOut), self._all_or_nothing():
                     self.partial_fit(X, self._trial_targets(len(X)))
                     self._predict(X)
-                    clone(self)._restore(self._fitted_state())  # what goes out must come in again
+                    clone(self)._restore(
+                        self._fitted_state()
+                    )  # the new state must be restorable too
                     raise _TriedOut
 
     def _trial_targets(self, rows: int) -> Any:
-        """Targets that the learner takes."""
+        """Return targets that the learner accepts."""
         raise NotImplementedError
 
 
@@ -273,18 +276,18 @@ def _checked_bandwidth(value: Any) -> float:
 
 
 class _TriedOut(Exception):
-    """Ends a trial, so that it is rolled back."""
+    """Raised to end a trial, so that the trial is rolled back."""
 
 
 def _checked_names(value: Any, field: str, columns: int) -> list[Any]:
-    """A list of as many names (text or numbers) as there are columns."""
+    """Return one name (text or number) per column."""
     require(isinstance(value, list) and len(value) == columns, f"{field} do not fit the columns")
     require(all(isinstance(name, str | int | float) for name in value), f"{field} are no names")
     return list(value)
 
 
 def _entries(tree: Any) -> int:
-    """The numbers, texts and array entries of a tree."""
+    """Return how many numbers, texts and array entries a tree has."""
     if isinstance(tree, dict):
         return len(tree) + sum(_entries(value) for value in tree.values())
     if isinstance(tree, list):
