@@ -23,29 +23,33 @@ from pronk.estimators import files
 from pronk.estimators.bandwidth import AutomaticBandwidth, EngineFactory
 from pronk.estimators.inputs import Parameters
 
-# ----------------------------------------------------------------------------------------
-# A call that learns: one at a time, and rolled back if it does not come to its end.
+Array = NDArray[np.float64]
+
+#: Most numbers of a model that is built for a file before the file's arrays are checked.
+MOST_NUMBERS = 2**30
+#: Models with fewer numbers also learn a few rows when they are loaded, which is rolled back.
+SMALL_STATE = 2**20
 
 
 def own_lock(learner: Any) -> Any:
-    """The lock of a learner: calls from several threads wait for each other.
+    """Return the lock of a learner: calls from several threads wait for each other.
 
-    Made at the first call, because a constructor only stores; not copied, not pickled.
+    It is made at the first call, because a constructor only stores parameters, and is neither
+    copied nor pickled.
     """
     lock = learner.__dict__.get("_lock")
     if lock is None:
-        # Atomic. A lock around it would stay held where a signal comes just before its block.
+        # `setdefault` is atomic. A lock around it could stay held after a signal.
         lock = learner.__dict__.setdefault("_lock", threading.RLock())
     return lock
 
 
-class Call:
-    """A call that learns: alone with the learner, BLAS limited, rolled back if it raises.
+class LearningCall:
+    """A context for a call that learns: it locks the learner and rolls back if the call raises.
 
-    Whatever stops it (an error, Ctrl-C, no memory), the learner is then what it was before the
-    call, or, if the last row was learned already, what it is after it; ``n_seen_`` tells. All
-    checks of the input come first; for the rest the engine is marked. (A plain class: calls are
-    short.)
+    Whatever stops the call (an error, Ctrl-C, no memory), the learner is then in the state before
+    the call or, if the last row was learned already, in the state after it (see ``n_seen_``).
+    BLAS has one thread inside. (A class and no generator, because calls are short.)
     """
 
     def __init__(self, learner: Any) -> None:
@@ -85,14 +89,6 @@ class Call:
             if not self._nested:
                 held.pop("_learning", None)
             self._lock.release()
-
-
-Array = NDArray[np.float64]
-
-#: Most numbers of a model that is built for a file before the file's arrays are checked.
-MOST_NUMBERS = 2**30
-#: Models with fewer numbers also learn a few rows when they are loaded, which is rolled back.
-SMALL_STATE = 2**20
 
 
 class Model(Protocol):
@@ -152,7 +148,7 @@ class FittedState(Parameters):
 
     def _all_or_nothing(self) -> AbstractContextManager[None]:
         """Return a context in which a call that raises is rolled back."""
-        return Call(self)
+        return LearningCall(self)
 
     def _own_lock(self) -> Any:
         """Return the lock of the learner: calls from several threads wait for each other."""
