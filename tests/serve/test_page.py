@@ -62,13 +62,13 @@ def test_every_kind_of_expert_has_a_name_on_the_page() -> None:
     from pronk.serve.live import _experts
 
     kernel = {"factor": 2.0, "alpha": 0.1, "window": 100, "view": "relevance", "bandwidth": 1.5}
-    guess: dict[str, Any] = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
-    table = [{**kernel, "weight": 0.7}, {**guess, "view": "last target", "weight": 0.3}]
+    baseline: dict[str, Any] = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
+    table = [{**kernel, "weight": 0.7}, {**baseline, "view": "last target", "weight": 0.3}]
     dropped = {**kernel, "weight": 0.0, "active": False}
     online: Any = SimpleNamespace(fitted=True, inner=SimpleNamespace(experts_=[*table, dropped]))
     assert _experts(online) == [
         ("bandwidth x2, alpha 0.1, relevance, last 100 rows", 0.7),
-        ("guess: last target", 0.3),
+        ("baseline: last target", 0.3),
     ]
 
 
