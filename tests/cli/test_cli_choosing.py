@@ -10,7 +10,7 @@ from scipy.spatial.distance import pdist
 
 import pronk
 from pronk.cli import main
-from pronk.core.first_rows import LAST_MARK
+from pronk.core.first_rows import LAST_RESTART
 from pronk.estimators import registry
 
 
@@ -36,7 +36,7 @@ def test_the_bandwidth_is_the_median_distance_of_the_first_rows(capsys, data):
     file, X, y = data
     options = [file, "-t", "y", "-a", "fogd", "--scale", "none", "--scale-target", "none", "--json"]
     found = json.loads(run(capsys, *options))
-    median = np.median(pdist(X[:LAST_MARK]))
+    median = np.median(pdist(X[:LAST_RESTART]))
     assert found["chosen"] == {"bandwidth": pytest.approx(median, rel=1e-9)}
     learner = pronk.make("fogd", random_state=0)
     loss = np.mean((learner.predict_then_learn(X, y) - y) ** 2)

@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 import pronk
 from helpers import walk
-from pronk.core.first_rows import LAST_MARK, MARKS
+from pronk.core.first_rows import LAST_RESTART, RESTARTS
 from pronk.data.targets import ScaledTargets
 
 rng = np.random.default_rng(0)
@@ -22,7 +22,7 @@ def prepared(name="ogd", **more):
 
 
 def naive(learner, X, Y, weights):
-    """One row after the other; at every mark a new learner of all rows so far."""
+    """One row after the other; at every restart a new learner of all rows so far."""
     current, centre, size, seen, predictions = clone(learner), 0.0, 1.0, [], []
     for x, y, w in zip(X, Y, weights, strict=True):
         known = 0.0 if not seen else current.predict([x])[0]
@@ -30,7 +30,7 @@ def naive(learner, X, Y, weights):
         if w == 0:
             continue
         seen.append((x, y, w))
-        if len(seen) in MARKS:
+        if len(seen) in RESTARTS:
             A, b, v = (np.array(part) for part in zip(*seen, strict=True))
             centre, size = b.mean(axis=0), np.where(b.std(axis=0) > 0, b.std(axis=0), 1.0)
             current = clone(learner).fit(A, (b - centre) / size, sample_weight=v)
@@ -64,7 +64,7 @@ def test_several_outputs_have_a_centre_each():
     assert_allclose(walk(prepared(), X, two), found, **TOLERANCE)
 
 
-@pytest.mark.parametrize("rows", [1, 100, LAST_MARK, 300])
+@pytest.mark.parametrize("rows", [1, 100, LAST_RESTART, 300])
 def test_a_saved_model_goes_on_to_the_last_bit(tmp_path, rows):
     model = prepared()
     model.partial_fit(X[:rows], Y[:rows])
@@ -114,7 +114,7 @@ def test_intervals_and_deviations_are_in_the_unit_of_y(outputs):
     assert_allclose(np.concatenate([part[1] for part in parts]), ends, **TOLERANCE)
     held = (ends[..., 0] <= targets) & (targets <= ends[..., 1])
     assert held[200:].mean() > 0.6  # of scaled units none would be held
-    centre, size = targets[:LAST_MARK].mean(axis=0), targets[:LAST_MARK].std(axis=0)
+    centre, size = targets[:LAST_RESTART].mean(axis=0), targets[:LAST_RESTART].std(axis=0)
     inner = model.learner_
     assert_allclose(model.predict(X[:9]), centre + size * inner.predict(X[:9]), **TOLERANCE)
     _, deviation = model.predict(X[:9], return_std=True)
@@ -157,7 +157,7 @@ def changed(state, name, value):
         ("rows", 256, "rows are not those held"),
         ("events", [], "rows are not those held"),
         ("events", [{"matrix": np.ones((1, 1))}], "not all blocks"),
-        ("final", {"centre": 0.0, "size": 1.0}, "not there as rows says"),
+        ("final", {"centre": 0.0, "size": 1.0}, "does not agree with rows"),
         ("Y", np.full(64, np.nan), "holds NaN"),
         ("Y", np.zeros((64, 1)), "not an array"),
         ("X", None, "not an array"),

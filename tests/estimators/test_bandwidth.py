@@ -7,7 +7,7 @@ from scipy.spatial.distance import pdist
 from sklearn.model_selection import GridSearchCV
 
 import pronk
-from pronk.core.first_rows import LAST_MARK, MARKS
+from pronk.core.first_rows import LAST_RESTART, RESTARTS
 from pronk.estimators.bandwidth import AutomaticBandwidth
 from pronk.regret import best_in_hindsight
 
@@ -23,11 +23,11 @@ def learner(kernel="auto", name="ogd", task="regression"):
 
 
 def naive(rows, labels, name, task):
-    """At every mark a learner of all rows so far with their median distance."""
+    """At every restart a learner of all rows so far with their median distance."""
     current, predictions = learner(1.0, name, task), []
     for t in range(len(rows)):
         predictions.append(current.predict(rows[t : t + 1])[0] if t else 0.0)
-        if t + 1 in MARKS[1:]:  # one row has no distances
+        if t + 1 in RESTARTS[1:]:  # one row has no distances
             bandwidth = np.sqrt(np.median(pdist(rows[: t + 1], "sqeuclidean"))).item()
             current = learner(bandwidth, name, task).fit(rows[: t + 1], labels[: t + 1])
         else:
@@ -40,7 +40,7 @@ def test_the_twin_agrees(name):
     found = learner(name=name)
     predictions = found.predict_then_learn(X, y)
     assert_allclose(predictions, naive(X, y, name, "regression"), rtol=1e-8, atol=1e-8)
-    assert found.kernel_.bandwidth == pytest.approx(np.median(pdist(X[:LAST_MARK])), rel=1e-3)
+    assert found.kernel_.bandwidth == pytest.approx(np.median(pdist(X[:LAST_RESTART])), rel=1e-3)
     assert not isinstance(found._model, AutomaticBandwidth) and found.kernel.bandwidth == "auto"
 
 
@@ -52,7 +52,7 @@ def test_labels_that_come_on_the_way():
     assert np.mean(whole != LABELS) < 0.5
 
 
-@pytest.mark.parametrize("rows", [1, 2, 100, LAST_MARK, 280])
+@pytest.mark.parametrize("rows", [1, 2, 100, LAST_RESTART, 280])
 def test_a_saved_learner_goes_on_to_the_last_bit(tmp_path, rows):
     found = learner(name="pkawv-nystrom")
     weights = rng.integers(0, 3, 300).astype(float)
@@ -67,7 +67,7 @@ def test_a_saved_learner_goes_on_to_the_last_bit(tmp_path, rows):
     np.testing.assert_array_equal(again.predict_then_learn(X[rows:], y[rows:]), expected)
 
 
-def test_a_failed_call_across_a_mark_changes_nothing():
+def test_a_failed_call_across_a_restart_changes_nothing():
     found = pronk.FOGDRegressor(pronk.Gaussian("auto"), eta=1e3, n_features=20, random_state=0)
     found.partial_fit(X[:3], y[:3])
     before = found.predict(X[:9])

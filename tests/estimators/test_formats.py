@@ -1,4 +1,4 @@
-"""Model files say which format they have; their size and bytes follow from the model."""
+"""The format number of model files; their size and bytes follow from the model."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def test_a_file_of_another_format_is_refused_with_a_remedy(version, tmp_path, mo
     monkeypatch.setattr(files, "FORMAT", version)
     model().save(tmp_path / "model.pronk")
     monkeypatch.undo()
-    remedy = "learn it anew" if version < storage.FORMAT else "upgrade pronk"
+    remedy = "train it again" if version < storage.FORMAT else "upgrade pronk"
     with pytest.raises(pronk.ModelFileError, match=f"has format {version}.*{remedy}"):
         pronk.load(tmp_path / "model.pronk")
 

@@ -1,4 +1,4 @@
-"""Rows in every form users have them in, and errors that say where and what."""
+"""Rows in every form that users have, and errors that name the argument, row and column."""
 
 import warnings
 

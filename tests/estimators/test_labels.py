@@ -1,4 +1,4 @@
-"""Labels that are discovered on the way: against a row-by-row simulation of the rules."""
+"""Labels that are discovered during the stream, against a simulation row by row."""
 
 from itertools import pairwise
 

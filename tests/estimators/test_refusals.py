@@ -1,4 +1,4 @@
-"""Refusals of learners and files that few calls come by, and what a notebook shows."""
+"""Rare errors of learners and files, and the description in a notebook."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Model files: whole or not at all, and never trusted."""
+"""Model files: written atomically, checked when they are read."""
 
 import contextlib
 import json

@@ -1,10 +1,14 @@
 """Start again on the first rows of a stream, with settings measured from these rows.
 
 A bandwidth or the size of the targets is known only once some rows have come. So the first rows are
-held as they came; after row 1, 2, 4, .., 256 (`MARKS`) the settings are measured from all rows so
-far, the learner is rebuilt with them, and it learns the held rows again. After the last mark the
-rows are dropped and the settings are final. Every prediction is made from earlier rows only, and
-cutting the stream into calls differently changes nothing.
+held as they came; after row 1, 2, 4, .., 256 (`RESTARTS`) the settings are measured from all rows
+so far, the learner is rebuilt with them, and it learns the held rows again. After the last restart
+the rows are dropped and the settings are final. Every prediction is made from earlier rows only,
+and cutting the stream into calls differently changes nothing.
+
+`pronk.estimators.bandwidth` measures a bandwidth in this way, `pronk.data.targets` centre and size
+of the targets. The stages of the default learner (`pronk.aggregate.learner`) are another mechanism:
+they choose experts by the errors of the experts before.
 """
 
 from __future__ import annotations
@@ -19,9 +23,9 @@ from pronk.core.state import StateError, checked_count, require
 
 Array = NDArray[np.float64]
 
-#: Rows after which the settings are measured again, and the last of these rows.
-MARKS = tuple(2**i for i in range(9))
-LAST_MARK = MARKS[-1]
+#: Numbers of rows after which the learner starts again, and the last of them.
+RESTARTS = tuple(2**i for i in range(9))
+LAST_RESTART = RESTARTS[-1]
 
 
 class Block(NamedTuple):
@@ -33,7 +37,7 @@ class Block(NamedTuple):
 
 
 class FirstRows:
-    """Hold the first rows and start ``inner``, which learns them, again at every mark.
+    """Hold the first rows and start ``inner``, which learns them, again at every restart.
 
     A subclass defines what is measured, what is rebuilt and how it learns. Rows of weight 0 are
     predicted, not learned and not held. Attributes are replaced and never written in place, so a
@@ -42,7 +46,7 @@ class FirstRows:
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
-        self.rows = 0  # learned, up to LAST_MARK
+        self.rows = 0  # learned, up to LAST_RESTART
         # What happened to ``inner``, in order: blocks of rows, and matrices given to `remap`.
         self._events: tuple[Block | Array, ...] = ()
 
@@ -73,7 +77,7 @@ class FirstRows:
     @property
     def is_over(self) -> bool:
         """Whether the settings are final."""
-        return self.rows >= LAST_MARK
+        return self.rows >= LAST_RESTART
 
     @property
     def blocks(self) -> list[Block]:
@@ -83,7 +87,7 @@ class FirstRows:
     def _learn(
         self, X: Array, Y: Array, weights: Array | None, options: dict[str, Any]
     ) -> list[Any]:
-        """Predict, then learn, the rows; the answers of the pieces between marks."""
+        """Predict, then learn, the rows; return one answer per piece between restarts."""
         answers = []
         for start, stop in pairwise(self._cuts(len(X), weights)):
             part = slice(start, stop)
@@ -94,16 +98,16 @@ class FirstRows:
         return answers
 
     def _cuts(self, n: int, weights: Array | None) -> list[int]:
-        """The ends of the pieces of a call: 0, n, and every row at which a mark is reached."""
+        """Return the ends of the pieces of a call: 0, n, and the rows of restarts."""
         if n == 1 or self.is_over:
             return [0, n]
         learned = np.ones(n) if weights is None else weights > 0.0
         counts = self.rows + np.cumsum(learned)
-        marks = [mark for mark in MARKS if self.rows < mark <= counts[-1]]
-        return sorted({0, *(int(np.searchsorted(counts, mark)) + 1 for mark in marks), n})
+        due = [rows for rows in RESTARTS if self.rows < rows <= counts[-1]]
+        return sorted({0, *(int(np.searchsorted(counts, rows)) + 1 for rows in due), n})
 
     def _hold(self, block: Block) -> None:
-        """Hold rows that were learned; start again if they end at a mark."""
+        """Hold rows that were learned; start again if it is time."""
         X, Y, weights = block
         learned = np.ones(len(X), dtype=np.bool_) if weights is None else weights > 0.0
         if not learned.any():
@@ -111,7 +115,7 @@ class FirstRows:
         held = Block(X[learned], Y[learned], None if weights is None else weights[learned])
         self._events = (*self._events, held)
         self.rows += len(held.X)
-        if self.rows in MARKS:
+        if self.rows in RESTARTS:
             self._measure(self.rows)
             self._restart()
             if self.is_over:
@@ -132,12 +136,12 @@ class FirstRows:
         names = {"rows", "events"}
         require(isinstance(state, dict) and set(state) == names, "the first rows are not a table")
         require(isinstance(state["events"], list), "events are not a list")
-        self.rows = checked_count(state["rows"], "rows", 0, LAST_MARK)
+        self.rows = checked_count(state["rows"], "rows", 0, LAST_RESTART)
         self._events = tuple(self._checked_event(event, columns) for event in state["events"])
         held = sum(len(block.X) for block in self.blocks)
         require(held == (0 if self.is_over else self.rows), "rows are not those held")
         if held:
-            self._measure(max(mark for mark in MARKS if mark <= held))
+            self._measure(max(rows for rows in RESTARTS if rows <= held))
 
     def _checked_event(self, event: Any, columns: int) -> Block | Array:
         require(isinstance(event, dict), "an event is not a table")

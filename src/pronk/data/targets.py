@@ -36,9 +36,10 @@ def scales_targets(learner: Any, target: str) -> bool:
 
 
 class ScaledTargets(FirstRows):
-    """A learner, ``inner``, behind the scaling of its targets; a copy of ``blank`` at every mark.
+    """A learner, ``inner``, behind the scaling of its targets.
 
-    ``centre`` and ``size`` are numbers, or arrays (outputs,) where y has several columns.
+    At every restart ``inner`` is a new copy of ``blank``. ``centre`` and ``size`` are numbers, or
+    arrays (outputs,) where y has several columns.
     """
 
     def __init__(self, blank: Any, inner: Any) -> None:
@@ -117,7 +118,7 @@ class ScaledTargets(FirstRows):
         rows = {name: value for name, value in state.items() if name != "final"}
         self._restore_events(rows, int(self.inner.n_features_in_))
         final = state["final"]
-        require((final is not None) == self.is_over, "final is not there as rows says")
+        require((final is not None) == self.is_over, "final does not agree with rows")
         if final is not None:
             names = {"centre", "size"}
             require(isinstance(final, dict) and set(final) == names, "final is not a table")

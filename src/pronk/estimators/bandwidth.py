@@ -39,7 +39,7 @@ class EngineFactory:
 
 
 class AutomaticBandwidth(FirstRows):
-    """An engine, ``inner``, that ``make(bandwidth, outputs)`` builds again at every mark."""
+    """An engine, ``inner``, that ``make(bandwidth, outputs)`` builds again at every restart."""
 
     def __init__(self, make: EngineFactory, kernel: Kernel, columns: int, outputs: int) -> None:
         self.bandwidth = 1.0

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pronk import parallel
-from pronk.core.first_rows import LAST_MARK
+from pronk.core.first_rows import LAST_RESTART
 from pronk.core.kernels import KERNELS, Kernel, get_kernel, with_bandwidth
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.randomness import make_seed
@@ -229,7 +229,7 @@ class OnlineLearner(FittedState):
     def _learn(self, X: Array, Y: Array) -> Array:
         """Run the engine's pass; a long call on ``n_jobs`` threads or on the pool that is set."""
         model: Any = self._model
-        if isinstance(model, AutomaticBandwidth) and len(X) > (left := LAST_MARK - model.rows):
+        if isinstance(model, AutomaticBandwidth) and len(X) > (left := LAST_RESTART - model.rows):
             first = model.learn(X[:left], Y[:left])
             self._finish_first_rows()
             return np.concatenate((first, self._learn(X[left:], Y[left:])))

@@ -109,7 +109,7 @@ def decode(data: bytes, path: str | Path) -> tuple[dict[str, Any], dict[str, NDA
         if type(kinds.get(name)) is not kind:
             raise ModelFileError(f"{path} has a header without {name}, or of a wrong kind")
     if header["format"] != FORMAT:
-        remedy = "upgrade pronk" if header["format"] > FORMAT else "learn it anew"
+        remedy = "upgrade pronk" if header["format"] > FORMAT else "train it again"
         raise ModelFileError(
             f"{path} has format {header['format']}, written by pronk {header['pronk']}; this is "
             f"pronk {__version__}, which reads format {FORMAT}: {remedy}"
