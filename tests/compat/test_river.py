@@ -79,7 +79,7 @@ def test_features_that_come_and_go():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.learn_one({"c": 1.0}, 2.0)
-    with pytest.warns(UserWarning, match=r"feature 'd' is ignored: all 3 columns are taken"):
+    with pytest.warns(UserWarning, match=r"feature 'd' is ignored: all 3 columns are in use"):
         model.learn_one({"d": 1.0}, 2.0)
     assert model.columns == {"a": 0, "b": 1, "c": 2}
     assert model.predict_one({"a": 2.0, "d": 9.0}) == model.predict_one({"a": 2.0, "b": 0.0})

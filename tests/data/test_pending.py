@@ -76,9 +76,9 @@ def test_one_row_after_the_other():
 def test_ids_that_do_not_wait_and_labels_that_are_missing():
     pending = Pending(LEARNERS["plain"]())
     pending.predict(X[:10], np.arange(10))
-    with pytest.raises(ValueError, match="id 3 waits for its label already"):
+    with pytest.raises(ValueError, match="id 3 is already pending"):
         pending.predict(X[10:12], [10, 3])
-    with pytest.raises(ValueError, match="id 7 is there twice"):
+    with pytest.raises(ValueError, match="id 7 is given twice"):
         pending.predict(X[:2], [7, 7])
     with pytest.raises(ValueError, match="3 ids for 2 rows"):
         pending.predict(X[:2], [20, 21, 22])
@@ -86,7 +86,7 @@ def test_ids_that_do_not_wait_and_labels_that_are_missing():
         pending.predict(X[:1], [0.5])
     with pytest.raises(ValueError, match="NaN at row 0"):
         pending.predict(np.full((1, 3), np.nan), [30])
-    with pytest.raises(ValueError, match=r"id 99 does not wait: .* unknown='skip'"):
+    with pytest.raises(ValueError, match=r"id 99 is not pending: .* unknown='skip'"):
         pending.learn([1, 99], [0.5, 0.5])
     with pytest.raises(ValueError, match="inf"):
         pending.learn([1, 2], [0.5, np.inf])

@@ -1,1 +1,1 @@
-"""pronk's learners behind the interfaces of other libraries."""
+"""Adapters for other libraries."""

@@ -1,22 +1,22 @@
-"""pronk's learners as river's: rows with names, features that come and go.
+"""Use pronk's learners in river: rows with names, and features that appear later.
 
-A pronk learner has a fixed number of columns, a river model meets new features at any time. The
-wrapper keeps a table of names and columns. The names of the first learned row get the first
-columns, in sorted order, so that the order of a dict never matters; ``spare`` more columns wait,
-empty, for names that come later; names beyond those are ignored, with one warning. A feature that a
-row has not counts as 0, as in river's own linear models; a value that is NaN is refused.
+A pronk learner has a fixed number of columns, while a river model may get new features at any time.
+The wrapper maps names to columns. The names of the first learned row get the first columns, in
+sorted order, so that the order of a dict does not matter; ``spare`` more columns stay empty for
+names that appear later; names beyond those are ignored, with one warning. A feature that a row
+lacks is 0, as in river's own linear models; a NaN raises an error.
 
-``learn_many`` takes a pandas or polars frame or an Arrow table and learns its rows in order: the
-model is the one that ``learn_one`` row by row would give, up to rounding, at a fraction of the
-time. A frame is never a mini-batch with one averaged step. Answers to a frame are of its library.
+``learn_many`` learns the rows of a pandas or polars frame or an Arrow table in order: the model is
+the same as after ``learn_one`` row by row, up to rounding, in a fraction of the time. A frame is
+never a mini-batch with one averaged step. Results for a frame are of the same library.
 
-An empty column adds nothing to distances and inner products, so waiting columns change no
-prediction of a kernel learner. They cost time: the features of a Taylor embedding grow as
-(columns)^degree, so declare ``features`` there, or set ``spare=0``.
+An empty column adds nothing to distances and inner products, so spare columns change no prediction
+of a kernel learner. They cost time: the features of a Taylor embedding grow as (columns)^degree, so
+declare ``features`` there, or set ``spare=0``.
 
-A `pronk.Prepared` learner takes rows with text, dates and gaps. Its columns are the names of the
-first learned row; later names are ignored, with one warning, and what a row has not is missing
-(``Prepared(.., missing="mean")`` fills it in).
+A `pronk.Prepared` learner accepts rows with text, dates and missing values. Its columns are the
+names of the first learned row; later names are ignored, with one warning, and absent names are
+missing values (``Prepared(.., missing="mean")`` fills them in).
 
 Needs the package river (``pip install ".[river]"``).
 """
@@ -49,15 +49,15 @@ Row = Mapping[Any, Any]
 def wrap(
     learner: OnlineLearner | Prepared, features: Sequence[Any] | None = None, spare: int = 4
 ) -> RiverRegressor | RiverClassifier:
-    """A river model that learns with a copy of a pronk learner.
+    """Return a river model that learns with a copy of a pronk learner.
 
     Parameters
     ----------
-    learner : a pronk regressor or classifier; what it has learned is not taken over
+    learner : a pronk regressor or classifier; the copy is not fitted
     features : names, optional
         Exactly these features are used, all others are ignored.
     spare : int, default 4
-        Without ``features``: columns kept for features that the first row has not.
+        Without ``features``: empty columns for features that the first row lacks.
 
     Examples
     --------
@@ -79,12 +79,12 @@ def wrap(
 
 @dataclass(frozen=True)
 class _Columns:
-    """Which feature stands in which column; a value, so that a refused row changes nothing."""
+    """The column of each feature; immutable, so that a row that raises changes nothing."""
 
     places: dict[Any, int]
     width: int
     spare: int
-    growing: bool  # whether new names are still of interest
+    growing: bool  # whether new names get a column or a warning
 
     @classmethod
     def start(cls, features: Sequence[Any] | None, spare: int) -> _Columns:
@@ -92,7 +92,7 @@ class _Columns:
         return cls(places, len(places), spare, growing=features is None)
 
     def with_names(self, names: Iterable[Any]) -> _Columns:
-        """These columns, and some for the names that are new."""
+        """Return these columns, and columns for new names."""
         new = [name for name in names if name not in self.places] if self.growing else []
         if not new:
             return self
@@ -101,7 +101,7 @@ class _Columns:
         room = width - len(self.places)
         if len(new) > room:
             warnings.warn(
-                f"feature {new[room]!r} is ignored: all {width} columns are taken; give "
+                f"feature {new[room]!r} is ignored: all {width} columns are in use; give "
                 "features=[..] or a larger spare=",
                 stacklevel=3,
             )
@@ -109,7 +109,7 @@ class _Columns:
         return _Columns({**self.places, **added}, width, self.spare, growing=len(new) <= room)
 
     def row(self, x: Row) -> NDArray[np.float64]:
-        """A row of the learner; what is not in x is 0, what has no column is left out."""
+        """Convert x to a row; absent features are 0, features without a column are ignored."""
         row = np.zeros((1, self.width))
         places = self.places
         for name, value in x.items():
@@ -119,7 +119,7 @@ class _Columns:
         return row
 
     def rows(self, X: Any) -> NDArray[np.float64]:
-        """The same for all rows of a frame."""
+        """Convert all rows of a frame likewise."""
         rows = np.zeros((count_rows(X), self.width))
         for name in _names(X):
             if name in self.places:
@@ -129,7 +129,7 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _Tables:
-    """The names of a prepared learner's columns; rows go to it as tables."""
+    """The names of a prepared learner's columns; its rows are tables."""
 
     places: dict[Any, int]
     growing: bool
@@ -144,7 +144,7 @@ class _Tables:
         return len(self.places)
 
     def with_names(self, names: Iterable[Any]) -> _Tables:
-        """These columns; the first names become them, one more is told of."""
+        """Return these columns, or those of the first names; warn of the first other name."""
         new = [name for name in names if name not in self.places] if self.growing else []
         if not new:
             return self
@@ -159,11 +159,11 @@ class _Tables:
         return _Tables(self.places, growing=False)
 
     def row(self, x: Row) -> dict[str, Any]:
-        """A row; what is not in x is missing."""
+        """Convert x to a row; absent names are missing values."""
         return {str(name): x.get(name) for name in self.places}
 
     def rows(self, X: Any) -> pa.Table:
-        """The same for all rows of a frame."""
+        """Convert all rows of a frame likewise."""
         if hasattr(X, "iloc"):
             X = X.rename(columns=str)
         table = as_table(X)
@@ -178,10 +178,9 @@ class _Tables:
 
 
 class _Wrapped:
-    """A pronk learner, the columns of its features, and river's verbs on both.
+    """A pronk learner and the columns of its features, with river's methods.
 
-    What a regressor and a classifier do not share: the prediction before the first row, the type
-    of a target, probabilities.
+    Subclasses differ in the prediction before the first row and in probabilities.
     """
 
     _before_the_first_row: Any = None
@@ -224,12 +223,12 @@ class _Wrapped:
         return found.tolist()[0]
 
     def _rows_of(self, x: Row) -> Any:
-        """A row as the learner takes rows."""
+        """Convert x to rows of the learner."""
         row = self._columns.row(x)
         return self._learner._one(row) if isinstance(self._learner, Prepared) else row
 
     def predict_many(self, X: Any) -> Any:
-        """Predict the rows of a frame, by the model as it is; a series of the frame's library."""
+        """Predict the rows of a frame; return a series of the frame's library."""
         if self._started:
             return _series(self._learner.predict(self._columns.rows(X)), X)
         return _series([self._before_the_first_row] * count_rows(X), X)
@@ -240,23 +239,23 @@ class _Wrapped:
 
     @property
     def fitted_learner(self) -> Any:
-        """The pronk learner behind, to save or to look into; its columns are in ``columns``."""
+        """Return the pronk learner, to save or inspect; ``columns`` has its columns."""
         return self._learner
 
     @property
     def columns(self) -> dict[Any, int]:
-        """The column of each feature."""
+        """Return the column of each feature."""
         return dict(self._columns.places)
 
 
 def _names(X: Any) -> list[Any]:
-    """The names of a frame's or a table's columns."""
+    """Return the names of a frame's or a table's columns."""
     check_not_lazy(X)
     return list(X.column_names if hasattr(X, "column_names") else X.columns)
 
 
 def _series(values: Any, X: Any) -> Any:
-    """One value per row of a frame, as the library of the frame has it."""
+    """Return one value per row of a frame, as a series of its library."""
     if hasattr(X, "index"):
         return import_module("pandas").Series(values, index=X.index)
     if hasattr(X, "to_arrow"):
@@ -265,7 +264,7 @@ def _series(values: Any, X: Any) -> Any:
 
 
 def _frame(labels: list[Any], values: NDArray[np.float64], X: Any) -> Any:
-    """One column per label, as the library of the frame has it; names are text but for pandas."""
+    """Return one column per label, as a frame of the library of X; text names outside pandas."""
     if hasattr(X, "index"):
         return import_module("pandas").DataFrame(values, index=X.index, columns=labels)
     columns = {str(label): values[:, j] for j, label in enumerate(labels)}
@@ -295,18 +294,18 @@ class RiverClassifier(_Wrapped, base.MiniBatchClassifier):
         return True
 
     def predict_proba_one(self, x: Row, **kwargs: Any) -> dict[Any, float]:
-        """Probabilities of the labels known so far."""
-        labels, chances = self._chances(self._rows_of, x, 1)
-        return dict(zip(labels, chances[0].tolist(), strict=True))
+        """Return the probabilities of the labels known so far."""
+        labels, found = self._probabilities(self._rows_of, x, 1)
+        return dict(zip(labels, found[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Probabilities of the labels known so far, a column each: a frame of the same library."""
-        return _frame(*self._chances(self._columns.rows, X, count_rows(X)), X)
+        """Return a frame of the same library with a column of probabilities per known label."""
+        return _frame(*self._probabilities(self._columns.rows, X, count_rows(X)), X)
 
-    def _chances(
+    def _probabilities(
         self, rows: Callable[[Any], Any], X: Any, n: int
     ) -> tuple[list[Any], NDArray[np.float64]]:
-        """The labels, and a row of probabilities for each of ``n`` rows."""
+        """Return the labels, and a row of probabilities for each of ``n`` rows."""
         if not hasattr(self._learner, "predict_proba"):
             raise NotImplementedError(f"{type(self.learner).__name__} has no probabilities")
         if not self._started:

@@ -1,4 +1,9 @@
-"""Generated streams, in blocks: the same rows for the same seed, however they are cut."""
+"""Generate streams in blocks: the same rows for the same seed, in blocks of any size.
+
+`drifting` is a regression stream with drift and jumps. `alternating`, `repeating` and `greedy` are
+the adversaries of the papers, deterministic for a seed: the first two are oblivious and yield
+blocks (X, y); `greedy` plays against a given learner and returns the whole game.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +30,15 @@ def drifting(
     noise: float = 0.1,
     block: int = 4096,
 ) -> Iterator[tuple[Array, Array]]:
-    """A regression stream that drifts and jumps, as blocks (X, y).
+    """Generate a regression stream that drifts and jumps, as blocks (X, y).
 
     With s = t / n_rows running from 0 to 1,
 
         y_t = sqrt(2 / waves) sum_k a_k cos(w_k'x_t + b_k + r_k s) + noise * normal
         x_t = 0.7 uniform + 0.3 (cos, sin, ..)(2 pi s)                    in [-1, 1]
 
-    so the phases of the waves turn slowly and the inputs wander; at ``jumps`` moments, evenly
-    spread, a quarter of the amplitudes a_k change by 0.7.
+    so that the phases of the waves and the inputs drift slowly; at ``jumps`` evenly spaced moments
+    a quarter of the amplitudes a_k change by 0.7.
 
     >>> from pronk.data import drifting
     >>> blocks = list(drifting(10_000, seed=0))
@@ -42,7 +47,7 @@ def drifting(
     """
     if n_rows < 1 or block < 1:
         raise ValueError(f"n_rows and block must be at least 1, got {n_rows} and {block}")
-    # Streams that no learner uses: a learner with the same seed must not share our numbers.
+    # Random streams that no learner uses: a learner with the same seed must not share them.
     shape, inputs, noises = (np.random.default_rng([seed, i]) for i in (101, 102, 103))
     W = shape.standard_normal((columns, waves)) * 1.5
     phases = shape.uniform(0, 2 * np.pi, waves)
@@ -63,20 +68,13 @@ def drifting(
         yield X, y + noise * noises.standard_normal(len(rows))
 
 
-# ----------------------------------------------------------------------------------------
-# Streams made to hurt: the adversaries of the papers, deterministic for a seed.
-#
-# `alternating` and `repeating` are oblivious and come in blocks (X, y); `greedy` plays against a
-# given learner and returns the whole game.
-
-
 def alternating(
     n_rows: int, seed: int = 0, *, columns: int = 1, size: float = 1.0, block: int = 4096
 ) -> Iterator[tuple[Array, Array]]:
-    """One point for ever, its label +size, -size, +size, ...: the example of KONS, Sec. 6.
+    """Repeat one point with the labels +size, -size, +size, ...: the example of KONS, Sec. 6.
 
-    The best function in hindsight predicts 0. The space has one dimension, so second-order learners
-    pay O(log n) here; a gradient step of 1/sqrt(t) pays about sqrt(n).
+    The best function in hindsight predicts 0. The space has one dimension, so the regret of
+    second-order learners is O(log n) here; that of gradient steps of 1/sqrt(t) is about sqrt(n).
 
     >>> X, y = next(alternating(5))
     >>> print(y, len(set(X[:, 0])))
@@ -101,14 +99,14 @@ def repeating(
     size: float = 1.0,
     block: int = 4096,
 ) -> Iterator[tuple[Array, Array]]:
-    """``n_points`` points presented in turn, at least ``distance`` apart: more than a budget holds.
+    """Present ``n_points`` points in turn, at least ``distance`` apart: more than a budget holds.
 
     With labels "fixed" each point keeps its sign (half of them +, shuffled), so that a function
-    with one term a point fits all rows, while a learner that holds J < n_points points knows
-    nothing of the others: on a share 1 - J/n_points of the rows it loses size^2 against it, for
-    ever. With "alternating" each point's label turns at every visit, and a learner that drops
-    points forgets how far its steps had shrunk. ``distance`` is to be seen in bandwidths of the
-    kernel; 10 makes kernel values of the Gaussian below 1e-21.
+    with one term per point fits all rows, while a learner that holds J < n_points points has no
+    information on the others: on a share 1 - J/n_points of the rows its loss is larger by size^2,
+    however long the stream. With "alternating" each point's label changes sign at every visit, and
+    a learner that drops points forgets how far its steps had shrunk. ``distance`` is in bandwidths
+    of the kernel; 10 makes kernel values of the Gaussian below 1e-21.
 
     >>> X, y = next(repeating(6, 3))
     >>> print(X[:, 0], y)
@@ -129,7 +127,7 @@ def repeating(
 
 
 def _lattice(n_points: int, columns: int) -> Array:
-    """The first points of a cubic lattice, neighbours at distance 1."""
+    """Return the first points of a cubic lattice, with neighbours at distance 1."""
     side = int(np.ceil(round(n_points ** (1.0 / columns), 9)))
     axes = np.unravel_index(np.arange(n_points), (side,) * columns)
     return np.stack(axes, axis=1).astype(np.float64)
@@ -142,7 +140,7 @@ def _check_rows(n_rows: int, block: int) -> None:
 
 @dataclass(frozen=True)
 class Game:
-    """The rows an adversary chose, what the learner predicted, and what it cost.
+    """The rows that an adversary chose, the learner's predictions, and its regret.
 
     ``regret`` is sup_f [R_t(f) - alpha |f|^2] after each row, f over the whole RKHS.
     """
@@ -165,16 +163,16 @@ def greedy(
     size: float = 1.0,
     seed: int = 0,
 ) -> Game:
-    """Each row (x, y) is the one that raises the regret of the learner most (PKAWV paper, App. G).
+    """Choose each row (x, y) to increase the learner's regret most (PKAWV paper, App. G).
 
     x runs over a grid in [-1, 1]^columns (given, or ``n_candidates`` uniform draws of the seed;
     evenly spaced for one column), y over -size and +size; squared loss, a fresh regressor. The
     regret is sup_f [R(f) - alpha |f|^2]: a row (x, y) with prediction p and ridge forecast f in
-    hindsight, q = (k(x, x) - k'(K + alpha I)^-1 k)/alpha, raises it by
+    hindsight, q = (k(x, x) - k'(K + alpha I)^-1 k)/alpha, increases it by
 
         (y - p)^2 - (y - f)^2/(1 + q).
 
-    p is what ``learner.predict`` says before the row is learned; ties go to the larger loss,
+    p is the result of ``learner.predict`` before the row is learned; ties go to the larger loss,
     then to y = +size and the first candidate. Cost of row t: a prediction of the grid and
     O(t |grid|).
 
@@ -192,12 +190,13 @@ def greedy(
     chosen, y = np.zeros(n_rows, dtype=np.int64), np.zeros(n_rows)
     predictions, gains = np.zeros(n_rows), np.zeros(n_rows)
     for t in range(n_rows):
-        guess = learner.predict(points) if t else np.zeros(len(points))
+        expected = learner.predict(points) if t else np.zeros(len(points))
         labels = np.array([size, -size])[:, None]
-        gain = (labels - guess) ** 2 - hindsight.cost(labels)
-        sign, i = divmod(_first_best(gain / size**2, (labels - guess) ** 2 / size**2), len(points))
+        losses = (labels - expected) ** 2
+        gain = losses - hindsight.cost(labels)
+        sign, i = divmod(_first_best(gain / size**2, losses / size**2), len(points))
         chosen[t], y[t] = i, labels[sign, 0]
-        # A learner with coins may predict otherwise than announced; what it did say counts.
+        # A randomised learner may predict otherwise than before; the prediction it makes counts.
         predictions[t] = learner.predict_then_learn(points[i : i + 1], y[t : t + 1])[0]
         gains[t] = (y[t] - predictions[t]) ** 2 - hindsight.cost(y[t])[i]
         hindsight.learn(i, y[t])
@@ -205,9 +204,9 @@ def greedy(
 
 
 def _first_best(gain: Array, loss: Array) -> int:
-    """The first entry of largest gain, among equals of largest loss; rounding decides no tie.
+    """Return the first entry of largest gain, among equals of largest loss, up to rounding.
 
-    Ties are the rule: AWV predicts f/(1 + q), and then the gain of y and of -y is the same.
+    Ties are common: AWV predicts f/(1 + q), and then the gain of y and of -y is the same.
     """
     gain, loss = np.round(gain.ravel(), 9), np.round(loss.ravel(), 9)
     return int(np.argmax(np.where(gain == gain.max(), loss, -1.0)))
@@ -225,7 +224,7 @@ def _grid(grid: ArrayLike | None, columns: int, n_candidates: int, seed: int) ->
 
 
 class _RidgeOnGrid:
-    """The regularised fit of the past rows, seen from every point of a grid.
+    """Evaluate the regularised fit of the past rows at every point of a grid.
 
     With L L' = K + alpha I over the rows it holds V = L^-1 K(rows, grid) and U = L^-1 y, so the
     forecast at the grid is V'U and the novelty q = (k(x, x) - |v|^2)/alpha.
@@ -240,12 +239,12 @@ class _RidgeOnGrid:
         self.forecast = np.zeros(len(points))
 
     def cost(self, y: Array | float) -> Array:
-        """What a row with label y adds to min_f sum (y - f)^2 + alpha |f|^2, at every point."""
+        """Return what a row with label y adds to min_f sum (y - f)^2 + alpha |f|^2, per point."""
         novelty = np.maximum(self._rest, 0.0) / self.alpha
         return np.asarray((y - self.forecast) ** 2 / (1.0 + novelty))
 
     def learn(self, i: int, y: float) -> None:
-        """Take in the row (points[i], y)."""
+        """Add the row (points[i], y)."""
         V = self._V.values
         pivot = np.sqrt(max(self._rest[i], 0.0) + self.alpha)
         row = (self.kernel(self.points[i : i + 1], self.points)[0] - V[:, i] @ V) / pivot

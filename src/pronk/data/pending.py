@@ -1,11 +1,11 @@
-"""Rows that are predicted now and learned when their labels come.
+"""`Pending`: predict rows now and learn them when their labels arrive.
 
-A forecast is wanted today, and whether it was right is known next week. Until then the row waits
-under an id, as the numbers that were predicted. When its label comes it is learned as the next row
-of the stream, in the order in which labels come.
+A forecast is needed today, and its label is known next week. Until then the row is stored under an
+id, as the numbers that were predicted. When its label arrives it is learned as the next row of the
+stream, in the order in which labels arrive.
 
-The default learner also reads past labels, where they help. What it reads of them when it learns a
-row are the labels learned just before, some of which came after the row was predicted.
+The default learner also uses past labels as inputs, where they help. When it learns a row, these
+are the labels learned just before, some of which arrived after the row was predicted.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Array = NDArray[np.float64]
 
 
 class Pending:
-    """Predict rows now and learn them when their labels come, by their ids.
+    """Predict rows now and learn them when their labels arrive, by their ids.
 
     Parameters
     ----------
     model : a pronk learner, or `Prepared` around one
-        It learns itself; between calls it may be used and saved like any other.
+        It is changed in place; between calls it may be used and saved like any other.
     limit : int, default 100,000
-        Most rows that wait. When one more comes, the oldest is dropped and counted (`expired`).
+        Largest number of pending rows. Beyond it the oldest is dropped and counted (`expired`).
 
     Examples
     --------
@@ -65,46 +65,46 @@ class Pending:
             raise ValueError(f"limit must be at least 1, got {limit}")
         self.model = model
         self.limit = limit
-        #: Rows that were dropped because others came, before their label did.
+        #: Rows that were dropped before their label arrived, because of the limit.
         self.expired = 0
         self._rows: OrderedDict[Hashable, Array] = OrderedDict()  # the oldest first
-        self._blank: Any = None  # checks the rows of a learner that has not begun
+        self._blank: Any = None  # checks the rows of a learner that is not fitted yet
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
-        """Rows that wait for their label."""
+        """Return the number of pending rows."""
         return len(self._rows)
 
     def __contains__(self, id: object) -> bool:
-        """Whether a row waits under an id."""
+        """Return whether a row is pending under an id."""
         return id in self._rows
 
     def __repr__(self) -> str:
-        return f"Pending({self.model!r}, limit={self.limit}): {len(self)} rows wait"
+        return f"Pending({self.model!r}, limit={self.limit}): {len(self)} pending rows"
 
     @property
     def ids(self) -> list[Any]:
-        """The ids of the rows that wait, the oldest first."""
+        """Return the ids of the pending rows, the oldest first."""
         return list(self._rows)
 
-    # -- now -------------------------------------------------------------------------------------
+    # -- predicting ------------------------------------------------------------------------------
 
     def predict(self, X: Any, ids: Iterable[Any]) -> NDArray[Any]:
-        """Predict the rows and keep them under their ids, text or whole numbers, until `learn`.
+        """Predict the rows and store them under their ids, text or whole numbers, until `learn`.
 
-        Before the first label a prediction is 0, or None of a classifier. A call that raises keeps
-        nothing.
+        Before the first label a prediction is 0, or None for a classifier. A call that raises
+        stores nothing.
         """
         with self._lock:
             names = _checked_ids(ids, count_rows(X))
             for name in names:
                 if name in self._rows:
-                    raise ValueError(f"id {name!r} waits for its label already; ids are used once")
+                    raise ValueError(f"id {name!r} is already pending; an id is used only once")
             if not names:
                 return self._predicted(np.empty((0, 0)))
             rows = self._numbers(X)
             found = self._predicted(rows)
-            kept = list(map(np.array, rows))  # not views, which would hold the whole batch
+            kept = list(map(np.array, rows))  # copies: a view would keep the whole batch
             with held_back():
                 self._rows.update(zip(names, kept, strict=True))
                 while len(self._rows) > self.limit:
@@ -113,7 +113,7 @@ class Pending:
             return found
 
     def predict_one(self, x: Any, id: Any) -> Any:
-        """Predict one row, a dict or a vector, and keep it under its id."""
+        """Predict one row, a dict or a vector, and store it under its id."""
         with self._lock:
             if isinstance(self.model, Prepared):
                 return _plain(self.predict(self.model._one(x), [id])[0])
@@ -123,7 +123,7 @@ class Pending:
             return found
 
     def _numbers(self, X: Any) -> Array:
-        """The rows as numbers, which the model takes as well as X."""
+        """Convert X to numbers that the model accepts like X."""
         if isinstance(self.model, Prepared):
             if "_layout" not in self.model.__dict__:
                 self.model._begin(layout_of(X, self.model.categorical))
@@ -141,13 +141,13 @@ class Pending:
         labels = self.model.__sklearn_tags__().estimator_type == "classifier"
         return np.full(len(rows), None) if labels else np.zeros(len(rows))
 
-    # -- later -----------------------------------------------------------------------------------
+    # -- learning --------------------------------------------------------------------------------
 
     def learn(self, ids: Iterable[Any], y: Any, *, unknown: str = "error") -> int:
-        """Learn rows by their ids, in the order given; how many were learned.
+        """Learn rows by their ids, in the order given; return how many were learned.
 
-        A row whose label is missing (None or NaN) goes on waiting. An id that does not wait (it was
-        never predicted, its label came before, or it has expired) is an error, or left out with
+        A row whose label is missing (None or NaN) stays pending. An id that is not pending (it was
+        never predicted, was learned before, or has expired) raises, or is left out with
         ``unknown="skip"``. A call that raises changes nothing.
         """
         if unknown not in ("error", "skip"):
@@ -156,35 +156,35 @@ class Pending:
             values = np.asarray(y)
             names = _checked_ids(ids, len(values))
             missing = missing_labels(values, len(names))
-            take = np.ones(len(names), dtype=bool) if missing is None else ~missing
+            chosen = np.ones(len(names), dtype=bool) if missing is None else ~missing
             for place, name in enumerate(names):
                 if name not in self._rows:
                     if unknown == "error":
                         raise ValueError(
-                            f"id {name!r} does not wait: it was never predicted, its label came "
-                            "before, or it has expired; unknown='skip' leaves it out"
+                            f"id {name!r} is not pending: it was never predicted, was learned "
+                            "before, or has expired; unknown='skip' leaves it out"
                         )
-                    take[place] = False
-            chosen = [name for name, one in zip(names, take.tolist(), strict=True) if one]
-            if chosen:
-                self._learn(chosen, without_gaps(values[take]))
-            return len(chosen)
+                    chosen[place] = False
+            learned = [name for name, one in zip(names, chosen.tolist(), strict=True) if one]
+            if learned:
+                self._learn(learned, without_gaps(values[chosen]))
+            return len(learned)
 
     def _learn(self, names: list[Any], y: NDArray[Any]) -> None:
         rows, seen = np.stack([self._rows[name] for name in names]), self._learned
         try:
             self.model.partial_fit(rows, y)
-        finally:  # also where the call ended and only its answer was lost
+        finally:  # also if the rows were learned and the call was then interrupted
             with held_back():
                 for name in names if self._learned != seen else ():
                     del self._rows[name]
 
     def learn_one(self, id: Any, y: Any) -> int:
-        """Learn one row by its id; 1, or 0 where the label is missing."""
+        """Learn one row by its id; return 1, or 0 if the label is missing."""
         return self.learn([id], [y])
 
     def discard(self, ids: Iterable[Any]) -> int:
-        """Drop rows whose label will never come; how many of the ids waited."""
+        """Drop rows whose label will never arrive; return how many of the ids were pending."""
         with self._lock:
             names = set(_checked_ids(ids, None))
             with held_back():
@@ -192,7 +192,7 @@ class Pending:
 
     @property
     def _learned(self) -> int:
-        """Rows that the model has learned."""
+        """Return the number of rows that the model has learned."""
         return int(self.model.n_seen_) if self.model.__sklearn_is_fitted__() else 0
 
     # -- files -----------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Pending:
         self._lock = threading.RLock()
 
     def save(self, path: str | Path) -> None:
-        """Write the model and the rows that wait to one file (no pickle); `pronk.load` reads it."""
+        """Write the model and the pending rows to one file (no pickle); `pronk.load` reads it."""
         files.save(self, path)
 
     def _file_params(self) -> dict[str, Any]:
@@ -227,11 +227,11 @@ class Pending:
 
     @classmethod
     def _from_file(cls, params: dict[str, Any]) -> Self:
-        require(set(params) == {"limit"}, "the parameters are not those of rows that wait")
+        require(set(params) == {"limit"}, "the parameters are not those of pending rows")
         return cls(None, checked_count(params["limit"], "limit", 1))
 
     def _restore(self, state: Any) -> None:
-        """Restore a state that anybody may have written; a StateError if it does not fit."""
+        """Restore a state from an untrusted file; raise StateError if it does not fit."""
         entries = {"model", "blank", "layout", "ids", "rows", "expired"}
         require(isinstance(state, dict) and set(state) == entries, "the state is not a table")
         if state["model"] is not None:
@@ -246,7 +246,7 @@ class Pending:
         ids, rows = state["ids"], state["rows"]
         good = isinstance(ids, list) and len(ids) <= self.limit
         require(good and all(type(name) in (str, int) for name in ids), "ids are not ids")
-        require(len(set(ids)) == len(ids), "ids are there twice")
+        require(len(set(ids)) == len(ids), "ids are not unique")
         if not ids:
             require(rows is None, "rows are too many")
             return
@@ -260,7 +260,7 @@ class Pending:
         self._rows = OrderedDict(zip(ids, map(np.array, rows), strict=True))
 
     def _try_out(self) -> None:
-        """Try the model, and predict the rows that wait: the answers must be numbers."""
+        """Test the model and predict the pending rows; raise if a prediction is not a number."""
         if self.model.__sklearn_is_fitted__():
             self.model._try_out()
         if self._rows:
@@ -276,7 +276,7 @@ def _layout(fields: Any) -> Layout:
 
 
 def _checked_ids(ids: Iterable[Any], n: int | None) -> list[Any]:
-    """Ids as text or int, each once."""
+    """Return ids as text or int; raise if one is of another type or repeated."""
     names = ids.tolist() if hasattr(ids, "tolist") else list(ids)
     names = [name.item() if isinstance(name, np.generic) else name for name in names]
     if n is not None and len(names) != n:
@@ -286,7 +286,7 @@ def _checked_ids(ids: Iterable[Any], n: int | None) -> list[Any]:
             raise ValueError(f"ids must be text or whole numbers, got {name!r}")
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise ValueError(f"id {twice!r} is there twice")
+        raise ValueError(f"id {twice!r} is given twice")
     return names
 
 

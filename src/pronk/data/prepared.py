@@ -1,4 +1,8 @@
-"""A learner behind the preparation of its columns, as one estimator: one call, one file."""
+"""`Prepared`: a learner and the preparation of its columns, as one estimator.
+
+`LearnerCall` passes prepared rows to the learner, with scaled targets and with rows that have no
+label; `Prepared` converts frames and arrays to rows, prepares them, and calls it.
+"""
 
 from __future__ import annotations
 
@@ -38,21 +42,18 @@ from pronk.estimators.inputs import (
     check_weights,
 )
 
-# ----------------------------------------------------------------------------------------
-# What an estimator around a learner passes on, so that it can whatever the learner can.
-
 Array = NDArray[np.float64]
 
 
 def has(name: str) -> Callable[[Any], bool]:
-    """Whether the learner, if need be the one that has learned, has a method."""
+    """Return the check whether the learner has a method, for scikit-learn's `available_if`."""
     return lambda self: hasattr(self.__dict__.get("learner_", self.learner), name)
 
 
-def _passed(name: str, words: str) -> Any:
-    """A method of the learner on prepared rows, if the learner has it; it changes nothing."""
+def _delegated(name: str, words: str) -> Any:
+    """Return a method that calls the learner's on prepared rows, if the learner has it."""
 
-    def method(self: AroundLearner, X: Any, *more: Any, **options: Any) -> Any:
+    def method(self: Prepared, X: Any, *more: Any, **options: Any) -> Any:
         self._check_fitted()
         with own_lock(self):
             return getattr(self.learner_, name)(self._transformed(X), *more, **options)
@@ -61,79 +62,8 @@ def _passed(name: str, words: str) -> Any:
     return available_if(has(name))(method)
 
 
-class AroundLearner(Parameters):
-    """Around ``learner``, of which a copy learns, ``learner_``: its methods on rows that the class
-    makes of those given (`_transformed`), its attributes, its tags, its picture in a notebook."""
-
-    learner: Any
-    learner_: Any
-
-    def predict(self, X: Any, **options: Any) -> Any:
-        raise NotImplementedError
-
-    def _transformed(self, X: Any) -> Array:
-        """The rows that the learner would see if they came next."""
-        raise NotImplementedError
-
-    def _seen(self) -> dict[str, str]:
-        """What a notebook tells of the class itself."""
-        raise NotImplementedError
-
-    decision_function = _passed(
-        "decision_function", "Margins by the current model; changes nothing."
-    )
-    predict_proba = _passed("predict_proba", "Probabilities by the current model; changes nothing.")
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of a classifier, R2 of a regressor, by the current model."""
-        measure = accuracy_score if self._classifies else r2_score
-        return float(measure(y, self.predict(X), sample_weight=sample_weight))
-
-    @property
-    def _classifies(self) -> bool:
-        return bool(self.learner.__sklearn_tags__().estimator_type == "classifier")
-
-    def __getattr__(self, name: str) -> Any:
-        """What the learner has learned: ``classes_``, ``size_``, ``n_seen_``, .."""
-        learner = self.__dict__.get("learner_")
-        public = not name.startswith("_") and (name.endswith("_") or name == "certificate")
-        if learner is None or not public:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return getattr(learner, name)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state: dict[str, Any] = super().__getstate__()
-        return {name: state[name] for name in state if name not in ("_lock", "_looked")}
-
-    def _check_fitted(self) -> None:
-        """scikit-learn's check, which takes its time, for its error only."""
-        if not self.__sklearn_is_fitted__():
-            check_is_fitted(self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        learner = self.__dict__.get("learner_")
-        return learner is not None and bool(learner.__sklearn_is_fitted__())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        inner = self.learner.__sklearn_tags__()
-        for name in ("estimator_type", "target_tags", "classifier_tags", "regressor_tags"):
-            setattr(tags, name, getattr(inner, name))
-        return tags
-
-    def _repr_html_inner(self) -> str:
-        """What was learned, for a notebook; before that scikit-learn's diagram."""
-        if not self.__sklearn_is_fitted__():
-            diagram: str = super()._repr_html_inner()
-            return diagram
-        return as_html(self.learner_, self._seen())
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
-
-
 def count_rows(X: Any) -> int:
-    """Rows of a frame, a table, an array or a list of rows."""
+    """Return the number of rows of a frame, a table, an array or a list of rows."""
     shape = getattr(X, "shape", None)
     if shape:
         return int(shape[0])
@@ -142,21 +72,21 @@ def count_rows(X: Any) -> int:
 
 
 def missing_labels(y: Any, n: int) -> NDArray[np.bool_] | None:
-    """Which of ``n`` rows have no label (None or NaN); None if all have one."""
+    """Return which of ``n`` rows have no label (None or NaN); None if all have one."""
     if type(y) is np.ndarray and y.dtype.kind in "biuUS":
         return None
     check_given(y)
     values = np.asarray(y)
     if values.ndim not in (1, 2):
-        return None  # the learner refuses it
+        return None  # the learner raises
     check_length(values, n)
     return without_label(values)
 
 
 class LearnerCall:
-    """Give prepared rows to a learner, behind the scaling of its targets if there is one.
+    """Pass prepared rows to a learner, with the scaling of its targets if there is one.
 
-    ``learner`` is the learner after the call: during the first rows scaled targets make a new one.
+    ``learner`` is the learner after the call: during the first rows, scaled targets replace it.
     """
 
     def __init__(self, blank: Any, learner: Any, targets: ScaledTargets | None) -> None:
@@ -165,23 +95,24 @@ class LearnerCall:
         if targets is not None:
             targets.blank, targets.inner = blank, learner
 
-    def learn(self, verb: str, X: Array, y: Any, options: dict[str, Any]) -> Any:
-        """Call the method ``verb``, which learns the rows."""
+    def learn(self, X: Array, y: Any, options: dict[str, Any], predicts: bool) -> Any:
+        """Learn the rows; return predictions made before, if ``predicts``."""
         if self._targets is None:
-            return getattr(self.learner, verb)(X, y, **options)
+            method = self.learner.predict_then_learn if predicts else self.learner.partial_fit
+            return method(X, y, **options)
         answer = self._targets.learn(X, y, options)
         self.learner = self._targets.inner
         return answer
 
     def learn_labelled(
         self,
-        verb: str,
         X: Array,
         y: NDArray[Any],
         missing: NDArray[np.bool_],
         options: dict[str, Any],
+        predicts: bool,
     ) -> Any:
-        """The same, where rows without a label are predicted and not learned."""
+        """Learn the rows that have a label; predict the others without learning."""
         output = options.get("output", "label")
         if output == "decision":
             row = int(np.argmax(missing))
@@ -192,19 +123,19 @@ class LearnerCall:
         weights, answers, classes = options.get("sample_weight"), [], []
         for rows, unlabelled in labelled_runs(missing):
             own = options if weights is None else {**options, "sample_weight": weights[rows]}
-            if unlabelled and verb == "predict_then_learn":
+            if unlabelled and predicts:
                 answers.append(self.predicted(X[rows], y.shape[1:], own))
             elif not unlabelled:
-                answers.append(self.learn(verb, X[rows], without_gaps(y[rows]), own))
+                answers.append(self.learn(X[rows], without_gaps(y[rows]), own, predicts))
             classes.append(self._classes())
-        if verb != "predict_then_learn":
+        if not predicts:
             return None
         if output in ("probability", "both"):
             return _with_all_classes(answers, classes)
         return joined(answers)
 
     def predicted(self, X: Array, outputs: tuple[int, ...], options: dict[str, Any]) -> Any:
-        """Predict rows without learning, in the form that learning them would answer."""
+        """Predict rows without learning, in the form that `learn` returns."""
         if hasattr(self.learner, "decision_function"):
             return self._predicted_labels(X, options.get("output", "label"))
         coverage = options.get("interval")
@@ -230,8 +161,10 @@ class LearnerCall:
 
 
 def _with_all_classes(answers: list[Any], classes: list[NDArray[Any]]) -> Any:
-    """Probabilities with a column for each of the last classes: 0 of one that was not known yet,
-    NaN where none was."""
+    """Return probabilities with a column per class of the last answer.
+
+    A class that was not known yet has probability 0; a row before all classes has NaN.
+    """
     paired = isinstance(answers[0], tuple)
     widened = []
     for answer, known in zip(answers, classes, strict=True):
@@ -244,21 +177,21 @@ def _with_all_classes(answers: list[Any], classes: list[NDArray[Any]]) -> Any:
 
 #: The attributes that hold what was learned.
 HELD = (
-    *("_layout", "_preparation", "_looked", "_targets", "learner_"),
+    *("_layout", "_preparation", "_last_row", "_targets", "learner_"),
     *("n_features_in_", "feature_names_in_", "training_record_"),
 )
 
 
-class Prepared(AroundLearner):
-    """A learner that takes tables as they come: text, categories, dates, times, gaps, any scale.
+class Prepared(Parameters):
+    """Learn from tables with text, categories, dates, times, missing values and any scale.
 
-    The first rows decide what the columns are; later rows are found by name. Every column is
-    prepared as the stream goes, by the rows so far and never by its future, and cutting the stream
-    into calls differently changes nothing. X may be a pandas or polars frame, an Arrow table, a
-    NumPy array. It is what `pronk run` uses: a model that ``--save`` wrote takes the same frame.
+    The first rows decide the kinds of the columns; later columns are matched by name. Every column
+    is prepared online, by the rows so far, and cutting the stream into calls differently changes
+    nothing. X may be a pandas or polars frame, an Arrow table or a NumPy array. `pronk run` uses
+    this class: a model written by ``--save`` accepts the same frames.
 
-    Whatever the learner can, this can: probabilities, intervals, ``score``, ``GridSearchCV``
-    (parameters of the learner are ``learner__alpha``), ``clone``, ``save``, river by
+    All methods of the learner are available: probabilities, intervals, ``score``, ``GridSearchCV``
+    (parameters of the learner are ``learner__alpha``), ``clone``, ``save``, and river by
     `pronk.compat.river.wrap`.
 
     Parameters
@@ -268,23 +201,24 @@ class Prepared(AroundLearner):
     scale : "auto", "minmax", "standard", "robust" or "none"
         How numbers are scaled; "auto" is minmax, and none for a learner that scales itself.
     missing : "error" or "mean"
-        What a missing number is: an error, or the mean of its column so far.
+        How to treat a missing value: raise an error, or fill in the mean of its column so far. Text
+        such as "" and "NA" is missing too, see `pronk.data.values`.
     categorical : "auto" or sequence of names or column numbers
-        Columns that hold categories; "auto" takes all text that is no date. In an array of numbers
-        they are told apart by their number.
+        Columns that hold categories; "auto": all text that is not dates. In an array of numbers
+        each number is a category.
     encoding : "onehot" or "hash"
-        How a category gets its slot: in the order in which categories come, or by a hash, where
+        How a category gets its slot: in the order in which categories appear, or by a hash, so that
         different categories may share one.
     slots : int, default 32
-        Columns that a categorical column becomes. Where it has more categories, those that come
-        late are told apart by random signs over all slots, less well than by a slot each.
+        Columns that a categorical column becomes. If it has more categories, the later ones are
+        distinguished by random signs over all slots, less well than by a slot each.
     dates : "auto", "dayfirst", "monthfirst" or "iso"
         How dates in text that have the year last are read, as 01/02/2015: "auto" decides by the
-        first value of a column, "iso" takes them for text; see `pronk.data.dates`.
+        first value of a column, "iso" treats them as text; see `pronk.data.dates`.
     scale_target : "auto", "standard" or "none"
         Whether y is given to a regressor as (y - mean) / deviation of the first rows, at most 256
-        (see `pronk.data.targets`); "auto" does it unless the learner does so itself. What a
-        learner tells of itself, as its ``certificate()``, then speaks of these numbers.
+        (see `pronk.data.targets`); "auto" does it unless the learner scales targets itself. The
+        learner's own outputs, such as ``certificate()``, are then in these units.
 
     Examples
     --------
@@ -326,31 +260,31 @@ class Prepared(AroundLearner):
     # -- learning --------------------------------------------------------------------------------
 
     def predict_then_learn(self, X: Any, y: Any, **options: Any) -> Any:
-        """As the learner's, on prepared rows; a refused call changes nothing.
+        """Predict each row before its label is used, then learn it; if it raises, change nothing.
 
         A row whose label is missing (None or NaN) is predicted and not learned, and so is a row of
-        weight 0 in ``sample_weight``; neither moves a scale, a mean or a list of categories. Before
-        the first label a prediction is 0, or None of a classifier.
+        weight 0 in ``sample_weight``; neither changes a scale, a mean or a list of categories.
+        Before the first label a prediction is 0, or None for a classifier.
         """
-        return self._learn("predict_then_learn", X, y, options)
+        return self._learn(X, y, options, predicts=True)
 
     @available_if(has("predict_interval_then_learn"))
     def predict_interval_then_learn(
         self, X: Any, y: Any, coverage: float = 0.9, **options: Any
     ) -> Any:
-        """`predict_then_learn`, with the intervals in the place of the predictions."""
+        """Return the intervals of `predict_then_learn` instead of the predictions."""
         return self.predict_then_learn(X, y, interval=coverage, **options)[1]
 
     def partial_fit(self, X: Any, y: Any, **options: Any) -> Self:
         """Learn the rows in order; one whose label is missing (None or NaN) is left out."""
-        self._learn("partial_fit", X, y, options)
+        self._learn(X, y, options, predicts=False)
         return self
 
     def fit(self, X: Any, y: Any, **options: Any) -> Self:
-        """Forget everything, then learn the rows in order: one pass.
+        """Reset, then learn the rows in order, in one pass.
 
-        A fresh copy learns and then takes the place of what was learned before, so that a call
-        which raises or is interrupted leaves that as it was.
+        A fresh copy learns and then replaces what was learned before, so that a call that raises or
+        is interrupted changes nothing.
         """
         fresh = clone(self).partial_fit(X, y, **options)
         if not fresh.__sklearn_is_fitted__() or not fresh.n_seen_:
@@ -358,20 +292,20 @@ class Prepared(AroundLearner):
         with own_lock(self):
             kept = {name: value for name, value in self.__dict__.items() if name not in HELD}
             learned = {name: fresh.__dict__[name] for name in HELD if name in fresh.__dict__}
-            self.__dict__ = {**kept, **learned}  # at once: a signal comes before or after
+            self.__dict__ = {**kept, **learned}  # one assignment: a signal cannot split it
         return self
 
     def learn_one(self, x: Any, y: Any, **options: Any) -> Self:
-        """Learn one row, a dict or a vector; a key of the first dict that is absent is missing."""
+        """Learn one row, a dict or a vector; an absent key of the first dict is missing."""
         return self.partial_fit(self._one(x), [y], **options)
 
     def with_columns(
         self, names: Sequence[str] | None, kinds: Sequence[str], orders: Sequence[str] = ()
     ) -> Self:
-        """Say beforehand what the columns are, where rows will come as arrays of numbers.
+        """Declare the columns before rows come as arrays of numbers.
 
         ``kinds`` are "number", "boolean", "category", "time", "date" or "clock", and ``orders`` how
-        dates with the year last are read, as `FileStream` gives both.
+        dates with the year last are read; `FileStream` has both.
         """
         self._begin(Layout(None if names is None else tuple(names), tuple(kinds), tuple(orders)))
         return self
@@ -394,17 +328,17 @@ class Prepared(AroundLearner):
 
     @property
     def scaling_(self) -> str:
-        """The scaling of the numbers."""
+        """Return the scaling of the numbers."""
         return self._scale
 
     @property
     def kinds_(self) -> list[str]:
-        """What each column holds: "number", "boolean", "category", "time", "date" or "clock"."""
+        """Return the kinds: "number", "boolean", "category", "time", "date" or "clock"."""
         return list(self._layout.kinds)
 
     @property
     def columns_(self) -> list[dict[str, Any]]:
-        """What each column became, by the rows so far; see `pronk.data.preparation`."""
+        """Describe each column, by the rows so far; see `pronk.data.preparation`."""
         names = self._layout.names or [f"x{i}" for i in range(len(self._layout.kinds))]
         encoders = dict(zip(self._preparation.categorical, self._preparation.encoders, strict=True))
         each = zip(names, self._layout.kinds, self._layout.orders, strict=True)
@@ -412,12 +346,12 @@ class Prepared(AroundLearner):
 
     @property
     def orders_(self) -> list[str]:
-        """How dates with the year last are read in each column; see ``dates``."""
+        """Return how dates with the year last are read in each column; see ``dates``."""
         return list(self._layout.orders)
 
     @property
     def target_scaled_(self) -> bool:
-        """Whether the learner gets y less its mean, over its deviation."""
+        """Return whether the learner gets (y - mean) / deviation."""
         return self._targets is not None
 
     @property
@@ -426,22 +360,22 @@ class Prepared(AroundLearner):
             return self.scale
         return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
 
-    def _learn(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
-        """Prepare the rows and let the learner have them; all of it or, where it raises, nothing.
+    def _learn(self, X: Any, y: Any, options: dict[str, Any], *, predicts: bool) -> Any:
+        """Prepare and learn the rows; a call that raises changes nothing.
 
-        Whether the learner was rolled back is told by its count of rows: what is held here then
-        follows it.
+        The learner's number of rows shows whether it was rolled back; the preparation then is too.
         """
         X = whole(X)
         with own_lock(self):
             before, seen = dict(self.__dict__), self._learned
             try:
                 if not count_rows(X):
-                    return self._no_rows(verb, X, y, options)
+                    predictions = self._without_rows(X, y, options)
+                    return predictions if predicts else None
                 if "_layout" not in before:
                     self._begin(layout_of(X, self.categorical, self.dates))
                 with self.learner_._all_or_nothing():
-                    return self._pass(verb, X, y, options)
+                    return self._pass(X, y, options, predicts)
             except BaseException:
                 if self._learned == seen:
                     self.__dict__ = {**before, "_lock": own_lock(self)}
@@ -449,23 +383,21 @@ class Prepared(AroundLearner):
 
     @property
     def _learned(self) -> int:
-        """Rows learned so far."""
+        """Return the number of rows learned so far."""
         return int(getattr(self.__dict__.get("learner_"), "n_seen_", 0))
 
-    def _no_rows(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
-        """The answer to a call without rows, which changes nothing, not even a fresh model."""
+    def _without_rows(self, X: Any, y: Any, options: dict[str, Any]) -> Any:
+        """Return the predictions of a call without rows, which changes nothing."""
         check_given(y)
         check_length(y, 0)
         call = LearnerCall(self.learner, clone(self.learner), None)
         width = 1
         if self.__sklearn_is_fitted__():
-            self._rows(X)  # its columns are checked
+            self._rows(X)  # checks the columns
             call.learner, width = self.learner_, self.learner_.n_features_in_
-        if verb == "predict_then_learn":
-            return call.predicted(np.empty((0, width)), np.shape(y)[1:], options)
-        return None
+        return call.predicted(np.empty((0, width)), np.shape(y)[1:], options)
 
-    def _pass(self, verb: str, X: Any, y: Any, options: dict[str, Any]) -> Any:
+    def _pass(self, X: Any, y: Any, options: dict[str, Any], predicts: bool) -> Any:
         rows = self._rows(X)
         weights = check_weights(options.get("sample_weight"), len(rows))
         missing = missing_labels(y, len(rows))
@@ -474,24 +406,24 @@ class Prepared(AroundLearner):
             counted = np.where(missing, 0.0, 1.0 if weights is None else weights)
         targets = copy.copy(self._targets)
         if len(rows) == 1 and (counted is None or counted[0] > 0.0):
-            preparation, prepared = self._look(rows)
+            preparation, prepared = self._peek(rows)
         else:
             # Parts replace their arrays and never write into them: a copy is cheap.
             preparation = copy.copy(self._preparation)
             prepared = prepare(preparation, rows, counted)
         call = LearnerCall(self.learner, self.learner_, targets)
         if missing is None:
-            result = call.learn(verb, prepared, y, options)
+            result = call.learn(prepared, y, options, predicts)
         else:
-            result = call.learn_labelled(verb, prepared, np.asarray(y), missing, options)
+            result = call.learn_labelled(prepared, np.asarray(y), missing, options, predicts)
         after = {"learner_": call.learner, "_targets": targets, "_preparation": preparation}
-        self.__dict__.update(after)  # at once: a signal comes before or after
+        self.__dict__.update(after)  # one call: a signal cannot split it
         return result
 
     # -- predicting ------------------------------------------------------------------------------
 
     def predict(self, X: Any, **options: Any) -> Any:
-        """The current model's predictions; changes nothing."""
+        """Predict by the current model; changes nothing."""
         self._check_fitted()
         with own_lock(self):
             values = self.learner_.predict(self._transformed(X), **options)
@@ -503,14 +435,14 @@ class Prepared(AroundLearner):
 
     @available_if(has("predict_interval"))
     def predict_interval(self, X: Any, *more: Any, **options: Any) -> Any:
-        """Intervals by the current model, in the unit of y; changes nothing."""
+        """Return intervals by the current model, in the unit of y; changes nothing."""
         self._check_fitted()
         with own_lock(self):
             ends = self.learner_.predict_interval(self._transformed(X), *more, **options)
             return ends if self._targets is None else self._targets.intervals_in_unit_of_y(ends)
 
     def predict_one(self, x: Any) -> Any:
-        """Predict one row, a dict or a vector; before the first label 0, or None for a class."""
+        """Predict one row, a dict or a vector; before the first label 0, or None for a label."""
         if not self.__sklearn_is_fitted__():
             return None if self._classifies else 0.0
         found: Any = self.predict(self._one(x))[0]
@@ -518,14 +450,14 @@ class Prepared(AroundLearner):
 
     @available_if(has("predict_proba"))
     def predict_proba_one(self, x: Any) -> dict[Any, float]:
-        """Probabilities of one row by label; empty before the first label."""
+        """Return the probabilities of one row by label; empty before the first label."""
         if not self.__sklearn_is_fitted__():
             return {}
         shares = self.predict_proba(self._one(x))[0]
         return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
 
     def _one(self, x: Any) -> Any:
-        """One row, a dict or a vector, as rows."""
+        """Convert one row, a dict or a vector, to rows."""
         if isinstance(x, Mapping):
             if "_layout" in self.__dict__:
                 return self._layout.row(x)
@@ -534,36 +466,32 @@ class Prepared(AroundLearner):
         return (values if values.dtype.kind in "biuf" else np.array(x, dtype=object))[None, :]
 
     def transform(self, X: Any) -> Array:
-        """The rows that the learner would see if they came next; changes nothing."""
+        """Return the rows as the learner would see them next; changes nothing."""
         check_is_fitted(self)
         return self._transformed(X).copy()
 
-    def first_look(self, X: Any) -> Array:
-        """The rows that the learner would see if these were the first; changes nothing."""
-        return copy.copy(self._preparation).learn_transform(self._rows(X))
-
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns that the learner sees."""
+        """Return the names of the learner's columns."""
         check_is_fitted(self)
         names = self._layout.names or [f"x{i}" for i in range(len(self._layout.kinds))]
         return np.array(self._preparation.names(names), dtype=object)
 
     def _transformed(self, X: Any) -> Array:
         rows = self._rows(X)
-        return self._look(rows)[1] if len(rows) == 1 else self._preparation.transform(rows)
+        return self._peek(rows)[1] if len(rows) == 1 else self._preparation.transform(rows)
 
-    def _look(self, row: Array) -> tuple[Preparation, Array]:
-        """The preparation after one more row, and the row prepared.
+    def _peek(self, row: Array) -> tuple[Preparation, Array]:
+        """Return the preparation after one more row, and the prepared row.
 
-        It is kept until the next one: a row that is predicted is mostly the next that is learned.
+        Both are cached: the row that is predicted is usually the next to be learned.
         """
         key = row.tobytes()
-        held = self.__dict__.get("_looked")
+        held = self.__dict__.get("_last_row")
         if held is not None and held[0] is self._preparation and held[1] == key:
             return held[2], held[3]
         after = copy.copy(self._preparation)
         prepared = after.learn_transform(row)
-        self._looked = self._preparation, key, after, prepared
+        self._last_row = self._preparation, key, after, prepared
         return after, prepared
 
     def _rows(self, X: Any) -> Array:
@@ -571,12 +499,12 @@ class Prepared(AroundLearner):
         rows = self._layout.rows(X, fills)
         checked = np.where(np.isnan(rows), 0.0, rows) if fills else rows
         if not fills and self._layout.names is not None:
-            self._refuse_gaps(rows)
+            self._check_no_gaps(rows)
         check_finite(checked, "X")
         return rows
 
-    def _refuse_gaps(self, rows: Array) -> None:
-        """A gap by the name of its column."""
+    def _check_no_gaps(self, rows: Array) -> None:
+        """Raise for a missing value, with the name of its column."""
         if np.isnan(rows.sum()) and np.isnan(rows).any():
             row, column = (int(i) for i in np.argwhere(np.isnan(rows))[0])
             assert self._layout.names is not None
@@ -585,24 +513,70 @@ class Prepared(AroundLearner):
                 "from 0); missing='mean' fills it in"
             )
 
-    # -- what is held ----------------------------------------------------------------------------
+    # -- as an estimator of scikit-learn ---------------------------------------------------------
+
+    decision_function = _delegated("decision_function", "Return margins; changes nothing.")
+    predict_proba = _delegated("predict_proba", "Return probabilities; changes nothing.")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of a classifier, R2 of a regressor, by the current model."""
+        measure = accuracy_score if self._classifies else r2_score
+        return float(measure(y, self.predict(X), sample_weight=sample_weight))
+
+    @property
+    def _classifies(self) -> bool:
+        return bool(self.learner.__sklearn_tags__().estimator_type == "classifier")
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a fitted attribute of the learner: ``classes_``, ``size_``, ``n_seen_``, .."""
+        learner = self.__dict__.get("learner_")
+        public = not name.startswith("_") and (name.endswith("_") or name == "certificate")
+        if learner is None or not public:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(learner, name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: state[name] for name in state if name not in ("_lock", "_last_row")}
+
+    def _check_fitted(self) -> None:
+        """Raise if not fitted; scikit-learn's check is slow, so it is called only for its error."""
+        if not self.__sklearn_is_fitted__():
+            check_is_fitted(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        learner = self.__dict__.get("learner_")
+        return learner is not None and bool(learner.__sklearn_is_fitted__())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
+        inner = self.learner.__sklearn_tags__()
+        for name in ("estimator_type", "target_tags", "classifier_tags", "regressor_tags"):
+            setattr(tags, name, getattr(inner, name))
         tags.input_tags.string = tags.input_tags.categorical = True
         tags.input_tags.allow_nan = self.missing == "mean"
         tags.input_tags.sparse = True
         return tags
 
-    def _seen(self) -> dict[str, str]:
-        """The columns as they come, and how they are prepared."""
+    def _repr_html_inner(self) -> str:
+        """Return what was learned, for a notebook; before that scikit-learn's diagram."""
+        if not self.__sklearn_is_fitted__():
+            diagram: str = super()._repr_html_inner()
+            return diagram
+        return as_html(self.learner_, self._summary())
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self._repr_html_inner()}
+
+    def _summary(self) -> dict[str, str]:
+        """Return the columns and their preparation, for a notebook."""
         names = self._layout.names or [f"x{i}" for i in range(len(self._layout.kinds))]
         shown = ", ".join(f"{n} ({k})" for n, k in zip(names[:8], self.kinds_, strict=False))
-        told = {"prepared from": shown + (", .." if len(names) > 8 else "")}
-        told["scaling"] = f"{self.scaling_}; missing values: {self.missing}"
+        found = {"prepared from": shown + (", .." if len(names) > 8 else "")}
+        found["scaling"] = f"{self.scaling_}; missing values: {self.missing}"
         if self._targets is not None:
-            told["target"] = f"less {self._targets.centre}, over {self._targets.size}"
-        return told
+            found["target"] = f"less {self._targets.centre}, over {self._targets.size}"
+        return found
 
     # -- saving ----------------------------------------------------------------------------------
 
@@ -611,7 +585,7 @@ class Prepared(AroundLearner):
         files.save(self, path)
 
     def _file_params(self) -> dict[str, Any]:
-        """What a model file needs to build this again: the learner by its class."""
+        """Return the parameters for a model file, with the learner by its class."""
         params = self.get_params(deep=False)
         learner = params.pop("learner")
         return {**params, "learner": type(learner).__name__, "params": learner.get_params(False)}
@@ -637,7 +611,7 @@ class Prepared(AroundLearner):
         }
 
     def _restore(self, state: Any) -> None:
-        """Take over a state that anybody may have written; a StateError if it does not fit."""
+        """Restore a state from an untrusted file; raise StateError if it does not fit."""
         require(isinstance(state, dict), "the state is not a table")
         entries = {"names", "kinds", "orders", "preparation", "learner", "training_record"}
         require(set(state) == entries | {"targets"}, "the state has other entries than it should")
@@ -661,7 +635,7 @@ class Prepared(AroundLearner):
             self.training_record_ = state["training_record"]
 
     def _try_out(self) -> None:
-        """Predict a row, and try the learner out: the answers must be numbers."""
+        """Predict a row and test the learner; raise if a prediction is not a number."""
         row = self._preparation.transform(np.zeros((1, self.n_features_in_)))
         require(row.shape[1] == self.learner_.n_features_in_, "the learner has other columns")
         self.learner_._try_out()
@@ -671,7 +645,7 @@ class Prepared(AroundLearner):
 
 
 def around(model: Any) -> Prepared:
-    """A model that was loaded, if need be behind a preparation that does nothing."""
+    """Return a loaded model as `Prepared`, if necessary with a preparation that does nothing."""
     if isinstance(model, Prepared):
         return model
     names = getattr(model, "feature_names_in_", None)
@@ -683,7 +657,7 @@ def around(model: Any) -> Prepared:
 
 
 def prepared(learner: Any, stream: FileStream, how: Preparing) -> Prepared:
-    """A learner behind what the columns of a stream need."""
+    """Return a learner with the preparation that the columns of a stream need."""
     model = Prepared(
         learner,
         scale=how.scale,
