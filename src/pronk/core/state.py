@@ -424,6 +424,11 @@ class Overwritten:
 
     def __init__(self) -> None:
         self._saved: list[tuple[Any, list[tuple[NDArray[Any], int, NDArray[Any]]]]] = []
+        self._whole: list[tuple[NDArray[Any], NDArray[Any]]] = []
+
+    def save_whole(self, array: NDArray[Any]) -> None:
+        """Copy all entries of an array."""
+        self._whole.append((array, array.copy()))
 
     def save(self, slots: NDArray[np.intp], arrays: Sequence[tuple[NDArray[Any], int]]) -> None:
         """Copy slots of the arrays, given with the axis of their slots; each slot once."""
@@ -440,6 +445,8 @@ class Overwritten:
         for slots, entries in self._saved:
             for array, axis, values in entries:
                 array[(*[slice(None)] * axis, slots)] = values
+        for array, values in self._whole:
+            array[...] = values
 
 
 # -- objects with a state ----------------------------------------------------------------------
@@ -512,16 +519,16 @@ class Stateful:
 
     def snapshot(self) -> Any:
         """Return what `roll_back` needs to undo what follows."""
-        plan = self._plan
-        shared, self._shared = self._shared, plan.shared_names
-        if plan.has_slots:
+        get_shared, names, copied, others, has_slots = self._plan.snapshot
+        shared, self._shared = self._shared, names
+        if has_slots:
             self._overwritten = Overwritten()
         return (
             shared,
             self._overwritten,
-            plan.get_shared(self),
-            [getattr(self, name).copy(order="K") for name in plan.copied],
-            [field.snapshot(self) for field in plan.others],
+            get_shared(self),
+            [getattr(self, name).copy(order="K") for name in copied] if copied else (),
+            [field.snapshot(self) for field in others] if others else (),
         )
 
     def roll_back(self, snapshot: Any) -> None:
@@ -576,9 +583,9 @@ class Plan:
         ]
         done = {*self.shared, *self.copied}
         self.others = [f for f in rolled_back if f not in plain or f.attribute not in done]
-        self.has_slots = any(field.written == "slots" for field in table)
-        self.shared_names = frozenset(self.shared)
-        self.get_shared: Any = _getter(self.shared)
+        has_slots = any(field.written == "slots" for field in table)
+        names = frozenset(self.shared)
+        self.snapshot = _getter(self.shared), names, self.copied, self.others, has_slots
 
 
 def _getter(names: list[str]) -> Any:

@@ -379,8 +379,9 @@ class Expansion(Stateful):
     def snapshot(self) -> Any:
         """Save the coefficients, which every row changes; points are saved before a row may."""
         snapshot, own = super().snapshot(), self._support
-        self._save_slots(np.arange(len(own.raw)), (own.raw, 0), (own.order, 0))
-        self._save_slots(np.arange(len(own.running)), (own.running, 0))
+        assert self._overwritten is not None
+        for array in (own.raw, own.order, own.running):
+            self._overwritten.save_whole(array)
         return snapshot
 
     def _copy_before_write(self, n: int, uniforms: Array) -> None:
