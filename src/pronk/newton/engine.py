@@ -5,11 +5,11 @@ The state is two plain sums over the rows,
     A = alpha I + sum_t c_t phi_t phi_t'        b = sum_t e_t phi_t        weights v = A^-1 b,
 
 with (c, e) = (1, y) for the ridge and AWV forecasters and (eta g^2, c p - g - (f - p)/q) for the
-online Newton step with slope g. Rows gather in an open block: A's factor L is the one of the
-block's start, and what the open rows do to a prediction is a recurrence over scalars and a small
-triangle (``recurrence``). A full block is added to the sums and A is factored anew, so rounding
-errors do not build up however long the stream is. One row a call and a thousand rows a call walk
-the same blocks, because blocks are counted from the start of the stream.
+online Newton step with slope g. Rows are collected in an open block: the factor L of A is that of
+the start of the block, and the effect of the open rows on a prediction is a recurrence over scalars
+and a small triangle (`recurrence`, compiled). A full block is added to the sums and A is factored
+again, so rounding errors do not accumulate. Calls of one row and of a thousand rows use the same
+blocks, because blocks are counted from the start of the stream.
 
 Cost per row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
 """
@@ -49,17 +49,16 @@ from pronk.newton import recurrence
 from pronk.newton.certificate import Certificate, account, new_ledger, squared_certificate
 from pronk.newton.recurrence import Open
 
-# ----------------------------------------------------------------------------------------
-# What a row adds to the Newton engine's sums: its curvature c, and how that comes about.
-#
-# The engine asks a rule what it does (``unit``, ``anticipate``, ``clip``), not which it is.
-
 Array = NDArray[np.float64]
 
 #: Up to this many features the compiled row loop is faster for any call (benchmarks/bench_newton).
 SMALL = 16
 #: No rule has longer blocks.
 LONGEST_BLOCK = 1024
+#: Calls up to this many rows use the compiled row loop; longer ones BLAS.
+SHORT_CALL = 4
+
+# -- rules: what a row adds to the sums -------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,11 @@ class Squared:
     clip: ClassVar[float | None] = None
 
     def block_rows(self, r: int) -> int:
-        """Block length by measurement: the new factor costs r^3 / 3B a row, the triangle B r."""
+        """Return the measured best length: a factor costs r^3 / 3B per row, the triangle B r."""
         return 40 if r <= SMALL else min(LONGEST_BLOCK, max(96, 16 * round(r / 32)))
 
     def as_array(self) -> Array:
-        """The compiled rows need no more than ``anticipate``."""
+        """Return nothing: the compiled rows need only ``anticipate``."""
         return np.empty(0)
 
 
@@ -94,11 +93,11 @@ class OnlineNewton:
     anticipate: ClassVar[bool] = False
 
     def block_rows(self, r: int) -> int:
-        """Shorter than for squared loss: the triangle is a compiled loop, not LAPACK."""
+        """Return a shorter length than for squared loss: the triangle is a loop, not LAPACK."""
         return min(512, max(48, 16 * round(r / 32)))
 
     def as_array(self) -> Array:
-        """What the compiled rows read: loss, its parameter, how eta is made, whether clip grows."""
+        """Return the ``rule`` of the compiled rows, whose entries `recurrence` names."""
         eta = self.eta
         if eta == "auto" and not self.loss.curved:
             eta = "convex"
@@ -116,17 +115,15 @@ class OnlineNewton:
 Curvature = Squared | OnlineNewton
 
 
-# ----------------------------------------------------------------------------------------
-# Many rows at once through the triangle of the open block, by BLAS and LAPACK (`recurrence` walks
-# row by row).
+# -- many rows at once through the triangle of the open block, by BLAS and LAPACK ---------------
 
 
 def squared_block(G: Array, F: Array, Y: Array, t: int, block: Open, memory: Workspace) -> Array:
-    """Append rows to a block with t open ones under squared loss; their ridge predictions.
+    """Append m rows to a block with t open ones under squared loss; return ridge predictions.
 
-    G (m, t + m) are the rows' products with the open rows and each other, F what the block's start
-    predicts for them. c = 1 throughout, so R comes out of LAPACK: with C C' = I + G - R kappa R'
-    over the older rows,
+    G (m, t + m) holds their products z_t'z_s with the open rows and each other, F (m, outputs) the
+    predictions from the start of the block, Y (m, outputs) the targets. c = 1 throughout, so LAPACK
+    computes R: with C C' = I + G - R kappa R' over the older rows,
 
         1 + q_t = C_tt^2,  T = C diag(C)^-1,  and the errors f - y solve T (f - y) = f_old - y.
     """
@@ -134,15 +131,19 @@ def squared_block(G: Array, F: Array, Y: Array, t: int, block: Open, memory: Wor
     own = slice(t, t + m)
     corner = G if t == 0 else np.ascontiguousarray(G[:, t:])
     if t:
+        # f -= R step,  G -= R kappa R',  T = R kappa, over the older open rows
         R = through_open(G[:, :t], block.upper)
         F = F - R @ block.step[:t]
         scaled = R * block.kappa[:t]
         corner -= scaled @ R.T
         block.upper[:t, own] = scaled.T
+    # C C' = I + G
     corner.flat[:: m + 1] += 1.0
     C = cholesky(corner, "block matrix I + G", memory.take("C", m, m).T)
+    # f - y = diag(C) C^-1 (f_old - y)
     root = np.diag(C)
     errors = root[:, None] * solve_lower(C, F - Y)
+    # T = C diag(C)^-1,  kappa = 1 / (1 + q) = C_tt^-2,  step = (f - y) kappa
     np.divide(C.T, root[:, None], out=block.upper[own, own])
     block.kappa[own] = root**-2
     block.step[own] = errors * block.kappa[own, None]
@@ -150,24 +151,23 @@ def squared_block(G: Array, F: Array, Y: Array, t: int, block: Open, memory: Wor
 
 
 def through_open(G: Array, upper: Array) -> Array:
-    """R for rows whose products with the open rows are G: R T' = G."""
+    """Return R (m, t) of rows whose products with the open rows are G (m, t): R T' = G."""
     t = G.shape[1]
     return np.asarray(dtrsm(1.0, upper[:t, :t].T, G.T, lower=1, diag=1)).T
 
 
-# ----------------------------------------------------------------------------------------
-# Whether the parts of a Newton state from a file fit each other.
+# -- checks of a state from a file ------------------------------------------------------------
 
 
 def require_solved(name: str, L: Array, solved: Array, given: Array) -> None:
-    """Refuse what is not L^-1 of what was given."""
+    """Raise if ``solved`` is not L^-1 ``given``."""
     most = (np.abs(L) @ np.abs(solved)).max(initial=0.0)
     off = np.abs(L @ solved - given).max(initial=0.0)
     require(off <= 1e-6 * most + 1e-300, f"{name} does not fit L")
 
 
 def require_open_rows(block: Open, Z: Array, t: int) -> None:
-    """Refuse t open rows that do not keep to the recurrence: for s < t
+    """Raise if t open rows do not satisfy the recurrence: for s < t
 
     kappa_s G[t, s] = T[t, s] + kappa_s sum_{i<s} T[t, i] T[s, i] / kappa_i,  0 <= kappa <= c.
     """
@@ -187,12 +187,8 @@ def require_open_rows(block: Open, Z: Array, t: int) -> None:
     require((off <= 1e-6 * (c + kappa * c * own) + 1e-300).all(), "kappa does not fit the rows")
 
 
-#: Calls up to this many rows take the compiled row loop; longer ones go through BLAS.
-SHORT_CALL = 4
-
-
 class OpenRows(Numbers):
-    """Rows of the open block; the room behind them is not saved. A snapshot holds the arrays."""
+    """Rows of the open block; the unused rows behind them are not saved."""
 
     def __init__(self, name: str, shape: tuple[str | int, ...], **options: Any) -> None:
         super().__init__(name, shape, written="replaced", **options)
@@ -202,7 +198,7 @@ class OpenRows(Numbers):
 
 
 class OpenTriangle(LowerTriangle):
-    """T' of the open rows, strictly above the diagonal: saved as T is, with a diagonal of 0."""
+    """T' of the open rows, strictly above the diagonal; saved as T with a diagonal of 0."""
 
     def __init__(self, name: str, size: str) -> None:
         super().__init__(name, size, written="replaced")
@@ -217,7 +213,7 @@ class OpenTriangle(LowerTriangle):
 
 
 class Newton(Stateful):
-    """A, b and the open block; ``rule`` says what a row adds (`curvature`)."""
+    """The sums A and b and the open block; ``rule`` defines what a row adds."""
 
     def __init__(self, rule: Curvature, alpha: float, size: int, outputs: int = 1) -> None:
         self.rule = rule
@@ -233,8 +229,8 @@ class Newton(Stateful):
         self._start(size)
 
     def restart(self, size: int) -> None:
-        """Forget the sums and start in R^size; the clip and the row count stay."""
-        self._running[2] = 0.0
+        """Reset the sums and start in R^size; clip and row count stay."""
+        self._running[recurrence.GRADIENT_TERMS] = 0.0
         self._ledger[:] = 0.0
         self._start(size)
 
@@ -243,7 +239,7 @@ class Newton(Stateful):
         self._A = np.asfortranarray(self.alpha * np.eye(size))
         self._b = np.zeros((size, self.outputs))
         self._L = np.asfortranarray(np.sqrt(self.alpha) * np.eye(size))
-        self._factored = 0  # coordinates that A had when L was made; those since are alone in A
+        self._factored = 0  # size of A when L was computed; later coordinates are diagonal in A
         self._beta = np.zeros((size, self.outputs))  # L^-1 b
         self._open_block()
 
@@ -254,7 +250,7 @@ class Newton(Stateful):
         self._make_block(rows)
 
     def _make_block(self, rows: int) -> None:
-        """Room for the rows of an open block."""
+        """Allocate the arrays of an open block, unless those of the last one can be used again."""
         if self._Phi.shape == (rows, self.size) and "_Phi" not in self._shared:
             return  # what a closed block left is overwritten before it is read
         self._Phi = np.zeros((rows, self.size))
@@ -314,7 +310,7 @@ class Newton(Stateful):
                 Phi, batch, t, self._rule, self._running, self._L.T, self._beta, self._Z, block
             )
 
-    # -- one row, in two steps: `onerow` ------------------------------------------------------
+    # -- one row in two steps -----------------------------------------------------------------
 
     def peek(self, phi: Array, out: Array) -> None:
         """Predict a row of features (r,) under squared loss, ready to be learned by `commit`.
@@ -333,11 +329,11 @@ class Newton(Stateful):
             self._close_block()
 
     def _root_next(self) -> float:
-        """The root of the weight with which the next row enters the open block."""
+        """Return the square root of the next row's weight in the open block."""
         return 1.0
 
     def _row_state(self) -> recurrence.State:
-        """For the compiled steps; made again when its arrays are others, once a block at most."""
+        """Return the arrays for the compiled steps; new ones at most once per block."""
         row = self._row
         if row is None or row.beta is not self._beta or row.Phi is not self._Phi:
             factor = np.ascontiguousarray(self._L)
@@ -346,7 +342,7 @@ class Newton(Stateful):
 
     @property
     def _block(self) -> recurrence.Open:
-        """The open block for the compiled rows."""
+        """The open block as the compiled rows read it."""
         return recurrence.Open(self._upper, self._kappa, self._step, self._curvature, self._target)
 
     def _append_block(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
@@ -365,17 +361,17 @@ class Newton(Stateful):
             recurrence.newton_rows(G, F, batch, t, self._rule, self._running, self._block)
 
     def _solve_rows(self, Z: Array) -> None:
-        """L^-1 of each row, in place; many rows by panels, which serve until the block closes."""
+        """Replace each row by L^-1 of it; many rows by panels, which are cached for the block."""
         if min(Z.shape) < PanelledTriangle.FEWEST:
             solve_rows(self._L, Z)
             return
         held = self._panels
-        if held is None or held[0] is not self._beta:  # made anew whenever L is
+        if held is None or held[0] is not self._beta:  # replaced whenever L is
             held = self._panels = self._beta, PanelledTriangle(self._L)
         held[1].solve_rows(Z)
 
     def _close_block(self) -> None:
-        """Add the open rows to the sums and factor A anew."""
+        """Add the open rows to the sums, factor A and open a new block."""
         if self._blocks_left:
             self._blocks_left -= 1
             if not self._blocks_left:
@@ -385,6 +381,7 @@ class Newton(Stateful):
         self._open_block()
 
     def _add_open_rows(self) -> None:
+        """Compute A += sum c phi phi' and b += sum e phi over the open rows."""
         t = self._open
         rows = self._Phi[:t]
         self._b = self._b + rows.T @ self._target[:t]
@@ -394,32 +391,33 @@ class Newton(Stateful):
         self._replace("_A", add_products(self._writable("_A"), rows))
 
     def _factor(self) -> None:
+        """Compute L L' = A and beta = L^-1 b."""
         reuse = self._L.shape == self._A.shape and "_L" not in self._shared
         self._replace("_L", cholesky(self._A, "A", self._L if reuse else None))
         self._factored = self.size
-        # C order throughout: a compiled loop is another one, with other sums, for another layout.
+        # Always in C order: for another layout Numba compiles a loop that rounds differently.
         self._beta = np.ascontiguousarray(solve_lower(self._L, self._b))
 
-    # -- the pass in partitions: see `split` --------------------------------------------------
+    # -- one pass in partitions (`parallel`) --------------------------------------------------
 
-    #: Whether older rows count less; then blocks must be weighed one by one.
+    #: Whether older rows count less; then blocks are weighted one by one.
     forgets = False
-    #: A partition's learner leaves its last block open (`begun`).
+    #: Full blocks until one is left open (`begun`); 0: none is.
     _blocks_left = 0
 
     @property
     def ledger(self) -> Array:
-        """Rows, losses and largest values, a column an output."""
+        """Rows, losses and largest values, one column per output."""
         return self._ledger
 
     @property
     def open_rows(self) -> int:
-        """Rows of the open block, and"""
+        """Rows in the open block."""
         return self._open
 
     @property
     def open_room(self) -> int:
-        """how many more it takes."""
+        """Rows that still fit in the open block."""
         return len(self._kappa) - self._open
 
     @property
@@ -433,25 +431,30 @@ class Newton(Stateful):
         return self._A, self._b
 
     def weighed(self, Phi: Array, Y: Array) -> tuple[float, Array, Array, float]:
-        """What a whole block leaves of the sums before it, its rows and targets as they are then
-        added, and what is put back on A's diagonal."""
+        """Return how a full block enters the sums.
+
+        A factor of the earlier sums, the rows and targets times the roots of their weights, and
+        what is added to A's diagonal.
+        """
         return 1.0, Phi, Y, 0.0
 
     def settle(self) -> None:
-        """Close the open block, whatever it holds."""
+        """Close the open block, full or not."""
         if self._open:
             self._close_block()
 
     def continue_from(self, A: Array, b: Array) -> None:
-        """Go on from these sums with an empty block; the ledger stays."""
+        """Continue from these sums with an empty block; the ledger stays."""
         self._A, self._b = np.asfortranarray(A), np.array(b)
         self.size = len(A)
         self._factor()
         self._open_block()
 
     def begun(self, A: Array, b: Array, blocks: int) -> Self:
-        """A learner of the same settings that starts from these sums; its last block of so many
-        stays open, because nobody needs its factor."""
+        """Return a learner of the same settings that starts from these sums.
+
+        The last of its ``blocks`` stays open, because its factor is not needed.
+        """
         twin = copy.copy(self)
         twin._memory = Workspace()
         twin._row = twin._panels = None
@@ -475,16 +478,17 @@ class Newton(Stateful):
         return self._weights
 
     def predict(self, Phi: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row if it came next; changes nothing."""
         F = Phi @ self.weights
         if not self.rule.unit:
-            return np.clip(F, -self._running[0], self._running[0])
+            clip = self._running[recurrence.CLIP]
+            return np.clip(F, -clip, clip)
         if not self.rule.anticipate:
             return F
         return np.asarray(F / (1.0 + self.leverage(Phi)[:, None]))
 
     def leverage(self, Phi: Array) -> Array:
-        """q = phi' A^-1 phi for every row."""
+        """Return q = phi' A^-1 phi for every row."""
         Z = solve_rows(self._L, Phi.copy())
         q = np.einsum("ij,ij->i", Z, Z)
         if self._open:
@@ -494,16 +498,16 @@ class Newton(Stateful):
 
     @property
     def running_clip(self) -> float:
-        """The level predictions are clipped at now."""
-        return float(self._running[0])
+        """Present bound C of the predictions."""
+        return float(self._running[recurrence.CLIP])
 
     @property
     def regret_terms(self) -> float:
         """Online Newton: sum of g_t' A_t^-1 g_t since the start or restart."""
-        return float(self._running[2])
+        return float(self._running[recurrence.GRADIENT_TERMS])
 
     def log_determinant(self) -> float:
-        """log det(A / alpha): the factor's diagonal, and 1 + c q of each open row."""
+        """Return log det(A / alpha), from the factor's diagonal and 1 + c q of each open row."""
         factor = 2.0 * float(np.log(np.diag(self._L)).sum()) - self.size * np.log(self.alpha)
         if self.rule.unit:
             return factor - float(np.log(self._kappa[: self._open]).sum())
@@ -512,7 +516,7 @@ class Newton(Stateful):
         return factor + float(np.log(c[c > 0] / kappa[c > 0]).sum())
 
     def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
-        """Regret so far against the best of the current space: O(r) from the cached weights."""
+        """Return the regret so far against the best of the current space, in O(r)."""
         if not self.rule.unit:
             raise TypeError("online Newton keeps its certificate in RegretSums")
         v, t = self.weights[:, output], self._open
@@ -527,7 +531,7 @@ class Newton(Stateful):
     # -- changes of the space and of the outputs ------------------------------------------------
 
     def grow(self, diagonal: float | None = None) -> None:
-        """One more coordinate, in which all rows so far are 0. The open block stays open.
+        """Add a coordinate in which all rows so far are 0; the open block stays open.
 
         Its diagonal in A is alpha, if no other is given.
         """
@@ -543,7 +547,7 @@ class Newton(Stateful):
             self._open_block()
 
     def grow_with_history(self, history: Array, column: Array, targets: Array) -> None:
-        """One more coordinate, in which the rows so far (features ``history``) are ``column``."""
+        """Add a coordinate in which the rows so far (features ``history``) are ``column``."""
         self._add_open_rows()
         self._A = bordered(self._A, self.alpha + float(column @ column))
         self._A[-1, :-1] = column @ history
@@ -553,7 +557,7 @@ class Newton(Stateful):
         self._open_block()
 
     def remap(self, matrix: Array) -> None:
-        """New outputs, each a multiple of an old one: valid where learning is linear in y."""
+        """Replace the outputs by multiples of old ones: valid where learning is linear in y."""
         self.outputs = matrix.shape[1]
         self._b, self._beta = recombined(self._b, matrix), recombined(self._beta, matrix)
         self._step, self._target = recombined(self._step, matrix), recombined(self._target, matrix)
@@ -561,7 +565,7 @@ class Newton(Stateful):
         self._weights = self._row = None
 
     def negate(self) -> None:
-        """As if all targets had had the other sign."""
+        """Turn the learner into that of the negated targets."""
         self.remap(-np.eye(self.outputs))
 
     # -- state ------------------------------------------------------------------------------
@@ -593,7 +597,7 @@ class Newton(Stateful):
         return {"outputs": self.outputs}
 
     def _restored(self, sizes: Sizes) -> None:
-        """Compute the factor again, to the same bits, and put the open rows in a block."""
+        """Compute the factor again, to the same bits, and put the open rows into a block."""
         self.size, n = sizes["size"], self._factored
         require(n <= self.size, "factored is larger than A")
         own = np.diagonal(self._A)

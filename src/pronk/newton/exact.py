@@ -199,7 +199,8 @@ class KONS(Stateful):
         """What each row would be predicted if it came next; changes nothing."""
         blocks = [slice(i, i + KONS_BLOCK) for i in range(0, len(X), KONS_BLOCK)]
         raw = np.concatenate([self._raw(self.kernel(X[b], self.points))[1] for b in blocks])
-        return np.clip(raw, -self._running[0], self._running[0])[:, None]
+        clip = self._running[recurrence.CLIP]
+        return np.clip(raw, -clip, clip)[:, None]
 
     def _raw(self, K: Array) -> tuple[Array, Array]:
         """V (|R|, m) and the unclipped predictions of rows with kernel values K (m, t)."""

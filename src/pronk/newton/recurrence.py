@@ -1,12 +1,21 @@
-"""The recurrence inside a block, compiled: scalars and rows of a small triangle, nothing of size r.
+"""The compiled loop of the second-order learners: rows of one block, predicted then learned.
 
-With q_t = phi_t' A_{t-1}^-1 phi_t, curvature c_t and kappa_t = c_t / (1 + c_t q_t),
+`newton_rows_from_features` is the loop of PROS-N-KONS, CON-KONS and B-KONS (online Newton step),
+`squared_rows_from_features` that of PKAWV and PKRR (AWV and ridge forecasters), `sketched_rows`
+that of Sketched-KONS. All share one recurrence over scalars and rows of a small triangle. With the
+features phi_t (r,) of row t, A_t = A_{t-1} + c_t phi_t phi_t' and b_t = b_{t-1} + e_t phi_t,
 
-    R[t, s] = G[t, s] - sum_{i<s} kappa_i R[t, i] R[s, i]        q_t = R[t, t]
-    f_t     = f0_t    - sum_{s<t} step_s R[t, s]
+    q_t     = phi_t' A_{t-1}^-1 phi_t                            leverage
+    kappa_t = c_t / (1 + c_t q_t)                                from A_t^-1 by Sherman-Morrison
+    R[t, s] = G[t, s] - sum_{i<s} kappa_i R[t, i] R[s, i]        R[t, t] = q_t
+    f_t     = f0_t    - sum_{s<t} step_s R[t, s]                 prediction before row t
 
-where G[t, s] = phi_t' A_0^-1 phi_s and f0_t = phi_t' A_0^-1 b_0 speak of the state at the block's
-start. ``upper`` keeps T' with T[t, s] = kappa_s R[t, s], so that both sums run along its rows.
+where G[t, s] = phi_t' A_0^-1 phi_s and f0_t = phi_t' A_0^-1 b_0 are of the state at the start of
+the block: with A_0 = L L', z = L^-1 phi and beta = L^-1 b_0 they are z_t'z_s and z_t'beta.
+``upper`` holds T' with T[t, s] = kappa_s R[t, s], so that both sums run along its rows.
+
+Throughout, r is the number of features, B the length of a block, t the number of rows in the open
+block, m the number of rows of a call and o an output. Arrays are float64.
 """
 
 from __future__ import annotations
@@ -26,38 +35,50 @@ Array = NDArray[np.float64]
 #: How eta is chosen: a given number, sigma/2 of the loss, or 1 / (L C sqrt t).
 ETA_GIVEN, ETA_CURVATURE, ETA_CONVEX = 0, 1, 2
 
+#: Entries of ``rule`` (5,): loss, its parameter, how eta is chosen, a given eta, 1 if C grows.
+LOSS, PARAMETER, ETA_MODE, ETA, CLIP_GROWS = 0, 1, 2, 3, 4
+#: Entries of ``running`` (3,): clip C, rows seen, and sum of g_t' A_t^-1 g_t for the certificate.
+CLIP, ROWS, GRADIENT_TERMS = 0, 1, 2
+#: Entries of ``coins`` (4,) of Sketched-KONS.
+FLOOR, EPSILON, BETA, ALPHA = 0, 1, 2, 3
+
 
 class Open(NamedTuple):
-    """The open block, a row a row of it."""
+    """The open block: entry or row t of every array belongs to row t."""
 
-    upper: Array  # T'
-    kappa: Array
-    step: Array
-    curvature: Array  # c
-    target: Array  # e, the row's coefficient in b
+    upper: Array  # (B, B), T' above the diagonal
+    kappa: Array  # (B,)
+    step: Array  # (B, outputs)
+    curvature: Array  # (B,), c
+    target: Array  # (B, outputs), e
 
 
 class Batch(NamedTuple):
-    """Rows that come: their targets and weights, and where their predictions go."""
+    """The rows of a call: targets, weights, and the array for their predictions."""
 
-    Y: Array
-    weights: Array
-    out: Array
+    Y: Array  # (m, outputs)
+    weights: Array  # (m,)
+    out: Array  # (m, outputs)
+
+
+# -- steps of one row --------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def solve_row(upper: Array, z: Array) -> None:
-    """z becomes L^-1 z, in place; ``upper`` is L' (its rows are the columns of L).
+    """Replace z (r,) by L^-1 z; ``upper`` (r, r) is L', whose rows are the columns of L.
 
     Eight columns at a time, so that z is read and written once for eight of them.
     """
     n = z.size
     whole = n - n % 8
     for i in range(0, whole, 8):
+        # z_k = (z_k - sum_{j<k} L_kj z_j) / L_kk for the eight rows k of the diagonal block
         for k in range(i, i + 8):
             z[k] /= upper[k, k]
             for j in range(k + 1, i + 8):
                 z[j] -= upper[k, j] * z[k]
+        # z_j -= sum_k L_jk z_k for the rows j below, over the eight columns k
         a, b, c, d = upper[i], upper[i + 1], upper[i + 2], upper[i + 3]
         e, f, g, h = upper[i + 4], upper[i + 5], upper[i + 6], upper[i + 7]
         s, t, u, v = z[i], z[i + 1], z[i + 2], z[i + 3]
@@ -65,6 +86,7 @@ def solve_row(upper: Array, z: Array) -> None:
         for j in range(i + 8, n):
             first = a[j] * s + b[j] * t + c[j] * u + d[j] * v
             z[j] -= first + (e[j] * w + f[j] * x + g[j] * y + h[j] * last)
+    # The same for the columns that are left, one by one.
     for i in range(whole, n):
         z[i] /= upper[i, i]
         for j in range(i + 1, n):
@@ -73,30 +95,38 @@ def solve_row(upper: Array, z: Array) -> None:
 
 # Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
-def border_row(z: Array, Z: Array, t: int, weights: Array, g: Array, f: Array) -> None:
-    """g[s] = z_s'z for s < t, g[t] = z'z, and f = weights'z: one row of G and of f0."""
+def border_row(z: Array, Z: Array, t: int, beta: Array, g: Array, f: Array) -> None:
+    """Compute row t of G into g (at least t + 1,) and f0_t into f (outputs,).
+
+    z is row t of Z (B, r), and beta is (r, outputs).
+    """
+    # G[t, s] = z_s'z
     for s in range(t):
         total = 0.0
         for i in range(z.size):
             total += Z[s, i] * z[i]
         g[s] = total
+    # G[t, t] = z'z
     total = 0.0
     for i in range(z.size):
         total += z[i] * z[i]
     g[t] = total
+    # f0_t = beta'z
     for o in range(f.size):
         total = 0.0
         for i in range(z.size):
-            total += weights[i, o] * z[i]
+            total += beta[i, o] * z[i]
         f[o] = total
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def eliminate(g: Array, t: int, upper: Array, kappa: Array, step: Array, f: Array) -> float:
-    """Row t of R from row t of G (in place), f_t from f0_t (in place); returns q_t >= 0.
+    """Turn row t of G (in g) into row t of R, and f0_t (in f) into f_t; return q_t >= 0.
 
+    Writes column t of ``upper``. Shapes as in `Open`; g has t + 1 entries or more, f (outputs,).
     Four open rows at a time, so that g is read and written once for four of them.
     """
+    # R[t, s] = G[t, s] - sum_{i<s} T[s, i] R[t, i], with T[s, i] = upper[i, s]
     whole = t - t % 4
     for i in range(0, whole, 4):
         a, b, c, d = upper[i], upper[i + 1], upper[i + 2], upper[i + 3]
@@ -109,6 +139,7 @@ def eliminate(g: Array, t: int, upper: Array, kappa: Array, step: Array, f: Arra
     for i in range(whole, t):
         for s in range(i + 1, t):
             g[s] -= upper[i, s] * g[i]
+    # q_t = G[t, t] - sum_i kappa_i R[t, i]^2;  T[t, i] = kappa_i R[t, i];  f_t -= step_i R[t, i]
     q = g[t]
     for i in range(t):
         scaled = kappa[i] * g[i]
@@ -123,7 +154,11 @@ def eliminate(g: Array, t: int, upper: Array, kappa: Array, step: Array, f: Arra
 def squared_row(
     q: float, f: Array, y: Array, t: int, anticipate: bool, kappa: Array, step: Array, out: Array
 ) -> None:
-    """Ridge and AWV forecasters: c = 1, step = (f - y) / (1 + q), p = f or f / (1 + q)."""
+    """Learn row t by the ridge forecaster, or with ``anticipate`` by the AWV forecaster.
+
+    f, y and out are (outputs,); kappa and step as in `Open`.
+    """
+    # c = 1:  kappa = 1 / (1 + q),  step = (f - y) / (1 + q),  p = f (ridge) or f / (1 + q) (AWV)
     kappa[t] = 1.0 / (1.0 + q)
     for o in range(f.size):
         step[t, o] = (f[o] - y[o]) * kappa[t]
@@ -135,13 +170,15 @@ def squared_rows_from_features(
     Phi: Array, batch: Batch, t: int, anticipate: bool, factor: Array, beta: Array, Z: Array,
     block: Open,
 ) -> None:  # fmt: skip
-    """Rows t, t+1, .. of the block by the ridge or AWV forecaster, from their features.
+    """Predict then learn rows t, t + 1, ... of the block by the ridge or AWV forecaster.
 
-    Row by row, with no BLAS call, for short calls; longer ones go through LAPACK.
+    Phi is (m, r), ``factor`` L' (r, r), beta (r, outputs), Z (B, r). Row by row, with no BLAS call,
+    for short calls; longer ones go through LAPACK (`engine.squared_block`).
     """
     g = np.empty(block.upper.shape[0])
     f = np.empty(batch.Y.shape[1])
     for i in range(len(Phi)):
+        # z = L^-1 phi, then G[t, :] and f0_t, then q_t and f_t
         Z[t + i] = Phi[i]
         solve_row(factor, Z[t + i])
         border_row(Z[t + i], Z, t + i, beta, g, f)
@@ -153,7 +190,7 @@ def squared_rows_from_features(
 def choose_eta(
     mode: int, given: float, code: int, parameter: float, clip: float, t: float
 ) -> float:
-    """The coefficient of g g' in A."""
+    """Return eta_t, the coefficient of g g' in A, for clip C and t rows seen."""
     if mode == ETA_GIVEN:
         return given
     if mode == ETA_CURVATURE:
@@ -165,35 +202,40 @@ def choose_eta(
 def newton_row(
     q: float, f: float, y: float, weight: float, t: int, rule: Array, running: Array, block: Open
 ) -> float:
-    """Online Newton: p = clip(f), c = eta slope^2, step = (f - p)/q + slope/(1 + c q).
+    """Learn row t by the online Newton step and return its prediction p.
 
-    A row of weight w has w times the slope, and w times the curvature.
+    The step is the generalised projection of Newton's step on predictions within the clip C:
 
-    ``rule`` is (loss code, loss parameter, eta mode, given eta, clip grows with |y|); ``running``
-    is (clip, rows seen, sum of g'A^-1 g). ``block.target`` is the row's coefficient in b,
-    c p - slope - (f - p)/q.
-    Where there is no clipping there is no projection, and q may be 0.
+        p = clip(f, -C, C)      g = w l'(p, y)      c = eta g^2 / w      projection = (f - p) / q
+
+    for a row of weight w, which counts w times in slope and curvature. Without clipping there is no
+    projection, and q may be 0. Entries of ``rule`` and ``running`` are named above.
     """
-    code, parameter = int(rule[0]), rule[1]
-    running[1] += 1.0
-    p = min(max(f, -running[0]), running[0])
-    if rule[4] != 0.0:
-        running[0] = max(running[0], abs(y))
+    code, parameter = int(rule[LOSS]), rule[PARAMETER]
+    running[ROWS] += 1.0
+    # p = clip(f, -C, C); then C = max(C, |y|) if the clip follows the targets
+    p = min(max(f, -running[CLIP]), running[CLIP])
+    if rule[CLIP_GROWS] != 0.0:
+        running[CLIP] = max(running[CLIP], abs(y))
     block.kappa[t] = 0.0
     block.step[t, 0] = 0.0
     block.curvature[t] = 0.0
     block.target[t, 0] = 0.0
-    if running[0] == 0.0:  # only labels 0 so far: there is no scale to learn on
+    if running[CLIP] == 0.0:  # only labels 0 so far: there is no scale to learn on
         return p
+    # g = w l'(p, y),  c = eta g^2 / w
     slope = weight * losses.slope(code, parameter, p, y)
-    eta = choose_eta(int(rule[2]), rule[3], code, parameter, running[0], running[1])
+    eta = choose_eta(int(rule[ETA_MODE]), rule[ETA], code, parameter, running[CLIP], running[ROWS])
     c = eta * slope * slope / weight
     projection = (f - p) / q if f != p and q > 0.0 else 0.0
+    # kappa = c / (1 + c q),  step = projection + g / (1 + c q)
     block.kappa[t] = c / (1.0 + c * q)
     block.step[t, 0] = projection + slope / (1.0 + c * q)
+    # e = c p - g - projection, the row's coefficient in b
     block.curvature[t] = c
     block.target[t, 0] = c * p - slope - projection
-    running[2] += slope * slope * q / (1.0 + c * q)
+    # g' A_t^-1 g = g^2 q / (1 + c q)
+    running[GRADIENT_TERMS] += slope * slope * q / (1.0 + c * q)
     return p
 
 
@@ -201,7 +243,10 @@ def newton_row(
 def newton_rows(
     G: Array, F: Array, batch: Batch, t: int, rule: Array, running: Array, block: Open
 ) -> None:
-    """Rows t, t+1, .. of the block by the online Newton forecaster, given their G and f0."""
+    """Predict then learn rows t, t + 1, ... of the block by the online Newton step.
+
+    G (m, t + m) and F (m, 1) hold their rows of G and their f0, and are overwritten.
+    """
     for i in range(len(F)):
         q = eliminate(G[i], t + i, block.upper, block.kappa, block.step, F[i])
         batch.out[i, 0] = newton_row(
@@ -214,10 +259,16 @@ def newton_rows_from_features(
     Phi: Array, batch: Batch, t: int, rule: Array, running: Array, factor: Array, beta: Array,
     Z: Array, block: Open,
 ) -> None:  # fmt: skip
-    """The same from the features themselves, row by row, for short calls."""
+    """Predict then learn rows t, t + 1, ... by the online Newton step, from their features.
+
+    This is the compiled loop of PROS-N-KONS. Phi is (m, r), ``factor`` L' (r, r), beta (r, 1) and Z
+    (B, r). Row by row, with no BLAS call, for short calls; for longer ones BLAS computes G and f0
+    (`newton_rows`).
+    """
     g = np.empty(block.upper.shape[0])
     f = np.empty(1)
     for i in range(len(Phi)):
+        # z = L^-1 phi, then G[t, :] and f0_t, then q_t and f_t
         Z[t + i] = Phi[i]
         solve_row(factor, Z[t + i])
         border_row(Z[t + i], Z, t + i, beta, g, f)
@@ -232,29 +283,30 @@ def sketched_rows(
     G: Array, F: Array, batch: Batch, start: int, rule: Array, running: Array, coins: Array,
     rho: Array, uniforms: Array, block: Open,
 ) -> tuple[int, float]:  # fmt: skip
-    """Rows of the block from ``start`` on, until KORS keeps one or the block ends.
+    """Predict then learn rows of the block from ``start`` on, until KORS keeps one or it ends.
 
-    ``coins`` is (floor, epsilon, beta, alpha). With the row's curvature d^2 and rho its distance to
-    the span of KORS's rescaled points,
+    G is (m, m), F (m, 1), rho and uniforms (m,). With the row's curvature d^2 and its squared
+    distance rho to the span of KORS's rescaled points,
 
         tau = (1 + epsilon) d^2 rho / (d^2 rho + alpha)      p = min(beta tau, 1)
 
     KORS keeps the row if u < p. If u >= max(p, floor) its curvature does not enter A: kappa is 0,
     and c p leaves its coefficient. Returns the next row, and p of the row before if KORS kept it.
     """
-    floor, epsilon, beta, alpha = coins[0], coins[1], coins[2], coins[3]
+    floor, epsilon, beta, alpha = coins[FLOOR], coins[EPSILON], coins[BETA], coins[ALPHA]
     for t in range(start, len(F)):
         q = eliminate(G[t], t, block.upper, block.kappa, block.step, F[t])
         prediction = newton_row(
             q, F[t, 0], batch.Y[t, 0], batch.weights[t], t, rule, running, block
         )
         batch.out[t, 0] = prediction
+        # p = min(beta (1 + epsilon) d^2 rho / (d^2 rho + alpha), 1)
         fresh = block.curvature[t] * max(rho[t], 0.0)
         p = min(beta * (1.0 + epsilon) * fresh / (fresh + alpha), 1.0)
         if uniforms[t] < p:
             return t + 1, p
         if uniforms[t] >= floor and block.curvature[t] > 0.0:
-            # Without its curvature the row is a plain gradient step, slope + projection.
+            # c = 0: a gradient step, step = g + projection = c p - e, and e = -step
             block.step[t, 0] = block.curvature[t] * prediction - block.target[t, 0]
             block.target[t, 0] = -block.step[t, 0]
             block.curvature[t] = 0.0
@@ -262,44 +314,47 @@ def sketched_rows(
     return len(F), 0.0
 
 
-# ----------------------------------------------------------------------------------------
-# One row of the ridge and AWV forecasters in two steps: what it will be, then that it came.
+# -- one row of the ridge and AWV forecasters in two steps ----------------------------------------
 #
-# `peek` writes the row's place in the open block, which holds nothing until `commit`: so a row
-# that was just predicted is learned without computing anything of it again.
+# `peek` writes to the row's place in the open block, which holds nothing until `commit`: a row that
+# was just predicted is learned without computing anything again.
 
 
 class State(NamedTuple):
-    """A learner for the compiled steps."""
+    """The arrays of a learner that `peek` and `commit` read and write."""
 
-    factor: Array  # L in C order, whose rows are read faster
-    beta: Array
-    Phi: Array
-    Z: Array
+    factor: Array  # (r, r), L in C order, whose rows are read faster
+    beta: Array  # (r, outputs)
+    Phi: Array  # (B, r)
+    Z: Array  # (B, r)
     block: Open
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def peek(phi: Array, root: float, t: int, anticipate: bool, state: State, out: Array) -> None:
-    """Row t of the block, if it comes: its features times ``root`` and all that follows of them.
+    """Predict row t of the block, with features phi (r,) and weight root^2, into out (outputs,).
 
-    Its prediction goes to ``out``, and f, until its target is known, to its place in ``step``.
+    f is left in ``step[t]`` until the target is known.
     """
     block, z = state.block, state.Z[t]
+    # z = L^-1 (root phi)
     for i in range(phi.size):
         state.Phi[t, i] = z[i] = root * phi[i]
     solve_one(state.factor, z)
     g, f = np.empty(t + 1), block.step[t]
     border_row(z, state.Z, t, state.beta, g, f)
+    # kappa = 1 / (1 + q)
     block.kappa[t] = 1.0 / (1.0 + eliminate(g, t, block.upper, block.kappa, block.step, f))
+    # p = f (ridge) or f kappa (AWV), in the units of the target
     for o in range(f.size):
         out[o] = (f[o] * block.kappa[t] if anticipate else f[o]) / root
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def commit(y: Array, root: float, t: int, state: State, ledger: Array, p: Array) -> None:
-    """Row t, as `peek` left it and predicted p, came with the targets y."""
+    """Learn row t, which `peek` predicted as p (outputs,), with its targets y (outputs,)."""
     block = state.block
+    # e = root y,  step = (f - e) kappa
     for o in range(y.size):
         block.target[t, o] = root * y[o]
         block.step[t, o] = (block.step[t, o] - block.target[t, o]) * block.kappa[t]
