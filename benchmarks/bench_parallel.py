@@ -37,7 +37,7 @@ QUIET = 2.5
 
 
 class Recorder:
-    """Does every task at once, in this thread, and keeps how long it took."""
+    """Run every task at once, in this thread, and record its CPU time."""
 
     def __init__(self) -> None:
         self.tasks: list[tuple[str, float]] = []
@@ -51,7 +51,7 @@ class Recorder:
 
 
 class Elsewhere(Recorder):
-    """As if on a cluster: bundles are longer and nothing is held between the tasks."""
+    """Cut as for a cluster: bundles are longer and tasks keep no features."""
 
     plan = elsewhere.ClusterPool(None).plan
 
@@ -62,7 +62,7 @@ class Elsewhere(Recorder):
 def simulated(sums: list[float], rows: list[float], main: float, workers: int) -> float:
     """When the last partition is done: sums in order, a scan on the main thread, rows.
 
-    Two partitions a worker are under way, and rows go before sums of later partitions.
+    Two partitions per worker are in flight; rows go before the sums of later partitions.
     """
     step = main / max(len(sums), 1)
     free = [0.0] * workers
@@ -128,7 +128,7 @@ def shares(start: bytes, X, y, pool) -> tuple[list[float], list[float], float]:
     total = process_time() - began
     sums = [cost for name, cost in pool.tasks if name in ("sum_partition", "sum_bundle")]
     rows = [cost for name, cost in pool.tasks if name in ("learn_partition", "learn_bundle")]
-    ends = sum(cost for name, cost in pool.tasks if name == "_learned_by")  # once a call
+    ends = sum(cost for name, cost in pool.tasks if name == "_learned_by")  # once per call
     return sums, rows, total - sum(sums) - sum(rows) - ends
 
 
@@ -148,7 +148,7 @@ def report(kind: str, points: int, rows: int, turns: int) -> tuple[dict[str, dic
     start, X, y = begun(kind, points, rows)
     cpu, wall = measured(start, X, y, turns)
     print(f"{kind}, {points} points, {rows:,} rows; load {os.getloadavg()[0]:.1f}")
-    print(f"  CPU without workers              {1e6 * cpu[None] / rows:.0f} us a row")
+    print(f"  CPU without workers              {1e6 * cpu[None] / rows:.0f} us per row")
     print(f"  CPU with 1 worker / sequential   {cpu[1] / cpu[None]:.2f}  (goal: at most 1.35)")
     print(f"  CPU with 2 workers / sequential  {cpu[2] / cpu[None]:.2f}")
     print(f"  wall: sequential / 2 workers     {wall[None] / wall[2]:.2f}  (goal 1.6, if quiet)")

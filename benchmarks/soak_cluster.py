@@ -41,7 +41,7 @@ DEFAULT_ROWS = 10_000
 
 
 class Killer:
-    """A client that kills a worker when it has given out the first task of a kind."""
+    """A client that kills a worker after it has submitted the first task of a kind."""
 
     def __init__(self, client, step: str | None) -> None:
         self.client, self.step = client, step
@@ -68,7 +68,7 @@ def workers() -> None:
     import dask
     from distributed import Client, LocalCluster
 
-    # The grid stands early and bundles are short, so that few rows have every kind of task.
+    # Experts are fixed early and bundles are short, so that few rows have every kind of task.
     experts.ACTIVE_EXPERTS, pool.BUNDLE, pool.STRETCH, pool.CALL = {2560: 3}, 1024, 2048, 8192
 
     def pkawv(killer):

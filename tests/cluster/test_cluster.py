@@ -1,4 +1,4 @@
-"""A pass in pieces read by tasks: the numbers of the sequential pass, whoever does the tasks."""
+"""A pass over pieces that tasks read has the predictions of the sequential pass."""
 
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -22,7 +22,7 @@ LABELS = np.where(X[:, 0] > 0.3, LABELS, "b")
 
 
 class Arrays:
-    """A stream of blocks that any process can read."""
+    """A stream of blocks in memory."""
 
     rows = 100
 
@@ -74,7 +74,7 @@ def test_numbers_of_the_sequential_pass(settings):
         assert after[name] == pytest.approx(before[name], rel=1e-8)
 
 
-def test_labels_that_come_on_the_way():
+def test_new_labels_during_the_pass():
     one = pronk.PKAWVClassifier(random_state=1, budget=15)
     expected = np.concatenate(
         [one.predict_then_learn(X[i : i + 100], LABELS[i : i + 100]) for i in range(0, ROWS, 100)]
@@ -106,8 +106,8 @@ def test_the_number_of_workers_changes_no_bit():
     assert (results[0] == results[1]).all()
 
 
-def test_it_goes_on_from_the_model_behind_any_piece():
-    """As a checkpoint does after a kill: the same bits."""
+def test_it_resumes_from_the_model_behind_any_piece():
+    """Resume as from a checkpoint, to the same bits."""
     _, whole, last, parts = passed(pronk.PKAWVRegressor(random_state=1, budget=12), Y)
     for part in parts[1:-1:3]:
         rest = ClusterPass(part.model(), Arrays(X, Y), InlineExecutor(), rows=300).run(part.rows)
@@ -125,7 +125,7 @@ def test_a_piece_that_cannot_be_read_is_named():
 
 
 @pytest.mark.parametrize("name", ["fogd", "kons", "pkawv-nystrom", "krls"])
-def test_others_are_refused_by_name(name):
+def test_other_learners_are_refused_by_name(name):
     with pytest.raises(ValueError, match="cannot be split") as caught:
         list(ClusterPass(pronk.make(name, random_state=0), Arrays(X, Y), InlineExecutor()).run())
     assert "PKAWV" in str(caught.value)
@@ -158,29 +158,29 @@ def test_a_learner_that_cannot_be_split_is_refused_by_name():
         progressive(pronk.PKAWVRegressor(), (X, Y), delay=3, n_jobs=2)
 
 
-def test_a_cluster_without_workers_is_not_waited_for_for_ever(monkeypatch):
+def test_the_wait_for_a_cluster_without_workers_ends(monkeypatch):
     from pronk.cluster import pool as waiting
 
     monkeypatch.setattr(waiting, "PATIENCE", 3 * waiting.STEP)
 
     class Task:
-        asked, status = 0, "pending"
+        calls, status = 0, "pending"
 
         def result(self, timeout):
-            Task.asked += 1
+            Task.calls += 1
             raise TimeoutError
 
     class Client:
         def scheduler_info(self):
-            return {"workers": {"one": {}} if Task.asked == 2 else {}}
+            return {"workers": {"one": {}} if Task.calls == 2 else {}}
 
     with pytest.raises(waiting.NoWorkersError, match="no worker for"):
         waiting.result_of(Task(), Client())
-    assert Task.asked == 5  # a worker came, and went
+    assert Task.calls == 5  # a worker was there at the second check
 
 
 def test_a_file_of_text_is_read_from_where_a_piece_begins(tmp_path, monkeypatch):
-    """Values with line breaks in quotes; whoever reads a piece parses nothing far before it."""
+    """Read values with line breaks in quotes; a task parses nothing far before its piece."""
     monkeypatch.setattr("pronk.data.source._TEXT_BYTES", 4000)
     monkeypatch.setattr("pronk.data.source._LINES", 1)
     path = tmp_path / "t.csv"
@@ -206,13 +206,13 @@ def test_a_file_of_text_is_read_from_where_a_piece_begins(tmp_path, monkeypatch)
 
 
 class Late:
-    """A task of Dask's that ends right after the wait for it."""
+    """A Dask task that ends right after the wait for it."""
 
     def __init__(self, error=None):
-        self.asked, self.status, self.error = 0, "pending", error
+        self.calls, self.status, self.error = 0, "pending", error
 
     def result(self, timeout):
-        self.asked += 1
+        self.calls += 1
         if self.status == "pending" or self.error is not None:
             self.status = "finished" if self.error is None else "error"
             raise TimeoutError(self.error)
@@ -222,7 +222,7 @@ class Late:
 def test_a_task_that_ends_right_after_the_wait_is_not_late():
     client = SimpleNamespace(scheduler_info=lambda: {"workers": {"one": 1}})
     task = Late()
-    assert result_of(task, client) == 7 and task.asked == 2
+    assert result_of(task, client) == 7 and task.calls == 2
     with pytest.raises(TimeoutError, match="its own"):
         result_of(Late("its own"), client)
 

@@ -1,4 +1,4 @@
-"""The default learner on a cluster: sequential parts here, tasks with their rows elsewhere."""
+"""The default learner on a cluster: rows are read here and sent with the tasks."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ LABELS = np.where(np.arange(ROWS) < 3000, np.where(LABELS == "b", "c", LABELS), 
 
 
 @pytest.fixture(autouse=True)
-def early_grid(monkeypatch):
+def fix_experts_early(monkeypatch):
     monkeypatch.setattr(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
     monkeypatch.setattr(aggregate, "LEAST_ROWS", 400)
     monkeypatch.setattr(aggregate, "LAST_BUNDLE", 200)
@@ -28,7 +28,7 @@ def early_grid(monkeypatch):
 
 
 class Blocks:
-    """A stream in short blocks, which are joined."""
+    """A stream in short blocks, which are concatenated."""
 
     def __init__(self, y):
         self.y = y
@@ -59,7 +59,7 @@ def test_numbers_of_the_sequential_pass_with_intervals():
 
 
 @pytest.mark.parametrize("prepared", [False, True])
-def test_labels_that_come_on_the_way_with_probabilities(prepared):
+def test_new_labels_during_the_pass_with_probabilities(prepared):
     def learner():
         learner = pronk.OnlineKernelClassifier(budget=30, random_state=1)
         return pronk.Prepared(learner) if prepared else learner

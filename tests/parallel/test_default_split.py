@@ -1,4 +1,4 @@
-"""The default learner's pass in bundles gives what the sequential pass gives."""
+"""The pass of the default learner in bundles has the predictions of the sequential pass."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
@@ -39,19 +39,19 @@ CASES = {
 
 
 @pytest.fixture(autouse=True)
-def early_grid(monkeypatch):
-    """The grid stands soon, and short calls are split, so that some thousand rows say it all."""
-    stand_early(monkeypatch.setattr)
+def few_first_rows(monkeypatch):
+    """Fix the set of experts early and split short calls, so that some thousand rows suffice."""
+    fix_experts_early(monkeypatch.setattr)
 
 
-def stand_early(setattr_):
+def fix_experts_early(setattr_):
     setattr_(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
     setattr_(aggregate, "LEAST_ROWS", 400)
 
 
 @cache
 def begun(case: str) -> bytes:
-    """A model that has learned the first rows."""
+    """Return a model that has learned the first rows."""
     kind, options, y = CASES[case]
     model = kind(random_state=1, **options)
     model.fit(X[:FIRST], y[:FIRST])
@@ -60,7 +60,7 @@ def begun(case: str) -> bytes:
 
 @cache
 def sequential(case: str):
-    """Predictions of the other rows, what was learned of errors, and the model then."""
+    """Return predictions of the other rows, interval widths or factors, and the model."""
     return rest(case, None, [ROWS - FIRST], None)
 
 
@@ -69,11 +69,11 @@ def rest(case, plan, lengths, workers):
     kept = model._labels.targets(y) if hasattr(model, "_labels") else y.reshape(ROWS, -1)
     start, out, errors = FIRST, [], []
     with limited, ThreadPoolExecutor(workers or 1) as pool:
-        way = None if workers is None else partial(learn_split, pool=pool, plan=plan)
+        split = None if workers is None else partial(learn_split, pool=pool, plan=plan)
         for length in [*lengths, ROWS]:
             rows = slice(start, min(start + length, ROWS))
             if rows.stop > start:
-                out.append(model._model.learn(X[rows], kept[rows], way))
+                out.append(model._model.learn(X[rows], kept[rows], split))
                 held = (
                     model._model.last_factors if model._model.signed else model._model.last_widths
                 )
@@ -92,7 +92,7 @@ def rest(case, plan, lengths, workers):
 @settings(max_examples=3, deadline=None)
 def test_the_split_pass_is_the_sequential_one(case, lengths, bundle, stretch, apart):
     with pytest.MonkeyPatch.context() as patch:
-        stand_early(patch.setattr)
+        fix_experts_early(patch.setattr)
         patch.setattr(aggregate, "APART", 10 if apart else 10_000)
         plan = Plan(bundle=bundle, stretch=stretch, longest=2000)
         expected, widths, one = sequential(case)
@@ -103,14 +103,14 @@ def test_the_split_pass_is_the_sequential_one(case, lengths, bundle, stretch, ap
     assert (again == found).all()  # to the last bit
     assert (split_one.dictionary_ == one.dictionary_).all()
     before, after = one._model.experts, split_one._model.experts
-    waiting = [experts.candidates.proposed.size for experts in (before, after)]
-    assert waiting[0] == waiting[1] and before.rows == after.rows
+    proposed = [experts.candidates.proposed.size for experts in (before, after)]
+    assert proposed[0] == proposed[1] and before.rows == after.rows
     for a, b in zip(before._groups, after._groups, strict=True):
         for number, learner in a.learners.items():
             twin = b.learners[number]
             assert (twin.size, twin.open_rows) == (learner.size, learner.open_rows)
-            # A coordinate whose point is 1e-10 away from the span is known to 1e-16/1e-10; what is
-            # said of the weights there is of no more digits, and of predictions of all.
+            # The coordinate of a point at distance 1e-10 from the span is accurate to 1e-16/1e-10,
+            # and so is its weight; predictions are accurate to all digits.
             size = np.abs(learner.weights).max()
             np.testing.assert_allclose(twin.weights, learner.weights, rtol=1e-6, atol=1e-6 * size)
             np.testing.assert_allclose(twin.ledger, learner.ledger, rtol=1e-9, atol=1e-9)
@@ -119,7 +119,7 @@ def test_the_split_pass_is_the_sequential_one(case, lengths, bundle, stretch, ap
     )
 
 
-def test_the_cases_are_what_they_are_called():
+def test_the_cases_have_the_property_in_their_name():
     grown = sequential("a dictionary that grows")[2]
     assert files.from_bytes(begun("a dictionary that grows"), "a model").size_ < grown.size_ < 450
     active = [e["view"] for e in sequential("the past")[2].experts_ if e["active"]]
@@ -127,7 +127,7 @@ def test_the_cases_are_what_they_are_called():
 
 
 def test_threads_of_the_estimator(tmp_path):
-    """n_jobs, a save between two calls, and the intervals."""
+    """Use n_jobs, save between two calls, and compare probabilities."""
     models = [files.from_bytes(begun("labels"), "a model") for _ in range(3)]
     models[1].n_jobs, models[2].n_jobs = 1, 2
     passes = []
@@ -146,7 +146,7 @@ def test_threads_of_the_estimator(tmp_path):
 
 
 def test_a_call_that_fails_leaves_nothing_behind():
-    """A user's kernel may raise in any task: the state is what it was, bit for bit."""
+    """Roll back to the same bits if a user's kernel raises in a task."""
     calls = []
 
     def kernel(A, B):

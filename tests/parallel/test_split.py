@@ -1,4 +1,4 @@
-"""The pass in partitions: sums, prefix, rows give what the sequential pass gives."""
+"""The pass of a Newton engine in partitions has the predictions of the sequential pass."""
 
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -14,7 +14,7 @@ from pronk.core.losses import get_loss
 from pronk.core.runtime import limited
 from pronk.newton.discounted import DiscountedNewton
 from pronk.newton.engine import Newton, OnlineNewton, Squared
-from pronk.parallel import partition as split
+from pronk.parallel import partition
 
 ROWS = 2500
 RNG = np.random.default_rng(0)
@@ -33,8 +33,8 @@ LEARNERS = {
 
 @pytest.fixture(autouse=True)
 def small_partitions(monkeypatch):
-    """So that some thousand rows make many of them."""
-    monkeypatch.setattr(split, "LEAST_WORK", 1e6)
+    """Make many partitions of some thousand rows."""
+    monkeypatch.setattr(partition, "LEAST_WORK", 1e6)
 
 
 @pytest.mark.parametrize("settings_of", LEARNERS.values(), ids=LEARNERS)
@@ -51,13 +51,15 @@ def test_the_split_pass_is_the_sequential_one(settings_of):
     np.testing.assert_allclose(split_one, one, rtol=1e-9, atol=1e-9)
     for many in others:
         assert (many == split_one).all()  # to the last bit
-    plain, spread = models[0], models[2]
+    sequential, split = models[0], models[2]
     if settings_of.get("features") is None:
-        assert (plain.dictionary_ == spread.dictionary_).all()
-    before, after = plain.certificate().to_dict(), spread.certificate().to_dict()
+        assert (sequential.dictionary_ == split.dictionary_).all()
+    before, after = sequential.certificate().to_dict(), split.certificate().to_dict()
     for name in before:
         assert after[name] == pytest.approx(before[name], rel=1e-9)
-    np.testing.assert_allclose(spread.predict(X[:9]), plain.predict(X[:9]), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(
+        split.predict(X[:9]), sequential.predict(X[:9]), rtol=1e-8, atol=1e-9
+    )
 
 
 def test_the_split_pass_is_the_sequential_one_for_labels():
@@ -67,7 +69,7 @@ def test_the_split_pass_is_the_sequential_one_for_labels():
     np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
 
 
-def test_saved_between_split_calls_it_goes_on(tmp_path):
+def test_a_model_saved_between_split_calls_resumes(tmp_path):
     whole = pronk.PKAWVRegressor(gamma=2.0, random_state=1, n_jobs=2)
     expected = np.concatenate([whole.predict_then_learn(X[r], Y[r]) for r in HALVES])
     first = pronk.PKAWVRegressor(gamma=2.0, random_state=1, n_jobs=3)
@@ -91,19 +93,21 @@ HALVES = (slice(0, 1300), slice(1300, ROWS))
 )
 @settings(max_examples=20, deadline=None)
 def test_elements_compose_to_the_sums_of_the_engine(window, size, seed, groups):
-    """Any grouping of whole blocks, with and without forgetting, several outputs."""
+    """Group whole blocks in any way, with and without forgetting, for several outputs."""
     rng = np.random.default_rng(seed)
     newton = DiscountedNewton(Squared(), 0.7, size, 2, window)
     length = newton.rule.block_rows(size)
     first_rows = np.full(size, -1)
     start, total = 0, None
-    start_sums = split.Sums(*(held.copy() for held in newton.sums))
+    start_sums = partition.Sums(*(held.copy() for held in newton.sums))
     for blocks in groups:
         stop = start + blocks * length
         Phi, targets = rng.normal(size=(stop - start, size)), rng.normal(size=(stop - start, 2))
-        part = split.Partition(start, stop, tuple(range(start, stop, length)), first_rows)
-        element = split.contribution(newton, part, Phi, targets)
-        learned = split.learn_partition(newton, part, split.Sums(*newton.sums), Phi, targets)
+        part = partition.Partition(start, stop, tuple(range(start, stop, length)), first_rows)
+        element = partition.contribution(newton, part, Phi, targets)
+        learned = partition.learn_partition(
+            newton, part, partition.Sums(*newton.sums), Phi, targets
+        )
         before = newton.ledger.copy()
         expected = newton.learn(Phi, targets)
         np.testing.assert_allclose(learned.predictions, expected, rtol=1e-10, atol=1e-10)
@@ -120,7 +124,7 @@ def test_elements_compose_to_the_sums_of_the_engine(window, size, seed, groups):
 def test_elements_compose_in_any_grouping():
     rng = np.random.default_rng(0)
     a, b, c = (
-        split.Element(k, rng.normal(size=(r, r)), rng.normal(size=(r, 1)))
+        partition.Element(k, rng.normal(size=(r, r)), rng.normal(size=(r, 1)))
         for k, r in ((0.5, 2), (0.9, 3), (0.7, 3))
     )
     left, right = a.then(b).then(c), a.then(b.then(c))
@@ -131,12 +135,12 @@ def test_elements_compose_in_any_grouping():
 
 def test_every_row_is_in_one_partition():
     first_rows = np.array([0, 3, 3, 50, 400])
-    parts = list(split.partitions(Squared(), first_rows, 7, 5000))
+    parts = list(partition.partitions(Squared(), first_rows, 7, 5000))
     assert parts[0].start == 7 and all(a.stop == b.start for a, b in pairwise(parts))
     assert parts[-1].stop <= 5000 and [p.size for p in parts][-1] == 5
 
 
-# -- who cannot be split -------------------------------------------------------------------------
+# -- learners that cannot be split------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
