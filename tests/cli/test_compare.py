@@ -78,8 +78,8 @@ def test_json_and_what_is_kept(capsys, tmp_path, file):
 def test_more_runs_go_on_from_those_that_are_there(capsys, monkeypatch, tmp_path, file):
     from pronk.evaluate import comparison
 
-    ran, plain = [], comparison._walk
-    monkeypatch.setattr(comparison, "_walk", lambda job: ran.append(job.seed) or plain(job))
+    ran, plain = [], comparison._run
+    monkeypatch.setattr(comparison, "_run", lambda job: ran.append(job.seed) or plain(job))
     pronk_run(capsys, *arguments(file, tmp_path))
     assert sorted(ran) == [0, 0, 0, 1, 1]
     ran.clear()
@@ -341,14 +341,14 @@ def test_the_input_is_never_overwritten(capsys, tmp_path, file):
 def test_a_failed_run_keeps_the_others(capsys, monkeypatch, tmp_path, file):
     from pronk.evaluate import comparison
 
-    plain = comparison._walk
+    plain = comparison._run
 
     def broken(job):
         if job.label == "fogd" and job.seed == 1:
             raise ZeroDivisionError("no luck")
         return plain(job)
 
-    monkeypatch.setattr(comparison, "_walk", broken)
+    monkeypatch.setattr(comparison, "_run", broken)
     code, out, err = pronk_run(capsys, *arguments(file, tmp_path))
     assert (code, out) == (1, "") and err.count("\n") == 1
     assert "fogd, seed 1: ZeroDivisionError: no luck" in err and "kept" in err
@@ -430,14 +430,14 @@ def test_a_killed_comparison_goes_on(capsys, tmp_path, file):
 INTERRUPTED = """
 import os, signal
 from pronk.evaluate import comparison
-plain = comparison._walk
+plain = comparison._run
 
 def interrupt(job):
     if job.seed:
         os.kill(os.getpid(), signal.SIGINT)
     return plain(job)
 
-comparison._walk = interrupt
+comparison._run = interrupt
 from pronk.cli import main
 main()
 """

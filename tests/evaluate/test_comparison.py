@@ -179,14 +179,14 @@ def test_a_failed_run_says_which(file):
 def test_warnings_become_notes(file, monkeypatch):
     import warnings
 
-    plain = module._walk
+    plain = module._run
 
     def noisy(job):
         for _ in range(2):
             warnings.warn("a  little\njitter", stacklevel=1)
         return plain(job)
 
-    monkeypatch.setattr(module, "_walk", noisy)
+    monkeypatch.setattr(module, "_run", noisy)
     assert one_run(comparison(file).jobs()[0])["notes"] == ["a little jitter"]
 
 
