@@ -179,7 +179,7 @@ class OnlineKernel(Stateful):
         self.intervals = Intervals(outputs)
         self.temperature = Temperature(outputs)
         self.last_widths = np.empty((0, 0, outputs))
-        self.last_factors = np.empty((0, 2))
+        self.last_slopes = np.empty((0, 2))
         self._snapshot: ReferenceType[LazySnapshot] | None = None  # of the call that is under way
         self._row_snapshot: RowSnapshot | None = None
 
@@ -197,7 +197,7 @@ class OnlineKernel(Stateful):
         self._fill_snapshot()
         out = np.empty((len(X), self.outputs))
         widths: list[Array] = []
-        factors: list[Array] = []
+        slopes: list[Array] = []
         start = 0
         while start < len(X):
             stop = len(X)
@@ -215,7 +215,7 @@ class OnlineKernel(Stateful):
                 learned = slice(done, done + len(P))
                 out[learned] = P
                 if self.signed:
-                    factors.append(self.temperature.learn(P, Y[learned]))
+                    slopes.append(self.temperature.learn(P, Y[learned]))
                 else:
                     widths.append(self._learn_intervals(P, scales, Y[learned]))
                 done = learned.stop
@@ -226,7 +226,7 @@ class OnlineKernel(Stateful):
         if learn_experts is not None and self.experts is not None:
             self.experts.clear_caches()
         self.last_widths = np.concatenate(widths) if widths else self.last_widths
-        self.last_factors = np.concatenate(factors) if factors else self.last_factors
+        self.last_slopes = np.concatenate(slopes) if slopes else self.last_slopes
         return out
 
     def _learn_one(self, X: Array, Y: Array) -> Array:
@@ -241,7 +241,7 @@ class OnlineKernel(Stateful):
         P, scales = (one.final * self._size + self._level)[None, :], one.error_scale
         self.experts.commit(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0])
         if self.signed:
-            self.last_factors = self.temperature.learn(P, targets)
+            self.last_slopes = self.temperature.learn(P, targets)
         else:
             self.last_widths = self._learn_intervals(P, (scales * self._size)[None, :], Y)
         self._rows += 1
@@ -296,17 +296,15 @@ class OnlineKernel(Stateful):
         n, given = len(X), Y
         if n == STAGES[0]:
             self.intervals.start()  # from now on in units of the error scale
+        # Scales of columns and targets.
         if not self.kernel.foreign:
             self._scale = FixedScale(X)
         Z = self._scaled(X)
         if not self.signed:
             Y = self.clipping.start(Y)
-            # Divided by the largest first: squares of small targets would underflow to 0.
-            largest = np.maximum(np.abs(Y).max(axis=0), SMALLEST)
-            self._level, deviation = Y.mean(axis=0), (Y / largest).std(axis=0) * largest
-            varies = (deviation > 1e-12 * np.abs(self._level)) & (deviation > SMALLEST)
-            self._size = np.where(varies, deviation, 1.0)
+            self._set_target_scale(Y)
         targets = self._scaled_targets(Y)
+        # Settings, lags and views of new experts.
         sources = informative_outputs(targets, self.signed)
         lags, error_lags = self._find_lags(targets, sources)
         settings = grid(self.kernel, self.forgetting, bool(lags), self.few)
@@ -320,17 +318,27 @@ class OnlineKernel(Stateful):
         past = Past(self.outputs, sources, lags)
         views = make_views(self.kernel, numbers, Z, targets, past)
         self.experts = self._make_experts(settings, views, past, self._limits(targets), error_lags)
+        # Points among the rows so far, offered in random order.
         Z = np.hstack((Z, past.columns_of(targets)))
         order = generator(self.seed, ORDER).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).take(n)
         self.experts.add_points(
             np.ascontiguousarray(Z[order]), uniforms[order], most_points(n, self.budget)
         )
+        # The rows so far again.
         Z, given = np.ascontiguousarray(Z[:, : self.columns]), self._scaled_targets(given)
         self.experts.learn(Z, targets, given, fixed=True)
         self.experts.mixture.losses[:] = 0.0  # rows learned again do not count
         if n == STAGES[-1]:
             self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
+
+    def _set_target_scale(self, Y: Array) -> None:
+        """Set level and size (outputs,) to mean and deviation of Y (n, outputs); size 1 for 0."""
+        # Divided by the largest first: squares of small targets would underflow to 0.
+        largest = np.maximum(np.abs(Y).max(axis=0), SMALLEST)
+        self._level, deviation = Y.mean(axis=0), (Y / largest).std(axis=0) * largest
+        varies = (deviation > 1e-12 * np.abs(self._level)) & (deviation > SMALLEST)
+        self._size = np.where(varies, deviation, 1.0)
 
     def _find_lags(self, targets: Array, sources: list[int]) -> tuple[list[int], list[int]]:
         """Return the lags at which targets are read and those at which errors are read.
@@ -398,7 +406,7 @@ class OnlineKernel(Stateful):
         rows = self._first_X, self._first_Y
         if self._row_snapshot is None or not self._row_snapshot.matches(self.clipping, rows):
             parts = (self.clipping, self.temperature if self.signed else self.intervals)
-            others = [(self, name) for name in ("_rows", "last_widths", "last_factors")]
+            others = [(self, name) for name in ("_rows", "last_widths", "last_slopes")]
             self._row_snapshot = RowSnapshot(parts, others, rows)
         return self._row_snapshot
 
@@ -471,7 +479,7 @@ class OnlineKernel(Stateful):
         Part("experts", "experts", make="_new_experts"),
         Unsaved("outputs"),
         Unsaved("last_widths"),
-        Unsaved("last_factors"),
+        Unsaved("last_slopes"),
     )
 
     def _sizes(self) -> dict[str, int]:

@@ -109,9 +109,9 @@ class _OnlineKernel(OnlineLearner):
         passed = []
         for rows, block in dense_blocks(X):
             P = super()._pass(block(), Y[rows])
-            passed.append((P, self._model.last_widths, self._model.last_factors))
-        P, widths, factors = (np.concatenate(parts) for parts in zip(*passed, strict=True))
-        self._model.last_widths, self._model.last_factors = widths, factors
+            passed.append((P, self._model.last_widths, self._model.last_slopes))
+        P, widths, slopes = (np.concatenate(parts) for parts in zip(*passed, strict=True))
+        self._model.last_widths, self._model.last_slopes = widths, slopes
         return P
 
     def certificate(self) -> MixtureCertificate:
@@ -292,5 +292,5 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
 
     def _link(self, margins: Array, rows: slice | None = None) -> Array:
         return self._model.temperature.shares(
-            margins, None if rows is None else self._model.last_factors[rows]
+            margins, None if rows is None else self._model.last_slopes[rows]
         )
