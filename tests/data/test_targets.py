@@ -159,6 +159,7 @@ def changed(state, name, value):
         ("events", [{"matrix": np.ones((1, 1))}], "not all blocks"),
         ("final", {"centre": 0.0, "size": 1.0}, "does not agree with rows"),
         ("Y", np.full(64, np.nan), "holds NaN"),
+        ("Y", np.full(64, 1e300), "too large"),
         ("Y", np.zeros((64, 1)), "not an array"),
         ("X", None, "not an array"),
         ("X", np.zeros((64, 3)), "does not fit"),

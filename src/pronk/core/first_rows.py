@@ -19,10 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.state import StateError, checked_count, require
+from pronk.core.state import LARGEST_TARGET, StateError, checked_count, require
 
 Array = NDArray[np.float64]
 
+#: No number of a held row is larger: its square would overflow.
+LARGEST_HELD = 1e150
 #: Numbers of rows after which the learner starts again, and the last of them.
 RESTARTS = tuple(2**i for i in range(9))
 LAST_RESTART = RESTARTS[-1]
@@ -157,10 +159,21 @@ class FirstRows:
         return Block(X, Y, weights)
 
 
-def checked_numbers(value: Any, shape: tuple[int | None, ...], name: str) -> Array:
-    """Return a finite array of doubles of a shape (None: any size); a StateError if it is none."""
+def checked_targets(value: Any, shape: tuple[int | None, ...]) -> Array:
+    """Return targets of a shape, as `checked_numbers`, none larger than a target may be."""
+    return checked_numbers(value, shape, "Y", LARGEST_TARGET)
+
+
+def checked_numbers(
+    value: Any, shape: tuple[int | None, ...], name: str, largest: float = LARGEST_HELD
+) -> Array:
+    """Return an array of doubles of a shape (None: any size), none larger than ``largest``.
+
+    Raise a StateError if the value is no such array.
+    """
     good = isinstance(value, np.ndarray) and value.dtype == np.float64
     require(good and value.ndim == len(shape), f"events/{name} is not an array of numbers")
     fits = all(size is None or size == own for size, own in zip(shape, value.shape, strict=True))
-    require(fits and bool(np.isfinite(value).all()), f"events/{name} does not fit, or holds NaN")
+    good = fits and bool((np.abs(value) <= largest).all())  # NaN compares as False
+    require(good, f"events/{name} does not fit, or holds NaN or too large numbers")
     return np.ascontiguousarray(value)

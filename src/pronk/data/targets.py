@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from pronk.core.first_rows import Block, FirstRows, checked_numbers
-from pronk.core.state import require
+from pronk.core.first_rows import Block, FirstRows, checked_targets
+from pronk.core.state import LARGEST_TARGET, require
 from pronk.estimators.inputs import check_targets, check_weights
 
 Array = NDArray[np.float64]
@@ -133,11 +133,11 @@ class ScaledTargets(FirstRows):
         return () if self.inner._flat else (self.inner._outputs,)
 
     def _checked_targets(self, Y: Any, rows: int) -> Array:
-        return checked_numbers(Y, (rows, *self._output_shape), "Y")
+        return checked_targets(Y, (rows, *self._output_shape))
 
     def _checked_final(self, value: Any) -> Array:
         values = value if isinstance(value, list) else [value]
-        numbers = all(type(v) is float and np.isfinite(v) for v in values)
+        numbers = all(type(v) is float and abs(v) <= LARGEST_TARGET for v in values)
         fits = numbers and np.shape(value) == self._output_shape
         require(fits, "final is not one finite number per output")
         return np.array(value)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from pronk.aggregate.settings import typical_distance
-from pronk.core.first_rows import Block, FirstRows, checked_numbers
+from pronk.core.first_rows import Block, FirstRows, checked_numbers, checked_targets
 from pronk.core.kernels import Kernel, get_kernel, with_bandwidth
 from pronk.core.state import StateError, checked_count, require
 
@@ -122,7 +122,7 @@ class AutomaticBandwidth(FirstRows):
 
     def _checked_targets(self, Y: Any, rows: int) -> Array:
         numbered = self._outputs > 1 and getattr(self.inner, "targets_are_classes", False)
-        checked = checked_numbers(Y, (rows, 1 if numbered else self._outputs), "Y")
+        checked = checked_targets(Y, (rows, 1 if numbered else self._outputs))
         classes = np.arange(self._outputs)
         good = not numbered or bool(np.isin(checked, classes).all())
         require(good, "events/Y are not numbers of classes")  # they are indices in compiled code
