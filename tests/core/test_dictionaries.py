@@ -165,9 +165,9 @@ def test_no_stream_is_what_a_user_draws_from_the_seed(seed):
 def test_uniforms_resume_where_they_were():
     whole = numbered(5, 3).random(100)
     drawn = Uniforms(5, 3)
-    assert np.array_equal(drawn.take(37), whole[:37])
+    assert np.array_equal(drawn.draw(37), whole[:37])
     again = Uniforms.from_state(drawn.to_state())
-    assert np.array_equal(again.take(63), whole[37:])
+    assert np.array_equal(again.draw(63), whole[37:])
     assert make_seed(np.int64(4)) == 4
     assert make_seed(np.random.default_rng(0)) == make_seed(np.random.default_rng(0))
 

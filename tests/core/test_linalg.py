@@ -103,9 +103,9 @@ def test_growing_rows_and_workspace():
     rows.widen(3)
     assert np.array_equal(rows.values[:, 2], np.zeros(100))
     memory = Workspace()
-    first = memory.take("a", 4, 5)
-    assert first.shape == (4, 5) and np.shares_memory(first, memory.take("a", 2, 3))
-    assert not np.shares_memory(first, memory.take("b", 4, 5))
+    first = memory.allocate("a", 4, 5)
+    assert first.shape == (4, 5) and np.shares_memory(first, memory.allocate("a", 2, 3))
+    assert not np.shares_memory(first, memory.allocate("b", 4, 5))
 
 
 @pytest.mark.parametrize("n", [1, 7, 32, 50, 101])

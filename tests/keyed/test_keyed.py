@@ -405,12 +405,12 @@ def test_an_interrupted_call_has_learned_all_its_rows(tmp_path, monkeypatch):
 
 
 def test_a_second_interruption_does_not_wait():
-    from pronk.core.runtime import held_back
+    from pronk.core.runtime import deferred_interrupts
 
     reached = []
 
     def pressed_twice():
-        with held_back():
+        with deferred_interrupts():
             signal.raise_signal(signal.SIGINT)
             reached.append(1)
             signal.raise_signal(signal.SIGINT)

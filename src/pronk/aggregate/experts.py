@@ -150,7 +150,7 @@ class Experts(Stateful):
         P[:, len(self._active) :] = self.baselines.learn(Z, Y)
         if self.past.columns:
             Z = np.hstack((Z, self.past.learn(Y)))
-        uniforms = self.candidates.uniforms.take(len(Z))
+        uniforms = self.candidates.uniforms.draw(len(Z))
         open_to_points = not fixed and self._open_to_points
         self.log_rows(Z, Y)
         place = {number: i for i, number in enumerate(self._active)}
@@ -176,10 +176,10 @@ class Experts(Stateful):
             if view is not seen:
                 seen, rows, points = view, view.rows(Z), self.points_of(view)
                 if view.has_bandwidth:
-                    out = self._memory.take("distances", len(Z), len(points))
+                    out = self._memory.allocate("distances", len(Z), len(points))
                     distances = view.kernel.distances(rows, points, out)
             if view.has_bandwidth:
-                values = self._memory.take("values", len(Z), first)
+                values = self._memory.allocate("values", len(Z), first)
                 values[:] = distances[:, :first]
                 yield group, group.features(group.kernel.from_distances(values))
             else:
@@ -240,7 +240,7 @@ class Experts(Stateful):
 
     def commit(self, one: OneRow, y: Array, given: Array) -> None:
         """Learn the row of the last `peek`; the error scale learns the target ``given``."""
-        uniform = self.candidates.uniforms.take(1)
+        uniform = self.candidates.uniforms.draw(1)
         if self._open_to_points and proposes(one.rho, uniform)[0]:
             self.candidates.propose(one.z[None, :], uniform)
         if self._log is not None:

@@ -321,7 +321,7 @@ class OnlineKernel(Stateful):
         # Points among the rows so far, offered in random order.
         Z = np.hstack((Z, past.columns_of(targets)))
         order = generator(self.seed, ORDER).permutation(n)
-        uniforms = Uniforms(self.seed, KORS_COINS).take(n)
+        uniforms = Uniforms(self.seed, KORS_COINS).draw(n)
         self.experts.add_points(
             np.ascontiguousarray(Z[order]), uniforms[order], most_points(n, self.budget)
         )

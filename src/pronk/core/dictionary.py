@@ -246,7 +246,7 @@ class Dictionary(Stateful):
         columns: list[Array] = []
         while (row := reading.next_row()) is not None:
             rows.append(row)
-            columns.append(reading.take(row))
+            columns.append(reading.accept(row))
         if not rows:
             return rows, K
         n, old = K.shape
@@ -272,11 +272,11 @@ class Dictionary(Stateful):
 
     def draw(self, n: int) -> Array:
         """The uniforms of the next n rows; drawn also when the budget is full."""
-        return _NONE if self._uniforms is None else self._uniforms.take(n)
+        return _NONE if self._uniforms is None else self._uniforms.draw(n)
 
     def coordinates(self, K: Array) -> Array:
         """w = L^-1 S k(x) for every row; valid until the next call."""
-        W = self._memory.take("coordinates", *K.shape)
+        W = self._memory.allocate("coordinates", *K.shape)
         if self.rule.weighs:
             np.multiply(K, self.weights, out=W)
         else:
@@ -365,7 +365,7 @@ class Walk:
         hits = np.flatnonzero(accepted)
         return self.start + int(hits[0]) if hits.size else None
 
-    def take(self, row: int, weight: float | None = None, column: Array | None = None) -> Array:
+    def accept(self, row: int, weight: float | None = None, column: Array | None = None) -> Array:
         """Make a row a point and pass it; its kernel values with the rows from it on.
 
         The weight is the rule's, and the values are computed, where they are not given.

@@ -113,7 +113,7 @@ class Taylor:
 
     def transform(self, X: Array) -> Array:
         """The features of a block, valid until the next call."""
-        out = self._memory.take("features", len(X), self.size)
+        out = self._memory.allocate("features", len(X), self.size)
         _taylor(X, 1.0 / self.bandwidth, self._starts, self._weights, out)
         return out
 
@@ -140,8 +140,8 @@ class Fourier:
 
     def transform(self, X: Array) -> Array:
         """The features of a block, valid until the next call."""
-        angles = self._memory.take("angles", len(X), self.size // 2)
-        out = self._memory.take("features", len(X), self.size)
+        angles = self._memory.allocate("angles", len(X), self.size // 2)
+        out = self._memory.allocate("features", len(X), self.size)
         np.matmul(X, self.frequencies, out=angles)
         cos_sin(angles, (self.size // 2) ** -0.5, out)
         return out
@@ -210,7 +210,7 @@ class Nystrom(Stateful):
 
         They are valid until the next call.
         """
-        out = self._memory.take("features", len(K), self.size)
+        out = self._memory.allocate("features", len(K), self.size)
         out[:] = K[:, : self.points] if self.size == self.points else K[:, self._used]
         if min(out.shape) < PanelledTriangle.FEWEST:
             return self._factor.solve_rows(out)

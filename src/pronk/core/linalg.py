@@ -253,14 +253,15 @@ def doubled(old: Array, used: int, shape: tuple[int, ...]) -> Array:
 class Workspace:
     """Memory for temporaries, kept between calls: touching fresh pages costs more than arithmetic.
 
-    What `take` returns holds until the next `take` of the same name. It is never part of a state.
+    What `allocate` returns is valid until the next call with the same name; it is never part of a
+    state.
     """
 
     def __init__(self) -> None:
         self._arrays: dict[str, Array] = {}
 
-    def take(self, name: str, rows: int, columns: int) -> Array:
-        """A C-contiguous (rows, columns) array with arbitrary contents."""
+    def allocate(self, name: str, rows: int, columns: int) -> Array:
+        """Return a C-contiguous (rows, columns) array with arbitrary contents."""
         size = rows * columns
         held = self._arrays.get(name)
         if held is None or len(held) < size:

@@ -33,16 +33,16 @@ def make_seed(random_state: int | np.random.Generator | np.random.RandomState | 
 
 
 class Uniforms(Stateful):
-    """One uniform a row, in stream order, whatever the blocks."""
+    """One uniform per row, in stream order, for any cut into blocks."""
 
     def __init__(self, seed: int, stream: int, count: int = 0) -> None:
         self.seed, self.stream, self.count = seed, stream, count
         self._generator = generator(seed, stream)
-        # One double takes one 64-bit draw, so the position is the number of doubles taken.
+        # One double takes one 64-bit draw, so the position is the number of doubles drawn.
         self._generator.bit_generator.advance(count)  # type: ignore[attr-defined]
 
-    def take(self, n: int) -> NDArray[np.float64]:
-        """The next n uniforms."""
+    def draw(self, n: int) -> NDArray[np.float64]:
+        """Return the next n uniforms."""
         self.count += n
         return self._generator.random(n)
 

@@ -313,7 +313,7 @@ def register() -> None:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def deferred_interrupts() -> Iterator[None]:
     """Let the block end before a KeyboardInterrupt; a second Ctrl-C does not wait.
 
     Only where Python's own handler is in place, and in the main thread, which gets the signals.

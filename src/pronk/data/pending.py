@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from pronk.core.checks import without_gaps
-from pronk.core.runtime import held_back
+from pronk.core.runtime import deferred_interrupts
 from pronk.core.state import checked_count, require
 from pronk.data.frames import Layout, layout_of
 from pronk.data.prepared import Prepared, count_rows, missing_labels
@@ -105,7 +105,7 @@ class Pending:
             rows = self._numbers(X)
             found = self._predicted(rows)
             kept = list(map(np.array, rows))  # copies: a view would keep the whole batch
-            with held_back():
+            with deferred_interrupts():
                 self._rows.update(zip(names, kept, strict=True))
                 while len(self._rows) > self.limit:
                     self._rows.popitem(last=False)
@@ -175,7 +175,7 @@ class Pending:
         try:
             self.model.partial_fit(rows, y)
         finally:  # also if the rows were learned and the call was then interrupted
-            with held_back():
+            with deferred_interrupts():
                 for name in names if self._learned != seen else ():
                     del self._rows[name]
 
@@ -187,7 +187,7 @@ class Pending:
         """Drop rows whose label will never arrive; return how many of the ids were pending."""
         with self._lock:
             names = set(_checked_ids(ids, None))
-            with held_back():
+            with deferred_interrupts():
                 return sum(self._rows.pop(name, None) is not None for name in names)
 
     @property

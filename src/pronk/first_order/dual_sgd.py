@@ -198,7 +198,7 @@ class DualSGD(Stateful):
 
     def _learn_chunk(self, X: Array, y: Array, out: Array) -> None:
         before, n = len(self._points), len(X)
-        K = self._memory.take("kernel values", n, before + n)
+        K = self._memory.allocate("kernel values", n, before + n)
         K[:, :before] = self.kernel(X, self._points)
         K[:, before:] = self.kernel(X, X)
         Phi = self.embedding.transform(X)

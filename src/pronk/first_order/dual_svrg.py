@@ -408,7 +408,7 @@ class DualSVRG(Stateful):
         if not self._core.size:
             return Phi
         size = self.embedding.size
-        Q = self._work.take("rows", len(X), size + self._core.size)
+        Q = self._work.allocate("rows", len(X), size + self._core.size)
         Q[:, :size] = Phi
         Q[:, size:] = self.kernel(X, self.points)
         return Q

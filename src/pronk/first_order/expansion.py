@@ -238,7 +238,7 @@ class Expansion(Stateful):
 
     def _learn_block(self, X: Array, y: Array, weights: Array, out: Array) -> None:
         self._reserve(len(X))
-        uniforms = np.empty(0) if self._uniforms is None else self._uniforms.take(len(X))
+        uniforms = np.empty(0) if self._uniforms is None else self._uniforms.draw(len(X))
         self._copy_before_write(len(X), uniforms)
         learn_rows(self.rule, self._support, self._rows(X, y, weights, uniforms), out)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from pronk.core.randomness import make_seed
-from pronk.core.runtime import held_back
+from pronk.core.runtime import deferred_interrupts
 from pronk.core.state import require
 from pronk.data.dates import ORDERS
 from pronk.data.frames import Layout, layout_of
@@ -131,7 +131,7 @@ class Keyed:
         try:
             rows, keys = self._rows(X, keys)
             targets = checked_targets(y, len(rows), self._classifies)
-            with held_back():
+            with deferred_interrupts():
                 return self._learn_groups(rows_by_key(keys, self.store.shards), rows, targets)
         except BaseException:
             self._columns, self._preparation = before

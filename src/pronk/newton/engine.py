@@ -139,7 +139,7 @@ def squared_block(G: Array, F: Array, Y: Array, t: int, block: Open, memory: Wor
         block.upper[:t, own] = scaled.T
     # C C' = I + G
     corner.flat[:: m + 1] += 1.0
-    C = cholesky(corner, "block matrix I + G", memory.take("C", m, m).T)
+    C = cholesky(corner, "block matrix I + G", memory.allocate("C", m, m).T)
     # f - y = diag(C) C^-1 (f_old - y)
     root = np.diag(C)
     errors = root[:, None] * solve_lower(C, F - Y)
@@ -351,7 +351,7 @@ class Newton(Stateful):
         Z[:] = Phi
         self._solve_rows(Z)
         F = Z @ self._beta
-        G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.take("G", m, t + m))
+        G = np.matmul(Z, self._Z[: t + m].T, out=self._memory.allocate("G", m, t + m))
         if rule.unit:
             self._target[t : t + m] = Y
             F = squared_block(G, F, Y, t, self._block, self._memory)
@@ -386,7 +386,7 @@ class Newton(Stateful):
         rows = self._Phi[:t]
         self._b = self._b + rows.T @ self._target[:t]
         if not self.rule.unit:
-            out = self._memory.take("weighted", *rows.shape)
+            out = self._memory.allocate("weighted", *rows.shape)
             rows = np.multiply(rows, np.sqrt(self._curvature[:t, None]), out=out)
         self._replace("_A", add_products(self._writable("_A"), rows))
 

@@ -321,7 +321,7 @@ class SketchedKONS(KONS):
             )  # fmt: skip
             if p > 0.0:  # KORS keeps the row before this one
                 kept = row - 1
-                reading.take(kept, np.sqrt(block.curvature[kept] / p), own[kept, kept:])
+                reading.accept(kept, np.sqrt(block.curvature[kept] / p), own[kept, kept:])
         return out
 
     STATE = (*KONS.STATE, Part("kors", "kors"))

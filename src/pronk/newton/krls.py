@@ -79,7 +79,7 @@ class KRLS(Stateful):
                 break
             own = self.dictionary.solve_transposed(reading.coordinates(new, new + 1))
             out[new] = self.learner.predict(own)[0]
-            reading.take(new)
+            reading.accept(new)
             self.learner.grow_with_row(Y[new], 1.0 if weights is None else float(weights[new]))
 
     def predict(self, X: Array) -> Array:

@@ -143,7 +143,7 @@ class GrowingFeatures(Stateful):
         return out
 
     def _kernel_values(self, X: Array) -> Array:
-        out = self._memory.take("kernel values", len(X), len(self.points))
+        out = self._memory.allocate("kernel values", len(X), len(self.points))
         return self.kernel(X, self.points, out)
 
     def _run(self, X: Array, Phi: Array, Y: Array, weights: Array | None) -> Array:

@@ -155,7 +155,7 @@ class _Pass(PartitionedPass[_Sent, tuple[Array, Array]]):
         past = experts.past.learn(Y)
         self.Z = np.hstack((Z, past)) if past.shape[1] else Z
         self.rows = Rows(self.Z, Y)
-        self.uniforms = experts.candidates.uniforms.take(self.n)
+        self.uniforms = experts.candidates.uniforms.draw(self.n)
         self.groups = experts.all_groups()
         self.first_rows = [np.full(g.nystrom.size, -1, dtype=np.int64) for g in self.groups]
         active = experts.active
