@@ -46,7 +46,7 @@ def frequencies(d=2):
 
 
 def check_model(learner, twin, X, output):
-    """The held points, oldest first, and the current model elsewhere."""
+    """Compare the points, oldest first, and the predictions of the current model."""
     np.testing.assert_array_equal(learner.dictionary_, X[list(twin.coefficients)])
     fresh = stream(99)[0]
     expected = dual.decision(twin, X, KERNEL, frequencies(), fresh)
@@ -94,15 +94,15 @@ def test_dual_sgd_several_classes(loss, budget, merge):
 def test_dual_sgd_moves_the_oldest_of_equal_coefficients():
     X, y = stream(3, signs=True)
     learner = DualSGDClassifier(alpha=1e-3, budget=5, **COMMON)  # the hinge: all are equal
-    held = []
+    expected = []
     for t in range(len(X)):
         before = learner.size_ if t else 0
         score = learner.decision_function(X[t : t + 1])[0] if t else 0.0
         learner.partial_fit(X[t : t + 1], y[t : t + 1])
         if y[t] * score < 1:
-            held = [*held, t][-5:]
-        assert learner.size_ == len(held) >= min(before, 5)
-    np.testing.assert_array_equal(learner.dictionary_, X[held])
+            expected = [*expected, t][-5:]
+        assert learner.size_ == len(expected) >= min(before, 5)
+    np.testing.assert_array_equal(learner.dictionary_, X[expected])
 
 
 # --- DualSVRG ---------------------------------------------------------------------
@@ -119,7 +119,7 @@ ORACLES = [
 MEMORIES = [(1, 1), (5, 1), (1, 30), (10, 7), (64, 50), (10**9, 20), (7, 10**9)]
 
 
-def reduced(X, y, oracle, limits, alpha, eta, memory, period, loss, n_classes=None):
+def svrg_twin(X, y, oracle, limits, alpha, eta, memory, period, loss, n_classes=None):
     limits = {"budget": None, "radius": None} | limits
     if n_classes is None:
         run, first = dual.dual_svrg, (X, y)
@@ -138,7 +138,7 @@ def test_dual_svrg_regression(oracle, limits, memory, period):
     learner = DualSVRGRegressor(
         alpha=0.1, oracle=oracle, memory=memory, period=period, **limits, **COMMON
     )
-    twin = reduced(X, y, oracle, limits, 0.1, 1 / 152, memory, period, "squared")
+    twin = svrg_twin(X, y, oracle, limits, 0.1, 1 / 152, memory, period, "squared")
     np.testing.assert_allclose(walk(learner, X, y), twin.predictions, **CLOSE)
     moved = dual.moved_rows(X, oracle, limits.get("budget"), limits.get("radius"))
     if oracle != "always-move":
@@ -158,7 +158,7 @@ def test_dual_svrg_two_classes(oracle, limits, memory, period, loss):
         alpha=0.1, eta=eta, oracle=oracle, memory=memory, period=period, loss=loss, **limits,
         **COMMON,
     )  # fmt: skip
-    twin = reduced(X, y.astype(float), oracle, limits, 0.1, eta, memory, period, loss)
+    twin = svrg_twin(X, y.astype(float), oracle, limits, 0.1, eta, memory, period, loss)
     np.testing.assert_allclose(walk(learner, X, y, output="decision"), twin.predictions, **CLOSE)
 
 
@@ -173,7 +173,7 @@ def test_dual_svrg_several_classes(oracle, limits, memory, period, loss):
         **COMMON,
     )  # fmt: skip
     learner.partial_fit(X[:1], y[:1], classes=range(4))
-    twin = reduced(X, y, oracle, limits, 0.1, 0.2, memory, period, loss, n_classes=4)
+    twin = svrg_twin(X, y, oracle, limits, 0.1, 0.2, memory, period, loss, n_classes=4)
     scores = walk(learner, X[1:], y[1:], output="decision")
     np.testing.assert_allclose(scores, twin.predictions[1:], **CLOSE)
 
@@ -185,7 +185,7 @@ def test_dual_svrg_other_losses_with_a_given_step(loss):
     learner = DualSVRGRegressor(
         alpha=0.01, eta=0.01, oracle="budget", memory=9, period=8, loss=loss, **limits, **COMMON
     )
-    twin = reduced(X, y, "budget", limits, 0.01, 0.01, 9, 8, loss)
+    twin = svrg_twin(X, y, "budget", limits, 0.01, 0.01, 9, 8, loss)
     np.testing.assert_allclose(walk(learner, X, y), twin.predictions, **CLOSE)
 
 
@@ -412,7 +412,7 @@ def test_save_load_continue_equals_never_stopping(learner, tmp_path):
 
 
 @pytest.mark.parametrize("learner", learners(), ids=lambda l: type(l).__name__)
-def test_predict_is_what_comes_next(learner):
+def test_predict_is_the_next_prediction(learner):
     X, y = stream(17)
     output = "predict"
     options = {}
@@ -426,7 +426,7 @@ def test_predict_is_what_comes_next(learner):
 
 
 @pytest.mark.parametrize("learner", learners(), ids=lambda l: type(l).__name__)
-def test_a_refused_call_changes_nothing(learner):
+def test_an_invalid_call_changes_nothing(learner):
     X, y = stream(18)
     if "Classifier" in type(learner).__name__:
         y = classes_of(y)
@@ -440,7 +440,7 @@ def test_a_refused_call_changes_nothing(learner):
     np.testing.assert_array_equal(learner.predict(X), before)
 
 
-def test_several_outputs_are_learned_apart():
+def test_several_outputs_are_learned_independently():
     X, y = stream(22)
     Y = np.column_stack((y, np.cos(y)))
     for make in (partial(DualSGDRegressor, **COMMON), partial(DualSVRGRegressor, **COMMON)):
@@ -459,7 +459,7 @@ def test_sparse_rows_are_rows():
         np.testing.assert_allclose(scores, expected, **CLOSE)
 
 
-def test_steps_that_overshoot_are_refused_and_nothing_is_learned():
+def test_steps_that_overshoot_raise_and_nothing_is_learned():
     X, y = stream(20, n=3000)
     for learner in (
         DualSGDRegressor(alpha=1e-4, **COMMON),
@@ -500,7 +500,7 @@ def test_parameters_out_of_range_are_named(learner, message):
 
 
 @pytest.mark.parametrize("name", ["dual-sgd", "dual-svrg-c"])
-def test_a_negated_engine_is_that_of_the_opposite_targets(name):
+def test_a_negated_engine_is_that_of_the_negated_targets(name):
     """What `OneVsRest` asks of every engine of one output."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(80, 2))

@@ -28,8 +28,7 @@ from pronk import (
     Matern,
     Polynomial,
 )
-from pronk.first_order import budgets, support
-from pronk.first_order import expansion as expansion
+from pronk.first_order import budgets, expansion, support
 
 CLOSE = dict(rtol=1e-8, atol=1e-8)
 EXPECTED = {"check_requires_y_none": "y=None is refused, in words of pronk's own"}
@@ -202,7 +201,7 @@ def test_passive_aggressive_with_other_kernels(kernel, variant):
     assert_same(learner, walk(learner, X, y), expected)
 
 
-def test_a_row_of_norm_0_is_learned_without_harm():
+def test_a_row_of_norm_0():
     for variant in ("pa-1", "pa-2"):
         learner = KernelPAClassifier("linear", variant=variant)
         learner.fit([[0.0], [1.0], [-1.0]], [1, 1, -1])
@@ -234,7 +233,7 @@ def test_wide_rows_through_blas():
     assert_same(learner, scores, twin)
 
 
-def test_four_classes_each_against_the_rest():
+def test_four_classes_one_vs_rest():
     X, _ = stream(8)
     y = (np.arctan2(X[:, 1], X[:, 0]) // (2 * np.pi / 3)).astype(int) + 4
     learner = KernelPerceptron(
@@ -422,7 +421,7 @@ def test_no_slope_adds_nothing_and_the_kink_has_none():
     assert learner.size_ == 0 and learner.predict(X).tolist() == [0.0, 0.0, 0.0]
 
 
-def test_equal_coefficients_leave_in_order_of_age():
+def test_equal_coefficients_are_dropped_by_age():
     X, y = stream(16, n=300)
     learner = pronk.make("bsgd-r", "classification", kernel=Gaussian(0.1), budget=20)
     scores = learner.predict_then_learn(X, y, output="decision")
@@ -440,7 +439,7 @@ def test_shrinking_far_below_the_range_of_numbers(eta, alpha):
     np.testing.assert_allclose(scores, expected.predictions, **CLOSE)
 
 
-def test_a_point_that_is_never_replaced_fades_to_nothing():
+def test_a_point_that_is_never_replaced_shrinks_to_0():
     # One far row of the other kind; then a million rows without a loss would underflow the scale.
     learner = KernelOGDClassifier(eta=0.1, alpha=1.0, loss="hinge")
     learner.partial_fit(np.zeros((1, 1)), [1])
@@ -506,7 +505,7 @@ def test_the_merging_loss_grows_with_distance_and_weight():
     assert (np.diff(loss, axis=1) >= -noise[:, None]).all()
 
 
-def test_a_step_that_overshoots_is_refused_and_nothing_learned():
+def test_a_step_that_overshoots_raises_and_nothing_is_learned():
     X, y = stream(19, signs=False)
     learner = KernelOGDRegressor(Linear(), eta=0.01).partial_fit(X[:50], y[:50])
     before = state(learner)
@@ -575,7 +574,7 @@ def test_scikit_learn_checks(learner, path):
         check_estimator(learner, expected_failed_checks=known)
 
 
-def test_a_coefficient_next_to_nothing_merges_into_the_other():
+def test_a_tiny_coefficient_merges_into_the_other():
     from pronk.first_order.budgets import merge_pair
 
     for light in (5e-324, 1e-310, 1e-200):

@@ -61,7 +61,7 @@ def test_fogd_classification(loss):
     np.testing.assert_allclose(walk(learner, X, y, output="decision"), expected, **CLOSE)
 
 
-def test_fogd_classes_are_each_learned_against_the_rest_on_shared_features():
+def test_fogd_learns_classes_one_vs_rest_on_shared_features():
     X, f = stream(2)
     y = np.digitize(f, [-0.5, 0.5])
     learner = FOGDClassifier(Gaussian(BANDWIDTH), n_features=20, random_state=2)
@@ -107,7 +107,7 @@ def test_nogd_classification(loss):
     np.testing.assert_allclose(walk(learner, X, y, output="decision"), expected, **CLOSE)
 
 
-def test_nogd_cuts_the_directions_of_duplicate_points():
+def test_nogd_drops_the_directions_of_duplicate_points():
     X, y = stream(7)
     X[1:40:2] = X[0]
     learner = NOGDRegressor(Gaussian(BANDWIDTH), budget=30, rank=30, loss="absolute", eta=0.1)
@@ -165,7 +165,7 @@ def test_save_load_continue_equals_never_stopping(learner, tmp_path):
 
 
 @pytest.mark.parametrize("learner", learners(), ids=lambda l: type(l).__name__)
-def test_predict_is_what_comes_next(learner):
+def test_predict_is_the_next_prediction(learner):
     X, y = stream(10)
     if isinstance(learner, FOGDClassifier | NOGDClassifier):
         y = np.digitize(y, [-0.5, 0.5])
@@ -179,7 +179,7 @@ def test_predict_is_what_comes_next(learner):
             np.testing.assert_array_equal(now, after)
 
 
-def test_classes_discovered_on_the_way_do_not_depend_on_the_cut():
+def test_new_classes_do_not_depend_on_the_cut():
     X, f = stream(11)
     y = np.array(["b", "a", "d", "c"])[np.digitize(f, [-0.7, 0.2, 0.9])]
     for make in (
@@ -213,7 +213,7 @@ def test_sparse_rows_are_rows():
         FOGDClassifier(n_features=20, eta=1e3, loss="squared", random_state=0),
     ],
 )
-def test_weights_that_overflow_are_refused_and_nothing_is_learned(learner):
+def test_weights_that_overflow_raise_and_nothing_is_learned(learner):
     X, y = stream(13, n=2000)
     if isinstance(learner, FOGDClassifier):
         y = np.sign(y)
@@ -225,7 +225,7 @@ def test_weights_that_overflow_are_refused_and_nothing_is_learned(learner):
     np.testing.assert_array_equal(learner.predict(X), before)
 
 
-def test_an_overflow_in_the_call_that_brings_a_class_is_undone_too():
+def test_an_overflow_in_a_call_with_a_new_class_is_rolled_back_too():
     X, f = stream(13, n=2000)
     y = np.digitize(f, [-0.5, 0.5])
     y[:5] = np.minimum(y[:5], 1)

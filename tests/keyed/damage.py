@@ -1,7 +1,7 @@
-"""Stores of models that were damaged: bytes of their files, rows of their tables, their layout.
+"""Damage stores of keyed models at random: bytes of files, rows of tables, the header.
 
-`outcome` opens one and uses it: it works, or a StoreError says why in one line. Run as a program it
-counts 500 of them: ``python tests/keyed/damage.py 500``.
+`outcome` opens and uses a store: it works, or it raises a StoreError with a message of one line.
+``python tests/keyed/damage.py 500`` damages 500 stores and counts the outcomes.
 """
 
 from __future__ import annotations
@@ -153,11 +153,11 @@ def _cell(folder: Path, rng: np.random.Generator) -> None:
     texts = ("{", "5", "{}", "[1]", '["a", 1, 2]', "[1, NaN, 2]", "[" * 9000, '"k9"', "[true,1,1]")
     several = [v for v in VALUES if isinstance(v, str | bytes | float | int) and v != 2**70]
     value: Any = [*several, *texts, "[" + "9" * 5000 + ", 1, 1]"][rng.integers(len(several) + 10)]
-    mark = ("INSERT OR REPLACE INTO positions VALUES ('position', 3)", ())
+    position = ("INSERT OR REPLACE INTO positions VALUES ('position', 3)", ())
     change = f"UPDATE {table} SET {column} = ?"
     if rng.random() < 0.7:
         change += f" WHERE rowid = (SELECT rowid FROM {table} ORDER BY random() LIMIT 1)"
-    _execute(_shard(folder, rng), mark, (change, (value,)))
+    _execute(_shard(folder, rng), position, (change, (value,)))
 
 
 def _model_bytes(folder: Path, rng: np.random.Generator) -> None:
@@ -179,7 +179,7 @@ def _schema(folder: Path, rng: np.random.Generator) -> None:
     changes = (
         "DROP TABLE models",
         "DROP TABLE positions",
-        "ALTER TABLE models RENAME COLUMN notes TO told",
+        "ALTER TABLE models RENAME COLUMN notes TO remarks",
         "ALTER TABLE models ADD COLUMN more TEXT",
         "CREATE TRIGGER no BEFORE UPDATE ON models BEGIN SELECT RAISE(ABORT, 'two\nlines'); END",
         "DELETE FROM models",

@@ -1,4 +1,4 @@
-"""Keyed models: a key's predictions are those of a learner of its own; the store loses nothing."""
+"""Keyed models: each key has the predictions of a separate learner; the store loses nothing."""
 
 import json
 import os
@@ -14,12 +14,23 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pronk
 from pronk.keyed import Keyed, ModelStore, StoreError
-from pronk.keyed.keys import Keys, decode_key, digest, encode_key, rows_by_key, shard_of
+from pronk.keyed.keys import (
+    Keys,
+    checked_rows,
+    decode_key,
+    digest,
+    encode_key,
+    rows_by_key,
+    shard_of,
+    split_keys,
+)
+from pronk.keyed.store import MOST_SHARDS
 
 RNG = np.random.default_rng(0)
 ROWS = 120
@@ -53,7 +64,7 @@ def of_key(template):
 
 @given(cuts=st.lists(st.integers(1, ROWS - 1), max_size=4), cache_size=st.integers(1, 6))
 @settings(max_examples=12, deadline=None)
-def test_each_key_has_a_learner_of_its_own(cuts, cache_size):
+def test_each_key_has_a_separate_learner(cuts, cache_size):
     template = pronk.PKAWVRegressor(budget=8, random_state=3)
     expected, models = naive(of_key(template), X, Y, KEYS)
     model = Keyed(template, cache_size=cache_size, shards=3)
@@ -111,7 +122,7 @@ def test_keys_from_a_column_of_any_kind_of_table():
     assert np.isfinite(P).all() and ord("a") in by_number and "a" not in by_number
 
 
-def test_save_load_and_go_on(tmp_path):
+def test_save_load_and_resume(tmp_path):
     template = pronk.PKAWVRegressor(budget=8, random_state=1)
     never = Keyed(template, by="who")
     table = pd.DataFrame({"who": KEYS, "x": X[:, 0], "z": X[:, 1]})
@@ -149,7 +160,7 @@ def test_the_default_is_a_small_configuration_of_the_default_learner():
         (lambda X, y, keys: (X, np.where(y == y[9], np.inf, y), keys), "inf at row 9"),
     ],
 )
-def test_a_refused_call_changes_nothing(spoil, message):
+def test_an_invalid_call_changes_nothing(spoil, message):
     model = Keyed(pronk.PKAWVRegressor(budget=8, random_state=1), cache_size=2)
     model.predict_then_learn(X, Y, KEYS)
     before = [model.n_seen_, model.predict(X, KEYS).tolist()]
@@ -158,7 +169,7 @@ def test_a_refused_call_changes_nothing(spoil, message):
     assert [model.n_seen_, model.predict(X, KEYS).tolist()] == before
 
 
-def test_what_only_learning_shows_is_undone():
+def test_errors_while_learning_are_rolled_back():
     pair = np.where(Y > 0.3, 1, -1)
     model = Keyed(pronk.FOGDClassifier(n_features=5, random_state=1), shards=2)
     model.predict_then_learn(X, pair, KEYS)
@@ -177,7 +188,7 @@ def test_what_only_learning_shows_is_undone():
     ids=["plain", "prepared"],
 )
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_bad_row_of_one_key_leaves_the_other_keys_as_they_were(
+def test_an_invalid_row_of_one_key_changes_no_other_key(
     tmp_path, monkeypatch, cache_size, around, before
 ):
     template = around(pronk.PKAWVRegressor(budget=8, random_state=1))
@@ -203,7 +214,7 @@ def test_a_bad_row_of_one_key_leaves_the_other_keys_as_they_were(
     assert (model.predict(X, KEYS) == twin.predict(X, KEYS)).all()
 
 
-def test_text_and_gaps_beside_the_keys(tmp_path):
+def test_text_and_missing_values_beside_the_keys(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"who": KEYS, "x": X[:, 0], "colour": rng.choice(["red", "blue"], ROWS)})
     frame.loc[5, "x"] = np.nan
@@ -226,7 +237,7 @@ def test_text_and_gaps_beside_the_keys(tmp_path):
         Keyed(by="who").predict_then_learn(frame, Y)
 
 
-def test_a_kernel_function_is_refused():
+def test_a_kernel_function_raises():
     with pytest.raises(ValueError, match="kernel function"):
         Keyed(pronk.PKAWVRegressor(kernel=lambda A, B: A @ B.T))
 
@@ -243,7 +254,7 @@ def test_by_and_keys_are_alternatives():
 
 @given(st.one_of(st.text(max_size=8), st.integers(), st.booleans()))
 @settings(max_examples=50, deadline=None)
-def test_keys_come_back(key):
+def test_keys_are_decoded(key):
     assert decode_key(encode_key(key)) == key and 0 <= shard_of(encode_key(key), 7) < 7
 
 
@@ -254,7 +265,7 @@ def test_equal_keys_are_one_and_different_ones_are_not():
     assert sorted(rows.tolist() for rows in found.values()) == [[0, 2, 3], [1]]
 
 
-def test_keys_are_grouped_the_same_however_they_come():
+def test_keys_of_any_type_are_grouped_the_same():
     """By shard, and in a shard by first rows, from the definition."""
     for values in (np.array([7, 3, 7, 5, 3, 9]), np.array(["b", "a", "b", "d", "a", "c"])):
         texts = [encode_key(value) for value in values]
@@ -291,7 +302,7 @@ def model_of(rows):
     return pronk.PKAWVRegressor(budget=4, random_state=0).fit(X[:rows], Y[:rows])
 
 
-def test_what_was_not_flushed_is_gone_and_the_rest_is_whole(tmp_path):
+def test_unflushed_changes_are_lost_and_flushed_ones_complete(tmp_path):
     """A process is killed between two flushes."""
     code = f"""
 import os, signal, numpy as np, pronk
@@ -312,7 +323,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert store.positions() == {0: 6, 1: 6} and store.get(3).n_seen_ == 50
 
 
-def test_a_second_process_is_refused(tmp_path):
+def test_a_second_process_raises(tmp_path):
     store = ModelStore(tmp_path, shards=1)
     store.put("a", model_of(20))
     store.flush()
@@ -340,7 +351,7 @@ def test_threads_take_turns(tmp_path):
     assert sum(store.get(key).n_seen_ for key in store) == 40 and len(store) == 3
 
 
-def test_a_first_use_that_fails_leaves_no_model(tmp_path):
+def test_a_failed_first_use_stores_no_model(tmp_path):
     store = ModelStore(tmp_path)
     with (
         pytest.raises(ValueError, match="NaN"),
@@ -367,7 +378,7 @@ def test_a_damaged_model_is_named(tmp_path):
         store.get("bad")
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path):
+def test_a_folder_of_something_else_raises(tmp_path):
     (tmp_path / "store.json").write_text("{}")
     with pytest.raises(StoreError, match="format"):
         ModelStore(tmp_path)
@@ -384,13 +395,13 @@ def test_an_interrupted_call_has_learned_all_its_rows(tmp_path, monkeypatch):
     learner = pronk.FOGDRegressor(n_features=5, random_state=0)
     twin = pronk.Keyed(learner, folder=tmp_path / "twin")
     twin.predict_then_learn(X, X[:, 0], keys=keys)
-    walk, calls = pronk.FOGDRegressor.predict_then_learn, []
+    learn, calls = pronk.FOGDRegressor.predict_then_learn, []
 
     def pressed(self, *given, **more):
         calls.append(self)
         if len(calls) == 2:
             signal.raise_signal(signal.SIGINT)
-        return walk(self, *given, **more)
+        return learn(self, *given, **more)
 
     monkeypatch.setattr(pronk.FOGDRegressor, "predict_then_learn", pressed)
     stopped = pronk.Keyed(learner, folder=tmp_path / "stopped")
@@ -419,3 +430,40 @@ def test_a_second_interruption_does_not_wait():
     with pytest.raises(KeyboardInterrupt):
         pressed_twice()
     assert reached == [1] and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_invalid_rows_raise():
+    with pytest.raises(ValueError, match=r"X has shape \(3,\), but the keys must be in column 0"):
+        split_keys(np.zeros(3), 0)
+    with pytest.raises(ValueError, match="the keys must be in column 5"):
+        split_keys(np.zeros((3, 2)), 5)
+    with pytest.raises(ValueError, match="X must hold numbers beside the keys"):
+        checked_rows([["a", 1]], None)
+    with pytest.raises(ValueError, match="X must have rows and columns beside the keys"):
+        checked_rows(np.zeros((3, 0)), None)
+    rows = np.array([[0.0, 2.0], [1.0, 0.0]])
+    assert np.array_equal(checked_rows(scipy.sparse.csr_array(rows), 2), rows)
+
+
+def test_keys_without_a_model():
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    keyed = Keyed(pronk.make("fogd", "regression", random_state=0))
+    keys = np.repeat(["a", "b"], 10)
+    assert keyed.partial_fit(X, X[:, 0], keys) is keyed and len(keyed) == 2
+    with pytest.raises(KeyError):
+        keyed["c"]
+    assert "Keyed(" in repr(keyed)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"shards": 0}, "shards and cache_size must be at least 1"),
+        ({"cache_size": 0}, "shards and cache_size must be at least 1"),
+        ({"shards": MOST_SHARDS + 1}, f"shards must be at most {MOST_SHARDS}"),
+    ],
+)
+def test_invalid_options_of_a_store_raise(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        ModelStore(tmp_path / "s", **options)
+    assert not (tmp_path / "s").exists()

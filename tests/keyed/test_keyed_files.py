@@ -1,4 +1,4 @@
-"""The files of a store of models may hold anything: they work, or one clear error says why."""
+"""Damaged files of a store of models: the models work, or a StoreError names the problem."""
 
 import copy
 import gc
@@ -30,8 +30,8 @@ def store(tmp_path_factory):
 
 
 def outcome(folder):
-    """Whether the models work; else what refused them, which must be clear."""
-    models, told = None, ""
+    """Return "works", or "refused" after a StoreError whose message names the folder or the key."""
+    models, message = None, ""
     try:
         models = pronk.load(folder)
         models.predict(X, keys=KEYS)
@@ -40,14 +40,16 @@ def outcome(folder):
         assert list(models) and list(models.metrics_by_key())
         models.close()
     except StoreError as error:
-        told = str(error)
+        message = str(error)
     finally:
         if models is not None and models._store is not None:
             for file in models._store._files.values():
                 file.close()
         gc.collect()
-    assert not told or ((str(folder) in told or "key" in told) and "\n" not in told), told
-    return "refused" if told else "works"
+    assert not message or ((str(folder) in message or "key" in message) and "\n" not in message), (
+        message
+    )
+    return "refused" if message else "works"
 
 
 def leaves(tree, path=()):
@@ -69,7 +71,7 @@ def changed(tree, path, value):
     return found
 
 
-def test_the_layout_may_hold_anything(store, tmp_path):
+def test_a_damaged_header(store, tmp_path):
     layout = json.loads((store / "store.json").read_text())
     learner = json.loads(layout["metadata"]["learner"])
     layouts = [changed(layout, path, value) for path in leaves(layout) for value in OTHERS]
@@ -96,7 +98,7 @@ def test_the_layout_may_hold_anything(store, tmp_path):
         ("key", ["", "x", b"\xff"]),
     ],
 )
-def test_rows_of_a_shard_may_hold_anything(store, tmp_path, column, values):
+def test_damaged_rows_of_a_shard(store, tmp_path, column, values):
     for i, value in enumerate(values):
         folder = tmp_path / str(i)
         shutil.copytree(store, folder)
@@ -106,13 +108,13 @@ def test_rows_of_a_shard_may_hold_anything(store, tmp_path, column, values):
         assert outcome(folder) == "refused"
 
 
-def test_a_model_that_unpacks_to_more_than_memory_is_refused(store, tmp_path, monkeypatch):
+def test_a_model_that_unpacks_to_more_than_memory_raises(store, tmp_path, monkeypatch):
     monkeypatch.setattr("pronk.keyed.store.MOST_BYTES", 100)
     with pytest.raises(StoreError, match="is damaged"):
         pronk.load(store).predict(X, keys=KEYS)
 
 
-def test_files_that_are_no_stores(store, tmp_path):
+def test_files_that_are_not_stores(store, tmp_path):
     for name in ("shard-000.sqlite", "store.json"):
         for i, data in enumerate((b"x" * 5000, b"[" * 100_000, (store / name).read_bytes()[:100])):
             folder = tmp_path / f"{name}-{i}"
@@ -121,7 +123,7 @@ def test_files_that_are_no_stores(store, tmp_path):
             assert outcome(folder) == "refused"
 
 
-def test_damaged_stores_work_or_are_refused(tmp_path):
+def test_damaged_stores_work_or_raise(tmp_path):
     sound = [damage.make_store(tmp_path / f"sound{i}", i) for i in range(3)]
     found = []
     for i in range(45):

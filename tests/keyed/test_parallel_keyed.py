@@ -1,4 +1,4 @@
-"""Keyed models by workers: the bits of one process, and no row learned twice."""
+"""Keyed models on several workers: the bits of one process, and no row is learned twice."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +61,7 @@ def test_rows_by_shard():
 
 
 @pytest.mark.parametrize("labels", [False, True])
-def test_a_task_done_again_learns_nothing_twice(tmp_path, labels):
+def test_a_repeated_task_learns_nothing_twice(tmp_path, labels):
     """Of what a lost worker did all counts or nothing."""
     targets = LABELS if labels else Y
     keyed = Keyed(template(labels), folder=tmp_path, shards=1)
@@ -78,7 +78,7 @@ def test_a_task_done_again_learns_nothing_twice(tmp_path, labels):
         learn_shard(task, keys[:5], X[:5], targets[:5])
 
 
-def test_a_worker_that_is_lost_before_it_commits_leaves_nothing(tmp_path, monkeypatch):
+def test_a_worker_lost_before_its_commit_changes_nothing(tmp_path, monkeypatch):
     keyed = Keyed(template(), folder=tmp_path, shards=1)
     ParallelKeyed(keyed, None)
     task, keys = ShardTask(str(tmp_path), 0, 0, 1), Keys.from_values(KEYS)
