@@ -91,9 +91,29 @@ def test_booleans_and_dates_are_kinds_of_columns(site: Site) -> None:
         (["yes", "1/31/2015", 0], "'on': expected true or false"),
         ([True, "31/1/2015", 0], "'day': not a date"),
         ([True, "1/31/2015", "31.1.2015"], "'at': not a time, with the year first"),
+        ([True, "1/31/2015 10:00", 0], "'day': a date cannot have a time of day"),
+        ([True, "NA", 0], "'day': the value is missing"),
+        (["", "1/31/2015", 0], "'on': the value is missing"),
     ]:
         refused = site.call("POST", f"{path}/infer", {"rows": [row]})
         assert refused.status == 422 and words in refused.error, refused.body
+
+
+def test_words_for_missing_are_missing_as_in_files(site: Site) -> None:
+    columns = [{"name": "c", "kind": "category"}, {"name": "at", "kind": "time"}]
+    path, strict = "/v2/models/words-filled", "/v2/models/words-refused"
+    assert site.call("PUT", path, {"columns": columns, "missing": "mean", **SMALL}).status == 201
+    assert site.call("PUT", strict, {"columns": columns, **SMALL}).status == 201
+    rows = [["a", "2015-01-31 10:00"], ["b", "2015-01-31 18:00"]] * 10
+    body = {"rows": rows, "labels": [1.0, 5.0] * 10}
+    for name in (path, strict):
+        assert site.call("POST", f"{name}/learn", body).status == 200
+    gaps = [[None, None], ["", "NA"], ["NA", "null"], ["n/a", ""]]
+    found = site.call("POST", f"{path}/infer", {"rows": gaps})
+    assert found.status == 200 and len(set(found.prediction)) == 1, found.body
+    for row in gaps:
+        refused = site.call("POST", f"{strict}/infer", {"rows": [row]})
+        assert refused.status == 422 and "column 'c': the value is missing" in refused.error
 
 
 def test_a_long_whole_number_keeps_its_digits_as_a_category(site: Site) -> None:

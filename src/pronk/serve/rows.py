@@ -232,7 +232,7 @@ class Columns:
         """One value against the kind of its column."""
         kind = self.kinds[place]
         if value is None or (kind != NUMBER and is_missing_word(value)):
-            if kind != CATEGORY and not self.fills:
+            if not self.fills:
                 self._complain(row, place, math.nan)
         elif kind == CATEGORY:
             if not isinstance(value, str | bool | int | float):
@@ -249,8 +249,8 @@ class Columns:
             if kind == DATE and has_hours(np.array([number]))[0]:
                 raise Refused(
                     422,
-                    f"row {row}, column {name!r}: a date must not have a time of day; create the "
-                    "model with kind=time to use it",
+                    f"row {row}, column {name!r}: a date cannot have a time of day; create the "
+                    "model with a column of kind time to use it",
                 )
             if math.isnan(number):
                 if self.orders[place] == ISO and kind != CLOCK:
