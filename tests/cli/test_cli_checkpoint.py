@@ -352,7 +352,7 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
         (("rows",), -1, "rows is outside"),
         (("finished",), 1, "finished is missing or has the wrong type"),
         (("predictions",), [1, "2", None, None], "predictions is not a whole number"),
-        (("predictions",), [1, 2], "predictions is not a place"),
+        (("predictions",), [1, 2], "predictions is not a position"),
         (("evaluation", "rows"), 1, "trace has other rows"),
         (("evaluation", "scores", "averages"), [], "scores/averages has 0 entries"),
         (("evaluation", "trace", "drift", "next"), 0, "trace/drift/next is not after"),

@@ -92,8 +92,8 @@ class Checkpoint:
                 require(type(tree.get(name)) in kinds, f"{name} is missing or has the wrong type")
             checked_count(tree["rows"], "rows")
             for name in ("metrics", "bad"):
-                require_place(tree[name], name, 2)
-            require_place(tree["predictions"], "predictions", 4)
+                require_position(tree[name], name, 2)
+            require_position(tree["predictions"], "predictions", 4)
             self._compare(tree["settings"])
         self.rows = tree["rows"]
         return tree
@@ -195,11 +195,11 @@ def damage_reported(
         raise CommandError(f"{where} is damaged or was edited ({text}); {advice}") from None
 
 
-def require_place(place: Any, name: str, size: int) -> None:
+def require_position(place: Any, name: str, size: int) -> None:
     """Check a position in an output file: rows, bytes and further entries."""
     if place is None:
         return
-    require(isinstance(place, list) and len(place) == size, f"{name} is not a place in a file")
+    require(isinstance(place, list) and len(place) == size, f"{name} is not a position in a file")
     for value in place[:2]:
         checked_count(value, name)
 

@@ -135,43 +135,43 @@ class RunFiles:
         return file
 
     @property
-    def made(self) -> bool:
-        """Whether the predictions are all in their file already."""
+    def complete(self) -> bool:
+        """Whether all predictions are in their file."""
         return self.predictions is not None and self.predictions.finished
 
     def write_bad_rows(self, rows: Sequence[BadRow]) -> None:
-        """Write the rows that were left out to their file."""
+        """Write the skipped rows to their file."""
         if self.bad is not None and rows:
             self.bad.write(rows)
 
     def write_metrics(self, records: Sequence[Record], alarms: int) -> None:
-        """Records go to their file, with the number of alarms so far."""
+        """Write records to their file, with the number of alarms so far."""
         if self.metrics is not None:
             for record in records:
                 self.metrics.write(record, alarms)
 
     def write_predictions(self, records: Sequence[Record], *, with_kept: bool) -> None:
-        """The predictions of records go to their file, with the columns that are kept."""
+        """Write the predictions of records to their file, with the columns of --keep."""
         assert self.predictions is not None
         for record in records:
             if record.forecast is not None:
                 kept = self.kept.pop(len(record.forecast)) if with_kept else None
                 self.predictions.write(record.targets, record.forecast, kept)
 
-    def places(self) -> dict[str, Any]:
-        """How far each file is, for a snapshot; what was written is on the disk."""
+    def positions(self) -> dict[str, Any]:
+        """Flush the files to disk and return their positions, for a snapshot."""
         predictions = None
         if isinstance(self.predictions, PredictionsFile):
             classes = self.predictions.layout.classes
             predictions = [
-                *_place(self.predictions),
+                *_position(self.predictions),
                 None if classes is None else classes.tolist(),
                 self.kept.to_state(),
             ]
         return {
             "predictions": predictions,
-            "metrics": None if self.metrics is None else _place(self.metrics),
-            "bad": None if self.bad is None else _place(self.bad),
+            "metrics": None if self.metrics is None else _position(self.metrics),
+            "bad": None if self.bad is None else _position(self.bad),
         }
 
 
@@ -182,7 +182,7 @@ def _begin_or_resume(file: AppendedFile, place: list[int] | None) -> None:
         file.resume(*place)
 
 
-def _place(file: AppendedFile) -> list[int]:
+def _position(file: AppendedFile) -> list[int]:
     file.sync()
     return [file.rows, file.bytes]
 
@@ -328,12 +328,12 @@ class RunLoop:
                 self.finished = True
                 # Before delayed labels are learned: rows appended to the file come before them.
                 self._snapshot()
-            made = self.files.made
+            complete = self.files.complete
             rest = self.evaluation.finish()
             self._records = [] if rest is None else [rest]
-            if not made:
+            if not complete:
                 self._write()
-        if self.files.predictions is not None and not made:
+        if self.files.predictions is not None and not complete:
             self.files.predictions.finish()
             self._note_late(self.files.predictions.layout)
         return self.evaluation.record()
@@ -451,7 +451,7 @@ class RunLoop:
             model=storage.learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
             training_record=self._facts(),
-            **self.files.places(),
+            **self.files.positions(),
             finished=self.finished,
         )
 

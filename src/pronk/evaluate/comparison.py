@@ -158,10 +158,10 @@ class Comparison:
         The keys of the runs are written too, because they depend on the version.
         """
         keys = [(job.label, job.key) for job in self.jobs()]
-        said = {k: v for k, v in asdict(self).items() if k not in ("reading", "preparing")}
-        said |= {**without_secrets(asdict(self.reading)), **asdict(self.preparing)}
-        said["only"] = self.reading.columns
-        text = json.dumps({**said, "columns": self.columns, "keys": keys}, indent=2) + "\n"
+        saved = {k: v for k, v in asdict(self).items() if k not in ("reading", "preparing")}
+        saved |= {**without_secrets(asdict(self.reading)), **asdict(self.preparing)}
+        saved["only"] = self.reading.columns
+        text = json.dumps({**saved, "columns": self.columns, "keys": keys}, indent=2) + "\n"
         write_atomically(directory / COMPARISON, text.encode())
 
     @classmethod
@@ -169,14 +169,14 @@ class Comparison:
         """Load the comparison of a results folder, with labels and keys of its runs."""
         path = directory / COMPARISON
         try:
-            said = json.loads(path.read_text(encoding="utf-8"))
-            _check_kinds(said)
-            learners = [ComparedLearner(**compared) for compared in said.pop("learners")]
-            keys = [(str(label), str(key)) for label, key in said.pop("keys")]
+            saved = json.loads(path.read_text(encoding="utf-8"))
+            _check_kinds(saved)
+            learners = [ComparedLearner(**compared) for compared in saved.pop("learners")]
+            keys = [(str(label), str(key)) for label, key in saved.pop("keys")]
             known = {one.name for one in fields(cls)} - {"reading", "preparing"}
-            reading = Reading.of({**said, "columns": said.get("only", ())})
-            plain = {name: value for name, value in said.items() if name in known}
-            preparing = Preparing.of(said)
+            reading = Reading.of({**saved, "columns": saved.get("only", ())})
+            plain = {name: value for name, value in saved.items() if name in known}
+            preparing = Preparing.of(saved)
             return cls(reading, preparing=preparing, learners=learners, **plain), keys
         except FileNotFoundError:
             what = f"has no {COMPARISON}" if directory.is_dir() else "is not a directory"
@@ -188,19 +188,19 @@ class Comparison:
             ) from None
 
 
-def _check_kinds(said: Any) -> None:
+def _check_kinds(saved: Any) -> None:
     """Raise a ValueError if this is not a saved comparison."""
     kinds: dict[str, type] = {
         **dict.fromkeys(("file", "digest", "target", "order", "scale"), str),
         **dict.fromkeys(("rows", "runs", "seed"), int),
         **dict.fromkeys(("columns", "learners", "keys", "drop"), list),
     }
-    if not isinstance(said, dict):
+    if not isinstance(saved, dict):
         raise ValueError("it is not an object")
     for name, kind in kinds.items():
-        if not isinstance(said.get(name), kind):
+        if not isinstance(saved.get(name), kind):
             raise ValueError(f"{name!r} is missing or invalid")
-    if said.get("task") not in DEFAULTS:
+    if saved.get("task") not in DEFAULTS:
         raise ValueError("'task' is missing or invalid")
 
 

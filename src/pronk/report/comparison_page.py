@@ -31,7 +31,7 @@ def settings(results: Results) -> dict[str, str]:
         "file": f"{Path(comparison.file).name}, SHA-256 {comparison.digest[:16]}..",
         "target": comparison.target,
         "task": comparison.task
-        + (f", guessed from {comparison.reason}" if comparison.reason else ""),
+        + (f", inferred from {comparison.reason}" if comparison.reason else ""),
         "columns": ", ".join(comparison.columns),
         "left out": ", ".join(comparison.reading.drop) or "nothing",
         **_categories(comparison),
