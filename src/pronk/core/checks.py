@@ -22,7 +22,7 @@ def no_label(value: Any) -> bool:
 
 
 def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
-    """Which rows have no label; None if all have. Of several targets a row all must be missing."""
+    """Return which rows have no label (of several targets, none); None if all have one."""
     if y.dtype.kind == "f":
         missing = np.isnan(y) if y.ndim == 1 else np.isnan(y).all(axis=1)
     elif y.dtype == object:
@@ -44,8 +44,7 @@ def without_gaps(y: NDArray[Any]) -> NDArray[Any]:
     return np.array(y.tolist()) if y.dtype == object and y.tolist()[0] is not None else y
 
 
-# ----------------------------------------------------------------------------------------
-# Did you mean ..? The one home of the hint after a name that nobody knows.
+# -- the hint "did you mean ...?" after an unknown name -------------------------------------------
 
 
 def did_you_mean(

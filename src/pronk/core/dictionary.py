@@ -1,9 +1,30 @@
-"""Dictionaries: the points of a kernel expansion, and the walk of rows past a rule that takes them.
+"""Dictionaries: the points of a kernel expansion, and the rules that choose them from a stream.
 
-A dictionary reads a block of rows with `scan` and says which of them it accepts. It needs no
-labels, so a whole block can be read ahead of the learner. The kernel values it computes on the way
-are handed back, because the learner needs the same ones. A learner that must act at every new point
-walks the block itself, with `read`.
+`Dictionary.scan` returns which rows of a block are accepted. It needs no labels, so a whole block
+can be scanned before the learner sees it; the kernel values are returned too, because the learner
+needs the same ones. A learner that must act at every new point uses `Dictionary.read` instead.
+
+A rule sees the squared distances rho of rows to the span of the points, or coins. A rule of your
+own is a frozen dataclass under `Rule` with `accepts`:
+
+>>> from dataclasses import dataclass
+>>> from pronk import PKAWVRegressor
+>>> @dataclass(frozen=True)
+... class Far(Rule):
+...     least: float = 0.5
+...
+...     def accepts(self, rho, diagonal, uniforms):
+...         return rho > self.least * diagonal
+>>> X = np.random.default_rng(0).uniform(-3, 3, (500, 1))
+>>> print(PKAWVRegressor(dictionary=Far()).fit(X, X[:, 0]).size_)
+5
+
+Ridge leverage scores and effective dimensions, exact, from a kernel matrix:
+
+>>> from pronk.core.kernels import Gaussian
+>>> X = np.linspace(0, 1, 50)[:, None]
+>>> print(round(effective_dimension(Gaussian(0.2)(X, X), gamma=1.0), 3))
+4.505
 """
 
 from __future__ import annotations
@@ -22,24 +43,11 @@ from pronk.core.randomness import KORS_COINS, Uniforms
 from pronk.core.runtime import limited
 from pronk.core.state import Field, Part, Rows, Sizes, Stateful, require
 
-# ----------------------------------------------------------------------------------------
-# Rules: which rows of a stream become points of a dictionary, and with what weight.
-#
-# A rule looks at the rows' squared distances to the span of the points, rho, or at coins; the
-# dictionary (`core/dictionary.py`) keeps those numbers up to date and walks the rows. A rule of
-# your own is a frozen dataclass under `Rule` with `accepts`:
-#
-# >>> from dataclasses import dataclass >>> from pronk import PKAWVRegressor >>>
-# @dataclass(frozen=True) ... class Far(Rule): ...     least: float = 0.5 ... ...     def
-# accepts(self, rho, diagonal, uniforms): ...         return rho > self.least * diagonal >>> X =
-# np.random.default_rng(0).uniform(-3, 3, (500, 1)) >>>
-# print(PKAWVRegressor(dictionary=Far()).fit(X, X[:, 0]).size_) 5
-
 Array = NDArray[np.float64]
 
 
 class Rule:
-    """Acceptance and weight; what else a rule needs it says by its class."""
+    """When a row becomes a point, and with what weight; class attributes list what a rule needs."""
 
     #: The name that stands for the rule with its defaults.
     name: ClassVar[str] = ""
@@ -284,7 +292,7 @@ class Dictionary(Stateful):
         return np.asarray(self._factor.solve_rows(W))
 
     def solve_transposed(self, W: Array) -> Array:
-        """w L^-1 for rows of coordinates: (S K S + ridge I)^-1 S k, a row a row."""
+        """Return w L^-1 for rows w of coordinates: rows of (S K S + ridge I)^-1 S k."""
         return np.ascontiguousarray(self._factor.solve_transposed(W.T).T)
 
     def append(self, x: Array) -> None:
@@ -331,10 +339,10 @@ class Dictionary(Stateful):
 
 
 class Walk:
-    """A block of rows on its way past a dictionary's rule.
+    """A block of rows that a dictionary reads in order.
 
-    ``start`` is the first row that is not passed yet; `coordinates` and ``rho`` speak of the rows
-    from there on, in the span of the points so far.
+    ``start`` is the first row not read yet; `coordinates` and ``rho`` belong to the rows from there
+    on, in the span of the points so far.
     """
 
     def __init__(
@@ -352,11 +360,11 @@ class Walk:
             self.diagonal = self.rho = np.zeros(len(X))
 
     def coordinates(self, start: int, stop: int) -> Array:
-        """Of these rows, none of them passed, in the present span."""
+        """Return the coordinates of rows that are not read yet in the present span."""
         return self._W[start - self.start : stop - self.start]
 
     def next_row(self) -> int | None:
-        """The first row that the rule accepts now; none when the budget is full."""
+        """Return the first row that the rule accepts now; None if the budget is full."""
         if self._dictionary.full:
             return None
         accepted = self._dictionary.rule.accepts(
@@ -366,9 +374,9 @@ class Walk:
         return self.start + int(hits[0]) if hits.size else None
 
     def accept(self, row: int, weight: float | None = None, column: Array | None = None) -> Array:
-        """Make a row a point and pass it; its kernel values with the rows from it on.
+        """Make a row a point and return its kernel values with itself and the later rows.
 
-        The weight is the rule's, and the values are computed, where they are not given.
+        By default the weight is the rule's and the kernel values are computed.
         """
         x = self._X[row]
         if column is None:
@@ -386,11 +394,7 @@ class Walk:
         return column
 
 
-# ----------------------------------------------------------------------------------------
-# Ridge leverage scores and effective dimensions, exact, from a kernel matrix.
-#
-# >>> import numpy as np >>> from pronk.core.kernels import Gaussian >>> X = np.linspace(0, 1,
-# 50)[:, None] >>> print(round(effective_dimension(Gaussian(0.2)(X, X), gamma=1.0), 3)) 4.505
+# -- leverage scores ---------------------------------------------------------------------------
 
 
 @limited

@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator
 
 from pronk.core.elementary import exp_scalar
 
-# ----------------------------------------------------------------------------------------
-# Distances of all pairs of rows, which never cancel.
+# -- distances of all pairs of rows, without cancellation -----------------------------------------
 #
 # Up to ``DIRECT_COLUMNS`` columns they are sums of squared differences in a compiled loop that
 # runs along the points, so a value depends on its two points alone and not on how the stream is

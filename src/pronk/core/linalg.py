@@ -23,13 +23,12 @@ from pronk.core.state import (
     require,
 )
 
-# ----------------------------------------------------------------------------------------
-# BLAS and LAPACK without Python's lock: threads that call them run side by side.
+# -- BLAS and LAPACK without Python's lock, so that threads run in parallel ------------------------
 #
-# SciPy's own wrappers hold the interpreter's lock for the whole call. These call the same
-# functions by the addresses that `scipy.linalg.cython_blas` and `cython_lapack` publish, through
-# ctypes, which lets the lock go. An address is looked up in every process anew and never part of
-# compiled code that is kept. Matrices are float64; a lower triangle is in Fortran order.
+# SciPy's wrappers hold the interpreter's lock for the whole call. These call the same functions
+# through ctypes, which releases the lock, by the addresses that `scipy.linalg.cython_blas` and
+# `cython_lapack` publish. Addresses are looked up once per process and are never cached on disk.
+# Matrices are float64; a lower triangle is in Fortran order.
 
 Array = NDArray[np.float64]
 
@@ -56,8 +55,8 @@ def _size(n: int) -> Any:
 def _check(fits: bool, *arrays: Array) -> None:
     """Refuse arrays of another shape, order or kind: the functions get their addresses alone."""
     if not fits or any(array.dtype != np.float64 for array in arrays):
-        told = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
-        raise ValueError(f"BLAS got arrays that do not fit together, or in another order: {told}")
+        given = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
+        raise ValueError(f"BLAS got arrays that do not fit together, or in another order: {given}")
 
 
 def _leading(A: Array) -> tuple[Array, int]:
@@ -479,8 +478,7 @@ def _floored_cholesky(A: Array, floor: float) -> Array:
     return L
 
 
-# ----------------------------------------------------------------------------------------
-# A triangle whose diagonal panels are inverted: many rows are solved by matrix products.
+# -- a triangle with inverted diagonal panels: many rows are solved by matrix products -----------
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})

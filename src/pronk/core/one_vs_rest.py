@@ -1,4 +1,4 @@
-"""Several outputs from learners that have one: independent copies, one a column of targets.
+"""Several outputs from learners that have one: independent copies, one per column of targets.
 
 Valid for learners that are odd in their targets, learn(X, -y) = -learn(X, y), as all losses on
 margins and differences are: a new output that is minus an old one is a copy with its sign changed.
@@ -37,9 +37,9 @@ class Signed(Protocol):
 
 
 class OneVsRest(Stateful):
-    """One model an output; ``make`` builds a new one.
+    """One model per output; ``make`` builds a new one.
 
-    ``same_points`` says that all outputs hold the same points, so that they are told once.
+    ``same_points``: all outputs have the same points, so that `points` returns those of one.
     """
 
     def __init__(

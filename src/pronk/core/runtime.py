@@ -1,12 +1,13 @@
-"""Threads of BLAS: one inside pronk's calls, unless the user says otherwise.
+"""The process around the arithmetic: BLAS threads, Numba's cache, interrupts.
 
+BLAS uses one thread inside pronk's calls, unless `set_threads` sets another number.
 pronk's matrices are small. BLAS would split them over all cores, wait at a barrier after every
 product, and on a machine that does other work wait much longer than it computes. Inside a call the
 number of threads is therefore the one of `set_threads`; after it, it is again what it was.
 
 Most BLAS libraries have one number for the whole process: the first of several calls at once sets
-it, the last puts it back. MKL, and OpenBLAS on OpenMP, have one a thread. The libraries are asked
-for once, and their functions are called directly: a call of one row pays about two microseconds.
+it, the last puts it back. MKL, and OpenBLAS on OpenMP, have one per thread. The libraries are
+looked up once and their functions called directly, which costs about two microseconds per call.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from pronk._version import __version__
 
 
 class Pool(NamedTuple):
-    """How a library is asked for its number of threads, and told."""
+    """The functions of a library that read and set its number of threads."""
 
     get: Callable[[], int]
     put: Callable[[int], Any]
@@ -40,7 +41,7 @@ class Pool(NamedTuple):
 
 
 Changed = Sequence[tuple[Callable[[], int], Callable[[int], Any], int]]
-"""Libraries that were told another number, and what they had."""
+"""Libraries whose number was changed, and the number before."""
 
 
 class Limit(ContextDecorator):
@@ -54,14 +55,14 @@ class Limit(ContextDecorator):
         self._lock = threading.Lock()
         self._pools: list[Pool] | None = None
         if pools is not None:
-            self._take(pools)
+            self._use(pools)
         self._inside = 0
         self._changed: Changed = ()
         self._own = threading.local()
 
     def __enter__(self) -> None:
         if self._pools is None:
-            self._take(loaded_pools())
+            self._use(loaded_pools())
         with self._lock:
             inside = self._inside
             self._inside = inside + 1
@@ -82,7 +83,7 @@ class Limit(ContextDecorator):
             self._exit_thread()
 
     def choose(self, wanted: int | None) -> None:
-        """The number from now on, also for the calls of this moment."""
+        """Set the number from now on, also for calls under way."""
         with self._lock:
             _put_back(self._changed, self.wanted)
             self.wanted = wanted
@@ -94,7 +95,7 @@ class Limit(ContextDecorator):
         _put_back(self._changed, self.wanted)
         self._inside, self._changed = 0, ()
 
-    def _take(self, pools: Iterable[Pool]) -> None:
+    def _use(self, pools: Iterable[Pool]) -> None:
         pools = list(pools)
         self._shared = [pool for pool in pools if not pool.local]
         self._local = [pool for pool in pools if pool.local]
@@ -115,7 +116,7 @@ class Limit(ContextDecorator):
 
 
 def _limit(pools: list[Pool], wanted: int | None) -> Changed:
-    """Set what is not as wanted; what was changed."""
+    """Set the number of threads of all libraries; return those that were changed."""
     if wanted is None:
         return ()
     changed = []
@@ -128,7 +129,7 @@ def _limit(pools: list[Pool], wanted: int | None) -> Changed:
 
 
 def _put_back(changed: Changed, wanted: int | None) -> None:
-    """Undo `_limit`, except where somebody else has set another number meanwhile."""
+    """Set the earlier numbers again, except where other code has changed them meanwhile."""
     for get, put, before in changed:
         if get() == wanted:
             put(before)
@@ -188,18 +189,15 @@ def set_threads(n: int | None) -> None:
     limited.choose(None if n is None else int(n))
 
 
-# ----------------------------------------------------------------------------------------
-# Numba's cache, told which sources a compiled function was made of.
+# -- Numba's cache ---------------------------------------------------------------------------
 #
-# Numba keeps compiled functions on the disk and compiles again what has changed, but it looks at
-# the function's own file only. A function that was compiled together with one of another module
-# would go on with the old one. Here the cache of every function of pronk carries a digest of its
-# module and of all modules of pronk that this imports, directly or not: what one of them changes
-# is compiled again, also after an upgrade in the same place.
+# Numba keeps compiled functions on disk and compiles a function again if its own file has changed.
+# It does not check other files, so a function that calls one of another module would keep the old
+# code. The cache of every function of pronk therefore carries a digest of its module and of all
+# modules of pronk that this one imports, directly or not.
 #
-# Where the cache lies is left to Numba: ``NUMBA_CACHE_DIR`` if it is set, else beside the sources,
-# else the user's own directory (for an installation that cannot be written to). A new cache takes
-# the place of the old one, under the same name.
+# Numba chooses the folder: ``NUMBA_CACHE_DIR`` if it is set, else beside the sources, else the
+# user's cache folder (for an installation that is read-only). A new cache replaces the old one.
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -209,7 +207,7 @@ _IMPORT = re.compile(rb"^(?:from|import) +pronk((?:\.\w+)*)(?: +import +(\([^)]*
 
 @cache
 def _modules() -> dict[str, str]:
-    """Every module of pronk, as ``.parts.losses``, and its file."""
+    """Return every module of pronk, as ``.core.losses``, and its file."""
     found = {}
     for folder, _, names in os.walk(PACKAGE):
         dots = folder[len(str(PACKAGE)) :].replace(os.sep, ".")
@@ -295,7 +293,7 @@ def _index(numba_index: Any) -> Any:
 
 
 def register() -> None:
-    """Have Numba ask pronk's locators first; they answer for pronk's own functions only."""
+    """Register pronk's cache locators with Numba; they apply to pronk's functions only."""
     implementation: Any = getattr(caching, "CacheImpl", None) or getattr(
         caching, "_CacheImpl", None
     )
@@ -308,15 +306,14 @@ def register() -> None:
     own[:0] = [type(f"Pronk{found.__name__}", (_WithImports, found), {}) for found in backed]
 
 
-# ----------------------------------------------------------------------------------------
-# Ctrl-C held back for a moment: work that must not stop halfway ends first.
+# -- interrupts ------------------------------------------------------------------------------
 
 
 @contextmanager
 def deferred_interrupts() -> Iterator[None]:
-    """Let the block end before a KeyboardInterrupt; a second Ctrl-C does not wait.
+    """Raise KeyboardInterrupt only at the end of the block; a second Ctrl-C does not wait.
 
-    Only where Python's own handler is in place, and in the main thread, which gets the signals.
+    Works in the main thread, which gets the signals, if Python's own handler is in place.
     """
     usual = signal.default_int_handler
     if (

@@ -125,8 +125,7 @@ def without_glitches(rows: Array) -> Array:
     return np.asarray(np.where(varied, np.clip(rows, least, largest), rows))
 
 
-# ----------------------------------------------------------------------------------------
-# Quartiles of a stream in bounded memory: a sample evenly spread over all rows so far.
+# -- quartiles of a stream in bounded memory: a sample evenly spread over all rows so far ----------
 #
 # Every stride-th row is held, the stride being 1 at first. When `HELD` rows are held, every other
 # one is dropped and the stride doubles, so between HELD/2 and HELD rows stand for the whole

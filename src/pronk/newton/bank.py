@@ -1,4 +1,4 @@
-"""Several online Newton learners on the same features: one an output, as one-versus-rest needs.
+"""Several online Newton learners on the same features: one per output, for one-versus-rest.
 
 The curvature that a row adds depends on the output's slope, so each output has its own A; features,
 dictionary and kernel values are shared. With ``track`` the bank keeps what a certificate needs.
@@ -49,7 +49,7 @@ class NewtonBank(Stateful):
         return np.hstack([learner.predict(Phi) for learner in self.learners])
 
     def grow(self) -> None:
-        """One more coordinate, in which all rows so far are 0."""
+        """Add a coordinate in which all rows so far are 0."""
         for learner in self.learners:
             learner.grow()
         for sums in self.sums:
@@ -70,7 +70,7 @@ class NewtonBank(Stateful):
         self.learners = remapped(self.learners, matrix)
 
     def certificate(self, output: int = 0) -> Certificate:
-        """Regret so far, over all epochs."""
+        """Return the regret so far, over all epochs."""
         if not self.sums:
             raise ValueError("track_regret must be True from the start for a certificate")
         return self.sums[output].total(self.learners[output].regret_terms)
@@ -96,7 +96,7 @@ class Epochs(Field):
 
 
 class RegretSums(Stateful):
-    """What one output's regret is made of, beside the learner's own sums; r^2 a row.
+    """The sums of one output's regret, beside the learner's own; r^2 per row.
 
     Squared loss: H = sum phi phi', h = sum y phi and sum y^2 give the best loss in closed form, as
     min_w sum (y - w'phi)^2 + alpha/2 |w|^2.
@@ -123,7 +123,7 @@ class RegretSums(Stateful):
     def add(
         self, Phi: Array, y: Array, p: Array, clip: float, weights: Array | None = None
     ) -> None:
-        """Rows with their features, targets and predictions; w times the loss for a weight w."""
+        """Add rows with features, targets and predictions; a weight w counts the loss w times."""
         loss = self.loss
         w = np.ones(len(y)) if weights is None else weights
         self._scalars += [len(y), w @ loss.value(p, y), 0.0]
@@ -145,7 +145,7 @@ class RegretSums(Stateful):
         self._h = np.append(self._h, 0.0)
 
     def close(self, gradient_terms: float, size: int) -> None:
-        """The epoch ends; the next begins in R^size."""
+        """End the epoch; the next one begins in R^size."""
         self.finished.append(self._current(gradient_terms))
         self._begin(size)
 
@@ -172,7 +172,7 @@ class RegretSums(Stateful):
         )  # fmt: skip
 
     def negate(self) -> None:
-        """As if all targets had had the other sign."""
+        """Turn the sums into those of the negated targets."""
         self._h = -self._h
 
     STATE = (

@@ -1,4 +1,4 @@
-"""What a learner can say about itself while it runs: its loss, the best in hindsight, its bound.
+"""Certificates: a learner's loss so far, the best loss in hindsight, and a bound of the regret.
 
 For the ridge and AWV forecasters in R^r, with v = A^-1 b the regularised fit of all rows so far,
 
@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 from pronk.core.state import require
 
 Array = NDArray[np.float64]
+
+#: Rows of a ledger (5, outputs): number of rows, sum (y - p)^2, sum y^2, max |y|, max |y - p|.
+ROWS, LOSS, TARGETS, LARGEST_TARGET, LARGEST_ERROR = range(5)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class Certificate:
 
     @classmethod
     def from_dict(cls, values: Any) -> Certificate:
-        """What `to_dict` gave, from a file; a StateError if it is something else."""
+        """Make a certificate from `to_dict` of another; raise a StateError for anything else."""
         require(isinstance(values, dict), "a certificate is not a table")
         names = {field.name for field in fields(cls)}
         require(set(values) == names, "a certificate has other entries than it should")
@@ -65,11 +68,11 @@ class Certificate:
         return cls(**values)
 
     def __getitem__(self, name: str) -> Any:
-        """The attribute of that name, so that a certificate also reads like a record."""
+        """Return the attribute of that name."""
         return self.to_dict()[name]
 
     def __add__(self, other: Certificate) -> Certificate:
-        """Two epochs one after the other."""
+        """Return the certificate of two epochs, one after the other."""
         both = self.bound is not None and other.bound is not None
         return Certificate(
             self.rows + other.rows,
@@ -86,7 +89,7 @@ class Certificate:
 def squared_certificate(
     ledger: Array, best: float, penalty: float, log_determinant: float | None, anticipate: bool
 ) -> Certificate:
-    """From a ledger column and the regularised fit; no bound without a log determinant."""
+    """Make the certificate of one ledger column (5,); no bound without a log determinant."""
     rows, loss, _, largest_target, largest_error = (float(value) for value in ledger)
     scale = largest_target if anticipate else largest_error
     bound = None if log_determinant is None else scale * scale * float(log_determinant)
@@ -97,22 +100,23 @@ def squared_certificate(
 
 @njit(cache=True, nogil=True)
 def account(P: Array, Y: Array, ledger: Array) -> None:
-    """A column an output: rows, sum (y-p)^2, sum y^2, largest |y|, largest |y - p|."""
+    """Add rows with predictions P and targets Y (n, outputs) to a ledger (5, outputs)."""
     for i in range(P.shape[0]):
         for o in range(P.shape[1]):
             error = P[i, o] - Y[i, o]
-            ledger[0, o] += 1.0
-            ledger[1, o] += error * error
-            ledger[2, o] += Y[i, o] * Y[i, o]
-            ledger[3, o] = max(ledger[3, o], abs(Y[i, o]))
-            ledger[4, o] = max(ledger[4, o], abs(error))
+            ledger[ROWS, o] += 1.0
+            ledger[LOSS, o] += error * error
+            ledger[TARGETS, o] += Y[i, o] * Y[i, o]
+            ledger[LARGEST_TARGET, o] = max(ledger[LARGEST_TARGET, o], abs(Y[i, o]))
+            ledger[LARGEST_ERROR, o] = max(ledger[LARGEST_ERROR, o], abs(error))
 
 
 def new_ledger(outputs: int) -> Array:
+    """Return the ledger of no rows."""
     return np.zeros((5, outputs))
 
 
 def merge_ledgers(ledger: Array, later: Array) -> None:
-    """Let a ledger speak of the rows of another one too: sums add up, the largest stay."""
+    """Merge a later ledger into this one: sums add up, the largest values stay."""
     ledger[:3] += later[:3]
     np.maximum(ledger[3:], later[3:], out=ledger[3:])

@@ -3,9 +3,9 @@
 With the discount lambda, A <- lambda A + phi phi' and b <- lambda b + y phi. Divided by
 lambda^t this is a plain sum again: row number s of the open block (from 1) enters with the weight
 lambda^-s, that is, row and target multiplied by lambda^(-s/2), and the sums are multiplied by
-lambda^B when the block of B rows closes. So the block engine does it exactly. What forgetting
-takes from the regulariser alpha I is put back at the end of each block; blocks are counted from
-the start of the stream.
+lambda^B when the block of B rows closes. So the block engine does it exactly. The part of the
+regulariser alpha I that is forgotten is added again at the end of each block; blocks are counted
+from the start of the stream.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Array = NDArray[np.float64]
 
 #: Rows of an epoch of the experts (`experts`).
 EPOCH = 256
-#: Up to this many features two blocks an epoch are faster, beyond one.
+#: Up to this many features two blocks per epoch are faster, beyond it one.
 TWO_BLOCKS = 300
 
 
 @dataclass(frozen=True)
 class InEpochs(Squared):
-    """Squared loss in blocks that end where an epoch does, so that none is learned in pieces."""
+    """Squared loss in blocks that end where an epoch ends, so that no block is split."""
 
     def block_rows(self, r: int) -> int:
         if r <= SMALL:
@@ -46,7 +46,7 @@ class DiscountedNewton(Newton):
         super().__init__(rule, alpha, size, outputs)
 
     def _roots(self, first: int, last: int) -> Array:
-        """Square roots of the weights of the open block's rows first .. last - 1."""
+        """Return the square roots of the weights of rows first, ..., last - 1 of the open block."""
         return np.asarray(self.discount ** (-0.5 * np.arange(first + 1, last + 1)))
 
     def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
@@ -71,7 +71,7 @@ class DiscountedNewton(Newton):
         return self.discount != 1.0
 
     def weighed(self, Phi: Array, Y: Array) -> tuple[float, Array, Array, float]:
-        """As the engine's: rows by their weights at the end of the block, alpha put back."""
+        """As `Newton.weighed`, with the weights at the end of the block."""
         if self.discount == 1.0:
             return super().weighed(Phi, Y)
         kept = self.discount ** len(Phi)
@@ -79,20 +79,20 @@ class DiscountedNewton(Newton):
         return kept, Phi * roots, Y * roots, (1.0 - kept) * self.alpha
 
     def predict(self, Phi: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row if it came next; changes nothing."""
         if self.discount == 1.0:
             return super().predict(Phi)
         return super().predict(Phi * self._root_next()) / self._root_next()
 
     def variance(self, Phi: Array) -> Array:
-        """phi' A^-1 phi with the weight of the next row: 1 + it is the factor of the noise."""
+        """Return v = phi' A^-1 phi with the weight of the next row; 1 + v scales the noise."""
         return self.leverage(Phi * self._root_next())
 
     def _root_next(self) -> float:
         return 1.0 if self.discount == 1.0 else float(self.discount ** (-0.5 * (self._open + 1)))
 
     def grow_by(self, count: int) -> None:
-        """``count`` more coordinates, in which all rows so far are 0: `grow` with one copy."""
+        """Add ``count`` coordinates in which all rows so far are 0, with one copy."""
         if not count:
             return
         n = self.size

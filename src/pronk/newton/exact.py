@@ -1,13 +1,25 @@
-"""The exact engine in the span of all points: kernel ridge and Kernel-AWV forecasters.
+"""Engines in the span of all points: kernel ridge, Kernel-AWV, KONS and Sketched-KONS.
 
-It holds every row and a growing factor L L' = K + alpha I with U = L^-1 Y. For a row with
-l = L^-1 k(x) and pivot d^2 = k(x, x) + alpha - |l|^2,
+`ExactSpan` (kernel ridge and Kernel-AWV) holds every row and a growing factor L L' = K + alpha I
+with U = L^-1 Y. For a row with l = L^-1 k(x) and pivot d^2 = k(x, x) + alpha - |l|^2,
 
     ridge   f = l'U            AWV   f / (1 + q),   1 + q = d^2 / alpha
 
 and the row appends (l, d) to L and (y - f) / d to U. For weighted rows K is S K S, S the roots of
-the weights. A block of m rows is one triangular solve and
-one Cholesky factor of m x m. Time O(t^2) a row, memory O(t^2).
+the weights. A block of m rows is one triangular solve and one Cholesky factor of m x m. Time O(t^2)
+per row, memory O(t^2).
+
+`KONS` and `SketchedKONS` are the online Newton step by kernel values only. Their state is all
+points with their coefficients c in b = sum c_i phi_i, and over the rows R whose curvature entered A
+the numbers d_i (d_i^2 is the curvature) with a growing factor L L' = D K_RR D + alpha I. By the
+matrix inversion lemma, for rows with kernel values k,
+
+    V = L^-1 D k_R            u = L^-1 D (K c)_R
+    phi_t' A^-1 phi_s = (k_ts - V_t'V_s) / alpha         phi_t' A^-1 b = (k_t'c - V_t'u) / alpha
+
+so a block needs one triangular solve, and then runs the recurrence of the embedded learners
+(`recurrence`). KONS adds every row to R: O(t^2) per row. Sketched-KONS adds a row by a coin whose
+probability is its estimated leverage, at least ``floor``: O(t + |R|^2) per row.
 """
 
 from __future__ import annotations
@@ -27,7 +39,7 @@ from pronk.newton.engine import OnlineNewton
 
 Array = NDArray[np.float64]
 
-#: Rows taken at a time: enough for matrix products, little kernel memory beside L.
+#: Rows per block: enough for matrix products, little kernel memory beside L.
 BLOCK = 128
 
 
@@ -61,7 +73,7 @@ class ExactSpan(Stateful):
         return np.asarray(np.concatenate(parts))
 
     def _learn_block(self, X: Array, Y: Array, roots: Array | None = None) -> Array:
-        """A row of weight w is sqrt(w) k(x, .) with sqrt(w) times the target and prediction."""
+        """Learn a block; a row of weight w is sqrt(w) k(x, .) with sqrt(w) times its target."""
         if roots is None:
             return self._learn_values(X, self.kernel(self.points, X), self.kernel(X, X), Y)
         K = self._roots[:, None] * self.kernel(self.points, X) * roots  # type: ignore[index]
@@ -93,7 +105,7 @@ class ExactSpan(Stateful):
         return self._coefficients
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row if it came next; changes nothing."""
         blocks = [slice(i, i + BLOCK) for i in range(0, len(X), BLOCK)]
         return np.concatenate([self._predict_block(X[rows]) for rows in blocks])
 
@@ -109,13 +121,13 @@ class ExactSpan(Stateful):
         return np.asarray(F / (1.0 + rest / self.alpha)[:, None])
 
     def remap(self, matrix: Array) -> None:
-        """New outputs as linear combinations of the old."""
+        """Replace the outputs by linear combinations of them."""
         self._U.remap(matrix)
         self._ledger = recombined(self._ledger, matrix, absolute=True)
         self._coefficients = None
 
     def certificate(self, output: int = 0) -> Certificate:
-        """Regret so far against the best function of the whole RKHS.
+        """Return the regret so far against the best function of the whole RKHS.
 
         min_f sum (y - f)^2 + alpha |f|^2 = alpha |U|^2, and |f|^2 = c'y - alpha |c|^2.
         """
@@ -150,21 +162,9 @@ class ExactSpan(Stateful):
             )
 
 
-# ----------------------------------------------------------------------------------------
-# KONS and Sketched-KONS: the online Newton step in the span of all points, by kernel values only.
-#
-# The state is all points with their coefficients c in b = sum c_i phi_i, and over the rows R whose
-# curvature entered A the numbers d_i (d_i^2 is the curvature) with a growing factor L L' = D K_RR
-# D + alpha I. By the matrix inversion lemma, for rows with kernel values k,
-#
-#     V = L^-1 D k_R            u = L^-1 D (K c)_R
-#     phi_t' A^-1 phi_s = (k_ts - V_t'V_s) / alpha         phi_t' A^-1 b = (k_t'c - V_t'u) / alpha
-#
-# so a block needs one triangular solve, and then runs the same recurrence as the embedded
-# learners. KONS takes every row into R: O(t^2) a row. Sketched-KONS takes a row by a coin whose
-# probability is its estimated leverage, at least ``floor``: O(t + |R|^2) a row.
+# -- KONS and Sketched-KONS --------------------------------------------------------------------
 
-#: Rows taken at a time.
+#: Rows per block of KONS.
 KONS_BLOCK = 64
 
 
@@ -196,14 +196,14 @@ class KONS(Stateful):
         return np.concatenate([self._learn_block(X[rows], Y[rows], w[rows]) for rows in blocks])
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row if it came next; changes nothing."""
         blocks = [slice(i, i + KONS_BLOCK) for i in range(0, len(X), KONS_BLOCK)]
         raw = np.concatenate([self._raw(self.kernel(X[b], self.points))[1] for b in blocks])
         clip = self._running[recurrence.CLIP]
         return np.clip(raw, -clip, clip)[:, None]
 
     def _raw(self, K: Array) -> tuple[Array, Array]:
-        """V (|R|, m) and the unclipped predictions of rows with kernel values K (m, t)."""
+        """Return V (|R|, m) and the unclipped predictions of rows with kernel values K (m, t)."""
         _, d, values = self._members.values.T
         V = self._factor.solve(d[:, None] * K[:, self.sketch].T)
         u = self._factor.solve(d * values)
@@ -215,21 +215,21 @@ class KONS(Stateful):
         block = KonsBlock(weights)
         block.G = (own - V.T @ V) / self.alpha
         block.F = F[:, None].copy()
-        out = self._walk(X, Y, K, own, block)
+        out = self._learn_rows(X, Y, K, own, block)
         c = block.target[:, 0]
-        self._take_in(K, own, V, c, np.sqrt(block.curvature))
+        self._add_block(K, own, V, c, np.sqrt(block.curvature))
         self._points.append(X)
         self._coefficients.append(block.target)
         return out
 
-    def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
-        """The recurrence over the block; every row's curvature enters."""
+    def _learn_rows(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
+        """Run the recurrence over the block; the curvature of every row enters A."""
         out = np.empty((len(X), 1))
         batch = recurrence.Batch(Y, block.weights, out)
         recurrence.newton_rows(block.G, block.F, batch, 0, self._rule, self._running, block.open)
         return out
 
-    def _take_in(self, K: Array, own: Array, V: Array, c: Array, d: Array) -> None:
+    def _add_block(self, K: Array, own: Array, V: Array, c: Array, d: Array) -> None:
         """Add the block's coefficients c to (K c)_R, and its rows with d > 0 to R."""
         rows = np.flatnonzero(d)
         first = self._points.size
@@ -243,7 +243,7 @@ class KONS(Stateful):
         self._members.append(np.column_stack((first + rows, d[rows], there)))
 
     def negate(self) -> None:
-        """As if all targets had had the other sign."""
+        """Turn the learner into that of the negated targets."""
         self._coefficients.remap(-np.eye(1))
         self._members.values[:, 2] *= -1.0
 
@@ -308,8 +308,8 @@ class SketchedKONS(KONS):
         self.kors = Dictionary(kernel, columns, KORS(alpha, epsilon, beta), seed)
         self._coins = np.array([floor, epsilon, beta, alpha])
 
-    def _walk(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
-        """As far as KORS keeps no point; then its scores of the later rows change."""
+    def _learn_rows(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
+        """Run the recurrence from point to point of KORS, which change the scores of later rows."""
         out = np.empty((len(X), 1))
         batch = recurrence.Batch(Y, block.weights, out)
         reading = self.kors.read(X, self.kernel(X, self.kors.points))

@@ -25,7 +25,7 @@ from pronk.newton.engine import Newton, Squared
 
 Array = NDArray[np.float64]
 
-#: Rows whose kernel values are held at a time.
+#: Rows per chunk, whose kernel values are in memory at a time.
 CHUNK = 256
 
 
@@ -36,7 +36,7 @@ class LeastSquares(Newton):
         super().__init__(Squared(anticipate=False), 1.0, 0, outputs)
 
     def grow_with_row(self, targets: Array, weight: float = 1.0) -> None:
-        """One more coordinate, and the row that is 1 in it and 0 elsewhere."""
+        """Add a coordinate and the row that is 1 in it and 0 elsewhere."""
         self.grow(weight)
         self._b[-1] = weight * targets
         self._beta[-1] = np.sqrt(weight) * targets
@@ -83,7 +83,7 @@ class KRLS(Stateful):
             self.learner.grow_with_row(Y[new], 1.0 if weights is None else float(weights[new]))
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row if it came next; changes nothing."""
         parts = []
         for start in range(0, len(X), CHUNK):
             W = self.dictionary.coordinates(self.kernel(X[start : start + CHUNK], self.points))
@@ -91,7 +91,7 @@ class KRLS(Stateful):
         return np.concatenate(parts)
 
     def remap(self, matrix: Array) -> None:
-        """New outputs as linear combinations of the old."""
+        """Replace the outputs by linear combinations of them."""
         self.learner.remap(matrix)
 
     STATE = (
@@ -99,7 +99,7 @@ class KRLS(Stateful):
         Part("learner", "learner", sizes={"size": "points"}),
     )
 
-    # A file has the dictionary's fields beside the learner's.
+    # In files the dictionary's fields stand beside the learner's.
 
     def to_state(self) -> dict[str, Any]:
         return {**self.dictionary.to_state(), "learner": self.learner.to_state()}

@@ -1,4 +1,4 @@
-"""Learning in an embedding: fixed features, or a dictionary that grows as the stream goes."""
+"""Feature spaces of the Newton engine: fixed features, or the span of a growing dictionary."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pronk.newton.engine import Newton
 
 Array = NDArray[np.float64]
 
-#: Rows whose features or kernel values are held at a time: whole blocks of 48 and 96.
+#: Rows whose features or kernel values are in memory at a time: whole blocks of 48 and 96.
 CHUNK = 288
 
 Growth = Literal["carry", "restart", "exact"]
 
 
 def _of(weights: Array | None, rows: slice) -> Array | None:
-    """The weights of some rows, where there are weights."""
+    """Return the weights of some rows; None without weights."""
     return None if weights is None else weights[rows]
 
 
@@ -52,7 +52,7 @@ class FixedFeatures(Stateful):
         return np.concatenate(parts)
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next; changes nothing."""
+        """Return the prediction of each row if it came next; changes nothing."""
         parts = [
             self.learner.predict(self.embedding.transform(X[rows]))
             for rows in chunks(len(X), CHUNK)
@@ -93,8 +93,8 @@ class GrowingFeatures(Stateful):
 
     On growth the learner carries its state over (old rows are 0 in the new coordinate: the past
     projected on the old span), restarts, or is recomputed exactly from all past rows, which are
-    then kept. A row that enters the dictionary may serve its own prediction (``lag`` 0, PKAWV) or
-    that of the next row on (``lag`` 1, PROS-N-KONS).
+    then kept. A row that enters the dictionary counts from its own prediction on (``lag`` 0, PKAWV)
+    or from the next row on (``lag`` 1, PROS-N-KONS).
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class GrowingFeatures(Stateful):
         return self.learner.learn(Phi, Y, weights)
 
     def _grow(self, Phi: Array, column: Array, row: int, x: Array) -> Array:
-        """Take row ``row`` of the chunk into the span; the chunk's features in the new span."""
+        """Add row ``row`` of the chunk to the span; return the chunk's features in the new span."""
         phi = Phi[row]
         pivot = self.nystrom.grow(phi, column[row])
         if pivot is not None:
@@ -254,11 +254,11 @@ class History(Stateful):
         self._Phi.append(padded)
 
     def scaled(self, values: Array) -> Array:
-        """One value a row, times the root of its weight."""
+        """Return one value per row, times the root of its weight."""
         return values if self._roots is None else values * self._roots
 
     def extend(self, values: Array) -> None:
-        """The rows' values in one more coordinate."""
+        """Add a coordinate, in which the rows have these values."""
         if self._size == self._Phi.columns:
             self._Phi.widen(2 * self._size)
         self._Phi.values[:, self._size] = values
@@ -283,7 +283,7 @@ class History(Stateful):
         sizes["size"] = self._size
 
     def require_of(self, features: Callable[[Array], Array]) -> None:
-        """Refuse a history that came from a file and whose Phi are not the features of its rows."""
+        """Raise if Phi of a restored history are not the features of its rows."""
         if not len(self.X):
             return
         rows = np.unique(np.linspace(0, len(self.X) - 1, 128).astype(np.intp))
@@ -295,7 +295,7 @@ class History(Stateful):
         require(off <= 1e-4 * scale, "history/Phi are not the features of X")
 
     def to_state(self) -> dict[str, Any]:
-        """Beyond the features Phi is saved as zeros."""
+        """Return the state; unused columns of Phi as zeros."""
         state = super().to_state()
         state["Phi"][:, self._size :] = 0.0
         return state
