@@ -9,7 +9,7 @@ import pytest
 import pronk
 from helpers import InlineExecutor
 from pronk.cluster import ClusterPass
-from pronk.cluster.pool import result_of
+from pronk.cluster.pool import ClusterTask
 from pronk.data import FileStream
 from pronk.evaluate import progressive
 
@@ -175,7 +175,7 @@ def test_the_wait_for_a_cluster_without_workers_ends(monkeypatch):
             return {"workers": {"one": {}} if Task.calls == 2 else {}}
 
     with pytest.raises(waiting.NoWorkersError, match="no worker for"):
-        waiting.result_of(Task(), Client())
+        ClusterTask(Task(), Client()).result()
     assert Task.calls == 5  # a worker was there at the second check
 
 
@@ -222,9 +222,9 @@ class Late:
 def test_a_task_that_ends_right_after_the_wait_is_not_late():
     client = SimpleNamespace(scheduler_info=lambda: {"workers": {"one": 1}})
     task = Late()
-    assert result_of(task, client) == 7 and task.calls == 2
+    assert ClusterTask(task, client).result() == 7 and task.calls == 2
     with pytest.raises(TimeoutError, match="its own"):
-        result_of(Late("its own"), client)
+        ClusterTask(Late("its own"), client).result()
 
 
 @pytest.mark.parametrize("rows", [130, 3000])

@@ -25,33 +25,27 @@ class NoWorkersError(RuntimeError):
     """A cluster has had no worker for a long time."""
 
 
-def result_of(task: Any, client: Any) -> Any:
-    """Wait for the result of a task, but not for ever on a cluster that has no worker.
-
-    A worker that was lost may come back, or another one may be started.
-    """
-    if not is_dask(client):
-        return task.result()
-    waited = 0.0
-    while True:
-        try:
-            return task.result(timeout=STEP)
-        except TimeoutError:
-            if task.status == "error":  # raised by the task itself
-                raise
-        waited = 0.0 if client.scheduler_info()["workers"] else waited + STEP
-        if waited >= PATIENCE:
-            raise NoWorkersError(f"no worker for {waited:.0f} seconds; start workers")
-
-
 class ClusterTask:
-    """A submitted task whose result is waited for by `result_of`."""
+    """A task of a Dask client."""
 
     def __init__(self, task: Any, client: Any) -> None:
         self.task, self.client = task, client
 
     def result(self) -> Any:
-        return result_of(self.task, self.client)
+        """Wait for the result, but not for ever on a cluster that has no worker.
+
+        A worker that was lost may come back, or another one may be started.
+        """
+        waited = 0.0
+        while True:
+            try:
+                return self.task.result(timeout=STEP)
+            except TimeoutError:
+                if self.task.status == "error":  # raised by the task itself
+                    raise
+            waited = 0.0 if self.client.scheduler_info()["workers"] else waited + STEP
+            if waited >= PATIENCE:
+                raise NoWorkersError(f"no worker for {waited:.0f} seconds; start workers")
 
     def done(self) -> bool:
         return bool(self.task.done())
@@ -79,7 +73,7 @@ class ClusterPool:
         return ClusterTask(self._submit(function, *arguments), self.client)
 
     def _submit(self, function: Any, *arguments: Any) -> Any:
-        with without_warning():
+        with _without_warning():
             return self.client.submit(function, *arguments, pure=False)  # no hash of the arguments
 
     def share(self, snapshot: Any) -> Any:
@@ -110,7 +104,7 @@ def _identity(value: Any) -> Any:
     return value
 
 
-def without_warning() -> Any:
+def _without_warning() -> Any:
     """Silence Dask's warning of tasks larger than 10 MB; with many points ours are."""
     try:
         import dask

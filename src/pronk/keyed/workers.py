@@ -24,7 +24,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.cluster.pool import result_of, without_warning
+from pronk.cluster.pool import ClusterPool
 from pronk.keyed.keys import Keys, checked_targets, rows_by_shard
 from pronk.keyed.learner import Keyed
 from pronk.keyed.store import InUseError, ModelStore, StoreError
@@ -97,22 +97,20 @@ class ParallelKeyed:
 
     def _results(self, calls: list[tuple[Any, ...]]) -> list[NDArray[Any]]:
         """Run the calls and return their results in order; repeat those of lost processes."""
-        # Every task is a different one, so Dask need not hash the arguments.
-        options = {"pure": False} if hasattr(self.client, "scheduler_info") else {}
-        with without_warning():
-            tasks = [self.client.submit(*call, **options) for call in calls]
+        pool = ClusterPool(self.client)
+        tasks = [pool.submit(*call) for call in calls]
         results, losses = [], 0
         for i in range(len(calls)):
             while True:
                 try:
-                    results.append(result_of(tasks[i], self.client))
+                    results.append(tasks[i].result())
                     break
                 except BrokenProcessPool:
                     losses += 1
                     if losses > MOST_LOSSES:
                         raise
                     self.client.restart()
-                    tasks[i:] = [self.client.submit(*call) for call in calls[i:]]
+                    tasks[i:] = [pool.submit(*call) for call in calls[i:]]
         return results
 
 
