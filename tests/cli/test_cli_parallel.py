@@ -188,12 +188,12 @@ def test_workers_share_the_shards_of_keyed_models(pronk_run, file, tmp_path, mon
             held.append({key: (rows, figures) for key, rows, figures in model.metrics_by_key()})
             model.close()
             if i == 2:  # it goes on, and what fails leaves no trace
-                done = pronk_run(*words, "--save", folder, *more)
+                done = pronk_run(*words, "--save", folder, "--again", *more)
                 assert done.returncode in (0, None), done.stderr
                 assert pronk.load(folder).n_seen_ == 6000
                 with monkeypatch.context() as patch:
-                    patch.setattr("pronk.cli.scale_out.SpreadKeyed.predict_then_learn", fails)
-                    done = pronk_run(*words, "--save", folder, *more)
+                    patch.setattr("pronk.cli.scale_out.ParallelKeyed.predict_then_learn", fails)
+                    done = pronk_run(*words, "--save", folder, "--again", *more)
                 assert done.returncode == 2 and "a shard is damaged" in done.stderr
                 assert pronk.load(folder).n_seen_ == 6000
     assert made[0].equals(made[1]) and made[0].equals(made[2])
