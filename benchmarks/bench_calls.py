@@ -63,7 +63,7 @@ class Turns:
 
 
 def measure(labels):
-    """Microseconds a row of every call, by name."""
+    """Microseconds per row of every call, by name."""
     kind = pronk.OnlineKernelClassifier if labels else pronk.OnlineKernelRegressor
     turns = Turns(LATE + 4096)
     X, y = stream(turns.row + 5 * TURN * TURNS * ROUNDS, labels)

@@ -1,4 +1,4 @@
-"""Kernel expansions on a budget and without: rows a second against their floors, in one run.
+"""Kernel expansions on a budget and without: rows per second against their floors, in one run.
 
     python benchmarks/bench_expansion.py
 
@@ -19,7 +19,7 @@ from pronk import Gaussian
 
 BUDGET, COLUMNS, ROWS = 300, 20, 60_000
 EXPONENTIAL = 3e-9
-#: name: (parameters, rows a second to reach or None, most times the floor or None)
+#: name: (parameters, rows per second to reach or None, most times the floor or None)
 TARGETS = {
     "rbp": ({}, 300_000, 3.0),
     "forgetron": ({}, 300_000, 3.0),
@@ -70,7 +70,7 @@ def budgeted(repeats=5):
             times[name].append(seconds(learner.partial_fit, X, y))
             learners[name] = learner
     least = min(floors)
-    print(f"budget {BUDGET}, {COLUMNS} columns; floor {1e6 * least:.2f} us a row")
+    print(f"budget {BUDGET}, {COLUMNS} columns; floor {1e6 * least:.2f} us per row")
     for name, (_, rate, ratio) in TARGETS.items():
         row = min(times[name]) / ROWS
         wanted = [] if rate is None else [f"at least {rate:,}/s: {verdict(1 / row >= rate)}"]
@@ -98,7 +98,7 @@ def paths():
     """A Gaussian kernel inside the loop and in blocks: where `expansion.SMALL` comes from."""
     from pronk.first_order import expansion as expansion
 
-    print("scores, us a row: inside the loop, in blocks")
+    print("scores, us per row: inside the loop, in blocks")
     kept = expansion.SMALL, expansion.DIRECT_COLUMNS
     for columns in (8, 32, 120):
         for points in (100, 300, 1000, 3000):

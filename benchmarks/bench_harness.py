@@ -2,7 +2,7 @@
 
     python benchmarks/bench_harness.py
 
-The learner takes about 5 us a row (PKAWV on 100 Nystrom points, history projected). Two figures:
+The learner takes about 5 us per row (PKAWV on 100 Nystrom points, history projected). Two figures:
 two learners that take turns block by block, one of them in the harness, the median ratio of their
 processor times; and the harness around a model that only hands out predictions, in parts of the
 learner's time, which is less noisy.
@@ -96,7 +96,7 @@ def main() -> None:
         turns = [in_turns(X, stream, **options) for _ in range(TURNS)]
         alone, ratio = min(t[0] for t in turns), median(t[1] / t[0] for t in turns)
         own = measure.seconds(partial(consume, Recorded(X, stream), stream, **options), TURNS)
-        measure.report(f"{name}: learner alone", 1e6 * alone / ROWS, "us a row", "about 5")
+        measure.report(f"{name}: learner alone", 1e6 * alone / ROWS, "us per row", "about 5")
         target = "-" if size < 4096 or options else TARGET
         measure.report("  progressive adds, in turns", 100 * (ratio - 1), "%", target)
         measure.report("  progressive by itself", 100 * own / alone, "%", target)

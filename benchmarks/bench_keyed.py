@@ -1,4 +1,4 @@
-"""A model a key at size: many keys with few rows each, through `pronk run --by`.
+"""One model per key at scale: many keys with few rows each, through `pronk run --by`.
 
     python benchmarks/bench_keyed.py                  2,000 keys of 20 rows
     python benchmarks/bench_keyed.py --keys 100000    2,000,000 rows: minutes
@@ -75,7 +75,7 @@ def main() -> None:
     chosen = options.parse_args()
     print(f"{chosen.keys:,} keys of {ROWS} rows, {chosen.columns} columns")
     print(
-        "order        workers   CPU s   ms a key   clock s   MB at most   MB on disk   difference"
+        "order        workers   CPU s   ms per key   clock s   MB at most   MB on disk   difference"
     )
     with tempfile.TemporaryDirectory() as folder:
         place, first = Path(folder), None
@@ -92,7 +92,7 @@ def main() -> None:
                 off = np.abs(values - first).max()
                 each = 1e3 * cpu / chosen.keys
                 print(
-                    f"{order:<12} {workers or 'none':>7} {cpu:>7.1f} {each:>10.2f} "
+                    f"{order:<12} {workers or 'none':>7} {cpu:>7.1f} {each:>12.2f} "
                     f"{clock:>9.1f} {memory:>12.0f} {disk:>12.0f} {off:>12.1e}",
                     flush=True,
                 )

@@ -53,14 +53,14 @@ def taylor() -> None:
     np.testing.assert_allclose(listed, ours, rtol=0, atol=1e-8)
     ratio = slow / (fast / len(X))
     report("PKAWV Taylor: the paper's row-by-row NumPy / pronk", ratio, "x", ">= 8")
-    report("PKAWV Taylor: a row", fast / 40_000 * 1e6, "us", "")
+    report("PKAWV Taylor: time per row", fast / 40_000 * 1e6, "us", "")
     learner = make().partial_fit(X[:10], y[:10])
 
     def singly() -> None:
         for i in range(4000):
             learner.predict_then_learn(X[i : i + 1], y[i : i + 1])
 
-    report("PKAWV Taylor: one row a call", 4000 / seconds(singly), "rows/s", ">= 20000")
+    report("PKAWV Taylor: one row per call", 4000 / seconds(singly), "rows/s", ">= 20000")
 
 
 def nystrom() -> None:
@@ -75,7 +75,9 @@ def nystrom() -> None:
 
         times[budget] = pass_seconds(make, X, y) / len(X) * 1e6
         target = "< 8" if budget == 100 else ""
-        report(f"PKAWV Nystrom projected, {budget} points: a row", times[budget], "us", target)
+        report(
+            f"PKAWV Nystrom projected, {budget} points: time per row", times[budget], "us", target
+        )
     report("  200 points / 100 points", times[200] / times[100], "x", "about 4 (j^2)")
     learner = PKAWVRegressor(Gaussian(0.5), gamma=0.1, budget=100, random_state=0)
     parts = []

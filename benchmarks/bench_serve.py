@@ -1,4 +1,4 @@
-"""The service under load: durable learns a second, batched learns, predictions while learning.
+"""The service under load: durable learns per second, batched learns, predictions while learning.
 
     python benchmarks/bench_serve.py [requests]
     python benchmarks/bench_serve.py batches
@@ -135,7 +135,7 @@ def batches(server: Server, turns: int = 6, blocks: int = 40, rows: int = 1000) 
         for found, seconds in zip((used, wall), alone.turn(), strict=True):
             found["library"].append(seconds)
     rate = blocks * rows / min(wall["library"])
-    report("batches of 1,000 rows: the library alone, rows a second", rate, "/s", "")
+    report("batches of 1,000 rows: the library alone, rows per second", rate, "/s", "")
     for name in used:
         if name != "library":
             cost = min(used[name]) / min(used["library"])
@@ -197,10 +197,12 @@ def main() -> None:
             few = drive(18_702, single.learns(count // 10, 1, f"t{turn}-"), CLIENTS)
             rates["one by one"].append(few.rate)
         best = {name: max(found) for name, found in rates.items()}
-        report("durable learns a second, one row, 64 clients", best["service"], "/s", "2,000")
-        report("  processor time a request", 1e6 * min(spent), "us", "")
+        report("durable learns per second, one row, 64 clients", best["service"], "/s", "2,000")
+        report("  processor time per request", 1e6 * min(spent), "us", "")
         report("  p99", 1000 * min(tails), "ms", "50")
-        report("  x the rate of a sync a request", best["service"] / best["one by one"], "x", "")
+        report(
+            "  x the rate with one sync per request", best["service"] / best["one by one"], "x", ""
+        )
         report("  of the rate of bare uvicorn", best["service"] / best["bare"], "x", "")
         batches(grouped)
         asked, longest = while_learning(grouped)

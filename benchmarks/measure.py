@@ -30,7 +30,7 @@ def seconds(work: Callable[[], Any], tries: int = 3) -> float:
 
 
 def dgemm_rate(n: int = 512, tries: int = 20) -> float:
-    """Flops a second of a square matrix product."""
+    """Flops per second of a square matrix product."""
     A = np.asfortranarray(np.random.default_rng(0).normal(size=(n, n)))
     dgemm(1.0, A, A)
     return 2.0 * n**3 / seconds(lambda: dgemm(1.0, A, A), tries)

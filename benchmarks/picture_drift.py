@@ -76,7 +76,7 @@ def main() -> None:
         records = list(progressive(learner, blocks, "mse", every=100, window=500, memory=False))
         last = records[-1]
         print(f"{name:40} mean squared error {last.metrics['mse']:.4f}  "
-              f"{last.microseconds_per_row:8.1f} us a row", flush=True)  # fmt: skip
+              f"{last.microseconds_per_row:8.1f} us per row", flush=True)  # fmt: skip
         axes.plot(
             [r.rows for r in records], [r.windowed["mse"] for r in records],
             linestyle=styles[i % 5], color=COLOURS[i], linewidth=2 if i == 0 else 1.2, label=name,

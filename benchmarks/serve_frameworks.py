@@ -6,7 +6,7 @@ A frame that is not installed is left out (pip install fastapi litestar starlett
 Every server decodes and checks a learn request of one row of 20 numbers, hands it to a writer
 thread that answers all that waits together (no journal, no learner: what is left is the frame),
 and encodes the answer. Requests come from 64 connections of another process, in turns, best of 3;
-the figure that counts is the processor time of the server a request.
+the figure that counts is the server's processor time per request.
 """
 
 from __future__ import annotations
@@ -210,10 +210,10 @@ def main() -> None:
             assert load.statuses == {200: count}, (name, load.statuses)
             rates[name] = max(rates[name], load.rate)
             spent[name] = min(spent[name], (_processor(process.pid) - began) / count)
-    print(f"{'frame':<24}{'requests/s':>12}{'us a request':>14}{'x the first':>14}")
+    print(f"{'frame':<24}{'requests/s':>12}{'us per request':>16}{'x the first':>14}")
     first = next(iter(spent.values()))
     for name, each in spent.items():
-        print(f"{name:<24}{rates[name]:>12,.0f}{1e6 * each:>14.0f}{each / first:>14.2f}")
+        print(f"{name:<24}{rates[name]:>12,.0f}{1e6 * each:>16.0f}{each / first:>14.2f}")
     for process in processes:
         process.terminate()
 

@@ -233,7 +233,7 @@ def _stream(count: int, seed: int, columns: int = 3) -> Iterator[tuple[Any, Any]
 
 
 def _walk(learner: Any, count: int, seed: int) -> tuple[float, int]:
-    """Seconds a row, and how far the memory of the process grew after the first tenth."""
+    """Seconds per row, and how far the memory of the process grew after the first tenth."""
     seen, spent, sizes = 0, 0.0, []
     for X, y in _stream(count, seed):
         began = time.perf_counter()
@@ -329,8 +329,8 @@ def _compare(
     check(
         f"rows, {name}",
         good,
-        f"{count:,} rows, {len(b)} features, {1e6 * seconds:.2f} us a row; relative difference of "
-        f"A {difference:.1e}, of the weights {weights:.1e}; memory grew by {grown / 1e6:.1f} MB "
+        f"{count:,} rows, {len(b)} features, {1e6 * seconds:.2f} us per row; relative difference "
+        f"of A {difference:.1e}, of the weights {weights:.1e}; memory grew by {grown / 1e6:.1f} MB "
         "after the first tenth",
     )
 
@@ -343,7 +343,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, help="calls of the fuzz")
     parser.add_argument("--files", type=int, help="files of fields")
     parser.add_argument("--seconds", type=float, help="seconds of serve-hour")
-    parser.add_argument("--rate", type=float, default=800.0, help="requests a second of serve-hour")
+    parser.add_argument("--rate", type=float, default=800.0, help="requests per second, serve-hour")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     quick = given.quick

@@ -175,13 +175,13 @@ def _audit(folder: Path, acknowledged: dict[str, list[float]]) -> tuple[int, int
     from pronk.estimators import files
     from pronk.serve import recovery
     from pronk.serve.journal import Journal
-    from pronk.serve.online import Online
+    from pronk.serve.online import OnlineModel
 
     journal = Journal(folder)
     row = journal.models()[0]
     counts: Counter[str] = Counter()
     answered = {}
-    replayed = Online(row)
+    replayed = OnlineModel(row)
     for block in journal.learned(row.number, row.start):
         for entry, answer in zip(block, replayed.learn(block), strict=True):
             counts[entry.id or ""] += 1

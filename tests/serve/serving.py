@@ -12,7 +12,7 @@ from typing import Any
 import uvicorn
 
 from pronk.serve.http.app import App
-from pronk.serve.http.exchange import PatientProtocol
+from pronk.serve.http.exchange import LimitedProtocol
 from pronk.serve.run import listen
 from pronk.serve.service import Service, Settings
 from pronk.serve.tokens import Tokens
@@ -61,7 +61,7 @@ class Site:
         self.port = socket.getsockname()[1]
         config = uvicorn.Config(
             self.app,
-            http=PatientProtocol,
+            http=LimitedProtocol,
             ws="none",
             lifespan="on",
             log_config=None,

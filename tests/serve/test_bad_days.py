@@ -22,12 +22,12 @@ from typer.testing import CliRunner
 from pronk.cli.app import app
 from pronk.estimators.atomic import InUse
 from pronk.serve import Client, recovery
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 from pronk.serve.journal import JournalError
 from pronk.serve.recovery import DAY, drop, expire
 from pronk.serve.service import Service
 from pronk.serve.tokens import Tokens, TokensError
-from pronk.serve.worker import Errand, Queues
+from pronk.serve.worker import Queues, Task
 
 
 def _raw(site: Site, text: bytes) -> socket.socket:
@@ -77,7 +77,7 @@ def test_clients_that_say_nothing_stand_in_nobodys_way(site: Site) -> None:
 
 
 def test_a_silent_connection_is_closed(site: Site, monkeypatch: Any) -> None:
-    monkeypatch.setattr("pronk.serve.http.exchange.PatientProtocol.silence", 0.1)
+    monkeypatch.setattr("pronk.serve.http.exchange.LimitedProtocol.silence", 0.1)
     with socket.create_connection(("127.0.0.1", site.port), timeout=10) as connection:
         assert connection.recv(1) == b""
 
@@ -85,7 +85,7 @@ def test_a_silent_connection_is_closed(site: Site, monkeypatch: Any) -> None:
 def test_a_head_that_does_not_end_is_closed_on_an_old_connection_too(
     site: Site, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("pronk.serve.http.exchange.PatientProtocol.silence", 0.1)
+    monkeypatch.setattr("pronk.serve.http.exchange.LimitedProtocol.silence", 0.1)
     for half in (b"GET /v2/hea", b"\r\n", b"GET / HTTP/1.1\r\nX-A: b\r\n"):
         with _raw(site, b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n") as connection:
             answer = b""
@@ -99,7 +99,7 @@ def test_a_head_that_does_not_end_is_closed_on_an_old_connection_too(
 def test_a_refused_request_whose_body_does_not_end_is_closed(
     site: Site, monkeypatch: Any, token: bool
 ) -> None:
-    monkeypatch.setattr("pronk.serve.http.exchange.PatientProtocol.unread", 0.2)
+    monkeypatch.setattr("pronk.serve.http.exchange.LimitedProtocol.unread", 0.2)
     head = b"POST /v2/models/none/learn HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n"
     if token:
         head = _head(site, "/v2/models/none/learn", "Content-Length: 900000")
@@ -138,7 +138,7 @@ def test_a_head_beyond_64_kilobytes_is_refused_in_one_piece_too(site: Site, kind
 
 
 def test_idle_connections_make_room_for_new_ones(site: Site, monkeypatch: Any) -> None:
-    monkeypatch.setattr("pronk.serve.http.exchange.PatientProtocol.most_connections", 20)
+    monkeypatch.setattr("pronk.serve.http.exchange.LimitedProtocol.most_connections", 20)
     idle = [socket.create_connection(("127.0.0.1", site.port), timeout=10) for _ in range(60)]
     try:
         assert site.call("GET", "/v2/health/live").status == 200
@@ -200,12 +200,12 @@ def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
         time.sleep(0.001)
     for i in range(1, 4):
         queues.put("m", learn(service, str(i), [1.0, 2.0], 3.0))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HTTPError) as refused:
         queues.put("m", learn(service, "4", [1.0, 2.0], 3.0))
     assert refused.value.status == 429 and refused.value.headers == {"Retry-After": "1"}
     queues.put("n", learn(service, "5", [1.0, 2.0], 3.0))  # another model has its share
     queues.close()
-    with pytest.raises(Refused, match="stopping"):
+    with pytest.raises(HTTPError, match="stopping"):
         queues.put("m", learn(service, "6", [1.0, 2.0], 3.0))
     begin.set()
     queues.join()
@@ -223,7 +223,7 @@ def test_a_full_disk_learns_nothing_and_later_goes_on(tmp_path: Path) -> None:
     connection.execute(f"PRAGMA max_page_count={pages}")
     many = [learn(service, f"x{i}", [1.0, float(i)], 3.0) for i in range(300)]
     service.writer.group(many)
-    assert {type(work.outcome) for work in many} == {Refused}
+    assert {type(work.outcome) for work in many} == {HTTPError}
     assert all(work.outcome.status == 507 for work in many)  # type: ignore[union-attr]
     assert "full" in str(many[0].outcome) and service.journal.failed
     assert bits(service) == before
@@ -241,7 +241,7 @@ def test_a_full_disk_learns_nothing_and_later_goes_on(tmp_path: Path) -> None:
 
 def test_orders_on_a_full_disk_are_refused_and_it_stops_in_order(tmp_path: Path) -> None:
     events: list[str] = []
-    service = Service(tmp_path, note=lambda event, **_: events.append(event))
+    service = Service(tmp_path, log=lambda event, **_: events.append(event))
     created(service)
     service.writer.group([learn(service, "1", [1.0, 2.0], 3.0)])
     before = bits(service)
@@ -255,9 +255,9 @@ def test_orders_on_a_full_disk_are_refused_and_it_stops_in_order(tmp_path: Path)
         lambda: service.remove("m"),
         lambda: service.create("n", model.spec),
     ):
-        order = Errand(call)
-        service.writer._obey(order)
-        assert isinstance(order.outcome, Refused) and order.outcome.status == 507
+        order = Task(call)
+        service.writer._run_task(order)
+        assert isinstance(order.outcome, HTTPError) and order.outcome.status == 507
         assert "nothing was changed" in str(order.outcome)
     assert list(service.models) == ["m"] and bits(service) == before
     service.stop()
@@ -287,7 +287,7 @@ def test_a_snapshot_that_cannot_be_written_loses_nothing(tmp_path: Path, monkeyp
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pronk.serve.recovery.storage.save_checkpoint", full)
+    monkeypatch.setattr("pronk.serve.recovery.files.save_checkpoint", full)
     service.writer.work([learn(service, "1", [1.0, 2.0], 3.0)])
     assert not recovery.snapshots(tmp_path, "m") and service.model("m").scores.rows == 1
     service.close()
@@ -305,10 +305,10 @@ def test_a_learner_that_runs_out_of_memory_is_repaired_by_a_restart(
 
     monkeypatch.setattr(service.model("m").learner, "predict_then_learn", no_memory)
     service.writer.group([work])
-    assert isinstance(work.outcome, Refused) and work.outcome.status == 503
+    assert isinstance(work.outcome, HTTPError) and work.outcome.status == 503
     later = learn(service, "2", [1.0, 2.0], 3.0)
     service.writer.group([later])
-    assert isinstance(later.outcome, Refused) and later.outcome.status == 503
+    assert isinstance(later.outcome, HTTPError) and later.outcome.status == 503
     service.close()
     again = opened(tmp_path)
     assert again.model("m").scores.rows == 1
@@ -322,7 +322,7 @@ def test_rows_that_a_learner_does_not_take_are_refused_alone_and_alike_in_a_repl
     created(service, algorithm="kernel-awv", parameters={"kernel": "polynomial"}, scale="none")
     works = [learn(service, str(i), [1.0, 10.0 ** (140 * (i == 1))], 1.0) for i in range(3)]
     service.writer.group(works)
-    kinds = [isinstance(work.outcome, Refused) for work in works]
+    kinds = [isinstance(work.outcome, HTTPError) for work in works]
     assert kinds == [False, True, False]
     assert "overflow" in str(works[1].outcome)
     before = bits(service)
@@ -404,11 +404,11 @@ def test_labels_that_never_come_are_given_up_and_counted(tmp_path: Path, monkeyp
     service.writer.group([label(service, "0", 1.0)])
     now = time.time()
     monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 8 * DAY)
-    service.keep_house("m")
+    service.housekeeping("m")
     assert service.expired == 2 and service.model("m").waiting == 0
     late = label(service, "1", 1.0)
     service.writer.group([late])
-    assert isinstance(late.outcome, Refused) and late.outcome.status == 404
+    assert isinstance(late.outcome, HTTPError) and late.outcome.status == 404
     before = bits(service)
     service.close()
     again = opened(tmp_path)
@@ -427,10 +427,10 @@ def test_old_rows_go_once_a_snapshot_has_passed_them(
         if i == 3:
             service._due_snapshot(service.model("m"))
     model, folder = service.model("m"), service.folder
-    assert drop(service.journal, model, folder, 30.0, archive, service.note) == 0
+    assert drop(service.journal, model, folder, 30.0, archive, service.log) == 0
     now = time.time()
     monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 31 * DAY)
-    assert drop(service.journal, model, folder, 30.0, archive, service.note) == 4
+    assert drop(service.journal, model, folder, 30.0, archive, service.log) == 4
     left = [entry.id for block in service.journal.learned(1, 0) for entry in block]
     assert left == ["4", "5"]
     files = list((tmp_path / "archive").glob("*.parquet")) if archive else []
@@ -444,13 +444,13 @@ def test_old_rows_go_once_a_snapshot_has_passed_them(
     service.close()
     again = opened(tmp_path)
     assert bits(again) == before
-    with pytest.raises(Refused, match="cannot be reached"):
+    with pytest.raises(HTTPError, match="cannot be reached"):
         again.rollback("m", 2)
     assert again.rollback("m", 5) == 5
     again.close()
     recovery.snapshot_path(tmp_path, "m", 4).unlink()
     broken = opened(tmp_path)
-    assert "no good snapshot" in (broken.model("m").broken or "")
+    assert "no readable snapshot" in (broken.model("m").broken or "")
     broken.close()
 
 
@@ -469,11 +469,11 @@ def test_rows_stay_until_a_snapshot_behind_them_can_be_read(
         path.write_bytes(path.read_bytes()[:-1])
     again = opened(tmp_path)
     monkeypatch.setattr("pronk.serve.journal.time.time", lambda: now + 31 * DAY)
-    again.keep_house("m")
+    again.housekeeping("m")
     assert again.dropped == 0 and bits(again) == before
     again.snapshot("m")
     again.journal.write(more=[("DELETE FROM snapshots", ())])  # an automatic one, say
-    again.keep_house("m")
+    again.housekeeping("m")
     assert again.dropped == 5
     again.close()
     last = opened(tmp_path)
@@ -482,20 +482,20 @@ def test_rows_stay_until_a_snapshot_behind_them_can_be_read(
 
 
 def test_a_snapshot_that_cannot_be_read_back_is_none(tmp_path: Path, monkeypatch: Any) -> None:
-    from pronk.estimators import files as storage
+    from pronk.estimators import files
 
     events: list[str] = []
-    service = Service(tmp_path, note=lambda event, **_: events.append(event))
+    service = Service(tmp_path, log=lambda event, **_: events.append(event))
     created(service)
     service.writer.work([learn(service, "1", [1.0, 2.0], 3.0)])
     service.snapshot("m")
-    whole = storage.save_checkpoint
+    whole = files.save_checkpoint
 
     def torn(tree: Any, path: Path) -> None:
         whole(tree, path)
         path.write_bytes(path.read_bytes()[:-10])
 
-    monkeypatch.setattr("pronk.serve.recovery.storage.save_checkpoint", torn)
+    monkeypatch.setattr("pronk.serve.recovery.files.save_checkpoint", torn)
     for i in range(2, 6):
         service.writer.work([learn(service, str(i), [1.0, 2.0], 3.0)])
         service._due_snapshot(service.model("m"))

@@ -25,10 +25,10 @@ BODIES: list[tuple[Any, int, str]] = [
     (b"", 400, "not JSON"),
     (b"{", 400, "not JSON"),
     (b"\xff\xfe", 400, "not JSON"),
-    ('{"row": [NaN, 1], "label": 1}', 400, "null is a missing value"),
-    ('{"row": [1, -Infinity], "label": 1}', 400, "null is a missing value"),
+    ('{"row": [NaN, 1], "label": 1}', 400, "null for a missing value"),
+    ('{"row": [1, -Infinity], "label": 1}', 400, "null for a missing value"),
     (f'{{"row": {DEEP}, "label": 1}}', 422, "row"),
-    (f'{{"row": [1, 2], "label": 1, "parameters": {DEEP}}}', 400, "nested too deep"),
+    (f'{{"row": [1, 2], "label": 1, "parameters": {DEEP}}}', 400, "nested too deeply"),
     ('{"row": [1e999, 1], "label": 1}', 422, "row 0, column 'a'"),
     ('{"row": [1, 2], "label": 1e999}', 422, "row 0, label: the number is too large"),
     ([1, 2], 422, "object"),
@@ -84,7 +84,7 @@ SPECS: list[tuple[Any, str]] = [
     ({"columns": []}, "columns"),
     ({"columns": 0}, "columns"),
     ({"columns": 10**9}, "columns"),
-    ({"columns": ["a", "a"]}, "'a' is there twice"),
+    ({"columns": ["a", "a"]}, "'a' occurs twice"),
     ({"columns": 2, "algorithm": "pkawv-nystom"}, "did you mean 'pkawv-nystrom'"),
     ({"columns": 2, "task": "ranking"}, "task"),
     ({"columns": 2, "algorithm": "perceptron"}, "regression"),
@@ -126,7 +126,7 @@ def test_tokens_of_all_kinds(site: Site, path: str, tmp_path: Path) -> None:
     for token in (None, *wrong):
         reply = site.call("POST", f"{path}/infer", ask, token=token)
         assert reply.status == 401 and reply.headers["www-authenticate"] == "Bearer"
-        assert ("a token is needed" if token is None else "not known here") in reply.error
+        assert ("a token is required" if token is None else "unknown token") in reply.error
         assert site.call("GET", "/v2/nothing", token=token).status == 401
     assert site.call("POST", f"{path}/infer", ask, token=infer).status == 200
     assert site.call("POST", f"{path}/learn", teach, token=infer).status == 403
@@ -173,7 +173,7 @@ def test_logs_hold_no_features_labels_or_tokens(site: Site, path: str) -> None:
     site.call("POST", f"{path}/learn", {"row": [31415.9, "secret-text"], "label": 27182.8})
     site.call("POST", f"{path}/learn", {"row": [1, 2]}, token=site.token + "x")
     text = json.dumps(site.events)
-    assert '"refused"' in text
+    assert '"request failed"' in text
     for secret in ("31415", "secret-text", "27182", site.token, site.token.split("_", 2)[2]):
         assert secret not in text
 

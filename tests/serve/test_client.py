@@ -138,5 +138,5 @@ def test_frames_and_tables_of_any_kind_are_rows(site: Site) -> None:
     client.learn("frames", pd.DataFrame(data), pd.Series([1, 2, 3]))
     client.learn("frames", pa.table(data), pa.chunked_array([[1.0], [2.0, 3.0]]))
     assert client.model("frames")["rows"] == 9
-    with pytest.raises(TypeError, match="cannot hold set"):
+    with pytest.raises(TypeError, match="cannot contain set"):
         client.infer("frames", [{"x": {1}, "city": "a", "day": "2024-03-01"}])

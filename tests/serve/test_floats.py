@@ -15,7 +15,7 @@ from serving import Site
 
 from pronk.serve import rows as floats
 from pronk.serve import rows as labels
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -74,7 +74,7 @@ def test_a_list_of_not_only_floats_is_left_to_a_closer_look(bad: Any) -> None:
 @pytest.mark.parametrize(
     ("bad", "words"),
     [
-        (math.nan, "it is missing"),
+        (math.nan, "value is missing"),
         (1e200, "too large"),
         (-math.inf, "too large"),
         (True, "expected a number, got bool"),
@@ -84,13 +84,13 @@ def test_a_list_of_not_only_floats_is_left_to_a_closer_look(bad: Any) -> None:
 )
 def test_a_bad_label_is_named_by_its_row(count: int, bad: Any, words: str) -> None:
     given = [0.5] * (count - 1) + [bad]
-    with pytest.raises(Refused, match=rf"^row {count - 1}, label: .*{words}"):
+    with pytest.raises(HTTPError, match=rf"^row {count - 1}, label: .*{words}"):
         labels.check_labels(given, count, "regression")
     if isinstance(bad, float):
-        with pytest.raises(Refused, match=rf"^row {count - 1}, label: .*{words}"):
+        with pytest.raises(HTTPError, match=rf"^row {count - 1}, label: .*{words}"):
             labels.check_labels(np.array(given), count, "regression")
     flags = np.ones(count, dtype=bool)
-    with pytest.raises(Refused, match=r"^row 0, label: expected a number, got bool"):
+    with pytest.raises(HTTPError, match=r"^row 0, label: expected a number, got bool"):
         labels.check_labels(flags, count, "regression")
 
 

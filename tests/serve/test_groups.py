@@ -14,7 +14,7 @@ from driving import bits, created, infer, label, learn, opened
 from numpy.testing import assert_allclose
 from serving import Site
 
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 from pronk.serve.rows import Answer, pack_labels
 from pronk.serve.worker import Work
 
@@ -33,7 +33,7 @@ def test_a_large_group_goes_in_portions_and_one_refusal_harms_no_other(
         kept = pack_labels([float(i)] * len(rows))
         works.append(Work(model, str(i), model.columns.pack(rows), kept, len(rows)))
     service.writer.group(works)
-    assert [isinstance(work.outcome, Refused) for work in works] == [i == 3 for i in range(7)]
+    assert [isinstance(work.outcome, HTTPError) for work in works] == [i == 3 for i in range(7)]
     taken = sum(work.count for i, work in enumerate(works) if i != 3)
     assert model.scores.rows == taken == model.rows_since_snapshot
     alone = opened(tmp_path / "alone")
@@ -189,13 +189,13 @@ def test_labels_beyond_the_limit_of_classes_do_not_reach_the_journal(tmp_path: P
         infer(service, "5", [1.0, 2.0]),
     ]
     service.writer.group(works)
-    assert [isinstance(work.outcome, Refused) for work in works] == [False] * 2 + [True] + [
+    assert [isinstance(work.outcome, HTTPError) for work in works] == [False] * 2 + [True] + [
         False
     ] * 2
     assert "label 1,001" in str(works[2].outcome) and "max_classes" in str(works[2].outcome)
     late = label(service, "5", "yet another")
     service.writer.group([late])
-    assert isinstance(late.outcome, Refused) and "row 0" in str(late.outcome)
+    assert isinstance(late.outcome, HTTPError) and "row 0" in str(late.outcome)
     written = [entry.id for block in service.journal.learned(model.number, 0) for entry in block]
     assert written == ["1", "2", "4"]
     service.close()

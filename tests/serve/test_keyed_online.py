@@ -15,7 +15,7 @@ from serving import Site
 import pronk
 from pronk.keyed import Keyed
 from pronk.serve import recovery
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 from pronk.serve.rows import pack_labels
 from pronk.serve.service import Service
 from pronk.serve.worker import Work
@@ -227,5 +227,5 @@ def test_keys_over_http(site: Site) -> None:
         assert wrong.status == 422 and words in wrong.error, wrong.body
     clash = {"columns": ["x"], "key": "x"}
     assert site.call("PUT", "/v2/models/clash", clash).status == 422
-    with pytest.raises(Refused):
+    with pytest.raises(HTTPError):
         site.service.model("clash")

@@ -93,7 +93,7 @@ def test_an_older_journal_is_refused_where_labels_came_after_the_snapshots(tmp_p
     for suffix in ("-wal", "-shm"):
         (folder / f"journal.sqlite{suffix}").unlink(missing_ok=True)
     shutil.copy(copy, folder / "journal.sqlite")
-    with pytest.raises(JournalError, match=r"ends at 5, numbers up to 12 .* m up to 10.*accept"):
+    with pytest.raises(JournalError, match=r"ends at 5, entries up to 12 .* m up to 10.*accept"):
         opened(folder)
     again, notes = _noted(folder, accept_missing=True)
     assert [fields["labels"] for event, fields in notes if "WARN" in event] == ["some are lost"]
@@ -146,7 +146,7 @@ def test_a_journal_that_is_emptied_after_a_crash_is_refused(tmp_path: Path) -> N
     crashed(service)  # without a snapshot
     _empty(tmp_path)
     for _ in range(2):  # a start that was refused changes nothing
-        with pytest.raises(JournalError, match="ends at 0, numbers up to 6"):
+        with pytest.raises(JournalError, match="ends at 0, entries up to 6"):
             opened(tmp_path)
 
 
@@ -184,7 +184,7 @@ def test_a_log_that_is_damaged_after_a_crash_never_costs_labels_silently(
     (killed / "journal.sqlite-shm").unlink(missing_ok=True)
     damage(killed / "journal.sqlite-wal")
     if not kept:
-        with pytest.raises(JournalError, match="numbers up to 31 were given out"):
+        with pytest.raises(JournalError, match="entries up to 31 were acknowledged"):
             opened(killed)
         again, notes = _noted(killed, accept_missing=True)
     else:

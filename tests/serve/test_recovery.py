@@ -58,7 +58,7 @@ def _replayed(folder: Path) -> bytes:
     row = service.journal.models()[0]
     for path in recovery.snapshots(folder, "m").values():
         path.unlink()
-    service.models["m"] = recovery.recover(service.journal, row, folder, service.note)
+    service.models["m"] = recovery.recover(service.journal, row, folder, service.log)
     found = bits(service)
     service.close()
     return found
@@ -170,7 +170,7 @@ def test_a_rollback_takes_back_what_came_after_also_after_a_restart(tmp_path: Pa
     assert bits(again) == after
     kinds = [entry.kind for block in again.journal.learned(1, 0) for entry in block]
     assert kinds == [LEARN, LEARN, LEARN, LABEL]
-    with pytest.raises(Exception, match="taken back"):
+    with pytest.raises(Exception, match="undone by an earlier rollback"):
         again.rollback("m", 5)
     again.close()
 

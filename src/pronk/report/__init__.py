@@ -1,4 +1,4 @@
-"""Reports of comparisons and runs: HTML files that need no network, and figures for papers."""
+"""Reports of comparisons and runs as self-contained HTML files, and figures for papers."""
 
 from pronk.report.comparison_page import html, write_report
 from pronk.report.figures import write_figures

@@ -1,7 +1,7 @@
-"""The charts as Vega-Lite, through Altair.
+"""Charts of a comparison: curves over the runs of each learner, drawn as Vega-Lite by Altair.
 
-Colours are the chart's first, second, .. category: the page sets them for light or dark. Lines also
-differ by their dashes. The parameter "shown" lists the learners that are drawn.
+A chart gives only the index of a colour; the page defines the colours for light and dark mode.
+Lines also differ by their dashes. The parameter "shown" lists the learners that are drawn.
 """
 
 from __future__ import annotations
@@ -17,48 +17,47 @@ from numpy.typing import NDArray
 from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.results import Results, Summary
 
-# ----------------------------------------------------------------------------------------
-# Curves over the runs of a learner: their mean, and one standard deviation to both sides.
-
 Array = NDArray[np.float64]
+
+# -- curves ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line of a chart; NaN where there is nothing to draw."""
+    """Hold one line of a chart; NaN values are not drawn."""
 
     label: str
     rows: Array
     mean: Array
-    """Or median."""
+    """Mean, or median, over the runs."""
     deviation: Array | None
-    """Over the runs, where there are several."""
+    """Standard deviation over the runs, if there are several."""
     kind: str = ""
-    """What the line is, where a learner has several."""
+    """What the line shows, if a learner has several."""
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines over rows, and how to draw them."""
+    """Hold lines over the rows of the stream, and how to draw them."""
 
     name: str
     title: str
     caption: str
     y: str
-    """Name of the y axis."""
+    """Title of the y axis."""
     series: list[Series]
     log_x: bool = False
     log_y: bool = True
     format: str = ""
-    """Of numbers of the y axis, in d3's notation."""
+    """Format of numbers on the y axis, in the notation of d3."""
 
 
-#: A loss that is so many times that of the baseline says no more: the learner has gone astray.
-ASTRAY = 100.0
+#: A learner with more than this many times the baseline's loss has diverged.
+DIVERGED = 100.0
 
 
 def charts(results: Results) -> list[Chart]:
-    """The charts of a comparison; those with nothing to show are left out."""
+    """Return the charts of a comparison, without empty ones."""
     comparison = results.comparison
     metric, window = comparison.metric, comparison.window
     part = window * max(1, comparison.rows // (10 * window))
@@ -74,24 +73,24 @@ def charts(results: Results) -> list[Chart]:
         ),
         Chart(
             "windowed-loss", "Recent loss",
-            f"{_capital(loss)} of each {window:,} rows: where the stream changes, it rises.", loss,
+            f"{_capital(loss)} over each {window:,} rows. It rises where the stream changes.", loss,
             _all(everyone, lambda curve: curve["windowed"][metric], window), format=percent,
         ),
     ]  # fmt: skip
     made = [
-        *(_below(chart, astray(results)) for chart in loss_charts),
+        *(_below(chart, divergence_limit(results)) for chart in loss_charts),
         Chart(
-            "time", "Time a row", f"Microseconds in the learner for a row, over each {part:,} "
+            "time", "Time per row", f"Microseconds per row in the learner, over each {part:,} "
             "rows, on one core; the median of the runs.", "microseconds",
             _all(learners, _microseconds, part, median=True),
         ),
         Chart(
-            "size", "Points held", "Points (support vectors, dictionary) that the learner holds. "
-            "Learners with fixed features hold none and are not drawn.", "points",
+            "size", "Points", "Points (support vectors, dictionary) of the learner. "
+            "Learners with fixed features have none and are not drawn.", "points",
             _all(learners, lambda curve: [size or None for size in curve["size"]]),
         ),
         Chart(
-            "memory", "Memory", "Bytes that the learner holds.", "bytes",
+            "memory", "Memory", "Memory of the learner in bytes.", "bytes",
             _all(learners, lambda curve: curve["memory"]), format="~s",
         ),
     ]  # fmt: skip
@@ -102,26 +101,26 @@ def charts(results: Results) -> list[Chart]:
     made.append(
         Chart(
             "regret", "Regret and its bound",
-            "Loss so far minus that of the best function in hindsight, with its norm paid for, and "
-            "the bound that the theory gives for it; of learners that keep account of it.",
+            "Loss so far minus the regularised loss of the best function in hindsight, and the "
+            "bound of the theory, for learners with a certificate.",
             "regret", regret, log_x=True,
         )
     )  # fmt: skip
     return [_drawable(chart) for chart in made if chart.series]
 
 
-def astray(results: Results) -> float:
-    """The loss above which nothing is drawn: the other learners would be one flat line."""
+def divergence_limit(results: Results) -> float:
+    """Return the loss above which nothing is drawn, so that other learners remain visible."""
     if results.baseline is None:
         return np.inf
     metric, records = results.comparison.metric, results.baseline.records
     values = [v for r in records for v in r["result"]["curve"]["metrics"][metric] if v is not None]
     largest = max(values, default=0.0)
-    return ASTRAY * largest if largest > 0 else np.inf
+    return DIVERGED * largest if largest > 0 else np.inf
 
 
 def _below(chart: Chart, most: float) -> Chart:
-    """A chart without what is above a value; the caption says so."""
+    """Remove values above a limit from a chart, and mention the limit in its caption."""
     series = [
         replace(one, mean=np.where(one.mean <= most, one.mean, np.nan)) for one in chart.series
     ]
@@ -135,7 +134,7 @@ def _below(chart: Chart, most: float) -> Chart:
 
 
 def _drawable(chart: Chart) -> Chart:
-    """Logarithmic only where all that is drawn is positive, but for some zeros of a start."""
+    """Make the y axis linear unless all values are positive, except for some zeros at the start."""
     values = np.concatenate([one.mean for one in chart.series])
     values = values[np.isfinite(values)]
     positive = len(values) > 0 and np.mean(values > 0) > (0.9 if chart.log_x else 0.999)
@@ -154,7 +153,7 @@ def _capital(text: str) -> str:
 
 
 def _microseconds(curve: dict[str, Any]) -> Array:
-    """Of a row, since the record before."""
+    """Return the microseconds per row since the previous record."""
     seconds, rows = np.diff(curve["seconds"], prepend=0.0), np.diff(curve["rows"], prepend=0)
     return 1e6 * seconds / rows
 
@@ -177,7 +176,7 @@ def _one(
     kind: str,
     median: bool,
 ) -> Series | None:
-    """A curve from all runs: at all records, or where a window ends."""
+    """Return a curve over all runs, at all records or at the ends of windows."""
     curves = [record["result"]["curve"] for record in summary.records]
     rows = np.array(curves[0]["rows"])
     at = np.ones(len(rows), dtype=bool)
@@ -194,23 +193,25 @@ def _one(
     stacked = np.array(lines)
     if not np.isfinite(stacked).any():
         return None
-    with np.errstate(over="ignore", invalid="ignore"):  # runs that went astray
+    with np.errstate(over="ignore", invalid="ignore"):  # runs that diverged
         deviation = stacked.std(axis=0, ddof=1) if len(lines) > 1 and not median else None
         middle = np.median(stacked, axis=0) if median else stacked.mean(axis=0)
     return Series(summary.label, rows[at].astype(np.float64), middle, deviation, kind)
 
 
 def _picked(curve: Any, at: NDArray[np.bool_]) -> Any:
-    """The columns of a curve at some of its records."""
+    """Return the columns of a curve at some of its records."""
     if isinstance(curve, dict):
         return {name: _picked(column, at) for name, column in curve.items()}
     return [value for value, wanted in zip(curve, at, strict=True) if wanted]
 
 
-#: Solid, dashed, dotted, ..: 8 colours and 4 dashes make 32 pairs before one comes again.
+# -- Vega-Lite -------------------------------------------------------------------------------------
+
+#: Solid, dashed, dotted, ..: 8 colours and 4 dashes give 32 different pairs.
 DASHES = ([1, 0], [6, 3], [2, 2], [9, 3, 2, 3])
 HEIGHT = 300
-#: Numbers of an axis: plain ones, and powers of ten where zeros would have to be counted.
+#: Format of numbers on an axis: scientific notation for very large and very small ones.
 NUMBER = (
     "datum.value != 0 && (abs(datum.value) >= 1e6 || abs(datum.value) < 1e-3)"
     " ? format(datum.value, '.2~e') : format(datum.value, '~g')"
@@ -218,12 +219,12 @@ NUMBER = (
 
 
 def dash(i: int) -> list[int]:
-    """The dashes of the i-th learner."""
+    """Return the dashes of the i-th learner."""
     return DASHES[(i + i // 8) % len(DASHES)]
 
 
 def line_chart(chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
-    """Lines over rows, with a band of one deviation where there are several runs."""
+    """Draw lines over rows, with a band of one standard deviation if there are several runs."""
     kinds = list(dict.fromkeys(one.kind for one in chart.series))
     base = alt.Chart(alt.InlineData(values=_values(chart)))
     base = base.transform_filter("indexof(shown, datum.learner) >= 0")
@@ -266,19 +267,19 @@ def line_chart(chart: Chart, labels: Sequence[str]) -> dict[str, Any]:
             x=x, y=y, color=colour, strokeDash=dashes, detail=detail
         )
     )
-    # Large and invisible: what a finger or a mouse finds.
+    # Large invisible points, which are easy to touch, show the tooltip.
     layers.append(base.mark_point(size=120, opacity=0).encode(x=x, y=y, tooltip=tooltip))
     return _finished(alt.layer(*layers), labels, chart.caption)
 
 
 def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
-    """A point a learner: its loss against its time a row."""
+    """Draw one point per learner: its loss against its time per row."""
     metric = results.comparison.metric
-    most = astray(results)
-    known = [one for one in results.summaries if one.metrics[metric].mean <= most]
-    known = [one for one in known if np.isfinite(one.metrics[metric].mean)]
-    times = [one.microseconds_per_row.mean for one in known]
-    losses = [one.metrics[metric].mean for one in known]
+    most = divergence_limit(results)
+    drawn = [one for one in results.summaries if one.metrics[metric].mean <= most]
+    drawn = [one for one in drawn if np.isfinite(one.metrics[metric].mean)]
+    times = [one.microseconds_per_row.mean for one in drawn]
+    losses = [one.metrics[metric].mean for one in drawn]
     log = all(loss > 0 for loss in losses)
     values = [
         {
@@ -289,10 +290,10 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             "place": place,
         }
         for one, time, loss, place in zip(
-            known,
+            drawn,
             times,
             losses,
-            _places([one.label for one in known], times, losses, log),
+            _places([one.label for one in drawn], times, losses, log),
             strict=True,
         )
     ]
@@ -302,7 +303,7 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
         .encode(
             x=alt.X(
                 "time:Q",
-                title="microseconds a row",
+                title="microseconds per row",
                 scale=alt.Scale(type="log", nice=False, domain=_around(times, True, 0.2)),
                 axis=alt.Axis(format="~g", labelOverlap=True, tickCount=5),
             ),
@@ -320,7 +321,7 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
             tooltip=[
                 alt.Tooltip("learner:N"),
                 alt.Tooltip("loss:Q", title=TITLES[metric], format=".4~g"),
-                alt.Tooltip("time:Q", title="microseconds a row", format=".3~g"),
+                alt.Tooltip("time:Q", title="microseconds per row", format=".3~g"),
                 alt.Tooltip("memory:Q", title="bytes", format=".3~s"),
             ],
         )
@@ -329,12 +330,12 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
     for place, mark in _PLACES.items():
         names = base.transform_filter(f"datum.place == '{place}'").mark_text(fontSize=12, **mark)
         layers.append(names.encode(text="learner:N"))
-    return _finished(alt.layer(*layers), labels, "Loss against time a row")
+    return _finished(alt.layer(*layers), labels, "Loss against time per row")
 
 
-#: Pixels of a plot on a phone: what fits there fits everywhere.
+#: Width in pixels of a plot on a phone, in which names must fit.
 _WIDTH = 270.0
-#: Where a point's name stands.
+#: Positions of a name relative to its point.
 _PLACES: dict[str, dict[str, Any]] = {
     "above": {"dy": -12},
     "below": {"dy": 14},
@@ -346,9 +347,9 @@ _PLACES: dict[str, dict[str, Any]] = {
 def _places(
     names: Sequence[str], times: Sequence[float], losses: Sequence[float], log: bool
 ) -> list[str]:
-    """Where each name stands free, in a plot of a phone's width; "none" in a crowd.
+    """Choose a position for each name without overlap in a plot of a phone's width, or "none".
 
-    The points come in the order of the table: the best are named first.
+    Points are in the order of the table, so the best learners get their names first.
     """
     x = _WIDTH * (0.15 + 0.7 * _unit(np.log(times)))
     y = 200 * _unit(-np.log(losses) if log else -np.array(losses)) + 25
@@ -384,7 +385,7 @@ def _unit(values: Any) -> Any:
 
 
 def _around(values: Sequence[float], log: bool, share: float) -> list[float]:
-    """A domain with room on both sides."""
+    """Return the domain of an axis with a margin on both sides."""
     low, high = min(values), max(values)
     if log:
         room = max((high / low) ** share, 1.2)
@@ -400,13 +401,13 @@ def _finished(chart: Any, labels: Sequence[str], description: str) -> dict[str, 
         .properties(width="container", height=HEIGHT, description=description)
         .to_dict()
     )
-    spec.pop("config", None)  # the page's
+    spec.pop("config", None)  # the page defines it
     spec["autosize"] = {"type": "fit-x", "contains": "padding"}
     return spec
 
 
 def _ticks(values: Any, log: bool) -> dict[str, Any]:
-    """Powers of ten, where a logarithmic axis has some of them."""
+    """Return ticks at powers of ten, if a logarithmic axis contains several."""
     values = values[np.isfinite(values) & (values > 0)]
     if not log or not len(values) or values.max() < 100 * values.min():
         return {}
@@ -415,7 +416,7 @@ def _ticks(values: Any, log: bool) -> dict[str, Any]:
 
 
 def _numbers(chosen: str) -> dict[str, Any]:
-    """How an axis writes its numbers, in d3's notation where that was chosen."""
+    """Return the format of numbers on an axis, by default `NUMBER`."""
     return {"format": chosen} if chosen else {"labelExpr": NUMBER}
 
 
@@ -432,7 +433,7 @@ def _dashes(labels: Sequence[str]) -> list[list[int]]:
 
 
 def _values(chart: Chart) -> list[dict[str, Any]]:
-    """One row a point; what a logarithmic axis cannot show is left out."""
+    """Return one record per point, without those that a logarithmic axis cannot show."""
     values = []
     for one in chart.series:
         for i, mean in enumerate(one.mean):
@@ -442,7 +443,7 @@ def _values(chart: Chart) -> list[dict[str, Any]]:
             if one.kind:
                 value["kind"] = one.kind
             if one.deviation is not None and np.isfinite(one.deviation[i]):
-                # On a logarithmic axis a band may reach down to zero.
+                # On a logarithmic axis a band must not reach zero.
                 least = mean / 10 if chart.log_y else -np.inf
                 value["low"] = _short(max(mean - one.deviation[i], least))
                 value["high"] = _short(mean + one.deviation[i])
@@ -451,5 +452,5 @@ def _values(chart: Chart) -> list[dict[str, Any]]:
 
 
 def _short(value: float) -> float:
-    """Five digits: a chart shows no more, and a file of many curves is half as long."""
+    """Round to five digits, which halves the size of the page."""
     return float(f"{value:.5g}")

@@ -1,4 +1,4 @@
-"""The report of a comparison: its charts, their code, its tables and settings in one HTML file."""
+"""The report of a comparison: tables, charts and settings in one HTML file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from pronk.evaluate.results import OverRuns, Results, Summary
 from pronk.report.charts import charts
 from pronk.report.rendering import render
 
-# ----------------------------------------------------------------------------------------
-# The settings of a comparison, as a report tells them, and the command that runs it again.
+# -- settings --------------------------------------------------------------------------------------
 
 
 def settings(results: Results) -> dict[str, str]:
-    """What was compared on what, by name."""
+    """Return the settings of a comparison by name."""
     comparison, made = results.comparison, results.made
     last = comparison.seed + comparison.runs - 1
     versions = sorted(made.items(), key=lambda item: item[0] != "pronk")
@@ -33,35 +32,35 @@ def settings(results: Results) -> dict[str, str]:
         "task": comparison.task
         + (f", inferred from {comparison.reason}" if comparison.reason else ""),
         "columns": ", ".join(comparison.columns),
-        "left out": ", ".join(comparison.reading.drop) or "nothing",
+        "left out": ", ".join(comparison.reading.drop) or "none",
         **_categories(comparison),
         "rows": f"{comparison.rows:,}"
-        + (" (a limit)" if comparison.reading.limit else "")
+        + (" (limited)" if comparison.reading.limit else "")
         + (f", {comparison.unlabelled:,} without a label" if comparison.unlabelled else ""),
         "order": comparison.order,
         "scaling": _scaling(comparison),
         "seeds": f"{comparison.seed}" + (f" to {last}" if comparison.runs > 1 else ""),
-        "machine": made.get("machine", "not known"),
+        "machine": made.get("machine", "unknown"),
         "versions": ", ".join(f"{name} {v}" for name, v in versions if name != "machine"),
     }
 
 
 def parameters(results: Results) -> dict[str, str]:
-    """The parameters of each learner."""
+    """Return the parameters of each learner."""
     return {_named(one): _params(one) for one in results.summaries}
 
 
 def _categories(comparison: Comparison) -> dict[str, str]:
-    """What became of columns that are no plain numbers."""
-    told = {}
+    """Return how categories and missing values were handled."""
+    settings = {}
     reading, preparing = comparison.reading, comparison.preparing
     if reading.categorical:
-        how = "by a hash" if preparing.encoding == "hash" else "as they come"
+        how = "by hash" if preparing.encoding == "hash" else "in order of appearance"
         names = ", ".join(reading.categorical)
-        told["categories"] = f"{names}; {preparing.slots} slots each, {how}"
+        settings["categories"] = f"{names}; {preparing.slots} slots each, {how}"
     if reading.missing == "mean":
-        told["missing values"] = "the mean of the column so far"
-    return told
+        settings["missing values"] = "replaced by the mean of the column so far"
+    return settings
 
 
 def _scaling(comparison: Comparison) -> str:
@@ -70,22 +69,22 @@ def _scaling(comparison: Comparison) -> str:
 
 
 def command(comparison: Comparison) -> str:
-    """The command that runs a comparison."""
+    """Return the command that runs the comparison again."""
     names = [
         one.algorithm if one.label == one.algorithm else f"{one.label}={one.algorithm}"
         for one in comparison.learners
     ]
-    said = ["pronk", "compare", Path(comparison.file).name, "--target", comparison.target]
-    said += ["--algorithms", ",".join(names), "--runs", str(comparison.runs)]
-    said += ["--order", comparison.order, "--task", comparison.task]
-    if not any(one.scale for one in comparison.learners):  # else it is as nothing was chosen
-        said += ["--scale", comparison.scale]
+    words = ["pronk", "compare", Path(comparison.file).name, "--target", comparison.target]
+    words += ["--algorithms", ",".join(names), "--runs", str(comparison.runs)]
+    words += ["--order", comparison.order, "--task", comparison.task]
+    if not any(one.scale for one in comparison.learners):  # else the scaling was not chosen
+        words += ["--scale", comparison.scale]
     for one in comparison.learners:
         for name, value in one.params.items():
-            said += ["--param", f"{one.label}:{name}={value}"]
+            words += ["--param", f"{one.label}:{name}={value}"]
     chosen = comparison.reading.chosen()
     preparing = comparison.preparing.chosen() if comparison.reading.categorical else {}
-    said += as_words(
+    words += as_words(
         {
             name: value
             for name, value in {**chosen, **preparing}.items()
@@ -93,8 +92,8 @@ def command(comparison: Comparison) -> str:
         }
     )
     if comparison.seed:
-        said += ["--seed", str(comparison.seed)]
-    return without_secret(shlex.join(said))
+        words += ["--seed", str(comparison.seed)]
+    return without_secret(shlex.join(words))
 
 
 def _named(one: Summary) -> str:
@@ -105,19 +104,18 @@ def _named(one: Summary) -> str:
 def _params(one: Summary) -> str:
     own = {k: v for k, v in one.params.items() if not k.startswith("kernel__")}
     nested = {k.partition("__")[2]: v for k, v in one.params.items() if k.startswith("kernel__")}
-    said = [f"{name}={value}" for name, value in own.items() if name != "kernel"]
+    words = [f"{name}={value}" for name, value in own.items() if name != "kernel"]
     kernel = str(own.get("kernel", "")).partition("(")[0].lower()
     inside = ", ".join(f"{name}={value}" for name, value in nested.items())
-    return ", ".join([f"kernel={kernel}({inside})", *said])
+    return ", ".join([f"kernel={kernel}({inside})", *words])
 
 
-# ----------------------------------------------------------------------------------------
-# The tables of a report.
+# -- tables ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Stroke:
-    """The colour and the dashes of a learner."""
+    """Hold the colour and the dashes of a learner."""
 
     colour: str
     dashes: str
@@ -125,7 +123,7 @@ class Stroke:
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, perhaps the best of its column."""
+    """Hold the text of a cell, and whether it is the best of its column."""
 
     text: str
     best: bool = False
@@ -133,7 +131,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A name and its cells."""
+    """Hold the name and the cells of a row."""
 
     name: str
     cells: list[Cell]
@@ -143,7 +141,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Table:
-    """A header, rows and what is said below them."""
+    """Hold the header, the rows and the note below a table."""
 
     header: list[str]
     rows: list[TableRow]
@@ -151,13 +149,13 @@ class Table:
 
 
 def main_table(results: Results) -> Table:
-    """The figures of all learners."""
+    """Return the table of all learners."""
     metrics = list(results.everyone[0].metrics)
     header = [
         "learner",
         *(TITLES.get(name, name) for name in metrics),
-        f"of the last {results.comparison.window:,} rows",
-        "µs a row",
+        f"last {results.comparison.window:,} rows",
+        "µs per row",
         "points",
         "memory",
         "runs",
@@ -171,14 +169,14 @@ def main_table(results: Results) -> Table:
     for i, one in enumerate(results.everyone):
         is_baseline = one is results.baseline
         time = one.microseconds_per_row
-        told = [
-            *((spread, pm(spread)) for spread in map(one.metrics.__getitem__, metrics)),
+        shown = [
+            *((values, pm(values)) for values in map(one.metrics.__getitem__, metrics)),
             (one.recent[metrics[0]], pm(one.recent[metrics[0]])),
             (time, microseconds(time.mean, time.deviation)),
         ]
         cells = [
-            Cell(text, not is_baseline and spread.mean <= least)
-            for (spread, text), least in zip(told, best, strict=True)
+            Cell(text, not is_baseline and values.mean <= least)
+            for (values, text), least in zip(shown, best, strict=True)
         ]
         cells += [
             Cell(f"{one.size.mean:,.0f}" if one.size else "–"),
@@ -189,32 +187,32 @@ def main_table(results: Results) -> Table:
     several = any(one.runs > 1 for one in results.everyone)
     caption = (
         f"Mean{' ± standard deviation over the runs' if several else ''}; each row is predicted "
-        "before its label is learned. Time: in the learner, on one core. Points and memory: at the "
-        "end."
+        "before its label is learned. Time is spent in the learner, on one core. Points and memory "
+        "are those at the end."
     )
     return Table(header, rows, caption)
 
 
 def regret_table(results: Results, labels: Sequence[str]) -> Table | None:
-    """Regret and bound of the learners that know them."""
+    """Return the table of regrets and bounds, or None if no learner has them."""
     rows = []
     for one in results.summaries:
         ends = [_ends(record["result"]["curve"]) for record in one.records]
         regrets = [regret for regret, _ in ends if regret is not None]
-        bounds = [bound for _, bound in ends if bound is not None]
+        bounds = [most for _, most in ends if most is not None]
         if not regrets:
             continue
-        known = pm(OverRuns.of(bounds)) if bounds else "not known"
-        cells = [Cell(pm(OverRuns.of(regrets))), Cell(known)]
+        bound = pm(OverRuns.of(bounds)) if bounds else "unknown"
+        cells = [Cell(pm(OverRuns.of(regrets))), Cell(bound)]
         rows.append(TableRow(one.label, cells, line(labels.index(one.label), False)))
     if not rows:
         return None
     caption = (
-        "The cumulative loss that the learner works with (squared, of its real-valued predictions) "
-        "minus that of the best function in hindsight with its norm paid for, after all rows; and "
-        "what the theory says it cannot exceed."
+        "Regret after all rows: the cumulative squared loss of the learner's real-valued "
+        "predictions minus the regularised loss of the best function in hindsight; and the bound "
+        "of the theory."
     )
-    return Table(["learner", "regret", "at most"], rows, caption)
+    return Table(["learner", "regret", "bound"], rows, caption)
 
 
 def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
@@ -222,28 +220,32 @@ def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
 
 
 def line(i: int, is_baseline: bool) -> Stroke:
-    """How the i-th learner is drawn."""
+    """Return how the i-th learner is drawn."""
     from pronk.report.charts import dash
 
     colour = "--grey" if is_baseline else f"--c{i % 8}"
     return Stroke(colour, " ".join(map(str, dash(i))))
 
 
-def _means(spreads: Iterable[OverRuns]) -> list[float]:
-    return [spread.mean for spread in spreads] or [float("-inf")]
+def _means(several: Iterable[OverRuns]) -> list[float]:
+    return [values.mean for values in several] or [float("-inf")]
 
 
-def pm(spread: OverRuns) -> str:
-    return mean_and_deviation(spread.mean, spread.deviation)
+def pm(values: OverRuns) -> str:
+    """Format a mean and its standard deviation over the runs."""
+    return mean_and_deviation(values.mean, values.deviation)
+
+
+# -- page ------------------------------------------------------------------------------------------
 
 
 def write_report(results: Results, path: Path) -> None:
-    """Write the report; a file of that name is replaced when the new one is complete."""
+    """Write the report atomically; an existing file is replaced."""
     write_atomically(path, html(results).encode())
 
 
 def html(results: Results) -> str:
-    """The report as text."""
+    """Return the report as text."""
     from pronk.report.charts import line_chart, trade_off
 
     comparison = results.comparison
@@ -258,7 +260,7 @@ def html(results: Results) -> str:
     }
     figures = [{"name": c.name, "title": c.title, "caption": c.caption} for c in drawn]
     caption = (
-        "A point a learner: down is better, left is faster. In a crowd, touch it for its name."
+        "One point per learner: lower is better, further left is faster. Touch one for its name."
     )
     figures.insert(2, {"name": "trade-off", "title": "Loss against time", "caption": caption})
     order = "in the given order" if comparison.order == "given" else "each in its own random order"
@@ -294,6 +296,6 @@ def _best(results: Results) -> dict[str, Any] | None:
     if not results.summaries:
         return None
     metric, best, base = results.comparison.metric, results.summaries[0], results.baseline
-    told = f"{base.label}: {number(base.metrics[metric].mean)}" if base is not None else ""
+    baseline = f"{base.label}: {number(base.metrics[metric].mean)}" if base is not None else ""
     figure = pm(best.metrics[metric])
-    return {"loss": TITLES[metric], "label": best.label, "figure": figure, "base": told}
+    return {"loss": TITLES[metric], "label": best.label, "figure": figure, "base": baseline}

@@ -1,4 +1,4 @@
-"""The charts as PNG and SVG for papers, through Matplotlib."""
+"""Charts of a comparison as PNG and SVG for papers, drawn by Matplotlib."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _DASHES = ("-", (0, (6, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)))
 
 
 def write_figures(results: Results, directory: Path) -> list[Path]:
-    """One PNG and one SVG for each chart; the paths."""
+    """Write one PNG and one SVG per chart and return the paths."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = []
     for chart in charts(results):
         figure = _drawn(chart, results)
         for ending in ("svg", "png"):
             path = directory / f"{chart.name}.{ending}"
-            # The same results give the same bytes.
+            # Without dates, the same results give the same bytes.
             stamp = {"Date": None} if ending == "svg" else {"Software": None}
             drawn = BytesIO()
             figure.savefig(drawn, format=ending, dpi=200, metadata=stamp)
@@ -62,7 +62,7 @@ def _drawn(chart: Chart, results: Results) -> Any:
     axes.set_xscale("log" if chart.log_x else "linear")
     axes.set_yscale("log" if chart.log_y else "linear")
     bottom, top = axes.get_ylim()
-    if chart.log_y and top < 100 * bottom:  # plain numbers where powers of ten are few
+    if chart.log_y and top < 100 * bottom:  # few powers of ten: more ticks, plain numbers
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())

@@ -40,7 +40,7 @@
     views = await Promise.all(
       Object.entries(charts).map(async ([name, spec]) => {
         const { view } = await vegaEmbed(document.getElementById(`chart-${name}`), spec, options);
-        // The pictures of one run have nothing to choose from.
+        // The report of one run has no learners to choose.
         return boxes.length ? view.signal("shown", shown()).runAsync() : view;
       }),
     );

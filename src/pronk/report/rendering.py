@@ -1,8 +1,8 @@
-"""Templates become pages: one file each, which asks the network for nothing.
+"""Render a template to a self-contained HTML page that loads nothing from the network.
 
-Every text is escaped by the template engine; what is embedded as code is not, and is made here.
-The page says to the browser (Content-Security-Policy) that it needs nothing from elsewhere.
-Without JavaScript the tables and settings are there, the charts are not.
+The template engine escapes all texts, except for the scripts, styles and data embedded here. The
+page's Content-Security-Policy forbids network access. Tables and settings need no JavaScript;
+charts need it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _environment() -> Any:
 
 
 def render(template: str, data: dict[str, Any], **values: Any) -> str:
-    """A page as text; ``data`` is what its script reads."""
+    """Return a page as text; ``data`` is embedded as JSON for its script."""
     from markupsafe import Markup
 
     embedded = {
@@ -48,7 +48,7 @@ def _file(name: str) -> str:
 
 @cache
 def _libraries() -> str:
-    """Vega, Vega-Lite and Vega-Embed, as vl-convert has them for Altair's version."""
+    """Return the code of Vega, Vega-Lite and Vega-Embed from vl-convert, for Altair's version."""
     import altair
     import vl_convert
 
@@ -60,7 +60,7 @@ def _libraries() -> str:
 
 
 def _script(text: str) -> str:
-    """A text that cannot end the script it stands in."""
+    """Escape a text so that it cannot end the script element that contains it."""
     return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
 
 

@@ -1,4 +1,4 @@
-"""The report of one run: one HTML file, in the style of a comparison's."""
+"""The report of one run: metrics, charts and drift alarms in one HTML file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 @dataclass(frozen=True)
 class RunReport:
-    """What a page tells of a run."""
+    """Hold the content of the report of a run."""
 
     file: str
     target: str
@@ -34,19 +34,19 @@ class RunReport:
     record: Record
     trace: Trace = field(repr=False)
     worse: str = ""
-    """Where a baseline did better."""
+    """Metrics in which a baseline is better, as text."""
     settings: dict[str, str] = field(default_factory=dict)
     command: str = ""
     targets: Sequence[str] = ()
 
 
 def write_run_report(report: RunReport, path: Path) -> None:
-    """Write the page; a file of that name is replaced when the new one is complete."""
+    """Write the report atomically; an existing file is replaced."""
     write_atomically(path, run_html(report).encode())
 
 
 def run_html(report: RunReport) -> str:
-    """The page as text."""
+    """Return the report as text."""
     trace, record = report.trace, report.record
     drawn = pictures(trace)
     data: dict[str, Any] = {
@@ -103,15 +103,15 @@ def _metrics(report: RunReport) -> Table:
     ]
     first, second = baselines
     note = (
-        "Each row is predicted before its label is learned. Two baselines know the labels of the "
-        f"rows before: the {first}, and the {second}. "
+        "Each row is predicted before its label is learned. Two baselines use the labels of "
+        f"earlier rows: the {first}, and the {second}. "
         f"{record.microseconds_per_row:.1f} µs per row in the learner."
     )
     return Table(header, rows, note)
 
 
 def _targets(report: RunReport) -> Table | None:
-    """The metrics of each of several targets."""
+    """Return the metrics per target, or None for a single target."""
     outputs = report.record.outputs
     if not outputs:
         return None
@@ -119,7 +119,11 @@ def _targets(report: RunReport) -> Table | None:
         TableRow(name, [Cell(number(value)) for value in own.values()])
         for name, own in zip(report.targets, outputs, strict=True)
     ]
-    return Table(["target", *map(TITLES.__getitem__, outputs[0])], rows, "Those above are means.")
+    return Table(
+        ["target", *map(TITLES.__getitem__, outputs[0])],
+        rows,
+        "The table above has the means over the targets.",
+    )
 
 
 def _alarms(trace: Trace) -> Table | None:
@@ -133,17 +137,17 @@ def _alarms(trace: Trace) -> Table | None:
     if not rows:
         return None
     seen = "the error rate" if trace.task == "classification" else (
-        "e / (e + s), e the absolute error and s its usual size"
+        "e / (e + s), where e is the absolute error and s its typical size"
     )  # fmt: skip
-    note = f"ADWIN on the losses; it sees {seen}, and says since which row it is higher."
-    return Table(["noticed at", "since row", "before", "after"], rows, note)
+    note = f"ADWIN monitors {seen}; it reports the row since which its mean is higher."
+    return Table(["detected at", "since row", "before", "after"], rows, note)
 
 
-# -- pictures as Vega-Lite ---------------------------------------------------------------------
+# -- charts as Vega-Lite -----------------------------------------------------------------------
 
 
 def chart(picture: Picture) -> dict[str, Any]:
-    """A picture as Vega-Lite; its colours are the page's."""
+    """Return a chart as Vega-Lite; the page defines its colours."""
     spec: dict[str, Any] = {
         "$schema": SCHEMA,
         "width": "container",
@@ -213,7 +217,7 @@ def _layers(picture: Picture) -> list[dict[str, Any]]:
         },
         {
             "data": {"values": values},
-            # Large and invisible: what a finger or a mouse finds.
+            # Large invisible points, which are easy to touch, show the tooltip.
             "mark": {"type": "point", "size": 120, "opacity": 0},
             "encoding": {**both, "tooltip": tooltip},
         },
@@ -238,7 +242,7 @@ def _layers(picture: Picture) -> list[dict[str, Any]]:
 
 
 def _counts(picture: Picture) -> dict[str, Any]:
-    """A table of counts, shaded by the share of its row."""
+    """Draw a table of counts, shaded by the share within each row."""
     assert picture.counts is not None
     labels, matrix = picture.counts
     totals = np.maximum(matrix.sum(axis=1), 1)
@@ -279,5 +283,5 @@ def _narrow(labels: Sequence[str]) -> bool:
 
 
 def _short(value: float) -> float:
-    """Five digits: a chart shows no more."""
+    """Round to five digits."""
     return float(f"{value:.5g}")

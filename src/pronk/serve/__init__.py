@@ -1,6 +1,6 @@
-"""Predictions now, labels later, nothing lost: learners behind HTTP, and a client for them.
+"""An HTTP service for online learning, and a client for it.
 
-`pronk serve FOLDER` starts a server (`pip install ".[serve]"`); `Client` needs nothing else.
+`pronk serve FOLDER` starts a server (it needs `pip install ".[serve]"`); `Client` needs no extra.
 """
 
 from typing import Any as _Any

@@ -1,8 +1,8 @@
-"""A small client of `pronk serve`, with retries that never learn twice.
+"""A client of `pronk serve` whose retries never learn a row twice.
 
-Standard library only. Every call that learns carries an id (a chance one where none is given): when
-the connection breaks, or the server is busy or restarts, the same id is sent again, and the server
-answers what it answered before.
+It needs only NumPy and the standard library. Every call that learns has an id (a random one if none
+is given). If the connection breaks, or the server is busy or restarts, the call is sent again with
+the same id, and the server returns the stored answer if it has already learned the rows.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from urllib.parse import quote, urlsplit
 
 import numpy as np
 
-#: Answers after which a call is tried again: too many rows wait, stopping, behind a proxy.
-AGAIN = (429, 502, 503, 504, 507)
+#: Status codes after which a call is retried: full queue, full disk, stopping server, proxy errors.
+RETRIED = (429, 502, 503, 504, 507)
 
 
 class ServerError(Exception):
-    """The server refused a call; `status` is the HTTP status, the message is the server's."""
+    """Raised if the server answers with an error; `status` is the HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
@@ -33,15 +33,15 @@ class ServerError(Exception):
 
 
 class Client:
-    """Calls of a server that runs.
+    """Call a running server.
 
     Parameters
     ----------
     url : the server's address, as ``http://127.0.0.1:8765``
-    token : a token that ``pronk serve token`` made
-    timeout : seconds that one try may take
-    retries : how often a call is tried again, with growing pauses
-    context : an `ssl.SSLContext` for https with a certificate of your own
+    token : an access token, created by ``pronk serve token``
+    timeout : seconds per attempt
+    retries : most retries per call, with growing pauses
+    context : an `ssl.SSLContext`, for https with a self-signed certificate
 
     Examples
     --------
@@ -90,21 +90,21 @@ class Client:
     # -- rows --------------------------------------------------------------------------------------
 
     def infer(self, model: str, rows: Any, id: str | None = None) -> dict[str, Any]:
-        """Predictions for rows (lists in the order of the columns, or dicts).
+        """Predict rows (lists in the order of the columns, or dicts).
 
-        Returns ``prediction`` and, where the model has them, ``probability`` with ``classes``, or
-        ``lower`` and ``upper``; and the ``version`` that predicted. With an ``id`` the server keeps
-        the rows until `label` brings their labels.
+        Returns ``prediction`` and, if the model has them, ``probability`` with ``classes``, or
+        ``lower`` and ``upper``; and the ``version`` of the model. With an ``id`` the server stores
+        the rows until `label` sends their labels.
         """
         return self._rows("infer", model, {} if id is None else {"id": id}, rows)
 
     def learn(self, model: str, rows: Any, labels: Any, id: str | None = None) -> dict[str, Any]:
-        """Predict rows, then learn their labels, once, however often the call is tried."""
+        """Predict rows, then learn their labels; retries do not learn them again."""
         body = {"id": id or uuid.uuid4().hex, "labels": _listed(labels)}
         return self._rows("learn", model, body, rows)
 
     def _rows(self, call: str, model: str, body: dict[str, Any], rows: Any) -> dict[str, Any]:
-        """Arrays of numbers go in binary, everything else as JSON."""
+        """Send rows, arrays of numbers in binary and everything else as JSON."""
         headers = {}
         if isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.dtype.kind in "biuf":
             values = np.ascontiguousarray(rows, dtype="<f8").tobytes()
@@ -120,7 +120,7 @@ class Client:
         return _outputs(self._call("POST", self._path(model, call), data, headers))
 
     def label(self, model: str, id: str, labels: Any) -> dict[str, Any]:
-        """The labels of rows that `infer` had with this id: a list, or one for one row."""
+        """Learn the labels of rows that `infer` predicted with this id: a list, or one label."""
         several = isinstance(labels, Sequence | np.ndarray) and not isinstance(labels, str)
         body = {"id": id, "labels": _listed(labels if several else [labels])}
         return _outputs(self._call("POST", self._path(model, "learn"), body))
@@ -128,26 +128,29 @@ class Client:
     # -- models ------------------------------------------------------------------------------------
 
     def create(self, model: str, columns: Any, task: str = "regression", **spec: Any) -> Any:
-        """Create a model; the same again does nothing. ``spec`` as in ``PUT /v2/models/{m}``."""
+        """Create a model, unless it exists with the same specification.
+
+        ``spec`` are other entries of the body of ``PUT /v2/models/{model}``.
+        """
         body = {"columns": columns, "task": task, **spec}
         return self._call("PUT", self._path(model), body)
 
     def models(self) -> list[dict[str, Any]]:
-        """All models."""
+        """List all models."""
         found: list[dict[str, Any]] = self._call("GET", "/v2/models")["models"]
         return found
 
     def model(self, model: str) -> dict[str, Any]:
-        """What a model is, rows and metrics so far, size, certificate."""
+        """Describe a model: specification, rows and metrics so far, size, certificate."""
         found: dict[str, Any] = self._call("GET", self._path(model))
         return found
 
     def snapshot(self, model: str) -> int:
-        """Keep the model as it is; its version."""
+        """Save a snapshot of the model that is kept; return its version."""
         return int(self._call("POST", self._path(model, "snapshot"))["model_version"])
 
     def rollback(self, model: str, version: int | None = None) -> int:
-        """Take back what was learned after a version, or after the last kept snapshot."""
+        """Restore a version, by default that of the last requested snapshot; return the version."""
         body = None if version is None else {"version": version}
         return int(self._call("POST", self._path(model, "rollback"), body)["model_version"])
 
@@ -156,7 +159,7 @@ class Client:
         self._call("DELETE", self._path(model))
 
     def ready(self) -> bool:
-        """Whether the server takes calls."""
+        """Return whether the server is ready."""
         try:
             return bool(self._once("GET", "/v2/health/ready", None)[0] == 200)
         except (OSError, http.client.HTTPException):
@@ -180,7 +183,7 @@ class Client:
                     raise
                 self._pause(attempt)
                 continue
-            if status in AGAIN and not last:
+            if status in RETRIED and not last:
                 self._pause(attempt, headers.get("retry-after"))
                 continue
             found = json.loads(text) if text else {}
@@ -203,7 +206,7 @@ class Client:
             response = connection.getresponse()
             text = response.read()
         except BaseException:
-            self.close()  # what is half done cannot be gone on with
+            self.close()  # a connection cannot be reused after an incomplete exchange
             raise
         return response.status, {k.lower(): v for k, v in response.getheaders()}, text
 
@@ -215,7 +218,7 @@ class Client:
         return http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
 
     def _pause(self, attempt: int, asked: str | None = None) -> None:
-        """Growing pauses with some chance in them, so that clients do not come back as one."""
+        """Wait with a growing, random pause, so that clients do not retry all at once."""
         pause = min(0.1 * 2.0**attempt, 5.0) * self._random.uniform(0.5, 1.0)
         if asked is not None and asked.isdigit():
             pause = max(pause, min(float(asked), 30.0) * self._random.uniform(0.5, 1.0))
@@ -223,13 +226,13 @@ class Client:
 
 
 def _listed(values: Any) -> Any:
-    """Arrays, frames and tables as lists; rows of frames by name."""
-    if hasattr(values, "collect") and hasattr(values, "collect_schema"):  # a lazy frame of polars
+    """Convert arrays to lists, and frames and tables to lists of dicts."""
+    if hasattr(values, "collect") and hasattr(values, "collect_schema"):  # Polars LazyFrame
         values = values.collect()
-    for method in ("to_dicts", "to_pylist"):  # a frame of polars, a table of Arrow
+    for method in ("to_dicts", "to_pylist"):  # Polars DataFrame, Arrow table
         if hasattr(values, method):
             return getattr(values, method)()
-    if hasattr(values, "to_dict") and hasattr(values, "columns"):  # a frame of pandas
+    if hasattr(values, "to_dict") and hasattr(values, "columns"):  # pandas DataFrame
         return values.to_dict("records")
     for method in ("tolist", "to_list"):
         if hasattr(values, method):
@@ -238,7 +241,7 @@ def _listed(values: Any) -> Any:
 
 
 def _encoded(body: Any) -> bytes:
-    """JSON with missing values as null, and times as the service takes them."""
+    """Encode as JSON, missing values as null and times in ISO format."""
     try:
         return json.dumps(body, allow_nan=False, default=_plain).encode()
     except ValueError:
@@ -246,15 +249,15 @@ def _encoded(body: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """A value of a frame that JSON does not have."""
+    """Convert a value that JSON does not support."""
     if hasattr(value, "isoformat"):
         text = value.isoformat()
         return None if text == "NaT" else text
-    if hasattr(value, "item"):  # a number of NumPy
+    if hasattr(value, "item"):  # NumPy scalar
         return value.item()
-    if type(value).__name__ == "NAType":  # the missing value of pandas
+    if type(value).__name__ == "NAType":  # pandas.NA
         return None
-    raise TypeError(f"rows and labels cannot hold {type(value).__name__}")
+    raise TypeError(f"rows and labels cannot contain {type(value).__name__}")
 
 
 def _without_nan(value: Any) -> Any:
@@ -266,7 +269,7 @@ def _without_nan(value: Any) -> Any:
 
 
 def _outputs(found: dict[str, Any]) -> dict[str, Any]:
-    """An answer of the protocol as plain lists by name."""
+    """Convert an answer of the protocol to lists by name."""
     result: dict[str, Any] = {"version": int(found["model_version"])}
     for output in found["outputs"]:
         data = output["data"]

@@ -1,23 +1,23 @@
-"""The journal: every request that changes something, on disk before it is answered.
+"""The journal: every request that changes a model is on disk before it is answered.
 
-One SQLite file in WAL mode with ``synchronous=FULL``: a transaction that was committed survives a
-power cut. One thread at a time writes, and takes what other threads wait to write into its
-transaction. Sequence numbers grow by one and are never given twice; the version of a model is the
-number of the last row it learned.
+The journal is one SQLite file in WAL mode with ``synchronous=FULL``: a committed transaction
+survives a power cut. One thread at a time writes, and includes the batches of all waiting threads
+in its transaction. Sequence numbers grow by one and are never reused; the version of a model is the
+sequence number of the last entry it learned.
 
-    models     a number for life (names may come again), the name, what it is, first sequence number
-    journal    sequence, model, id, kind, rows as they came, labels, block, time, and what was
-               answered to a prediction that waits for its label
-    blocks     the answers of a block that was learned, in the order of its rows
-    snapshots  which snapshots were made by hand and are kept
-    highest    the last sequence number when rows were dropped
+    models     number (never reused, unlike names), name, spec, first sequence number
+    journal    sequence, model, id, kind, rows as they were sent, labels, block, time, and the
+               answer to a prediction that waits for its label
+    blocks     the answers of a learned block, in the order of its entries
+    snapshots  snapshots that a client requested; they are kept
+    highest    the last sequence number when entries were dropped
 
-The answers of a block are written with the transaction after it (they are no part of the promise: a
-replay of the block gives them again), so learning costs one sync, not two.
+The answers of a block are written in the following transaction, so that learning costs one sync and
+not two. A crash in between loses no answer, because a replay of the block computes it again.
 
-Beside the journal, the file `sequence` holds the last number that was committed. It is written
-after each commit and not synchronised, so it may lag behind the journal and is never ahead of it: a
-journal that ends before this number has lost what was acknowledged.
+Beside the journal, the file `sequence` holds the last committed sequence number. It is written
+after each commit without a sync, so it may lag behind the journal and is never ahead of it: a
+journal that ends before this number has lost acknowledged entries.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 NAME = "journal.sqlite"
-#: The file with the last number that was committed.
+#: The file with the last committed sequence number.
 LAST = "sequence"
-#: Of the tables below; a journal of a later version is refused.
+#: Version of the tables below; a journal of a later version is not opened.
 FORMAT = 1
 
-#: Bytes of a page. A request of many rows fills many pages, and each costs two calls.
+#: Bytes per page. A request of many rows fills many pages, and each costs two system calls.
 PAGE = 8192
 
 PREDICT, LEARN, LABEL, ROLLBACK = range(4)
 
-#: Numbers above this are no sequence numbers, wherever they are read.
+#: Larger numbers are not sequence numbers, wherever they are read.
 LARGEST = 2**62
-#: Values of one question: SQLite bounds them.
+#: Values per query: SQLite limits them.
 _FEW = 500
-#: Rows of a replay that are read at once.
+#: Entries of a replay that are read at once.
 _PAGE_ROWS = 1000
 
 _TABLES = """
@@ -76,7 +76,7 @@ _COLUMNS = "sequence, model, id, kind, size, rows, labels, block, answer, time"
 
 
 class Entry(NamedTuple):
-    """A row of the journal."""
+    """Hold a row of the table `journal`."""
 
     sequence: int
     model: int
@@ -91,7 +91,7 @@ class Entry(NamedTuple):
 
 
 class ModelRow(NamedTuple):
-    """A row of the table of models."""
+    """Hold a row of the table `models`."""
 
     number: int
     name: str
@@ -102,20 +102,20 @@ class ModelRow(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What one thread writes: all or nothing."""
+    """Hold what one thread writes in a transaction: entries, answers, other statements."""
 
     entries: list[Entry] = []
     answers: list[tuple[int, int, bytes]] = []
     more: list[tuple[str, tuple[Any, ...]]] = []
 
 
-#: Makes a batch when the number before its first entry is known.
+#: Builds a batch from the sequence number before its first entry.
 Build = Callable[[int], Batch]
 
 
 @dataclass(eq=False)
 class _Waiting:
-    """A batch that waits for its transaction."""
+    """Hold a batch that waits for its transaction."""
 
     build: Build
     done: bool = False
@@ -123,54 +123,66 @@ class _Waiting:
 
 
 class JournalError(Exception):
-    """The journal cannot be opened, or did not take a transaction."""
+    """Raised if the journal cannot be opened or a transaction fails."""
 
 
 class Journal:
-    """The open journal of a folder, for any number of threads."""
+    """Read and write the journal of a folder, from any number of threads."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / NAME
-        self.lock = threading.RLock()  # held for a transaction or a question
+        self.lock = threading.RLock()  # held during a transaction or a query
         self._queue: list[_Waiting] = []
         self._queueing = threading.Lock()
-        #: The version of each model, by its number: the last row that was written for it to learn.
+        #: The version of each model, by its number: its last entry with labels.
         self.versions: dict[int, int] = {}
         try:
             self.connection = sqlite3.connect(
                 self.path, isolation_level=None, check_same_thread=False
             )
             self._open()
+            found = self.connection.execute(
+                "SELECT max(coalesce((SELECT max(sequence) FROM journal), 0),"
+                " coalesce((SELECT max(sequence) FROM highest), 0),"
+                " coalesce((SELECT max(start) FROM models), 0)),"
+                " coalesce((SELECT max(time) FROM journal), 0)"
+            ).fetchone()
         except sqlite3.Error as error:
-            raise JournalError(f"{self.path} cannot be used: {error}") from None
-        found = self.connection.execute(
-            "SELECT max(coalesce((SELECT max(sequence) FROM journal), 0),"
-            " coalesce((SELECT max(sequence) FROM highest), 0),"
-            " coalesce((SELECT max(start) FROM models), 0)),"
-            " coalesce((SELECT max(time) FROM journal), 0)"
-        ).fetchone()
+            raise self._unusable(error) from None
         self.sequence: int = found[0]
         self._latest: float = found[1]
-        self.failed: str | None = None  # why the last transaction was not taken
-        self.stopping = threading.Event()  # set: a replay ends early
-        #: The last number that was committed according to the file beside the journal.
+        self.failed: str | None = None  # why the last transaction failed
+        self.stopping = threading.Event()  # set to end a replay early
+        #: The last committed sequence number according to the file `sequence`.
         self.recorded = self._open_last(folder / LAST)
 
     def _open(self) -> None:
         execute = self.connection.execute
-        execute(f"PRAGMA page_size={PAGE}")  # of a new file
+        execute(f"PRAGMA page_size={PAGE}")  # applies to a new file
         if execute("PRAGMA journal_mode=WAL").fetchone()[0] != "wal":
             raise sqlite3.OperationalError("the file system does not allow a write-ahead log")
         execute("PRAGMA synchronous=FULL")
         execute("PRAGMA journal_size_limit=67108864")
         version = execute("PRAGMA user_version").fetchone()[0]
         if version > FORMAT:
-            raise sqlite3.OperationalError(f"it has format {version}: upgrade pronk")
+            raise sqlite3.OperationalError(
+                f"its format {version} is newer than this version of pronk; upgrade pronk"
+            )
         problem = execute("PRAGMA quick_check(1)").fetchone()[0]
         if problem != "ok":
-            raise sqlite3.DatabaseError(f"it is damaged ({problem}); put a backup in its place")
+            raise sqlite3.DatabaseError(f"it is damaged ({problem})")
         self.connection.executescript(_TABLES)
         execute(f"PRAGMA user_version={FORMAT}")
+
+    def _unusable(self, error: sqlite3.Error) -> JournalError:
+        """Return the error of a journal that cannot be opened, and what to do if it is damaged."""
+        advice = ""
+        if type(error) is sqlite3.DatabaseError:  # damaged, or not a database
+            advice = (
+                f"; move {NAME}, {NAME}-wal and {NAME}-shm away, then restore all files of one "
+                "backup (a -wal or -shm file of the damaged journal must not stay beside it)"
+            )
+        return JournalError(f"{self.path} cannot be used: {error}{advice}")
 
     def _open_last(self, path: Path) -> int:
         try:
@@ -186,13 +198,13 @@ class Journal:
         return number if number < LARGEST else 0
 
     def _record(self) -> None:
-        """Note the last committed number; a lost note is found lagging, not wrong."""
+        """Write the last committed sequence number to its file; a failure only lets it lag."""
         with suppress(OSError):
             os.lseek(self._last, 0, os.SEEK_SET)
             os.write(self._last, b"%020d\n" % self.sequence)
 
     def close(self) -> None:
-        """Close the files; what was committed stays."""
+        """Close the files; committed entries stay."""
         with self.lock:
             self.connection.close()
             if self._last >= 0:
@@ -200,7 +212,7 @@ class Journal:
                 self._last = -1
 
     def now(self) -> float:
-        """The time of day, which never goes back inside a journal."""
+        """Return the current time, or the latest time in the journal if the clock went back."""
         with self.lock:
             self._latest = max(self._latest, time.time())
             return self._latest
@@ -208,10 +220,11 @@ class Journal:
     # -- writing ---------------------------------------------------------------------------------
 
     def commit(self, build: Build) -> None:
-        """Write a batch in one transaction with those that wait; on disk when this returns.
+        """Write a batch, together with the waiting ones; it is on disk when this returns.
 
-        The thread that gets the lock first writes the batches of all that wait for it, so that
-        threads share a sync. Where a transaction of several fails each is tried alone.
+        The thread that gets the lock first writes the batches of all waiting threads in one
+        transaction, so that threads share a sync. If that transaction fails, each batch is written
+        in its own.
         """
         mine = _Waiting(build)
         with self._queueing:
@@ -224,7 +237,7 @@ class Journal:
         if mine.error is not None:
             raise mine.error
         if not mine.done:  # the thread that took it was interrupted
-            raise JournalError("the journal did not take it: interrupted")
+            raise JournalError("the journal could not be written: interrupted")
 
     def _commit_together(self, taken: list[_Waiting]) -> None:
         try:
@@ -251,7 +264,7 @@ class Journal:
         answers: Iterable[tuple[int, int, bytes]] = (),
         more: Iterable[tuple[str, tuple[Any, ...]]] = (),
     ) -> None:
-        """One transaction: all or nothing, on disk when this returns."""
+        """Write one transaction, all or nothing; it is on disk when this returns."""
         entries = list(entries)
         with self.lock:
             self._write(entries, answers, more)
@@ -288,10 +301,10 @@ class Journal:
                 self.connection.rollback()
             if not (entries and self._has(entries[-1].sequence)):
                 self.failed = str(error)
-                raise JournalError(f"the journal did not take it: {error}") from None
+                raise JournalError(f"the journal could not be written: {error}") from None
 
     def _has(self, sequence: int) -> bool:
-        """After a failure that may have come after the commit: is it there?"""
+        """Return whether an entry is in the journal, after an error during its commit."""
         try:
             found = self.connection.execute(
                 "SELECT 1 FROM journal WHERE sequence = ?", (sequence,)
@@ -301,7 +314,7 @@ class Journal:
         return found is not None
 
     def add_model(self, name: str, spec: str) -> ModelRow:
-        """A new model, which gets a number for life."""
+        """Add a model and return its row; its number is never reused."""
         with self.lock:
             self.write(more=[_new_model(name, spec, self.sequence, self.now(), 0)])
             found = next(row for row in self.models() if row.name == name)
@@ -309,15 +322,15 @@ class Journal:
             return found
 
     def accept(self, sequence: int, learned: dict[str, int], added: dict[str, str]) -> None:
-        """Go on behind a number that this journal has not reached.
+        """Continue after a sequence number that this journal has not reached.
 
-        ``learned`` are versions that models have from snapshots alone: before them the journal is
-        not whole. ``added`` are the specs of those that the journal does not know.
+        ``learned`` maps models to the versions of their snapshots, up to which the journal is
+        incomplete. ``added`` maps the models that are not in the journal to their specs.
         """
         known = {row.name: row.number for row in self.models()}
         more: list[tuple[str, tuple[Any, ...]]] = [("INSERT INTO highest VALUES (?)", (sequence,))]
         for name, version in learned.items():
-            if name in added:  # it starts before the snapshot, so that it is nothing without it
+            if name in added:  # it starts before the snapshot, which it cannot be recovered without
                 start = max(version - 1, 0)
                 more.append(_new_model(name, added[name], start, self.now(), version))
             else:
@@ -329,13 +342,13 @@ class Journal:
 
     # -- reading ---------------------------------------------------------------------------------
 
-    def rows(self, question: str, values: tuple[Any, ...] = ()) -> list[Any]:
-        """The rows that a question gives."""
+    def rows(self, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        """Return the rows of a query."""
         with self.lock:
-            return self.connection.execute(question, values).fetchall()
+            return self.connection.execute(query, values).fetchall()
 
     def models(self) -> list[ModelRow]:
-        """The models that are there."""
+        """Return the models that were not removed, by name."""
         found = self.rows(
             "SELECT number, name, spec, start, created, dropped FROM models"
             " WHERE removed IS NULL ORDER BY name"
@@ -343,7 +356,7 @@ class Journal:
         return [ModelRow(*row) for row in found]
 
     def find(self, model: int, ids: list[str]) -> dict[str, dict[int, Entry]]:
-        """The entries of some ids, by id and kind."""
+        """Return the entries with some ids, by id and kind."""
         found: dict[str, dict[int, Entry]] = {}
         for start in range(0, len(ids), _FEW):
             some = ids[start : start + _FEW]
@@ -357,14 +370,14 @@ class Journal:
         return found
 
     def answers(self, block: int, model: int) -> bytes | None:
-        """The answers of a block that was learned."""
+        """Return the packed answers of a learned block, or None if they were not stored."""
         found = self.rows(
             "SELECT answers FROM blocks WHERE block = ? AND model = ?", (block, model)
         )
         return found[0][0] if found else None
 
     def learned(self, model: int, after: int, up_to: int | None = None) -> Iterable[list[Entry]]:
-        """What a model learned after a sequence number, block by block."""
+        """Yield the entries that a model learned after a sequence number, block by block."""
         block: list[Entry] = []
         last = self.sequence if up_to is None else up_to
         while True:
@@ -387,27 +400,27 @@ class Journal:
             yield block
 
     def pinned(self, model: int) -> set[int]:
-        """Snapshots that were made by hand and stay."""
+        """Return the versions of the snapshots that a client requested."""
         found = self.rows("SELECT sequence FROM snapshots WHERE model = ?", (model,))
         return {row[0] for row in found}
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Return the bytes of the journal on disk."""
         found = 0
         for path in (self.path, self.path.with_name(f"{NAME}-wal")):
             with suppress(OSError):
                 found += path.stat().st_size
         return found
 
-    def voided(self, model: int) -> list[tuple[int, int]]:
-        """Ranges (after, before) of sequence numbers that rollbacks took back."""
+    def rolled_back_ranges(self, model: int) -> list[tuple[int, int]]:
+        """Return the open ranges (after, before) of sequence numbers that were rolled back."""
         found = self.rows(
             f"SELECT block, sequence FROM journal WHERE model = ? AND kind = {ROLLBACK}", (model,)
         )
         return [(row[0], row[1]) for row in found]
 
     def waiting(self, model: int) -> int:
-        """Predictions whose label has not come."""
+        """Count the predictions that wait for their label."""
         found = self.rows(
             f"SELECT count(*) FROM journal WHERE model = ? AND kind = {PREDICT} AND done IS NULL",
             (model,),
@@ -425,5 +438,5 @@ def _new_model(
 
 
 def _dropped(sequence: int, model: int) -> tuple[str, tuple[Any, ...]]:
-    """Rows of a model up to a number are no longer in the journal."""
+    """Return the statement that records up to which entry a model's rows were dropped."""
     return "UPDATE models SET dropped = max(dropped, ?) WHERE number = ?", (sequence, model)

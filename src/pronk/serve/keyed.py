@@ -1,9 +1,9 @@
-"""Keyed models online: one model a key, in the store that `pronk run --by` uses.
+"""Keyed models in the service: one model per key, in the store that `pronk run --by` uses.
 
-The models are in the shards of a folder beside the journal, each shard with the sequence number up
-to which it has learned. After a crash a shard is as its last snapshot left it; the replay gives
-every shard the rows that it does not have yet, and takes the predictions of the others from the
-stored answers. Keys share nothing, so the bits are those of a server that was never stopped.
+The models are in the shards of a folder beside the journal. Each shard records the sequence number
+up to which it has learned. After a crash a shard is in the state of its last snapshot; the replay
+learns in every shard the rows that it has not learned, and reads the predictions for other rows
+from the stored answers. Keys share nothing, so the result has the same bits as without the crash.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from pronk.estimators import files
 from pronk.keyed import Keyed, StoreError
 from pronk.keyed.keys import encode_key, shard_of
 from pronk.serve import recovery
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 from pronk.serve.journal import Entry, Journal, ModelRow
-from pronk.serve.online import Array, LiveScores, Online, finite_or_none
+from pronk.serve.online import Array, LiveScores, OnlineModel, finite_or_none
 from pronk.serve.rows import Answer
 
-#: Models in memory, of each keyed model.
-HELD = 1000
+#: Models of keys in memory, per keyed model.
+CACHE_SIZE = 1000
 
 
 def store_folder(folder: Path, name: str, generation: int) -> Path:
-    """Where the models of the keys are; a rollback begins a new generation."""
+    """Return the folder of the keys' models; each rollback starts a new generation."""
     return folder / f"{name}-{generation}.keys"
 
 
-class KeyedOnline(Online):
-    """A template, and the models of the keys."""
+class KeyedOnlineModel(OnlineModel):
+    """Predict and learn with one model per key."""
 
     def __init__(self, row: ModelRow, place: Path) -> None:
         super().__init__(row)
         self.place = place
-        self.learner = Keyed(self.learner, by=self.spec.key, folder=place, cache_size=HELD)
-        self.learner.between_keys = self.lock.let_pass
+        self.learner = Keyed(self.learner, by=self.spec.key, folder=place, cache_size=CACHE_SIZE)
+        self.learner.between_keys = self.lock.release_and_reacquire
         self.positions = self.learner.store.positions()
 
     @property
@@ -50,7 +50,7 @@ class KeyedOnline(Online):
 
     @property
     def keys(self) -> int:
-        """How many keys have a model."""
+        """Count the keys that have a model."""
         return len(self.learner)
 
     def predict(self, packed: bytes) -> Answer:
@@ -64,7 +64,7 @@ class KeyedOnline(Online):
         ]
         return Answer(version, prediction, untrained=missing.issuperset(keys))
 
-    def _pass(
+    def _learn_rows(
         self, entries: Sequence[Entry], X: Array, y: NDArray[Any]
     ) -> tuple[NDArray[Any], Array | None]:
         keys = [key for entry in entries for key in self.columns.keys(entry.rows or b"")]
@@ -72,12 +72,12 @@ class KeyedOnline(Online):
             return np.asarray(self.learner.predict_then_learn(X, y, keys=keys)), None
 
     def relearn(self, entries: Sequence[Entry], stored: list[Answer] | None) -> list[Answer]:
-        """A block of the journal, of which some shards may have learned their part."""
+        """Learn a block of the journal that some shards may have learned already."""
         last = entries[-1].sequence
         if all(position < last for position in self.positions.values()):
             return self.learn(entries)
         if stored is None:
-            raise StoreError("the answers of a block that is learned are missing")
+            raise StoreError("the answers of a learned block are missing")
         if any(answer.error for answer in stored) and len(entries) > 1:
             pairs = zip(entries, stored, strict=True)
             return [self.relearn([entry], [answer])[0] for entry, answer in pairs]
@@ -103,69 +103,71 @@ class KeyedOnline(Online):
         return super().tree() | {"model": None}
 
     def flush(self) -> None:
-        """Let the models of all keys reach the disk, with the version they are of."""
+        """Write the models of all keys and their version to disk."""
         with self.lock:
             self.learner.flush(self.version)
 
     def close(self) -> None:
-        """Leave the files as the last flush left them: what came after is in the journal."""
+        """Close the store without writing; later rows are in the journal."""
         self.learner.abandon()
 
 
-def recover(journal: Journal, row: ModelRow, folder: Path, note: recovery.Note) -> Online:
-    """A keyed model as it was: its shards, the newest snapshot of its scores, and the journal."""
-    generation = max((before for _, before in journal.voided(row.number)), default=row.start)
+def recover(journal: Journal, row: ModelRow, folder: Path, log: recovery.Log) -> OnlineModel:
+    """Recover a keyed model from its shards, the newest snapshot of its scores and the journal."""
+    generation = max(
+        (before for _, before in journal.rolled_back_ranges(row.number)), default=row.start
+    )
     place = store_folder(folder, row.name, generation)
     try:
         try:
-            online = KeyedOnline(row, place)
+            online = KeyedOnlineModel(row, place)
         except StoreError as error:
             if row.dropped:
                 raise
-            note("store of keys made anew", model=row.name, reason=str(error))
+            log("store of keys recreated", model=row.name, reason=str(error))
             shutil.rmtree(place, ignore_errors=True)
-            online = KeyedOnline(row, place)
+            online = KeyedOnlineModel(row, place)
         learned = min(online.positions.values())
-        for sequence, path in reversed(recovery.valid(journal, row, folder).items()):
+        for sequence, path in reversed(recovery.usable_snapshots(journal, row, folder).items()):
             if sequence > learned:
-                continue  # the shards are older: they were made anew
+                continue  # the shards are older: they were recreated
             try:
                 online.restore(files.load_checkpoint(path), path)
                 break
-            except Exception as error:  # whatever stands in the file
-                note("snapshot skipped", model=row.name, file=path.name, reason=str(error))
+            except Exception as error:  # a damaged file may raise anything
+                log("snapshot skipped", model=row.name, file=path.name, reason=str(error))
                 online.scores = LiveScores(online.spec.task)
         if online.version < row.dropped:
             raise StoreError(f"the journal was dropped up to {row.dropped}, the models are older")
         recovery.replay(journal, online)
     except StoreError as error:
-        broken = Online(row)
+        broken = OnlineModel(row)
         broken.broken = str(error)
-        note("model not recovered", model=row.name, reason=broken.broken)
+        log("model not recovered", model=row.name, reason=broken.broken)
         return broken
     online.waiting = journal.waiting(row.number)
-    note("recovered", model=row.name, version=online.version)
+    log("recovered", model=row.name, version=online.version)
     return online
 
 
-def rolled_back(journal: Journal, row: ModelRow, folder: Path, version: int) -> KeyedOnline:
-    """A keyed model as it was at a version, learned anew from the start of its journal."""
+def rolled_back(journal: Journal, row: ModelRow, folder: Path, version: int) -> KeyedOnlineModel:
+    """Return a keyed model at a version, learned again from the start of its journal."""
     if row.dropped:
-        raise Refused(
+        raise HTTPError(
             422,
-            f"version {version} cannot be reached: rows up to {row.dropped} were dropped, and a "
-            "keyed model goes back by learning its journal again",
+            f"version {version} cannot be reached: a keyed model is rolled back by learning its "
+            f"journal again, and rows up to {row.dropped} were dropped",
         )
     place = store_folder(folder, row.name, journal.sequence + 1)
     shutil.rmtree(place, ignore_errors=True)
-    online = KeyedOnline(row, place)
+    online = KeyedOnlineModel(row, place)
     recovery.replay(journal, online, version)
     online.flush()
     return online
 
 
 def remove_stores(folder: Path, name: str, keep: Path | None = None) -> None:
-    """Remove the models of a keyed model's keys, but for those of one generation."""
+    """Remove the stores of a keyed model, except for the folder to keep."""
     for path in folder.glob(f"{name}-*.keys"):
         if path != keep and path.name.removeprefix(f"{name}-").removesuffix(".keys").isdigit():
             shutil.rmtree(path, ignore_errors=True)

@@ -1,6 +1,6 @@
-"""A model that is online: its learner, its scores, its version, and the one way it learns.
+"""A model of the service: its learner, its scores and its version.
 
-Live requests and the replay of a journal go through the same `learn`, block by block, so that a
+Requests and the replay of the journal use the same method `learn` with the same blocks, so that a
 replay gives the same bits.
 """
 
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.aggregate.calibration import at_coverage
 from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, checked_count, require
 from pronk.estimators import files
 from pronk.evaluate.baselines import RunningMajority, RunningMean
@@ -26,20 +25,17 @@ from pronk.serve import spec
 from pronk.serve.journal import LABEL, Entry, ModelRow
 from pronk.serve.rows import Answer, Columns, label_kind, targets
 
-# ----------------------------------------------------------------------------------------
-# How a model did so far: loss of the predictions that were given, beside a baseline's.
-#
-# A row is scored with the prediction that was returned for it, also when its label came later. The
-# curve has at most 240 pieces of equally many rows; when they are full, neighbours are joined.
-
 Array = NDArray[np.float64]
 
+# -- scores ----------------------------------------------------------------------------------------
+
+#: Most pieces of the loss curve, and the rows per piece at first.
 MOST_PIECES = 240
 FIRST_LENGTH = 16
 
 
 class LossCurve(Stateful):
-    """Sums along the stream in pieces of equal length, which doubles when there are too many."""
+    """Sum losses over pieces of equally many rows; with too many pieces, join them in pairs."""
 
     def __init__(self, series: int) -> None:
         self.length = FIRST_LENGTH
@@ -47,7 +43,7 @@ class LossCurve(Stateful):
         self.sums = np.zeros((0, series))
 
     def add(self, values: Array) -> None:
-        """Some rows, (rows, series)."""
+        """Add the losses of rows, (rows, series)."""
         while self.rows + len(values) > MOST_PIECES * self.length:
             self._join()
         first, end = self.rows // self.length, self.rows + len(values)
@@ -64,7 +60,7 @@ class LossCurve(Stateful):
         self.length *= 2
 
     def points(self) -> tuple[list[int], Array]:
-        """Where each piece ends, and the means over it."""
+        """Return the last row of each piece and the means over it, (pieces, series)."""
         ends = np.minimum(np.arange(1, len(self.sums) + 1) * self.length, self.rows)
         counts = np.diff(np.concatenate([[0], ends]))
         return ends.tolist(), self.sums / counts[:, None]
@@ -85,21 +81,24 @@ class LossCurve(Stateful):
 
 
 class LiveScores(Stateful):
-    """Mean losses of all rows, of the baseline, the share of intervals that held, and the curve."""
+    """Keep the mean losses of a model and of a baseline, interval coverage and the loss curve.
+
+    A row is scored with the prediction that was returned for it, even if its label came later.
+    """
 
     def __init__(self, task: str) -> None:
         self.names = DEFAULTS[task]
         self.rows = 0
         self.totals = np.zeros(len(self.names))
         self.baseline_totals = np.zeros(len(self.names))
-        self.covered = [0, 0]  # intervals, and those that held the label
+        self.covered = [0, 0]  # intervals, and intervals that contained the label
         self.baseline: Any = RunningMean() if task == "regression" else RunningMajority()
         self.curve = LossCurve(2)
 
     def add(
         self, y: NDArray[Any], predictions: NDArray[Any], lower: Array | None, upper: Array | None
     ) -> None:
-        """Rows that were learned."""
+        """Add learned rows."""
         naive = self.baseline.predict_then_learn(y, y)
         losses = self._losses(y, predictions)
         baseline = self._losses(y, naive)
@@ -116,7 +115,7 @@ class LiveScores(Stateful):
         return _side_by_side([METRICS[name].rows(y, predictions) for name in self.names])
 
     def metrics(self) -> dict[str, Any]:
-        """For people and machines; null before the first row."""
+        """Return the scores by name; losses are None before the first row."""
         found: dict[str, Any] = {"rows": self.rows}
         for name, total, naive in zip(self.names, self.totals, self.baseline_totals, strict=True):
             found[name] = _mean(float(total), self.rows)
@@ -139,12 +138,12 @@ class LiveScores(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         pair = len(self.covered) == 2 and self.covered[1] <= self.covered[0] <= self.rows
-        require(pair, "intervals are not how many there were and how many held")
-        require(self.curve.rows == self.rows, "curve is of other rows")
+        require(pair, "intervals must be a pair of counts, all and those that contained the label")
+        require(self.curve.rows == self.rows, "curve has another number of rows")
 
 
 def _side_by_side(columns: list[Array]) -> Array:
-    """Columns as a matrix; `numpy.column_stack` takes longer than the losses."""
+    """Return columns as a matrix, faster than `numpy.column_stack`."""
     found = np.empty((len(columns[0]), len(columns)))
     for place, column in enumerate(columns):
         found[:, place] = column
@@ -156,19 +155,23 @@ def _mean(total: float, rows: int) -> float | None:
     return mean if math.isfinite(mean) else None
 
 
-#: Rows learned at a stretch: predictions wait no longer than for these.
+# -- models ----------------------------------------------------------------------------------------
+
+#: Most rows learned while the lock is held, which predictions have to wait for.
 PIECE = 1000
-#: What a learner raises about rows it does not take; it is then as it was.
+#: Exceptions by which a learner rejects rows, without a change of its state.
 REFUSALS = (ValueError, TypeError, ArithmeticError)
 
 
 class FairLock:
-    """A lock that goes to who has waited for it: one thread that takes it again and again, as a
-    writer does between the pieces of a block, lets the others pass."""
+    """A lock that a waiting thread gets before the thread that has just released it.
+
+    The writer releases the lock between the pieces of a block; predictions then come first.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._turn = threading.Lock()  # held by the next one
+        self._turn = threading.Lock()  # held by the next thread
 
     def __enter__(self) -> None:
         with self._turn:
@@ -177,21 +180,21 @@ class FairLock:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def let_pass(self) -> None:
-        """Let those that wait have the lock first; it is held before and after."""
+    def release_and_reacquire(self) -> None:
+        """Let a waiting thread use the lock; the caller holds it before and after."""
         self.__exit__()
         self.__enter__()
 
 
-class Known(NamedTuple):
-    """What a snapshot records of the folder: the journal's last number, the models' versions."""
+class FolderState(NamedTuple):
+    """Hold the journal's last sequence number and the models' versions at a snapshot."""
 
     sequence: int
     versions: dict[str, int]
 
 
-class Online:
-    """One model. Its lock is held while it learns a piece or predicts a request."""
+class OnlineModel:
+    """Predict and learn with one model; its lock is held for a piece or a prediction."""
 
     def __init__(self, row: ModelRow) -> None:
         self.number, self.name, self.created = row.number, row.name, row.created
@@ -202,12 +205,12 @@ class Online:
         self.version = row.start
         self.snapshot = row.start  # the version of the last snapshot
         self.rows_since_snapshot = 0
-        self.waiting = 0  # predictions whose label has not come
-        self.broken: str | None = None  # why it cannot be used
-        #: Answers of learned blocks, by block, that go with the model's next transaction.
+        self.waiting = 0  # predictions that wait for their label
+        self.broken: str | None = None  # why the model cannot be used
+        #: Answers of learned blocks, by block, to be written in the model's next transaction.
         self.unwritten: dict[int, list[Answer]] = {}
-        self.known: Known | None = None  # what its snapshot recorded, of one that was restored
-        self.verified: set[tuple[Any, ...]] = set()  # snapshots that were read back
+        self.folder_state: FolderState | None = None  # as recorded in the restored snapshot
+        self.verified: set[tuple[Any, ...]] = set()  # snapshots that are known to be readable
         self.lock = FairLock()
 
     @property
@@ -216,18 +219,18 @@ class Online:
 
     @property
     def inner(self) -> Any:
-        """The learner behind its preparation."""
+        """The learner inside its preparation."""
         return getattr(self.learner, "learner_", self.learner)
 
     @property
     def label_kind(self) -> str | None:
-        """Of a classifier that has learned: text, number or boolean."""
+        """Kind of the labels of a trained classifier: text, number or boolean."""
         seen = getattr(self.scores.baseline, "counts", None)
         return label_kind(next(iter(seen))) if seen else None
 
     @property
     def labels(self) -> Collection[Any]:
-        """The labels that a classifier has learned, here or before it came as a file."""
+        """Labels that a classifier has learned, here or before it was uploaded."""
         counts: Collection[Any] = getattr(self.scores.baseline, "counts", ())
         if self.spec.algorithm == spec.FILE and self.fitted:
             return {*counts, *self.learner.classes_.tolist()}
@@ -235,21 +238,21 @@ class Online:
 
     @property
     def most_labels(self) -> int:
-        """Labels that a classifier may have; a keyed one over all its keys."""
+        """Most labels of a classifier, over all keys if it is keyed."""
         learner = self.learner
-        while hasattr(learner, "learner"):  # behind its preparation, or the template of the keys
+        while hasattr(learner, "learner"):  # inside its preparation, or the template of the keys
             learner = learner.learner
         return int(learner.max_classes)
 
     @property
     def points(self) -> int:
-        """Points held now."""
+        """Points of the current model."""
         return int(self.learner.size_) if self.fitted else 0
 
     # -- predicting ------------------------------------------------------------------------------
 
     def predict(self, packed: bytes) -> Answer:
-        """The answer to rows now; changes nothing. Before the first label there is none: null."""
+        """Return predictions for packed rows, None before the first label; change nothing."""
         X = self.columns.matrix(packed)
         with self.lock:
             version = self.version
@@ -268,10 +271,10 @@ class Online:
     # -- learning --------------------------------------------------------------------------------
 
     def learn(self, entries: Sequence[Entry]) -> list[Answer]:
-        """Learn the entries of one block, in order; their answers.
+        """Learn the entries of one block in order and return their answers.
 
-        Rows that the learner does not take are an answer with an error, and change nothing. Which
-        ones that are follows from the state alone, so a replay finds the same ones.
+        An entry that the learner rejects changes nothing, and its answer is an error. Rejection
+        depends on the state alone, so a replay rejects the same entries.
         """
         found = []
         for some in self._portions(entries):
@@ -287,7 +290,7 @@ class Online:
         return found
 
     def _portions(self, entries: Sequence[Entry]) -> list[list[Entry]]:
-        """Entries of up to a piece of rows together: a learner that refuses is as it was."""
+        """Group entries into portions of at most a piece of rows, or a single entry."""
         found: list[list[Entry]] = []
         rows = 0
         for entry in entries:
@@ -299,31 +302,31 @@ class Online:
         return found
 
     def relearn(self, entries: Sequence[Entry], stored: list[Answer] | None) -> list[Answer]:
-        """A block of the journal again; ``stored`` are its answers, if they were kept."""
+        """Learn a block of the journal again; ``stored`` are its answers, if they were written."""
         return self.learn(entries)
 
     def _learn_together(self, entries: Sequence[Entry]) -> list[Answer]:
         parts = [self.columns.matrix(entry.rows or b"") for entry in entries]
         X = np.concatenate(parts) if len(parts) > 1 else parts[0]
         y = self._targets(entries)
-        P, ends = self._pass(entries, X, y)
+        P, ends = self._learn_rows(entries, X, y)
         self.rows_since_snapshot += len(X)
         return self._answers(entries, y, P, ends)
 
     def _targets(self, entries: Sequence[Entry]) -> NDArray[Any]:
         return targets([entry.labels or b"" for entry in entries], self.spec.task)
 
-    def _pass(
+    def _learn_rows(
         self, entries: Sequence[Entry], X: Array, y: NDArray[Any]
     ) -> tuple[NDArray[Any], Array | None]:
-        """Predict then learn all rows, piece by piece; the lock is free between pieces."""
+        """Predict then learn all rows, piece by piece; release the lock between pieces."""
         before = copy.deepcopy(self.learner) if len(X) > PIECE else None
         pieces = []
         try:
             for start in range(0, len(X), PIECE):
                 rows = slice(start, start + PIECE)
                 with self.lock:
-                    pieces.append(self._walk(X[rows], y[rows]))
+                    pieces.append(self._predict_then_learn(X[rows], y[rows]))
         except BaseException:
             if before is not None:
                 with self.lock:
@@ -333,18 +336,17 @@ class Online:
         ends = None if pieces[0][1] is None else np.concatenate([piece[1] for piece in pieces])
         return P, ends
 
-    def _walk(self, X: Array, y: NDArray[Any]) -> tuple[NDArray[Any], Any]:
-        """Predictions, and the intervals around them where the learner has intervals."""
-        P = np.asarray(self.learner.predict_then_learn(X, y))
-        if not hasattr(self.inner, "predict_interval"):
-            return P, None
-        half = at_coverage(self.inner._model.last_widths, self.spec.coverage)[:, 0]
-        return P, np.stack([P - half, P + half], axis=1)
+    def _predict_then_learn(self, X: Array, y: NDArray[Any]) -> tuple[NDArray[Any], Any]:
+        """Return predictions, and intervals (rows, 2) or None if the learner has no intervals."""
+        if not hasattr(self.learner, "predict_interval"):
+            return np.asarray(self.learner.predict_then_learn(X, y)), None
+        P, ends = self.learner.predict_then_learn(X, y, interval=self.spec.coverage)
+        return np.asarray(P), ends
 
     def _answers(
         self, entries: Sequence[Entry], y: NDArray[Any], P: NDArray[Any], ends: Array | None
     ) -> list[Answer]:
-        """One answer per entry; a prediction that was given before its label stands as it was."""
+        """Return one answer per entry; an earlier prediction of the same rows is not replaced."""
         given = P.astype(object) if P.dtype.kind != "f" else P.copy()
         predictions = finite_or_none(P)
         lower = upper = None
@@ -371,24 +373,24 @@ class Online:
         return found
 
     def _scored(self, predictions: list[Any]) -> list[Any]:
-        """Predictions as they are scored: where a regressor had none it counts as 0."""
+        """Return predictions as they are scored: None of a regressor counts as 0."""
         if self.spec.task != "regression":
             return predictions
         return [0.0 if value is None else value for value in predictions]
 
-    # -- keeping ---------------------------------------------------------------------------------
+    # -- snapshots -------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Let what is not in the snapshot's file reach the disk; here nothing."""
+        """Write state that is not part of the snapshot's file to disk; here nothing."""
 
     def close(self) -> None:
-        """Leave the files, if there are any."""
+        """Close the files of the model, if it has any."""
 
     def tree(self) -> dict[str, Any]:
-        """Everything, for a snapshot."""
-        known = self.fitted and self.spec.key is None
+        """Return the content of a snapshot."""
+        alone = self.fitted and self.spec.key is None
         return {
-            "model": files.learner_tree(self.learner) if known else None,
+            "model": files.learner_tree(self.learner) if alone else None,
             "scores": self.scores.to_state(),
             "sequence": self.version,
             "name": self.name,
@@ -396,24 +398,24 @@ class Online:
         }
 
     def restore(self, tree: dict[str, Any], path: Any) -> None:
-        """Go on from a snapshot; a ValueError if it is none of this model."""
+        """Restore the state of a snapshot; raise a ValueError if it is not of this model."""
         entries = {"model", "scores", "sequence", "name", "spec", "journal", "versions"}
         require(set(tree) == entries, "entries are missing")
-        require(tree["name"] == self.name, "it is of another model")
+        require(tree["name"] == self.name, "it belongs to another model")
         own = spec.canonical(spec.read(tree["spec"])) == spec.canonical(self.spec)
-        require(own, "it is of a model of another kind")
+        require(own, "it belongs to a model with another specification")
         sequence = checked_count(tree["sequence"], "sequence")
         if tree["model"] is not None:
             learner = files.learner_from_tree(tree["model"], path)
-            require(self._fits(learner), "its learner is of another kind")
+            require(self._fits(learner), "its learner does not match the specification")
             self.learner = learner
         self.scores.restore(tree["scores"])
-        self.known = _known(tree)
+        self.folder_state = _folder_state(tree)
         self.version = self.snapshot = sequence
         self.rows_since_snapshot = 0
 
     def _fits(self, learner: Any) -> bool:
-        """Whether a learner is of the kind that the spec makes, for these columns."""
+        """Return whether a learner matches the spec and the number of columns."""
         fresh, width = self.learner, len(self.columns.names)
         same = fresh is None or (
             type(learner) is type(fresh)
@@ -425,19 +427,19 @@ class Online:
 
 
 def finite_or_none(predictions: NDArray[Any]) -> list[Any]:
-    """Predictions as a list; None where there is none."""
+    """Return predictions as a list, with None in place of NaN and infinity."""
     found: list[Any] = predictions.tolist()
     if predictions.dtype.kind == "f" and not np.isfinite(predictions).all():
         found = [value if np.isfinite(value) else None for value in found]
     return found
 
 
-def _known(tree: dict[str, Any]) -> Known:
-    """What a snapshot recorded of its folder."""
+def _folder_state(tree: dict[str, Any]) -> FolderState:
+    """Return what a snapshot recorded about its folder."""
     versions = tree["versions"]
-    require(isinstance(versions, dict), "versions are no table")
+    require(isinstance(versions, dict), "versions must be a table")
     counts = {str(name): checked_count(value, "versions") for name, value in versions.items()}
-    return Known(checked_count(tree["journal"], "journal"), counts)
+    return FolderState(checked_count(tree["journal"], "journal"), counts)
 
 
 def _ends(ends: Array) -> tuple[list[float | None], list[float | None]]:

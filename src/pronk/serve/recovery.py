@@ -1,13 +1,13 @@
-"""Snapshots, and the way back: the newest good snapshot, then the journal in its blocks.
+"""Recovery of a model from its newest readable snapshot and the journal; snapshots; housekeeping.
 
-A snapshot is a checkpoint file of the project, `MODEL-SEQUENCE.pronk`: written whole or not at all,
-with a checksum, and loading it executes nothing. `pronk.load` reads its model. It is read back when
-it was written.
+A snapshot is a checkpoint file, `MODEL-SEQUENCE.pronk`, written atomically with a checksum and read
+back after writing; loading it executes no code. `pronk.load` reads its model. The journal is
+replayed after it in the same blocks, to the same bits.
 
-A snapshot also records how far the journal was when it was made, and the versions of all models.
-A journal that ends before a number that a snapshot, or the file `sequence`, knows has lost entries:
-an older backup, a write-ahead log that was cut or removed. `compare` finds that out, and whether
-the snapshots hold every label that was acknowledged.
+A snapshot also records the last sequence number of the journal and the versions of all models at
+that time. A journal that ends before a sequence number in a snapshot or in the file `sequence` has
+lost entries: it is an older backup, or its write-ahead log was cut or removed.
+`find_missing_entries` detects this, and whether the snapshots contain all acknowledged labels.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from pronk.serve.journal import (
     JournalError,
     ModelRow,
 )
-from pronk.serve.online import Known, Online
+from pronk.serve.online import FolderState, OnlineModel
 from pronk.serve.rows import Answer, unpack_labels
 
-#: Snapshots kept beside those made by hand: one may be damaged.
+#: Automatic snapshots to keep: one may be damaged.
 KEPT = 3
 
-Note = Callable[..., None]
+#: log(event, **fields)
+Log = Callable[..., None]
 
 
 def snapshot_path(folder: Path, name: str, sequence: int) -> Path:
@@ -46,7 +47,7 @@ def snapshot_path(folder: Path, name: str, sequence: int) -> Path:
 
 
 def snapshots(folder: Path, name: str) -> dict[int, Path]:
-    """The snapshots of a model by sequence number, oldest first."""
+    """Return the snapshots of a model by sequence number, oldest first."""
     pattern = re.compile(re.escape(name) + r"-(\d+)\.pronk")
     found = {}
     for path in folder.iterdir():
@@ -56,8 +57,8 @@ def snapshots(folder: Path, name: str) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def save(online: Online, folder: Path, known: Known) -> Path:
-    """Write a snapshot of the model as it is, and read it back."""
+def save(online: OnlineModel, folder: Path, known: FolderState) -> Path:
+    """Write a snapshot of the model, read it back, and return its path."""
     online.flush()
     path = snapshot_path(folder, online.name, online.version)
     tree = {**online.tree(), "journal": known.sequence, "versions": known.versions}
@@ -72,74 +73,74 @@ def save(online: Online, folder: Path, known: Known) -> Path:
     return path
 
 
-def verify(online: Online, path: Path) -> None:
-    """Raise a ValueError unless a snapshot of this model can be read; once for each file."""
+def verify(online: OnlineModel, path: Path) -> None:
+    """Raise a ValueError if a snapshot of this model cannot be read; check each file once."""
     status = path.stat()
     stamp = (path.name, status.st_mtime_ns, status.st_size)
     if stamp in online.verified:
         return
-    twin = Online(ModelRow(online.number, online.name, spec.canonical(online.spec), 0, 0.0, 0))
+    copy = OnlineModel(ModelRow(online.number, online.name, spec.canonical(online.spec), 0, 0.0, 0))
     try:
-        twin.restore(files.load_checkpoint(path), path)
-    except Exception as error:  # whatever stands in the file
+        copy.restore(files.load_checkpoint(path), path)
+    except Exception as error:  # a damaged file may raise anything
         raise ValueError(str(error) or type(error).__name__) from None
     online.verified.add(stamp)
 
 
-def valid(
+def usable_snapshots(
     journal: Journal, row: ModelRow, folder: Path, up_to: int | None = None
 ) -> dict[int, Path]:
-    """Snapshots of states that were not taken back by a rollback."""
-    voided = journal.voided(row.number)
+    """Return the snapshots of states that were not rolled back, oldest first."""
+    rolled_back_ranges = journal.rolled_back_ranges(row.number)
     return {
         sequence: path
         for sequence, path in snapshots(folder, row.name).items()
         if sequence >= row.start
         and (up_to is None or sequence <= up_to)
-        and not any(after < sequence < before for after, before in voided)
+        and not any(after < sequence < before for after, before in rolled_back_ranges)
     }
 
 
 def recover(
-    journal: Journal, row: ModelRow, folder: Path, note: Note, up_to: int | None = None
-) -> Online:
-    """The model as it was after a sequence number, or after the last one."""
-    online = Online(row)
-    for sequence, path in reversed(valid(journal, row, folder, up_to).items()):
+    journal: Journal, row: ModelRow, folder: Path, log: Log, up_to: int | None = None
+) -> OnlineModel:
+    """Return the model as it was at a version, or at its last one."""
+    online = OnlineModel(row)
+    for sequence, path in reversed(usable_snapshots(journal, row, folder, up_to).items()):
         try:
             online.restore(files.load_checkpoint(path), path)
             require(online.version == sequence, "it is of another sequence number")
             break
-        except Exception as error:  # whatever stands in the file: it is not used, and that is said
-            note("snapshot skipped", model=row.name, file=path.name, reason=str(error))
-            online = Online(row)
+        except Exception as error:  # a damaged file may raise anything
+            log("snapshot skipped", model=row.name, file=path.name, reason=str(error))
+            online = OnlineModel(row)
     if online.version < row.dropped and online.version != up_to:
         online.broken = (
-            f"no good snapshot after sequence number {row.dropped}, up to which the journal was "
-            "dropped; put a snapshot of a backup into the folder"
+            f"there is no readable snapshot after sequence number {row.dropped}, up to which the "
+            "journal was dropped; copy a snapshot from a backup into the folder"
         )
-        note("model not recovered", model=row.name, reason=online.broken)
+        log("model not recovered", model=row.name, reason=online.broken)
         return online
     if online.learner is None:
-        online.broken = "none of its snapshots can be read; it began as a model file"
-        note("model not recovered", model=row.name, reason=online.broken)
+        online.broken = "none of its snapshots can be read, and it was created from a model file"
+        log("model not recovered", model=row.name, reason=online.broken)
         return online
     began = online.version
     replay(journal, online, up_to)
     online.waiting = journal.waiting(row.number)
-    note("recovered", model=row.name, snapshot=began, version=online.version)
+    log("recovered", model=row.name, snapshot=began, version=online.version)
     return online
 
 
-def replay(journal: Journal, online: Online, up_to: int | None = None) -> None:
-    """Learn what the journal has after the model's version; answers that were not kept are now."""
+def replay(journal: Journal, online: OnlineModel, up_to: int | None = None) -> None:
+    """Learn the journal's entries after the model's version; store answers that are missing."""
     missing = []
     for block in journal.learned(online.number, online.version, up_to):
         if journal.stopping.is_set():
             raise JournalError("stopped before the journal was replayed")
         number = block[0].block or 0
         kept = journal.answers(number, online.number)
-        found = online.relearn(block, None if kept is None else _of(block, kept))
+        found = online.relearn(block, None if kept is None else _stored_answers(block, kept))
         if kept is None:
             missing.append((number, online.number, rows.pack(found)))
         if len(missing) >= 1000:
@@ -149,40 +150,42 @@ def replay(journal: Journal, online: Online, up_to: int | None = None) -> None:
         journal.write(answers=missing)
 
 
-def _of(block: list[Entry], kept: bytes) -> list[Answer] | None:
-    """The stored answers of a block's entries, some of which a rollback may have taken back."""
+def _stored_answers(block: list[Entry], kept: bytes) -> list[Answer] | None:
+    """Return the stored answers of a block's entries; None if some were rolled back."""
     by_version = {answer.version: answer for answer in rows.unpack_block(kept)}
     found = [by_version.get(entry.sequence) for entry in block]
     return None if None in found else [answer for answer in found if answer is not None]
 
 
-# -- a journal that has lost entries ---------------------------------------------------------------
+# -- missing entries of the journal ----------------------------------------------------------------
 
 
 @dataclass
-class Missing:
-    """Entries that were acknowledged and are not in the journal."""
+class MissingEntries:
+    """Describe acknowledged entries that are not in the journal."""
 
     first: int
     last: int
-    #: Whether snapshots hold every label among them.
+    #: Whether the snapshots contain all their labels.
     complete: bool
-    #: Models that go on from a snapshot behind the end of the journal.
-    ahead: dict[str, Online]
-    #: Those of them that the journal does not know.
-    unknown: dict[str, Online] = field(default_factory=dict)
+    #: Models whose snapshot is later than the end of the journal.
+    ahead: dict[str, OnlineModel]
+    #: Those of them that are not in the journal.
+    unknown: dict[str, OnlineModel] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        found = f"the journal ends at {self.first - 1}, numbers up to {self.last} were given out"
+        found = f"the journal ends at {self.first - 1}, entries up to {self.last} were acknowledged"
         held = ", ".join(f"{name} up to {online.version}" for name, online in self.ahead.items())
-        return found + (f"; snapshots hold {held}" if held else "")
+        return found + (f"; snapshots contain {held}" if held else "")
 
 
-def compare(journal: Journal, folder: Path, models: dict[str, Online]) -> Missing | None:
-    """What the journal lacks, by what the folder knows beside it; None if nothing."""
+def find_missing_entries(
+    journal: Journal, folder: Path, models: dict[str, OnlineModel]
+) -> MissingEntries | None:
+    """Compare the journal with the snapshots and the file `sequence`; None if it is complete."""
     end = journal.sequence
     named = _snapshot_names(folder)
-    records = [online.known for online in models.values() if online.known is not None]
+    records = [online.folder_state for online in models.values() if online.folder_state is not None]
     largest = max((sequence for found in named.values() for sequence in found), default=0)
     last = max([journal.recorded, largest, *(known.sequence for known in records)])
     if last <= end:
@@ -191,8 +194,12 @@ def compare(journal: Journal, folder: Path, models: dict[str, Online]) -> Missin
     unknown = {}
     for name in named.keys() - models.keys():
         online = _from_snapshot(name, named[name])
-        if online is not None and online.known is not None and online.known.sequence > end:
-            records.append(online.known)
+        if (
+            online is not None
+            and online.folder_state is not None
+            and online.folder_state.sequence > end
+        ):
+            records.append(online.folder_state)
             unknown[name] = online
     newest = max(records, key=lambda known: known.sequence, default=None)
     together = {**models, **unknown}
@@ -201,19 +208,20 @@ def compare(journal: Journal, folder: Path, models: dict[str, Online]) -> Missin
         online = together.get(name)
         complete = complete and online is not None and online.version == version
         complete = complete and not (online and online.broken)
-    return Missing(end + 1, last, complete, {**ahead, **unknown}, unknown)
+    return MissingEntries(end + 1, last, complete, {**ahead, **unknown}, unknown)
 
 
-def refuse(missing: Missing, folder: Path) -> JournalError:
-    """Why a service does not start with a journal that lacks labels, and what to do."""
+def missing_entries_error(missing: MissingEntries, folder: Path) -> JournalError:
+    """Return the error of a journal with missing labels, and what to do."""
     return JournalError(
-        f"{folder}: acknowledged entries are missing: {missing}. Put the newest journal.sqlite "
-        "back, with its -wal file if there was one; or go on without them with --accept-missing"
+        f"{folder}: acknowledged entries are missing: {missing}. Restore the newest "
+        "journal.sqlite, with its -wal file if it has one and without a -wal or -shm file of "
+        "another journal; or start without these entries by --accept-missing"
     )
 
 
 def _snapshot_names(folder: Path) -> dict[str, dict[int, Path]]:
-    """All snapshots of a folder, by model and sequence number."""
+    """Return all snapshots of a folder, by model and sequence number."""
     found: dict[str, dict[int, Path]] = {}
     for path in folder.iterdir():
         match = re.fullmatch(r"(.+)-(\d{1,19})\.pronk", path.name)
@@ -222,36 +230,32 @@ def _snapshot_names(folder: Path) -> dict[str, dict[int, Path]]:
     return found
 
 
-def _from_snapshot(name: str, made: dict[int, Path]) -> Online | None:
-    """A model that no journal knows, as its newest good snapshot has it; keyed ones have none."""
+def _from_snapshot(name: str, made: dict[int, Path]) -> OnlineModel | None:
+    """Return a model that is not in the journal from its newest readable snapshot, or None."""
     for sequence in sorted(made, reverse=True):
         try:
             tree: dict[str, Any] = files.load_checkpoint(made[sequence])
             row = ModelRow(0, name, tree["spec"], 0, 0.0, 0)
-            require(spec.read(row.spec).key is None, "keyed models are not in their snapshots")
-            online = Online(row)
+            require(spec.read(row.spec).key is None, "the snapshot of a keyed model has no models")
+            online = OnlineModel(row)
             online.restore(tree, made[sequence])
             require(online.version == sequence, "it is of another sequence number")
             return online
-        except Exception:  # whatever stands in the file
+        except Exception:  # a damaged file may raise anything
             continue
     return None
 
 
-# ----------------------------------------------------------------------------------------
-# What is done now and then: old rows dropped or archived, labels that never came given up.
-#
-# Rows of the journal go once they are older than the retention time and lie before the oldest of
-# the automatic snapshots that can be read: recovery and rollbacks to versions after that still
-# have what they need. Until then the same id gives the same answer.
+# -- housekeeping ----------------------------------------------------------------------------------
 
+#: Seconds.
 DAY = 86_400.0
-#: Rows dropped in one transaction, so that requests wait no longer than for these.
+#: Most entries dropped per transaction, which requests have to wait for.
 PORTION = 5_000
 
 
-def expire(journal: Journal, online: Online, days: float) -> int:
-    """Give up predictions whose label did not come in time; how many."""
+def expire(journal: Journal, online: OnlineModel, days: float) -> int:
+    """Drop predictions that have waited for their label too long; return how many."""
     before = journal.now() - days * DAY
     gone = journal.rows(
         "SELECT sequence FROM journal WHERE model = ? AND kind = ? AND done IS NULL AND time < ?"
@@ -267,9 +271,14 @@ def expire(journal: Journal, online: Online, days: float) -> int:
 
 
 def drop(
-    journal: Journal, online: Online, folder: Path, days: float, archive: bool, note: Note
+    journal: Journal, online: OnlineModel, folder: Path, days: float, archive: bool, log: Log
 ) -> int:
-    """Drop old rows of a model that no readable snapshot needs; how many."""
+    """Drop old rows of a model from the journal, up to a portion; return how many.
+
+    Rows are dropped if they are older than ``days`` and lie before the oldest readable automatic
+    snapshot, so that recovery, and rollback to versions after that snapshot, remain possible. An
+    id is known, and gives the same answer, until its rows are dropped.
+    """
     before = journal.now() - days * DAY
     limit = 0
     pinned = journal.pinned(online.number)
@@ -279,7 +288,7 @@ def drop(
         try:
             verify(online, path)
         except (OSError, ValueError) as error:
-            note("snapshot cannot be read", model=online.name, file=path.name, reason=str(error))
+            log("snapshot cannot be read", model=online.name, file=path.name, reason=str(error))
             continue
         limit = sequence
         break
@@ -302,7 +311,7 @@ def drop(
     return len(rows)
 
 
-#: Rows of a model up to a number and before a time.
+#: Rows of a model up to a sequence number and before a time.
 _OLD = (
     "SELECT sequence, id, kind, size, rows, labels, block, time FROM journal"
     " WHERE model = ? AND sequence <= ? AND time < ?"
@@ -311,12 +320,12 @@ _OLD = (
 
 
 def _highest(sequence: int) -> tuple[str, tuple[Any, ...]]:
-    """The last number is kept when the row that has it goes."""
+    """Return the statement that records the last sequence number before rows are dropped."""
     return "INSERT INTO highest VALUES (?)", (sequence,)
 
 
-def _archive(rows: list[tuple[Any, ...]], online: Online, folder: Path) -> None:
-    """Learned rows as one Parquet file, a row of features a line, before they are dropped."""
+def _archive(rows: list[tuple[Any, ...]], online: OnlineModel, folder: Path) -> None:
+    """Write learned rows to one Parquet file before they are dropped."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,8 +1,7 @@
-"""Rows on their way in: from JSON to what is kept and what is learned.
+"""Rows, labels and answers of requests: checks, the packed form of the journal, arrays.
 
-A row is a list in the order of the columns or an object with their names. What is kept in the
-journal is what came: float64 numbers where all columns are numbers, msgpack where some are
-categories.
+A row is a list in the order of the columns or an object with their names. The journal stores rows
+as they were sent: as float64 if all columns are numbers, otherwise as msgpack.
 """
 
 from __future__ import annotations
@@ -25,26 +24,25 @@ from pronk.data.values import (
     has_hours,
     is_missing_word,
 )
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 from pronk.serve.spec import Spec
 
-# ----------------------------------------------------------------------------------------
-# Lists of floats to arrays and back, by way of msgpack.
+# -- lists of floats as msgpack --------------------------------------------------------------------
 #
-# A float in msgpack is a mark and eight bytes, so a list of nothing but floats has them at equal
-# distances, and NumPy reads them where they stand. That takes a fifth of the time of
-# `numpy.array`, which asks every object what it is, and finds on the way whether all are floats.
+# In msgpack a float is a type byte and eight bytes. In a packed list of floats the numbers lie at
+# equal distances, and NumPy reads them in place. This takes a fifth of the time of `numpy.array`,
+# which inspects the type of every object, and also checks that all are floats.
 
 Array = NDArray[np.float64]
 
 encode = msgspec.msgpack.Encoder().encode
-_FLOAT = 0xCB  # then the number, the most significant byte first
+_FLOAT = 0xCB  # type byte; the number follows in big-endian order
 _STEP = 9
-_FEW = 16  # elements from which on a list's head has more than one byte
+_FEW = 16  # lists of at least this many elements have a header of more than one byte
 
 
 def _head(count: int) -> bytes:
-    """How a list of so many begins."""
+    """Return the msgpack header of a list."""
     if count < _FEW:
         return bytes([0x90 | count])
     if count < 2**16:
@@ -53,7 +51,7 @@ def _head(count: int) -> bytes:
 
 
 def unpacked(data: bytes) -> Array | None:
-    """A packed list as an array; None if it is no list of floats, or has none."""
+    """Return a packed list as an array; None if it is empty or not a list of floats."""
     count = len(data) // _STEP
     start = len(data) - _STEP * count
     if not count or data[:start] != _head(count):
@@ -65,7 +63,7 @@ def unpacked(data: bytes) -> Array | None:
 
 
 def flat(values: Sequence[Any] | NDArray[Any]) -> Array | None:
-    """A list of floats alone, or an array of numbers, as an array; None for anything else."""
+    """Return a list of floats or an array of numbers as an array; None for anything else."""
     if isinstance(values, np.ndarray):
         return values.astype(np.float64, copy=False) if values.dtype.kind in "iuf" else None
     data = _encoded(values)
@@ -73,14 +71,14 @@ def flat(values: Sequence[Any] | NDArray[Any]) -> Array | None:
 
 
 def packed(values: Array) -> bytes:
-    """An array of numbers as a packed list."""
+    """Return an array of numbers as a packed list."""
     cells = np.empty(len(values), dtype=[("mark", "u1"), ("value", ">f8")])
     cells["mark"], cells["value"] = _FLOAT, values
     return _head(len(values)) + cells.tobytes()
 
 
 def table(rows: Sequence[Any], width: int) -> Array | None:
-    """Lists of equally many floats as an array; None for anything else."""
+    """Return lists of ``width`` floats as an array; None for anything else."""
     data = _encoded(rows)
     start, head = len(_head(len(rows))), _head(width)
     step = len(head) + _STEP * width
@@ -102,13 +100,15 @@ def _encoded(values: Sequence[Any]) -> bytes | None:
         return None
 
 
-#: As the learners have it: larger values overflow when they are squared.
+# -- rows ------------------------------------------------------------------------------------------
+
+#: Limit of feature values, as in the learners: larger values overflow when squared.
 LARGEST = 1e150
 _unpack = msgspec.msgpack.decode
 
 
 class Columns:
-    """The columns of a model: checks rows, packs them for the journal, makes matrices of them."""
+    """Check the rows of a model, pack them for the journal, and convert them to matrices."""
 
     def __init__(self, spec: Spec) -> None:
         columns = spec.column_list()
@@ -122,11 +122,11 @@ class Columns:
         self.key = spec.key
         mixed = self.key is not None or not self.plain
         value: Any = int | float | str | bool | None if mixed else number
-        #: What msgspec checks a row against.
+        #: Type of a row for msgspec.
         self.row_type: Any = list[value] | dict[str, value]
 
     def pack(self, rows: Sequence[Any]) -> bytes:
-        """Rows as the journal keeps them; what cannot be learned is refused with row and column."""
+        """Return rows in packed form; raise with the row and column of an invalid value."""
         if self.key is not None:
             return self._pack_keyed(rows)
         if isinstance(rows, np.ndarray):
@@ -136,15 +136,15 @@ class Columns:
             if packed is not None:
                 return packed
         if not rows:
-            raise Refused(422, "rows: there must be at least one")
+            raise HTTPError(422, "rows: at least one is required")
         if not self.plain:
             return self._pack_mixed([self._ordered(row, i) for i, row in enumerate(rows)])
         return self.pack_array(self._array(rows))
 
     def _pack_keyed(self, rows: Sequence[Any]) -> bytes:
-        """The keys, and the rows without them."""
+        """Pack the keys, and the rows without them."""
         if not len(rows) or isinstance(rows, np.ndarray):
-            raise Refused(422, f"rows: there must be at least one, with its {self.key!r}")
+            raise HTTPError(422, f"rows: at least one is required, with its {self.key!r}")
         parts = [self._split(row, number) for number, row in enumerate(rows)]
         rest = [self._ordered(row, number) for number, (_, row) in enumerate(parts)]
         packed = self._pack_mixed(rest)
@@ -153,10 +153,10 @@ class Columns:
         return encode([[key for key, _ in parts], packed])
 
     def _split(self, row: Any, number: int) -> tuple[Any, Any]:
-        """The key of a row, and the rest."""
+        """Return the key of a row and the other values."""
         if isinstance(row, dict):
             if self.key not in row:
-                raise Refused(422, f"row {number} has no {self.key!r}, which is its key")
+                raise HTTPError(422, f"row {number} has no key {self.key!r}")
             key = row[self.key]
             rest: Any = {name: value for name, value in row.items() if name != self.key}
         else:
@@ -164,16 +164,18 @@ class Columns:
         if isinstance(key, float) and key.is_integer() and abs(key) < 2**53:
             key = int(key)
         if isinstance(key, bool) or not isinstance(key, str | int) or len(str(key)) > 200:
-            raise Refused(422, f"row {number}, {self.key!r}: a key is short text or a whole number")
+            raise HTTPError(
+                422, f"row {number}, {self.key!r}: a key must be short text or an integer"
+            )
         return key, rest
 
     def keys(self, packed: bytes) -> list[Any]:
-        """The keys of packed rows of a keyed model."""
+        """Return the keys of packed rows of a keyed model."""
         found: list[Any] = _unpack(packed)[0]
         return found
 
     def _pack_one(self, row: Any) -> bytes | None:
-        """One row of numbers without a detour through NumPy; None if it must take it."""
+        """Pack one row of numbers without NumPy; None if that is not possible."""
         if not isinstance(row, list) or len(row) != len(self.names) or None in row:
             return None
         if not (max(row) <= LARGEST and min(row) >= -LARGEST):
@@ -186,29 +188,29 @@ class Columns:
             return found
         try:
             values = np.array(rows, dtype=np.float64)  # None becomes NaN
-        except (TypeError, ValueError):  # objects among them, or other lengths
+        except (TypeError, ValueError):  # objects, or different lengths
             values = np.empty(0)
         if values.ndim == 2 and values.shape[1] == len(self.names):
             return values
         return np.array([self._ordered(row, i) for i, row in enumerate(rows)], dtype=np.float64)
 
     def pack_array(self, values: Array) -> bytes:
-        """Rows of numbers that are an array already."""
+        """Pack rows of numbers that are an array."""
         bad = ~(np.abs(values) <= LARGEST)
         if self.fills:
             bad &= ~np.isnan(values)
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
-            self._complain(row, column, float(values[row, column]))
+            self._invalid_number(row, column, float(values[row, column]))
         return values.tobytes()
 
     def _ordered(self, row: Any, number: int) -> list[Any]:
         if isinstance(row, dict):
             if row.keys() != self.places.keys():
-                raise Refused(422, self._names_differ(row, number))
+                raise HTTPError(422, self._names_differ(row, number))
             return [row[name] for name in self.names]
         if len(row) != len(self.names):
-            raise Refused(
+            raise HTTPError(
                 422, f"row {number} has {len(row)} values; the model has {len(self.names)} columns"
             )
         return list(row)
@@ -216,7 +218,7 @@ class Columns:
     def _names_differ(self, row: dict[str, Any], number: int) -> str:
         missing = [name for name in self.names if name not in row]
         if missing:
-            return f"row {number} has no column {missing[0]!r} (null is a missing value)"
+            return f"row {number} has no column {missing[0]!r} (use null for a missing value)"
         unknown = next(name for name in row if name not in self.places)
         return f"row {number} has the unknown column {unknown[:100]!r}"
 
@@ -224,16 +226,16 @@ class Columns:
         for number, row in enumerate(rows):
             for place, value in enumerate(row):
                 self._check_value(number, place, value)
-                if isinstance(value, int) and not -(2**63) <= value < 2**64:  # no msgpack
+                if isinstance(value, int) and not -(2**63) <= value < 2**64:  # not in msgpack
                     row[place] = str(value) if self.kinds[place] == CATEGORY else float(value)
         return encode(rows)
 
     def _check_value(self, row: int, place: int, value: Any) -> None:
-        """One value against the kind of its column."""
+        """Check a value against the kind of its column."""
         kind = self.kinds[place]
         if value is None or (kind != NUMBER and is_missing_word(value)):
             if not self.fills:
-                self._complain(row, place, math.nan)
+                self._invalid_number(row, place, math.nan)
         elif kind == CATEGORY:
             if not isinstance(value, str | bool | int | float):
                 self._wrong_kind(row, place, "text", value)
@@ -247,7 +249,7 @@ class Columns:
             number = as_number(value, kind, self.orders[place])
             name, year = self.names[place], ""
             if kind == DATE and has_hours(np.array([number]))[0]:
-                raise Refused(
+                raise HTTPError(
                     422,
                     f"row {row}, column {name!r}: a date cannot have a time of day; create the "
                     "model with a column of kind time to use it",
@@ -255,29 +257,29 @@ class Columns:
             if math.isnan(number):
                 if self.orders[place] == ISO and kind != CLOCK:
                     year = ", with the year first (see dates)"
-                raise Refused(422, f"row {row}, column {name!r}: not a {kind}{year}")
+                raise HTTPError(422, f"row {row}, column {name!r}: not a {kind}{year}")
         elif isinstance(value, bool) or not isinstance(value, int | float):
             self._wrong_kind(row, place, "a number" if kind == NUMBER else f"a {kind}", value)
         elif not abs(value) <= LARGEST:
-            self._complain(row, place, value)
+            self._invalid_number(row, place, value)
 
-    def _complain(self, row: int, column: int, value: float) -> None:
+    def _invalid_number(self, row: int, column: int, value: float) -> None:
         name = self.names[column]
         if value != value:
-            raise Refused(
+            raise HTTPError(
                 422,
                 f"row {row}, column {name!r}: the value is missing; create the model with "
-                "missing=mean to have it filled in",
+                "missing=mean to fill it in",
             )
-        raise Refused(422, f"row {row}, column {name!r}: the number is too large; rescale it")
+        raise HTTPError(422, f"row {row}, column {name!r}: the number is too large; rescale it")
 
     def _wrong_kind(self, row: int, column: int, wanted: str, value: Any) -> None:
         got = type(value).__name__
         name = self.names[column]
-        raise Refused(422, f"row {row}, column {name!r}: expected {wanted}, got {got}")
+        raise HTTPError(422, f"row {row}, column {name!r}: expected {wanted}, got {got}")
 
     def matrix(self, packed: bytes) -> Array:
-        """Packed rows as the learner takes them, without their keys."""
+        """Return packed rows as a matrix for the learner, without their keys."""
         if self.key is not None:
             packed = _unpack(packed)[1]
         if self.plain:
@@ -289,39 +291,38 @@ class Columns:
         return out
 
     def values(self, packed: bytes) -> list[list[Any]]:
-        """Packed rows as they came, without their keys."""
+        """Return packed rows as they were sent, without their keys."""
         if self.key is not None and not self.plain:
             packed = _unpack(packed)[1]
         found: list[list[Any]] = self.matrix(packed).tolist() if self.plain else _unpack(packed)
         return found
 
     def explain(self, rows: Any) -> None:
-        """Say which row and column of a body that msgspec refused is wrong, if one is."""
+        """Raise with the first invalid row and column of a body that msgspec rejected, if any."""
         if not isinstance(rows, list):
-            raise Refused(422, "rows must be a list of rows")
+            raise HTTPError(422, "rows must be a list of rows")
         for number, row in enumerate(rows):
             if not isinstance(row, list | dict):
-                raise Refused(422, f"row {number} must be a list of values or an object")
+                raise HTTPError(422, f"row {number} must be a list of values or an object")
             if self.key is not None:
                 row = self._split(row, number)[1]
             for place, value in enumerate(self._ordered(row, number)):
                 self._check_value(number, place, value)
 
 
-# ----------------------------------------------------------------------------------------
-# Labels on their way in: checked, and kept as msgpack.
+# -- labels ----------------------------------------------------------------------------------------
 
-#: Learners and scores keep sums of squares of labels, and files hold numbers up to 1e300. Learners
-#: accept 1e140, so that sums over 1e15 rows can be saved, of labels that may have been centred.
+#: Limit of labels. Learners and scores keep sums of squares of labels, and files hold numbers up to
+#: 1e300. Learners accept 1e140, so that sums over 1e15 rows can be saved; labels may be centred.
 LARGEST_LABEL = 4e139
 
 
 def check_labels(labels: Sequence[Any] | NDArray[Any], count: int, task: str) -> bytes:
-    """Labels of a request as they are kept: one a row, numbers or all of one kind."""
+    """Check and pack the labels of a request, one per row: numbers, or classes of one kind."""
     if len(labels) != count:
-        raise Refused(422, f"labels: there are {len(labels)} for {count} rows")
+        raise HTTPError(422, f"labels: got {len(labels)} for {count} rows")
     if not count:
-        raise Refused(422, "labels: there must be at least one")
+        raise HTTPError(422, "labels: at least one is required")
     if isinstance(labels, np.ndarray) and (task != "regression" or count < _FEW):
         labels = labels.tolist()
     if task == "regression":
@@ -330,7 +331,7 @@ def check_labels(labels: Sequence[Any] | NDArray[Any], count: int, task: str) ->
     first = label_kind(found[0])
     for row, value in enumerate(found):
         if label_kind(value) != first:
-            raise Refused(422, f"row {row}, label: {label_kind(value)}, the ones before: {first}")
+            raise HTTPError(422, f"row {row}, label: expected {first}, got {label_kind(value)}")
     return pack_labels(found)
 
 
@@ -345,46 +346,46 @@ def _checked_numbers(labels: Sequence[Any] | NDArray[Any]) -> bytes:
 
 def _number(value: Any, row: int) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refused(422, f"row {row}, label: expected a number, got {type(value).__name__}")
+        raise HTTPError(422, f"row {row}, label: expected a number, got {type(value).__name__}")
     if value != value:
-        raise Refused(422, f"row {row}, label: it is missing")
+        raise HTTPError(422, f"row {row}, label: the value is missing")
     if not abs(value) <= LARGEST_LABEL:
-        raise Refused(422, f"row {row}, label: the number is too large; rescale it")
+        raise HTTPError(422, f"row {row}, label: the number is too large; rescale it")
     return float(value)
 
 
 def _class_label(value: Any, row: int) -> Any:
     if isinstance(value, str):
         if len(value) > 1000:
-            raise Refused(422, f"row {row}, label: longer than 1,000 characters")
+            raise HTTPError(422, f"row {row}, label: longer than 1,000 characters")
         if "\0" in value:
-            raise Refused(422, f"row {row}, label: text with the character NUL")
+            raise HTTPError(422, f"row {row}, label: text must not contain the character NUL")
         return value
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float) and abs(value) < 2**53 and float(value).is_integer():
         return int(value)
-    raise Refused(422, f"row {row}, label: expected text, a whole number or a boolean of a class")
+    raise HTTPError(422, f"row {row}, label: expected text, an integer or a boolean")
 
 
 def label_kind(value: Any) -> str:
-    """Text, number or boolean: the labels of one model are all of one kind."""
+    """Return text, number or boolean; the labels of a model are all of one kind."""
     return "text" if isinstance(value, str) else "boolean" if isinstance(value, bool) else "number"
 
 
 def pack_labels(labels: list[Any]) -> bytes:
-    """As the journal keeps them."""
+    """Return labels in packed form."""
     return encode(labels)
 
 
 def unpack_labels(packed: bytes) -> list[Any]:
-    """As they came."""
+    """Return packed labels as they were sent."""
     found: list[Any] = _unpack(packed)
     return found
 
 
 def targets(packed: Sequence[bytes], task: str) -> NDArray[Any]:
-    """The labels of several requests as a learner takes them."""
+    """Return the labels of several requests as an array for the learner."""
     if task == "regression" and max(map(len, packed)) > 9 * _FEW:
         return np.concatenate([_numbers(labels) for labels in packed])
     found = [label for labels in packed for label in unpack_labels(labels)]
@@ -396,12 +397,14 @@ def _numbers(packed: bytes) -> Array:
     return np.array(unpack_labels(packed), dtype=np.float64) if found is None else found
 
 
-# ----------------------------------------------------------------------------------------
-# What is answered: predictions with what stands beside them, kept as msgpack, sent as tensors.
+# -- answers ---------------------------------------------------------------------------------------
 
 
 class Answer(msgspec.Struct, array_like=True, omit_defaults=True):
-    """The answer to one request; ``error`` where its rows could not be learned."""
+    """Hold the answer to one request; ``error`` is set if its rows could not be learned.
+
+    The journal stores answers as msgpack; `response` converts them to tensors.
+    """
 
     version: int
     prediction: list[Any]
@@ -410,7 +413,7 @@ class Answer(msgspec.Struct, array_like=True, omit_defaults=True):
     probability: list[list[float]] | None = None
     classes: list[Any] | None = None
     error: str | None = None
-    untrained: bool = False  # nothing was learned yet
+    untrained: bool = False  # the model has learned nothing yet
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -431,7 +434,7 @@ def unpack_block(data: bytes) -> list[Answer]:
 
 
 class Tensor(msgspec.Struct):
-    """An output of the Open Inference Protocol."""
+    """Output tensor of the Open Inference Protocol."""
 
     name: str
     datatype: str
@@ -441,7 +444,7 @@ class Tensor(msgspec.Struct):
 
 
 class Response(msgspec.Struct):
-    """The body of an answer to infer and learn."""
+    """Body of an answer to infer and learn."""
 
     model_name: str
     model_version: str
@@ -451,7 +454,7 @@ class Response(msgspec.Struct):
 
 
 def response(model: str, id: str | None, answer: Answer, coverage: float) -> Response:
-    """The answer in the words of the protocol."""
+    """Convert an answer to the form of the Open Inference Protocol."""
     count = len(answer.prediction)
     kind = _datatype(answer.prediction)
     outputs = [Tensor("prediction", kind, [count], answer.prediction)]

@@ -1,14 +1,16 @@
-"""`pronk serve`: the folder, the first token, the server, until a signal comes."""
+"""Start and stop the server of `pronk serve`: folder, first token, log, demo stream."""
 
 from __future__ import annotations
 
 import gc
 import json
+import logging
 import socket
 import sqlite3
 import ssl
 import sys
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Iterator
@@ -23,22 +25,21 @@ from threadpoolctl import threadpool_limits
 
 from pronk.data import drifting
 from pronk.estimators.atomic import InUse
-from pronk.serve import errors
 from pronk.serve.client import Client
 from pronk.serve.http.app import App
-from pronk.serve.http.exchange import PatientProtocol
+from pronk.serve.http.exchange import LimitedProtocol
 from pronk.serve.journal import JournalError
 from pronk.serve.service import Service, Settings
 from pronk.serve.tokens import Tokens, TokensError, from_environment
 
 
 class ServeError(Exception):
-    """The server cannot start; the message says why."""
+    """Raised if the server cannot start."""
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What the command line sets."""
+    """Hold the options of the command line."""
 
     folder: Path
     host: str = "127.0.0.1"
@@ -47,7 +48,7 @@ class ServeOptions:
     key: Path | None = None
     most_bytes: int = 16_000_000
     most_model_bytes: int = 1_000_000_000
-    most_connections: int = PatientProtocol.most_connections
+    most_connections: int = LimitedProtocol.most_connections
     token_file: Path | None = None
     seconds: float = 30.0
     settings: Settings = field(default_factory=Settings)
@@ -56,7 +57,7 @@ class ServeOptions:
 
 
 class Server(uvicorn.Server):
-    """Ends with exit code 0 after a signal: everything was answered and kept."""
+    """Stop on a signal with exit code 0, after all requests were answered and saved."""
 
     def __init__(self, config: uvicorn.Config, app: App) -> None:
         super().__init__(config)
@@ -67,7 +68,7 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     def handle_exit(self, sig: int, frame: Any) -> None:
-        errors.note("stopping", signal=sig)
+        log("stopping", signal=sig)
         if self.should_exit:
             self.force_exit = True
         self.should_exit = True
@@ -75,17 +76,17 @@ class Server(uvicorn.Server):
 
 
 def open_service(options: ServeOptions) -> Service:
-    """The service of a folder, whose models are not recovered yet."""
+    """Return the service of a folder; its models are not recovered yet."""
     try:
-        if not options.folder.is_dir():  # it will hold rows: for its owner alone
+        if not options.folder.is_dir():  # readable by its owner only: it will hold rows
             options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Service(options.folder, options.settings, errors.note, recover=False)
+        return Service(options.folder, options.settings, log, recover=False)
     except (InUse, OSError) as error:
         raise _one_line(error, options.folder) from None
 
 
 def _one_line(error: Exception, folder: Path) -> Exception:
-    """What stands in the way of a start, as one line."""
+    """Turn an error at the start into a `ServeError` with a one-line message, if it is known."""
     if isinstance(error, InUse | JournalError):
         return ServeError(str(error))
     if isinstance(error, sqlite3.Error):
@@ -96,7 +97,7 @@ def _one_line(error: Exception, folder: Path) -> Exception:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that the port is known before anything is said."""
+    """Return a listening socket, so that the port is known before the address is printed."""
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         found = socket.socket(family, socket.SOCK_STREAM)
@@ -105,14 +106,14 @@ def listen(host: str, port: int) -> socket.socket:
         found.listen(2048)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ServeError(f"{host}:{port} cannot be listened on: {reason}") from None
+        raise ServeError(f"cannot listen on {host}:{port}: {reason}") from None
     return found
 
 
 def run(options: ServeOptions) -> None:
     """Serve until SIGTERM or SIGINT."""
-    _many_files()
-    errors.take_over("uvicorn.error", "asyncio")
+    _raise_file_limit()
+    log_warnings_of("uvicorn.error", "asyncio")
     _check_tls(options)
     service = open_service(options)
     listening = listen(options.host, options.port)
@@ -125,7 +126,7 @@ def run(options: ServeOptions) -> None:
     limits = {"most_connections": options.most_connections}
     config = uvicorn.Config(
         app,
-        http=type("Protocol", (PatientProtocol,), limits),
+        http=type("Protocol", (LimitedProtocol,), limits),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -142,24 +143,24 @@ def run(options: ServeOptions) -> None:
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{scheme}://{host}:{listening.getsockname()[1]}"
     _greet(address, first, options.folder, as_json=options.as_json)
-    fed = _fed(address, tokens) if options.demo else nullcontext()
-    with threadpool_limits(1), _rare_collections(), fed:
+    demo = _demo_stream(address, tokens) if options.demo else nullcontext()
+    with threadpool_limits(1), _fewer_garbage_collections(), demo:
         server.run(sockets=[listening])
     if app.failure is not None:
         raise _one_line(app.failure, options.folder)
-    errors.note("stopped")
+    log("stopped")
 
 
 def _check_tls(options: ServeOptions) -> None:
-    """A certificate that cannot be used is said before anything else."""
+    """Raise if the TLS certificate or its key cannot be used."""
     certificate, key = options.certificate, options.key
     if (certificate is None) != (key is None):
-        raise ServeError("--tls-certificate and --tls-key go together")
+        raise ServeError("--tls-certificate and --tls-key must be given together")
     if certificate is None or key is None:
         return
     for path in (certificate, key):
         if not path.is_file():
-            raise ServeError(f"{path} is not there")
+            raise ServeError(f"{path} does not exist")
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except (OSError, ValueError) as error:
@@ -168,10 +169,8 @@ def _check_tls(options: ServeOptions) -> None:
 
 
 @contextmanager
-def _fed(address: str, tokens: Tokens) -> Iterator[None]:
-    """A generated stream for the server while it runs."""
-    pass  # RELAYOUT
-
+def _demo_stream(address: str, tokens: Tokens) -> Iterator[None]:
+    """Send a generated stream to the server while it runs, with a temporary token."""
     token = tokens.add(("admin",), "demo")
     demo = Demo(address, token)
     demo.start()
@@ -183,11 +182,14 @@ def _fed(address: str, tokens: Tokens) -> Iterator[None]:
 
 
 @contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Rows are freed when nobody holds them; looking for cycles at every 700 lists is in vain."""
+def _fewer_garbage_collections() -> Iterator[None]:
+    """Collect garbage every 50,000 new objects instead of 700.
+
+    Rows are freed by reference counting; they contain no cycles.
+    """
     before = gc.get_threshold()
     gc.collect()
-    gc.freeze()  # what is there now stays, and is not looked at again
+    gc.freeze()  # objects that exist now are never collected
     gc.set_threshold(50_000, *before[1:])
     try:
         yield
@@ -197,22 +199,22 @@ def _rare_collections() -> Iterator[None]:
 
 
 def _greet(address: str, token: str | None, folder: Path, *, as_json: bool) -> None:
-    """Where the page is, and the first token, which is told this once."""
+    """Print the address of the live page and, once, the first token."""
     page = f"{address}/" if token is None else f"{address}/#token={token}"
     if as_json:
         print(json.dumps({"address": address, "page": page, "token": token}), flush=True)
         return
     print(f"page   {page}", flush=True)
     if token is None:
-        print(f"token  as before (pronk serve token {folder} makes more)", flush=True)
+        print(f"token  unchanged; create another: pronk serve token {folder}", flush=True)
     else:
         print(f"token  {token}", flush=True)
-        more = f"pronk serve token {folder} --scope infer makes more"
-        print(f"       scope admin, shown this once; {more}", flush=True)
+        more = f"create another: pronk serve token {folder} --scope infer"
+        print(f"       scope admin, shown only now; {more}", flush=True)
 
 
-def _many_files() -> None:
-    """As many open connections as the system lets this process have."""
+def _raise_file_limit() -> None:
+    """Raise the limit of open files, hence of connections, to the system's maximum."""
     if sys.platform == "win32":
         return
     import resource
@@ -224,19 +226,54 @@ def _many_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-# ----------------------------------------------------------------------------------------
-# `pronk serve --demo`: a generated stream for the server, so that the page moves.
-#
-# Two models: one learns a drifting function at once, one says on which side of its median the next
-# value lies and gets its labels later, by the id of the prediction.
+# -- log -------------------------------------------------------------------------------------------
 
+_log_lock = threading.Lock()
+
+
+def log(event: str, **fields: Any) -> None:
+    """Write an event to stderr as one line of JSON.
+
+    Fields never contain features, labels or tokens.
+    """
+    moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + "Z"
+    line = json.dumps({"time": moment, "event": event, **fields}, default=str)
+    with _log_lock, suppress(OSError, ValueError):  # stderr may be closed
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+
+class _LogHandler(logging.Handler):
+    """Write records of other packages to the log, without the data of requests."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raised = record.exc_info[0] if record.exc_info else None
+        fields = {} if raised is None else {"reason": raised.__name__}
+        log("server", logger=record.name, text=record.getMessage()[:300], **fields)
+
+
+def log_warnings_of(*names: str) -> None:
+    """Send the warnings of some loggers to the log."""
+    for name in names:
+        logger = logging.getLogger(name)
+        logger.handlers = [_LogHandler(logging.WARNING)]
+        logger.propagate = False
+
+
+# -- demo ------------------------------------------------------------------------------------------
+
+#: Rows per request of the demo.
 ROWS = 8
-#: Requests that the labels of the second model come late.
+#: Labels of the demo's classifier are sent this many requests after their predictions.
 DELAY = 5
 
 
 class Demo(threading.Thread):
-    """Feeds a server until it is stopped; the pauses make some hundred rows a second."""
+    """Send a generated stream to a server for `pronk serve --demo`, some hundred rows per second.
+
+    The model "waves" learns a drifting function with immediate labels. The model "high-or-low"
+    predicts the sign of the same values; its labels come later, by the id of the prediction.
+    """
 
     def __init__(self, url: str, token: str, seed: int = 0, pause: float = 0.04) -> None:
         super().__init__(name="Demo", daemon=True)

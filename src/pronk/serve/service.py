@@ -1,4 +1,4 @@
-"""A folder of models that are online: opened, recovered, asked, and closed with nothing lost."""
+"""The service of a folder: recover its models, process requests, make snapshots, stop."""
 
 from __future__ import annotations
 
@@ -13,28 +13,29 @@ from typing import Any
 from pronk.estimators.atomic import FileLock
 from pronk.serve import keyed, recovery, spec
 from pronk.serve import rows as answers
-from pronk.serve.errors import Refused, unknown_model
+from pronk.serve.errors import HTTPError, unknown_model
 from pronk.serve.journal import ROLLBACK, Batch, Entry, Journal, JournalError, ModelRow
-from pronk.serve.online import Known, Online
+from pronk.serve.online import FolderState, OnlineModel
 from pronk.serve.recovery import PORTION, drop, expire
 from pronk.serve.worker import (
     GROUP,
+    Counters,
     Deliver,
-    Errand,
-    Figures,
     Queues,
     Reader,
+    Task,
     Work,
     Writer,
     resolve,
 )
 
-Note = Callable[..., None]
+#: log(event, **fields)
+Log = Callable[..., None]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What can be set about a service."""
+    """Hold the settings of a service."""
 
     queue_rows: int = 100_000
     snapshot_rows: int = 50_000
@@ -42,9 +43,9 @@ class Settings:
     retention_days: float = 30.0
     label_days: float = 7.0
     archive: bool = False
-    #: Start although the journal lacks labels that were acknowledged.
+    #: Start although acknowledged labels are missing from the journal.
     accept_missing: bool = False
-    #: Seconds between two rounds of housekeeping.
+    #: Seconds between two runs of the housekeeping.
     round_seconds: float = 60.0
 
 
@@ -53,45 +54,45 @@ def _silent(event: str, **fields: Any) -> None:
 
 
 class Service:
-    """The models of a folder. `recover` opens them; `start` begins to answer.
+    """Serve the models of a folder. `recover` loads them, `start` begins the housekeeping.
 
-    Whoever changes a model (`create`, `remove`, `snapshot`, `rollback`) does it in the place of its
-    writer, by `order`.
+    `create`, `remove`, `snapshot` and `rollback` must run on the model's writer thread; `schedule`
+    calls them there.
     """
 
     def __init__(
         self,
         folder: Path,
         settings: Settings | None = None,
-        note: Note = _silent,
+        log: Log = _silent,
         *,
         recover: bool = True,
     ) -> None:
         self.folder = folder
         self.settings = settings or Settings()
-        self.note = note
+        self.log = log
         folder.mkdir(parents=True, exist_ok=True)
-        self.lock = FileLock(folder / "lock", str(folder), "one server a folder")
-        self.models: dict[str, Online] = {}
+        self.lock = FileLock(folder / "lock", str(folder), "one server per folder")
+        self.models: dict[str, OnlineModel] = {}
         self.rows: dict[str, ModelRow] = {}
-        self.figures = Figures()
-        self.expired = self.dropped = 0  # predictions and rows, by housekeeping
+        self.counters = Counters()
+        self.expired = self.dropped = 0  # predictions and rows that the housekeeping dropped
         self.deliver: Deliver = resolve
         self.journal: Journal
         self.writer: Writer
         self.recovered = False
         self.stopping = threading.Event()
-        self._changing = threading.Lock()  # of the tables of models
-        self._keeper: threading.Thread | None = None
-        self.reader = Reader(self._deliver, self.figures)
+        self._changing = threading.Lock()  # held while the tables of models change
+        self._housekeeper: threading.Thread | None = None
+        self.reader = Reader(self._deliver, self.counters)
         rows = self.settings.queue_rows
-        self.writes = Queues(rows, GROUP, lambda taken: self.writer.work(taken), "writer")
+        self.writes = Queues(rows, GROUP, lambda items: self.writer.work(items), "writer")
         self.reads = Queues(rows, GROUP, self.reader.work, "reader")
         if recover:
             self.recover()
 
     def recover(self) -> None:
-        """Open the journal and bring the models to where they were."""
+        """Open the journal and recover all models."""
         try:
             self.journal = Journal(self.folder)
         except BaseException:
@@ -101,38 +102,38 @@ class Service:
             found = self.journal.models()
             self.journal.stopping = self.stopping
             if found:
-                self.note("recovering", models=len(found))
+                self.log("recovering", models=len(found))
             for row in found:
                 self.rows[row.name] = row
                 self.models[row.name] = self._recover(row)
-            self._compare()
+            self._check_for_missing_entries()
         except BaseException:
             self.close()
             raise
         for online in self.models.values():
             self.journal.versions[online.number] = online.version
         self.writer = Writer(
-            self.journal, self._deliver, self.figures, self.model, self._after_group, self.note
+            self.journal, self._deliver, self.counters, self.model, self._after_group, self.log
         )
         self.recovered = True
 
-    def _recover(self, row: ModelRow) -> Online:
+    def _recover(self, row: ModelRow) -> OnlineModel:
         if spec.read(row.spec).key is not None:
-            return keyed.recover(self.journal, row, self.folder, self.note)
-        return recovery.recover(self.journal, row, self.folder, self.note)
+            return keyed.recover(self.journal, row, self.folder, self.log)
+        return recovery.recover(self.journal, row, self.folder, self.log)
 
-    def _compare(self) -> None:
-        """Notice a journal that has lost entries; refuse to go on without acknowledged labels."""
-        missing = recovery.compare(self.journal, self.folder, self.models)
+    def _check_for_missing_entries(self) -> None:
+        """Check that the journal has all entries; raise if acknowledged labels are lost."""
+        missing = recovery.find_missing_entries(self.journal, self.folder, self.models)
         if missing is None:
             return
         if not (missing.complete or self.settings.accept_missing):
-            raise recovery.refuse(missing, self.folder)
-        self.note(
+            raise recovery.missing_entries_error(missing, self.folder)
+        self.log(
             "WARNING: the journal is incomplete",
             reason=str(missing),
             labels="all are in snapshots" if missing.complete else "some are lost",
-            ids="those of the missing entries are forgotten: a repeated request is learned again",
+            ids="ids of missing entries are unknown: a repeated request is learned again",
         )
         self.journal.accept(
             missing.last,
@@ -147,36 +148,38 @@ class Service:
     def _deliver(self, done: list[Any]) -> None:
         self.deliver(done)
 
-    # -- life ------------------------------------------------------------------------------------
+    # -- start and stop --------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the housekeeping."""
         if self.stopping.is_set():
             return
-        self._keeper = threading.Thread(target=self._keep_house, name="keeper", daemon=True)
-        self._keeper.start()
+        self._housekeeper = threading.Thread(
+            target=self._housekeeping_loop, name="keeper", daemon=True
+        )
+        self._housekeeper.start()
 
     def stop(self) -> None:
-        """Answer what waits, keep a snapshot of each model, let the folder go."""
+        """Answer all waiting requests, save a snapshot of each model, release the folder."""
         self.stopping.set()
         for queues in (self.writes, self.reads):
             queues.close()
             queues.join()
-        if self._keeper is not None:
-            self._keeper.join()
+        if self._housekeeper is not None:
+            self._housekeeper.join()
         try:
             for online in self.models.values():
                 if online.version > online.snapshot and not online.broken:
                     self._snapshot(online)
                 else:
                     self._write_answers(online)
-        except (JournalError, OSError) as error:  # the journal has all; the next start replays it
-            self.note("stopped without a snapshot", reason=str(error))
+        except (JournalError, OSError) as error:  # the next start replays the journal
+            self.log("stopped without a snapshot", reason=str(error))
         finally:
             self.close()
 
     def close(self) -> None:
-        """Let go of the files, as they are."""
+        """Close all files as they are."""
         for online in self.models.values():
             online.close()
         self.journal.close()
@@ -184,42 +187,42 @@ class Service:
 
     # -- requests ----------------------------------------------------------------------------------
 
-    def model(self, name: str) -> Online:
-        """The model of a name."""
+    def model(self, name: str) -> OnlineModel:
+        """Return a model by name."""
         found = self.models.get(name)
         if found is None:
             raise unknown_model(name)
         return found
 
     def submit(self, work: Work) -> None:
-        """Hand a request over; its future gets the outcome."""
+        """Add a request to its queue; its future receives the outcome."""
         durable = work.labels is not None or work.id is not None
         (self.writes if durable else self.reads).put(work.model.name, work)
 
-    def order(self, name: str, call: Callable[[], Any], future: Any = None) -> Any:
-        """Have a model's writer do something between two groups; the future of its outcome."""
+    def schedule(self, name: str, call: Callable[[], Any], future: Any = None) -> Any:
+        """Call a function on a model's writer thread, between two groups; return its future."""
         future = Future() if future is None else future
-        self.writes.put(name, Errand(call, future), room=False)
+        self.writes.put(name, Task(call, future), limited=False)
         return future
 
-    # -- what a writer does ------------------------------------------------------------------------
+    # -- tasks of the writer -----------------------------------------------------------------------
 
-    def create(self, name: str, given: spec.Spec, learner: Any = None) -> tuple[Online, bool]:
-        """The model, and whether it is new; of a checked spec."""
+    def create(self, name: str, given: spec.Spec, learner: Any = None) -> tuple[OnlineModel, bool]:
+        """Create a model from a checked spec; return it and whether it is new."""
         with self._changing:
             return self._create(name, given, learner)
 
-    def _create(self, name: str, given: spec.Spec, learner: Any) -> tuple[Online, bool]:
+    def _create(self, name: str, given: spec.Spec, learner: Any) -> tuple[OnlineModel, bool]:
         text = spec.canonical(given)
         for known, online in self.models.items():
             if known.lower() == name.lower():
                 if known == name and spec.canonical(online.spec) == text:
                     return online, False
-                raise Refused(409, f"model {known!r} is there already, as something else")
+                raise HTTPError(409, f"model {known!r} exists with another specification")
         if len(self.models) >= self.settings.most_models:
-            raise Refused(409, f"there are {len(self.models)} models already, the most allowed")
+            raise HTTPError(409, f"there are {len(self.models)} models, which is the limit")
         for path in recovery.snapshots(self.folder, name).values():
-            path.unlink()  # of a model of that name that was being made or removed in a crash
+            path.unlink()  # left by a crash while a model of this name was created or removed
         if learner is not None:
             first = ModelRow(0, name, text, self.journal.sequence, 0.0, 0)
             recovery.save(_begun(first, learner), self.folder, self._known())
@@ -230,17 +233,17 @@ class Service:
             kept = (row.number, row.start)
             self.journal.write(more=[("INSERT OR REPLACE INTO snapshots VALUES (?, ?)", kept)])
         elif given.key is None:
-            online = Online(row)
+            online = OnlineModel(row)
         else:
             keyed.remove_stores(self.folder, name)
             place = keyed.store_folder(self.folder, name, row.start)
-            online = keyed.KeyedOnline(row, place)
+            online = keyed.KeyedOnlineModel(row, place)
         self.models = {**self.models, name: online}
-        self.note("created", model=name, algorithm=given.algorithm, task=given.task)
+        self.log("created", model=name, algorithm=given.algorithm, task=given.task)
         return online, True
 
     def remove(self, name: str) -> None:
-        """Forget a model, its rows and its snapshots."""
+        """Remove a model, its rows and its snapshots."""
         online = self.model(name)
         number = online.number
         self.journal.commit(
@@ -264,10 +267,10 @@ class Service:
         online.close()
         if online.spec.key is not None:
             keyed.remove_stores(self.folder, name)
-        self.note("removed", model=name)
+        self.log("removed", model=name)
 
     def snapshot(self, name: str) -> int:
-        """Keep the model as it is."""
+        """Save a snapshot that is kept until the model is removed; return its version."""
         online = self._usable(name)
         version = self._snapshot(online)
         values = (online.number, version)
@@ -275,42 +278,47 @@ class Service:
         return version
 
     def rollback(self, name: str, version: int | None = None) -> int:
-        """Take back all that was learned after a sequence number, or the last kept snapshot."""
+        """Restore the model at a version, or at the last requested snapshot; return the version."""
         online = self._usable(name)
         row = self.rows[name]
         if version is None:
             version = max(self.journal.pinned(online.number), default=None)
         if version is None:
-            raise Refused(422, 'no snapshot was kept; give a version: {"version": 12}')
+            raise HTTPError(422, 'there is no requested snapshot; give a version: {"version": 12}')
         if not row.start <= version <= online.version:
-            raise Refused(422, f"version {version} is not between {row.start} and {online.version}")
-        if any(after < version < before for after, before in self.journal.voided(online.number)):
-            raise Refused(422, f"version {version} was itself taken back by an earlier rollback")
+            raise HTTPError(
+                422, f"version {version} is not between {row.start} and {online.version}"
+            )
+        if any(
+            after < version < before
+            for after, before in self.journal.rolled_back_ranges(online.number)
+        ):
+            raise HTTPError(422, f"version {version} was undone by an earlier rollback")
         self._write_answers(online)
-        past: Online
+        past: OnlineModel
         if online.spec.key is not None:
             past = keyed.rolled_back(self.journal, row, self.folder, version)
         else:
-            past = recovery.recover(self.journal, row, self.folder, self.note, version)
+            past = recovery.recover(self.journal, row, self.folder, self.log, version)
         if past.broken:
-            raise Refused(422, f"version {version} cannot be reached: {past.broken}")
+            raise HTTPError(422, f"version {version} cannot be reached: {past.broken}")
         self._record_rollback(online, past.version)
         online.close()
-        if isinstance(past, keyed.KeyedOnline):
+        if isinstance(past, keyed.KeyedOnlineModel):
             keyed.remove_stores(self.folder, name, keep=past.place)
         past.waiting = self.journal.waiting(online.number)
         with self._changing:
             self.models = {**self.models, name: past}
-        self.note("rolled back", model=name, version=past.version)
+        self.log("rolled back", model=name, version=past.version)
         return past.version
 
-    def _record_rollback(self, online: Online, version: int) -> None:
+    def _record_rollback(self, online: OnlineModel, version: int) -> None:
         self.journal.commit(lambda last: self._rollback_batch(online, version, last + 1))
         for made, path in recovery.snapshots(self.folder, online.name).items():
             if made > version:
                 path.unlink(missing_ok=True)
 
-    def _rollback_batch(self, online: Online, version: int, sequence: int) -> Batch:
+    def _rollback_batch(self, online: OnlineModel, version: int, sequence: int) -> Batch:
         now, after = self.journal.now(), (online.number, version)
         return Batch(
             [
@@ -330,52 +338,52 @@ class Service:
             ],
         )  # fmt: skip
 
-    def _usable(self, name: str) -> Online:
+    def _usable(self, name: str) -> OnlineModel:
         online = self.model(name)
         if online.broken:
-            raise Refused(503, f"model {name!r} cannot be used: {online.broken}")
+            raise HTTPError(503, f"model {name!r} cannot be used: {online.broken}")
         return online
 
-    def _snapshot(self, online: Online) -> int:
+    def _snapshot(self, online: OnlineModel) -> int:
         self._write_answers(online)
         path = recovery.save(online, self.folder, self._known())
-        self.note("snapshot", model=online.name, version=online.version, file=path.name)
+        self.log("snapshot", model=online.name, version=online.version, file=path.name)
         return online.version
 
-    def _known(self) -> Known:
-        """How far the journal is, and which versions it has of the models."""
+    def _known(self) -> FolderState:
+        """Return the journal's last sequence number and the versions of all models."""
         with self.journal.lock:
             versions = self.journal.versions
             found = {
                 name: versions.get(online.number, online.version)
                 for name, online in self.models.items()
             }
-            return Known(self.journal.sequence, found)
+            return FolderState(self.journal.sequence, found)
 
-    def _write_answers(self, online: Online) -> None:
-        """Answers that would have gone with the model's next transaction."""
+    def _write_answers(self, online: OnlineModel) -> None:
+        """Write the answers that wait for the model's next transaction."""
         waiting = online.unwritten
         if waiting:
             packed = [(block, online.number, answers.pack(a)) for block, a in waiting.items()]
             self.journal.commit(lambda last: Batch(answers=packed))
             waiting.clear()
 
-    # -- now and then ------------------------------------------------------------------------------
+    # -- housekeeping ------------------------------------------------------------------------------
 
     def _after_group(self, name: str) -> None:
-        """The snapshot of a model, if it is due."""
+        """Save a snapshot of a model if it is due."""
         online = self.models.get(name)
         if online is None or online.broken:
             return
         if online.rows_since_snapshot >= self.settings.snapshot_rows:
             self._due_snapshot(online)
 
-    def _due_snapshot(self, online: Online) -> None:
+    def _due_snapshot(self, online: OnlineModel) -> None:
         try:
             self._snapshot(online)
-        except Exception as error:  # a full disk: the journal has everything
+        except Exception as error:  # such as a full disk; the journal has everything
             online.rows_since_snapshot = 0
-            self.note("snapshot failed", model=online.name, reason=str(error))
+            self.log("snapshot failed", model=online.name, reason=str(error))
             return
         pinned = self.journal.pinned(online.number)
         made = recovery.snapshots(self.folder, online.name)
@@ -383,18 +391,18 @@ class Service:
         for sequence in automatic[: -recovery.KEPT]:
             made[sequence].unlink(missing_ok=True)
 
-    def _keep_house(self) -> None:
-        """Until the service stops: a round over all models now and then."""
+    def _housekeeping_loop(self) -> None:
+        """Schedule the housekeeping of all models at intervals until the service stops."""
         while not self.stopping.wait(self.settings.round_seconds):
             for name in list(self.models):
-                self._order_house(name)
+                self._schedule_housekeeping(name)
 
-    def _order_house(self, name: str) -> None:
-        with suppress(Refused):  # it is stopping
-            self.order(name, lambda: self.keep_house(name))
+    def _schedule_housekeeping(self, name: str) -> None:
+        with suppress(HTTPError):  # the service is stopping
+            self.schedule(name, lambda: self.housekeeping(name))
 
-    def keep_house(self, name: str) -> None:
-        """Give up labels that never came and drop old rows, a portion at a time."""
+    def housekeeping(self, name: str) -> None:
+        """Expire predictions without labels and drop old rows of a model, one portion per call."""
         online, settings = self.models.get(name), self.settings
         if online is None or online.broken:
             return
@@ -402,21 +410,21 @@ class Service:
             expired = expire(self.journal, online, settings.label_days)
             dropped = drop(
                 self.journal, online, self.folder, settings.retention_days, settings.archive,
-                self.note,
+                self.log,
             )  # fmt: skip
-        except Exception as error:  # the next round tries again
-            self.note("housekeeping failed", model=name, reason=str(error))
+        except Exception as error:  # the next run tries again
+            self.log("housekeeping failed", model=name, reason=str(error))
             return
         with self._changing:
             self.expired += expired
             self.dropped += dropped
             self.rows = {row.name: row for row in self.journal.models()}
         if PORTION in (expired, dropped):
-            self._order_house(name)
+            self._schedule_housekeeping(name)
 
 
-def _begun(row: ModelRow, learner: Any) -> Online:
-    """A model that begins with a learner that has learned elsewhere."""
-    online = Online(row)
+def _begun(row: ModelRow, learner: Any) -> OnlineModel:
+    """Return a model that starts with a trained learner."""
+    online = OnlineModel(row)
     online.learner = learner
     return online

@@ -1,4 +1,4 @@
-"""What a model is: algorithm, task, parameters, columns, preparation; and its learner."""
+"""Specification of a model (algorithm, task, parameters, columns, preparation) and its learner."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pronk.data.prepared import Prepared
 from pronk.data.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 from pronk.estimators import files
 from pronk.estimators.registry import ALIASES, DEFAULT_ALGORITHM, find, make, make_for_key
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 
-#: A name is a file name, a label of metrics and a piece of an address: nothing that needs care.
+#: A name is part of file names, metric labels and URLs: only characters that need no escaping.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 MOST_COLUMNS = 10_000
-#: In the place of an algorithm: the model began as a model file, and is in its snapshots only.
+#: Algorithm of a model that was created from a model file; its learner is in its snapshots only.
 FILE = "file"
 
 Positive = Annotated[int, Meta(ge=1, le=MOST_COLUMNS)]
 
 
 class Column(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A column: its name, what its values are, and how dates with the year last are read."""
+    """Describe a column: its name, the kind of its values, and the order of day, month and year."""
 
     name: Annotated[str, Meta(min_length=1, max_length=200)]
     kind: Literal["number", "boolean", "category", "time", "date", "clock"] = "number"
@@ -34,7 +34,7 @@ class Column(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """The body of a request that creates a model."""
+    """Body of a request that creates a model."""
 
     columns: Annotated[list[Column | str], Meta(min_length=1, max_length=MOST_COLUMNS)] | Positive
     task: Literal["regression", "classification"] = "regression"
@@ -51,16 +51,16 @@ class Spec(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_default
     file: str | None = None
 
     def column_list(self) -> list[Column]:
-        """The columns with names: x0, x1, .. where only their number was given."""
+        """Return the columns; they are named x0, x1, .. if only their number was given."""
         if isinstance(self.columns, int):
             return [Column(f"x{i}") for i in range(self.columns)]
         return [Column(column) if isinstance(column, str) else column for column in self.columns]
 
 
 def check_name(name: str) -> str:
-    """The name of a model, if it may be one."""
+    """Return the name of a model; raise if it is not valid."""
     if not NAME.fullmatch(name) or ".." in name or name.endswith("."):
-        raise Refused(
+        raise HTTPError(
             422,
             "a model's name has up to 64 letters, digits, '_', '-' and single '.', and starts with "
             "a letter or digit",
@@ -69,15 +69,15 @@ def check_name(name: str) -> str:
 
 
 def check(spec: Spec) -> Any:
-    """The learner of a spec, which has learned some made-up rows: whatever is wrong shows now."""
+    """Build the learner of a spec and let it learn 64 random rows; raise if anything is invalid."""
     if spec.algorithm == FILE or spec.file is not None:
-        raise Refused(422, "file: send the model file itself, as application/octet-stream")
+        raise HTTPError(422, "file: send the model file as application/octet-stream")
     names = [column.name for column in spec.column_list()]
     twice = {name for name in names if names.count(name) > 1} if len(names) < 1000 else set()
     if twice or len(set(names)) < len(names):
-        raise Refused(422, f"columns: {min(twice or names)!r} is there twice")
+        raise HTTPError(422, f"columns: {min(twice or names)!r} occurs twice")
     if spec.key in names:
-        raise Refused(422, f"key: {spec.key!r} is one of the columns; leave it out of them")
+        raise HTTPError(422, f"key: {spec.key!r} must not be one of the columns")
     twin = build(spec)
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (64, len(names)))
@@ -93,21 +93,21 @@ def check(spec: Spec) -> Any:
         if hasattr(twin, "predict_interval"):
             twin.predict_interval(X[:1], spec.coverage)
     except (ValueError, TypeError, ArithmeticError, MemoryError) as error:
-        raise Refused(422, f"parameters: {' '.join(str(error).split())}") from None
+        raise HTTPError(422, f"parameters: {' '.join(str(error).split())}") from None
     return twin
 
 
 def build(spec: Spec) -> Any:
-    """A fresh learner behind what its columns need; None for one that came as a file."""
+    """Return a new learner with its preparation; None if it was uploaded as a file."""
     if spec.algorithm == FILE:
         return None
     return prepared(_learner(spec), spec)
 
 
 def prepared(learner: Any, spec: Spec) -> Any:
-    """A learner behind the preparation of its columns, as `pronk run` has it.
+    """Wrap a learner in the preparation of its columns, as `pronk run` does.
 
-    A learner that scales itself needs none where all columns are numbers without gaps.
+    A learner that scales its inputs needs none if all columns are numbers without missing values.
     """
     columns = spec.column_list()
     kinds = [column.kind for column in columns]
@@ -128,46 +128,44 @@ def prepared(learner: Any, spec: Spec) -> Any:
     try:
         return found.with_columns(names, kinds, orders)
     except ValueError as error:
-        raise Refused(422, str(error)) from None
+        raise HTTPError(422, str(error)) from None
 
 
 def _learner(spec: Spec) -> Any:
     try:
         find(spec.algorithm).learner_class(spec.task)
     except ValueError as error:
-        raise Refused(422, f"algorithm: {error}") from None
+        raise HTTPError(422, f"algorithm: {error}") from None
     given = dict(spec.parameters)
     if "random_state" in given:
-        raise Refused(422, "parameters: random_state is given as seed")
+        raise HTTPError(422, "parameters: use seed instead of random_state")
     if not isinstance(given.get("kernel", ""), str):
-        raise Refused(422, "parameters: kernel is the name of a kernel; its own go beside it")
+        raise HTTPError(
+            422, "parameters: kernel must be the name of a kernel; give its parameters beside it"
+        )
     make_one = make if spec.key is None else make_for_key
     try:
         if isinstance(given.get("dictionary"), list):
             given["dictionary"] = np.asarray(given["dictionary"], dtype=np.float64)
         return make_one(spec.algorithm, spec.task, random_state=spec.seed, **given)
     except (ValueError, TypeError) as error:
-        raise Refused(422, f"parameters: {error}") from None
+        raise HTTPError(422, f"parameters: {error}") from None
 
 
 def canonical(spec: Spec) -> str:
-    """The spec as it is kept: the same for the same model, whatever the order of the keys."""
-    found = msgspec.structs.asdict(spec)  # with all defaults: msgspec omits some equal ones only
+    """Return a spec as JSON with sorted keys and all defaults: equal specs give equal texts."""
+    found = msgspec.structs.asdict(spec)  # with all defaults
     found["algorithm"] = ALIASES.get(spec.algorithm, spec.algorithm)
     return msgspec.json.encode(found, order="deterministic").decode()
 
 
 def read(text: str | bytes) -> Spec:
-    """A spec that `canonical` wrote."""
+    """Read a spec that `canonical` wrote."""
     return msgspec.json.decode(text, type=Spec)
 
 
-# ----------------------------------------------------------------------------------------
-# Models that come as files: the project's checksummed format, loading which executes nothing.
-
-
 def read_upload(data: bytes) -> tuple[Spec, Any]:
-    """The learner of a model file, and what it is."""
+    """Return the spec and the learner of an uploaded model file; loading executes no code."""
     try:
         learner = files.from_bytes(data, "the file")
         task = {"regressor": "regression", "classifier": "classification"}[
@@ -175,9 +173,9 @@ def read_upload(data: bytes) -> tuple[Spec, Any]:
         ]
         width = int(learner.n_features_in_)
     except ValueError as error:
-        raise Refused(422, str(error)) from None
+        raise HTTPError(422, str(error)) from None
     except (KeyError, AttributeError, TypeError):
-        raise Refused(422, "the file holds no model that can be online") from None
+        raise HTTPError(422, "the file has no model that the service supports") from None
     layout = getattr(learner, "_layout", None)
     names = getattr(layout, "names", None) or getattr(learner, "feature_names_in_", None)
     kinds = list(getattr(layout, "kinds", ())) or ["number"] * width

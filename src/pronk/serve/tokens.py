@@ -1,10 +1,11 @@
-"""Who may: tokens with scopes, stored as hashes, compared in constant time.
+"""Access tokens with scopes, stored as hashes and compared in constant time.
 
-A token is `pronk_ID_SECRET`; the file `tokens.json` has the hash of the secret (256 bits of chance:
-a plain SHA-256 is enough), the scopes and a name. The server reads the file again when it changes.
+A token is `pronk_ID_SECRET`; the file `tokens.json` has the hash of the secret (it has 256 random
+bits, so a plain SHA-256 is enough), the scopes and a name. The server reads the file again when it
+changes.
 
-Tokens may also be given from outside, as secrets of a container are: one in an environment
-variable, or a file with a token per line. They can be any text without spaces.
+Tokens may also come from an environment variable (one token) or a file with one token per line,
+such as the secrets of a container. These tokens can be any text without spaces.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ NAME = "tokens.json"
 SCOPES = ("infer", "learn", "admin")
 #: The environment variable that holds a token with the scope admin.
 VARIABLE = "PRONK_SERVE_TOKEN"
-#: A token that was given must not be one that can be guessed.
+#: Least characters of a token that the user chose: it must not be easy to guess.
 SHORTEST = 16
 _NOBODY = hashlib.sha256(b"").hexdigest()
 
 
 class TokensError(Exception):
-    """The file of tokens cannot be read or written; the message says why."""
+    """Raised if tokens cannot be read or written."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """What is known of a token; the secret is not."""
+    """Hold the hash of a token's secret, its scopes and its name."""
 
     id: str
     digest: str
@@ -46,12 +47,12 @@ class Token:
     created: float = 0.0
 
     def may(self, scope: str) -> bool:
-        """Whether the token has a scope; ``admin`` has all, no scope needs any token."""
+        """Return whether the token has a scope; ``admin`` includes all, "" is in every token."""
         return scope in self.scopes or "admin" in self.scopes or not scope
 
 
 class Tokens:
-    """The tokens of a folder, and those given by the environment or a file of secrets."""
+    """Manage the tokens of a folder, and those of the environment or a file of secrets."""
 
     def __init__(self, folder: Path, given: str = "", file: Path | None = None) -> None:
         self.path = folder / NAME
@@ -80,8 +81,8 @@ class Tokens:
             self._tokens = {given["id"]: _token(given) for given in found}
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise TokensError(
-                f"{self.path} cannot be read: {error}; put a backup in its place, or remove it and "
-                "make new tokens"
+                f"{self.path} cannot be read: {error}; restore it from a backup, or remove it and "
+                "create new tokens"
             ) from None
         self._stamp = stamp
 
@@ -98,7 +99,7 @@ class Tokens:
             reason = getattr(error, "strerror", None) or error
             raise TokensError(f"{self.file} cannot be read: {reason}") from None
         if not self._of_file:
-            raise TokensError(f"{self.file} holds no token")
+            raise TokensError(f"{self.file} has no token")
 
     def __len__(self) -> int:
         return len(self._tokens) + len(self._given) + len(self._of_file)
@@ -107,7 +108,7 @@ class Tokens:
         return list(self._tokens.values())
 
     def add(self, scopes: tuple[str, ...], name: str = "") -> str:
-        """A new token, which is shown once."""
+        """Create a token and return it; it cannot be shown again."""
         unknown = [scope for scope in scopes if scope not in SCOPES]
         if unknown or not scopes:
             raise ValueError(f"scopes are {', '.join(SCOPES)}; got {', '.join(unknown) or 'none'}")
@@ -118,7 +119,7 @@ class Tokens:
         return f"pronk_{id}_{secret}"
 
     def revoke(self, id: str) -> bool:
-        """Take a token back; whether it was there."""
+        """Remove a token; return whether it existed."""
         self.refresh()
         left = {key: token for key, token in self._tokens.items() if key != id}
         if len(left) == len(self._tokens):
@@ -127,11 +128,11 @@ class Tokens:
         return True
 
     def check(self, text: str) -> Token | None:
-        """The token, if it is one; as long for any text of the same length."""
+        """Return the token, or None if it is unknown; the time depends on the length only."""
         now = time.monotonic()
         if now - self._checked > 1.0:
             self._checked = now
-            with suppress(TokensError):  # damaged while it runs: those of before stay good
+            with suppress(TokensError):  # damaged while the server runs: earlier tokens stay valid
                 self.refresh()
         prefix, _, rest = text.partition("_")
         id, _, secret = rest.partition("_")
@@ -149,7 +150,7 @@ class Tokens:
     def _save(self, tokens: dict[str, Token]) -> None:
         text = json.dumps([asdict(token) for token in tokens.values()], indent=1)
         try:
-            if not self.path.parent.is_dir():  # before the first start: for its owner alone
+            if not self.path.parent.is_dir():  # before the first start: readable by its owner only
                 self.path.parent.mkdir(mode=0o700, parents=True)
             write_atomically(self.path, text.encode(), permissions=0o600)
         except OSError as error:
@@ -158,7 +159,7 @@ class Tokens:
 
 
 def given_tokens(text: str, where: str) -> list[Token]:
-    """Tokens one per line: the token, then its scopes (admin if there are none); # is a comment."""
+    """Parse one token per line, followed by its scopes (default admin); # starts a comment."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#")[0].split()
@@ -178,7 +179,7 @@ def given_tokens(text: str, where: str) -> list[Token]:
 
 
 def from_environment() -> str:
-    """The token that the environment gives, if it does."""
+    """Return the token in the environment variable, or ""."""
     return os.environ.get(VARIABLE, "")
 
 
@@ -187,7 +188,7 @@ def _digest(secret: str) -> str:
 
 
 def _token(given: dict[str, Any]) -> Token:
-    """A token of the file, each part of its kind."""
+    """Return a token of the file; raise if a part has a wrong type."""
     token = Token(**{**given, "scopes": tuple(given["scopes"])})
     texts = (token.id, token.digest, token.name, *token.scopes)
     if not all(isinstance(text, str) and text.isascii() for text in texts[:2]):

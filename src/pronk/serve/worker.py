@@ -1,12 +1,13 @@
-"""What is done with the requests of one model: written and learned, or predicted.
+"""Queues of requests, and the threads that write, learn and predict them.
 
-A writer takes all that waits for a model, writes one transaction (together with the writers of
-other models), learns one block, then answers all. There is no timer: what comes while it works is
-the next group. The order is journal, learn, answer; a crash between any two is repaired by the
-journal. Which thread does it does not matter, as long as it is one per model at a time.
+The writer processes all waiting requests of a model as one group: it writes one transaction
+(together with the groups of other models), learns one block, then answers. There is no timer:
+requests that arrive meanwhile form the next group. The order is journal, learn, answer; after a
+crash between two steps the journal is replayed. Any thread may process a group, but only one thread
+per model at a time.
 
-A reader predicts each request by itself (a prediction does not depend on what came with it) and
-waits for a model's lock no longer than for one piece of a block.
+The reader predicts each request on its own, because a prediction does not depend on the other
+requests, and waits for a model's lock at most while one piece of a block is learned.
 """
 
 from __future__ import annotations
@@ -19,51 +20,50 @@ from time import perf_counter
 from typing import Any
 
 from pronk.serve import rows as answers
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 from pronk.serve.journal import LABEL, LEARN, PREDICT, Batch, Entry, Journal, JournalError
-from pronk.serve.online import REFUSALS, Online
+from pronk.serve.online import REFUSALS, OnlineModel
 from pronk.serve.rows import Answer, label_kind, unpack_labels
 
-# ----------------------------------------------------------------------------------------
-# Requests on their way, and the queues in which they wait for the threads that work on them.
+# -- requests and queues ---------------------------------------------------------------------------
 
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A request on its way: rows without labels, with labels, or labels alone, as they are kept."""
+    """Hold a request while it is processed: packed rows, packed labels, or both."""
 
-    model: Online
+    model: OnlineModel
     id: str | None
     rows: bytes | None
     labels: bytes | None
     count: int
     future: Any = None
     outcome: Answer | Exception | None = None
-    earlier: Entry | None = None  # the prediction that labels alone belong to
+    earlier: Entry | None = None  # the prediction that the labels belong to
     entry: Entry | None = None
-    twin: Work | None = None  # the same request earlier in the same group
+    duplicate_of: Work | None = None  # the same request earlier in the same group
 
     @property
     def content(self) -> tuple[Any, Any]:
-        """An id stands for one content."""
+        """What must be equal for two requests with the same id."""
         return self.rows, self.labels
 
 
 @dataclass(slots=True, eq=False)
-class Errand:
-    """Something that is done with a model between two groups of requests."""
+class Task:
+    """Hold a function that the writer calls between two groups of a model's requests."""
 
     call: Callable[[], Any]
     future: Any = None
     outcome: Any = None
 
 
-Item = Work | Errand
+Item = Work | Task
 Deliver = Callable[[list[Any]], None]
 
 
 def resolve(done: list[Any]) -> None:
-    """Hand the outcomes over; who is gone is gone."""
+    """Set the outcomes as results of the futures, unless a client has disconnected."""
     for item in done:
         future, outcome = item.future, item.outcome
         if future is None or future.done():
@@ -76,19 +76,19 @@ def resolve(done: list[Any]) -> None:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """What waits for one model."""
+    """Hold the queue of one model."""
 
     items: deque[Item]
     rows: int = 0
-    busy: bool = False  # a thread works on an earlier part
+    busy: bool = False  # a thread processes earlier items
 
 
 class Queues:
-    """One queue per model, worked on by a pool of threads, one thread per model at a time.
+    """Process one queue per model by a pool of threads, one thread per model at a time.
 
-    A model that is slow holds up nothing but itself, as long as fewer than ``threads`` models are.
-    All queues together hold ``most_rows``; when they are full, a model that has less than its share
-    may still add to its own.
+    A slow model delays only itself, as long as fewer than ``threads`` models are slow. All queues
+    together hold ``most_rows`` rows; if they are full, a model with less than its share of them may
+    still add requests.
     """
 
     def __init__(
@@ -100,24 +100,26 @@ class Queues:
         self.rows = 0
         self.closed = False
         self._queues: dict[str, _Waiting] = {}
-        self._ready: deque[str] = deque()  # models for which a thread can begin
+        self._ready: deque[str] = deque()  # models whose next items can be processed
         self._changed = threading.Condition()
         self._threads: list[threading.Thread] = []
         self._idle = 0
 
-    def put(self, model: str, item: Item, *, room: bool = True) -> None:
-        """Add to the queue of a model; refused when there is no room, or when it is closed."""
+    def put(self, model: str, item: Item, *, limited: bool = True) -> None:
+        """Add an item to a model's queue; raise 429 if it is full, 503 if the queues are closed."""
         count = item.count if isinstance(item, Work) else 0
         with self._changed:
             if self.closed:
-                raise Refused(503, "the server is stopping", {"Retry-After": "5"})
+                raise HTTPError(503, "the server is stopping", {"Retry-After": "5"})
             queue = self._queues.get(model)
             if queue is None:
                 queue = self._queues[model] = _Waiting(deque())
             full = self.rows + count > self.most_rows
             share = self.most_rows / len(self._queues)
-            if room and count and queue.rows and full and queue.rows + count > share:
-                raise Refused(429, "too many rows wait; try again", {"Retry-After": "1"})
+            if limited and count and queue.rows and full and queue.rows + count > share:
+                raise HTTPError(
+                    429, "too many rows are waiting; try again later", {"Retry-After": "1"}
+                )
             self.rows += count
             queue.rows += count
             queue.items.append(item)
@@ -146,7 +148,7 @@ class Queues:
                 model = self._ready.popleft()
                 queue = self._queues[model]
                 queue.busy = True
-                taken = self._take(queue)
+                taken = self._next_group(queue)
             try:
                 self.work(taken)
             finally:
@@ -158,9 +160,9 @@ class Queues:
                     else:
                         del self._queues[model]
 
-    def _take(self, queue: _Waiting) -> list[Item]:
-        """One errand, or all requests before the next one, up to the rows of a group."""
-        if isinstance(queue.items[0], Errand):
+    def _next_group(self, queue: _Waiting) -> list[Item]:
+        """Remove one task, or the requests before the next task, up to the rows of a group."""
+        if isinstance(queue.items[0], Task):
             return [queue.items.popleft()]
         taken: list[Item] = []
         rows = 0
@@ -175,24 +177,26 @@ class Queues:
         return taken
 
     def close(self) -> None:
-        """Take nothing more; what waits is worked on."""
+        """Accept no more items; those in the queues are still processed."""
         with self._changed:
             self.closed = True
             self._changed.notify_all()
 
     def join(self) -> None:
-        """Wait until everything is done and the threads have ended; after `close`."""
+        """Wait until all items are processed and the threads have ended; call after `close`."""
         for thread in self._threads:
             thread.join()
 
 
-#: Rows that are taken at once. What waits beyond them is the next group.
+# -- writer and reader -----------------------------------------------------------------------------
+
+#: Most rows per group.
 GROUP = 4000
 
 
 @dataclass
-class Figures:
-    """What the threads count."""
+class Counters:
+    """Count requests, rows and seconds, for metrics and the live page."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -209,83 +213,81 @@ class Figures:
 
 @dataclass
 class Writer:
-    """Writes the journal and learns."""
+    """Write groups of requests to the journal, learn them and answer."""
 
     journal: Journal
     deliver: Deliver
-    figures: Figures
-    current: Callable[[str], Online]
+    counters: Counters
+    current: Callable[[str], OnlineModel]
     after: Callable[[str], None]
-    note: Callable[..., None]
+    log: Callable[..., None]
 
     def work(self, taken: list[Item]) -> None:
-        """What was taken from the queue of a model."""
-        if isinstance(taken[0], Errand):
-            self._obey(taken[0])
+        """Process the next items of a model's queue."""
+        if isinstance(taken[0], Task):
+            self._run_task(taken[0])
             return
         works = [item for item in taken if isinstance(item, Work)]
         try:
             self.group(works)
             self.after(works[0].model.name)
-        except Exception as error:  # a fault of this program: those who wait must not wait for ever
-            self.note("failed", model=works[0].model.name, reason=repr(error)[:300])
+        except Exception as error:  # a bug: answer all requests, or their clients wait for ever
+            self.log("failed", model=works[0].model.name, reason=repr(error)[:300])
             for work in works:
                 work.outcome = error
             self.deliver(works)
 
-    def _obey(self, order: Errand) -> None:
+    def _run_task(self, order: Task) -> None:
         try:
             order.outcome = order.call()
         except (JournalError, OSError) as error:
             text = " ".join(str(error).split())
-            self.note("order failed", reason=text)
-            order.outcome = Refused(507, f"{text}; nothing was changed", {"Retry-After": "10"})
+            self.log("task failed", reason=text)
+            order.outcome = HTTPError(507, f"{text}; nothing was changed", {"Retry-After": "10"})
         except Exception as error:
             order.outcome = error
         self.deliver([order])
 
-    # -- one group: journal, learn, answer ---------------------------------------------------------
-
     def group(self, works: list[Work]) -> None:
-        """Take requests of one model through the three steps."""
+        """Write, learn and answer requests of one model."""
         admitted = self._admit(works)
         if admitted and self._commit(admitted):
             self._learn(admitted)
         for work in works:
-            if work.twin is not None:
-                work.outcome = work.twin.outcome
-        figures = self.figures
-        with figures.lock:
-            figures.groups += 1
-            figures.requests += len(works)
-            figures.refused += sum(isinstance(work.outcome, Refused) for work in works)
+            if work.duplicate_of is not None:
+                work.outcome = work.duplicate_of.outcome
+        counters = self.counters
+        with counters.lock:
+            counters.groups += 1
+            counters.requests += len(works)
+            counters.refused += sum(isinstance(work.outcome, HTTPError) for work in works)
         self.deliver(works)
 
     def _admit(self, works: list[Work]) -> list[Work]:
-        """Those that go into the journal; the others have their outcome."""
+        """Return the requests to be written; set the outcome of all others."""
         admitted: list[Work] = []
         try:
-            model = self.current(works[0].model.name)  # it may be another one by now
+            model = self.current(works[0].model.name)  # it may have been replaced meanwhile
             if model.broken:
-                raise Refused(503, f"model {model.name!r} cannot be used: {model.broken}")
-        except Refused as error:
+                raise HTTPError(503, f"model {model.name!r} cannot be used: {model.broken}")
+        except HTTPError as error:
             for work in works:
                 work.outcome = error
             return []
         seen: dict[tuple[str, bool], Work] = {}
         ids = [work.id for work in works if work.id is not None]
         known = self.journal.find(model.number, ids) if ids else {}
-        labels = NewLabels(model)
+        labels = LabelCheck(model)
         for work in works:
             work.model = model
             before = known.get(work.id or "", {})
             try:
                 if work.id is not None and self._repeated(work, seen, before):
-                    with self.figures.lock:
-                        self.figures.repeated += 1
+                    with self.counters.lock:
+                        self.counters.repeated += 1
                     continue
                 self._check(work, before.get(PREDICT), labels)
-            except Refused as error:
+            except HTTPError as error:
                 work.outcome = error
                 continue
             admitted.append(work)
@@ -299,15 +301,15 @@ class Writer:
         seen: dict[tuple[str, bool], Work],
         before: dict[int, Entry],
     ) -> bool:
-        """Whether this id was there before: then its answer is the stored one."""
+        """Return whether the id was used before; its answer is then the stored one."""
         assert work.id is not None
         labels_alone = work.labels is not None and work.rows is None
-        twin = seen.get((work.id, work.labels is not None))
-        if twin is not None:
-            same = work.labels == twin.labels if labels_alone else work.content == twin.content
+        first = seen.get((work.id, work.labels is not None))
+        if first is not None:
+            same = work.labels == first.labels if labels_alone else work.content == first.content
             if not same:
                 raise _other_content(work.id)
-            work.twin = twin
+            work.duplicate_of = first
             return True
         if work.labels is None:
             entry = before.get(PREDICT)
@@ -325,7 +327,7 @@ class Writer:
         work.outcome = self._stored(work.model, entry)
         return True
 
-    def _stored(self, model: Online, entry: Entry) -> Answer | Refused:
+    def _stored(self, model: OnlineModel, entry: Entry) -> Answer | HTTPError:
         if entry.kind == PREDICT:
             return answers.unpack(entry.answer or b"")
         block = entry.block or 0
@@ -335,26 +337,26 @@ class Writer:
         for answer in found:
             if answer.version == entry.sequence:
                 return _outcome(answer)
-        raise Refused(410, f"the answer to id {entry.id!r} is no longer kept; it was learned")
+        raise HTTPError(410, f"id {entry.id!r} was learned; its answer is no longer stored")
 
-    def _check(self, work: Work, earlier: Entry | None, labels: NewLabels) -> None:
-        """What only the writer can check, in the order of the requests."""
+    def _check(self, work: Work, earlier: Entry | None, labels: LabelCheck) -> None:
+        """Check labels against earlier requests, in the order of the requests."""
         if work.labels is None:
             return
         if work.rows is None and earlier is None:
-            raise Refused(
-                404, f"no prediction with the id {work.id!r} is known, or it waited too long"
+            raise HTTPError(
+                404, f"there is no prediction with the id {work.id!r}, or it has expired"
             )
         if earlier is not None:
             if work.rows is not None and work.rows != earlier.rows:
                 raise _other_content(work.id or "")
             if work.count != earlier.size:
-                raise Refused(422, f"labels: there are {work.count} for {earlier.size} rows")
+                raise HTTPError(422, f"labels: got {work.count} for {earlier.size} rows")
             work.earlier = earlier
         labels.check(work.labels)
 
     def _commit(self, works: list[Work]) -> bool:
-        """Write the transaction; False if it was not taken, and then nothing was learned."""
+        """Write the group's transaction; return False, with nothing learned, if it failed."""
         model = works[0].model
         predicted: dict[Work, bytes] = {}
         for work in works:
@@ -371,20 +373,20 @@ class Writer:
         try:
             self.journal.commit(lambda last: self._batch(model, todo, predicted, last))
         except JournalError as error:
-            refusal = Refused(507, f"{error}; nothing was learned", {"Retry-After": "10"})
+            refusal = HTTPError(507, f"{error}; nothing was learned", {"Retry-After": "10"})
             for work in works:
                 work.outcome, work.entry = refusal, None
-            self.note("journal failed", reason=str(error), requests=len(works))
+            self.log("journal failed", reason=str(error), requests=len(works))
             return False
         model.unwritten.clear()
-        with self.figures.lock:
-            self.figures.commit_seconds += perf_counter() - began
+        with self.counters.lock:
+            self.counters.commit_seconds += perf_counter() - began
         return True
 
     def _batch(
-        self, model: Online, works: list[Work], predicted: dict[Work, bytes], last: int
+        self, model: OnlineModel, works: list[Work], predicted: dict[Work, bytes], last: int
     ) -> Batch:
-        """The entries of requests, numbered after the last one."""
+        """Return the entries of requests, numbered after the journal's last entry."""
         now, block = self.journal.now(), None
         batch = Batch([], [], [])
         for sequence, work in enumerate(works, last + 1):
@@ -410,7 +412,7 @@ class Writer:
         return batch
 
     def _learn(self, works: list[Work]) -> None:
-        """Learn what was written, as one block."""
+        """Learn the written entries as one block."""
         model = works[0].model
         todo, predicted = [], 0
         for work in works:
@@ -423,38 +425,38 @@ class Writer:
             if work.entry.kind == LABEL:
                 model.waiting -= 1
             todo.append(work)
-        with self.figures.lock:
-            self.figures.predicted_rows += predicted
+        with self.counters.lock:
+            self.counters.predicted_rows += predicted
         if todo:
             self._learn_block(model, todo)
 
-    def _learn_block(self, model: Online, works: list[Work]) -> None:
+    def _learn_block(self, model: OnlineModel, works: list[Work]) -> None:
         entries = [work.entry for work in works if work.entry is not None]
         began = perf_counter()
         try:
             found = model.learn(entries)
-        except Exception as error:  # no memory, say: the journal has it, a restart learns it
+        except Exception as error:  # such as no memory: a restart learns it from the journal
             model.broken = f"learning failed ({type(error).__name__}); restart the server"
-            self.note("learning failed", model=model.name, reason=repr(error))
+            self.log("learning failed", model=model.name, reason=repr(error))
             for work in works:
-                work.outcome = Refused(503, f"model {model.name!r}: {model.broken}")
+                work.outcome = HTTPError(503, f"model {model.name!r}: {model.broken}")
             return
         model.unwritten[entries[0].block or 0] = found
         rows = 0
         for work, answer in zip(works, found, strict=True):
             work.outcome = _outcome(answer)
             rows += work.count
-        figures = self.figures
-        with figures.lock:
-            figures.learned_rows += rows
-            figures.largest_group = max(figures.largest_group, rows)
-            figures.learn_seconds += perf_counter() - began
+        counters = self.counters
+        with counters.lock:
+            counters.learned_rows += rows
+            counters.largest_group = max(counters.largest_group, rows)
+            counters.learn_seconds += perf_counter() - began
 
 
-class NewLabels:
-    """Labels of a group against those that a classifier has: of one kind, and not too many."""
+class LabelCheck:
+    """Check that the labels of a classifier are of one kind and not too many, over a group."""
 
-    def __init__(self, model: Online) -> None:
+    def __init__(self, model: OnlineModel) -> None:
         self.classifies = model.spec.task == "classification"
         self.kind = model.label_kind
         self.known = model.labels if self.classifies else ()
@@ -462,20 +464,22 @@ class NewLabels:
         self.added: set[Any] = set()
 
     def check(self, packed: bytes) -> None:
-        """Take the labels of a request in, or refuse them."""
+        """Add the labels of a request, or raise."""
         if not self.classifies:
             return
         labels = unpack_labels(packed)
         kind = label_kind(labels[0])
         if kind != (self.kind or kind):
-            raise Refused(422, f"row 0, label: {kind}, the model's labels so far: {self.kind}")
+            raise HTTPError(
+                422, f"row 0, label: expected {self.kind} as in earlier labels, got {kind}"
+            )
         known, most = self.known, self.most
         fresh = {label for label in labels if label not in known} - self.added
         if len(known) + len(self.added) + len(fresh) > most:
             room = most - len(known) - len(self.added)
             row = _row_of_new(labels, {*known, *self.added}, room)
-            raise Refused(
-                422, f"row {row}, label: it would be label {most + 1:,} of the model, which takes "
+            raise HTTPError(
+                422, f"row {row}, label: it would be label {most + 1:,} of the model, which allows "
                 f"{most:,} (max_classes)",
             )  # fmt: skip
         self.kind = kind
@@ -483,7 +487,7 @@ class NewLabels:
 
 
 def _row_of_new(labels: list[Any], known: set[Any], room: int) -> int:
-    """The first row whose label is one too many."""
+    """Return the first row whose label exceeds the number of new labels allowed."""
     for row, label in enumerate(labels):
         if label not in known:
             known.add(label)
@@ -493,43 +497,43 @@ def _row_of_new(labels: list[Any], known: set[Any], room: int) -> int:
     return 0
 
 
-def _outcome(answer: Answer) -> Answer | Refused:
-    return answer if answer.error is None else Refused(422, answer.error)
+def _outcome(answer: Answer) -> Answer | HTTPError:
+    return answer if answer.error is None else HTTPError(422, answer.error)
 
 
 def _refusal(error: Exception) -> Exception:
-    """Rows that a learner does not take are the client's matter; anything else is ours."""
+    """Turn an error that the rows caused into a 422; return other errors unchanged."""
     if isinstance(error, REFUSALS):
-        return Refused(422, " ".join(str(error).split()))
+        return HTTPError(422, " ".join(str(error).split()))
     return error
 
 
-def _other_content(id: str) -> Refused:
-    return Refused(422, f"id {id[:100]!r} was used before with other content")
+def _other_content(id: str) -> HTTPError:
+    return HTTPError(422, f"id {id[:100]!r} was already used with other content")
 
 
 @dataclass
 class Reader:
-    """Predicts what needs no journal."""
+    """Predict requests without an id, which need no journal."""
 
     deliver: Deliver
-    figures: Figures
+    counters: Counters
 
     def work(self, taken: list[Item]) -> None:
-        """What was taken from the queue of a model."""
+        """Process the next items of a model's queue."""
         rows = 0
         for work in taken:
             assert isinstance(work, Work)
             work.outcome = self._predict(work)
             rows += work.count
-        with self.figures.lock:
-            self.figures.requests += len(taken)
-            self.figures.predicted_rows += rows
+        with self.counters.lock:
+            self.counters.requests += len(taken)
+            self.counters.predicted_rows += rows
         self.deliver(taken)
 
     def _predict(self, work: Work) -> Any:
         if work.model.broken:
-            return Refused(503, f"model {work.model.name!r} cannot be used: {work.model.broken}")
+            return HTTPError(503, f"model {work.model.name!r} cannot be used: {work.model.broken}")
         try:
             return work.model.predict(work.rows or b"")
         except Exception as error:

@@ -1,1 +1,1 @@
-"""The service over HTTP: Open Inference Protocol v2, with an extension for learning."""
+"""HTTP interface of the service: Open Inference Protocol v2, with an extension for learning."""

@@ -1,4 +1,7 @@
-"""The application: who may, which call, what goes wrong. Plain ASGI, because it is the hot path."""
+"""The ASGI application: routing, authorisation, errors.
+
+No web framework, because it would take most of the time per request.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 from pronk.serve.http.calls import Calls
 from pronk.serve.http.exchange import (
     ClientGone,
@@ -33,7 +36,7 @@ _PREFIX = "/v2/models/"
 
 
 class App:
-    """An ASGI application over a service."""
+    """ASGI application of a service."""
 
     def __init__(
         self,
@@ -45,14 +48,14 @@ class App:
     ) -> None:
         self.service = service
         self.tokens = tokens
-        self.note = service.note
+        self.log = service.log
         self.stopping = False
         self.metrics = Metrics(service)
         self.failure: Exception | None = None  # why the models could not be recovered
         self.on_failure: Callable[[], None] = lambda: None
         self._recovering: threading.Thread | None = None
         calls = Calls(service, most_bytes, most_model_bytes, seconds)
-        #: Calls without a model: path -> method -> (handler, scope). None: no token needed.
+        #: Calls without a model: path -> method -> (handler, scope); scope None needs no token.
         self.fixed: dict[str, dict[str, tuple[Handler, str | None]]] = {
             "/v2": {"GET": (calls.server, "")},
             "/v2/models": {"GET": (calls.models, "")},
@@ -66,7 +69,7 @@ class App:
             "/docs": {"GET": (docs.docs, None)},
             "/openapi.json": {"GET": (docs.openapi, None)},
         }
-        #: Calls of a model: what follows its name -> method -> (handler, scope).
+        #: Calls of a model: path after its name -> method -> (handler, scope).
         self.of_model: dict[str, dict[str, tuple[Handler, str | None]]] = {
             "infer": {"POST": (calls.infer, "infer")},
             "learn": {"POST": (calls.learn, "learn")},
@@ -99,22 +102,24 @@ class App:
             await self._handle(scope, receive, watched)
         except ClientGone:
             status = 499
-        except Refused as error:
+        except HTTPError as error:
             await send_json(watched, {"error": str(error)}, error.status, error.headers)
         except Exception as error:
-            self.note("failed", path=scope["path"], reason=repr(error)[:300])
+            self.log("failed", path=scope["path"], reason=repr(error)[:300])
             if not status:
-                await send_json(watched, {"error": "the server failed; its log says why"}, 500)
+                await send_json(
+                    watched, {"error": "internal error; see the log of the server"}, 500
+                )
         finally:
             self.finished(scope, status, perf_counter() - began)
 
     def finished(self, scope: Scope, status: int, seconds: float) -> None:
-        """Metrics; a line in the log for what was refused, without what was sent."""
+        """Count a request; log it, without its content, if it failed."""
         call = scope.get("call") or "none"
         self.metrics.count(call, status, seconds)
         if status >= 400 and status not in (404, 429):
-            self.note(
-                "refused",
+            self.log(
+                "request failed",
                 call=call,
                 status=status,
                 ms=round(1000 * seconds, 1),
@@ -138,12 +143,12 @@ class App:
         if needed is not None:
             self._authorise(scope, needed)
             if not self.service.recovered:
-                raise Refused(503, "the server is recovering its models", {"Retry-After": "1"})
+                raise HTTPError(503, "the server is recovering its models", {"Retry-After": "1"})
         if methods is None:
-            raise Refused(404, "there is nothing here; /docs lists the calls")
+            raise HTTPError(404, "unknown path; /docs lists the calls")
         if found is None:
             allowed = ", ".join(methods)
-            raise Refused(405, f"the methods here are {allowed}", {"Allow": allowed})
+            raise HTTPError(405, f"method not allowed; use {allowed}", {"Allow": allowed})
         if name is None:
             await found[0](scope, receive, send)
         else:
@@ -154,17 +159,17 @@ class App:
         given = text.strip() if kind.lower() == "bearer" else ""
         token = self.tokens.check(given)
         if token is None:
-            raise Refused(
+            raise HTTPError(
                 401,
-                "this token is not known here: it was revoked, or is of another folder"
+                "unknown token: it was revoked, or belongs to another folder"
                 if given
-                else "a token is needed: Authorization: Bearer TOKEN (pronk serve token FOLDER "
-                "makes one)",
+                else "a token is required: Authorization: Bearer TOKEN (create one by pronk serve "
+                "token FOLDER)",
                 {"WWW-Authenticate": "Bearer"},
             )
         scope["token"] = token.id
         if not token.may(needed):
-            raise Refused(403, f"this token does not have the scope {needed!r}")
+            raise HTTPError(403, f"the token does not have the scope {needed!r}")
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -180,7 +185,7 @@ class App:
                 return
 
     def _recover(self) -> None:
-        """Open the models while health is answered already."""
+        """Recover the models while health checks are already answered."""
         try:
             if not self.service.recovered:
                 self.service.recover()
@@ -192,7 +197,7 @@ class App:
             self.service.start()
 
     def _stop(self) -> None:
-        self.service.stopping.set()  # a recovery ends early
+        self.service.stopping.set()  # ends a recovery early
         if self._recovering is not None:
             self._recovering.join()
         if self.service.recovered:
@@ -200,5 +205,5 @@ class App:
 
 
 def _hand_over(loop: asyncio.AbstractEventLoop, done: list[Any]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+    with suppress(RuntimeError):  # the loop is closed: no client waits
         loop.call_soon_threadsafe(resolve, done)

@@ -1,9 +1,10 @@
-"""The calls: each takes a request apart, asks the service, and answers."""
+"""The calls of the HTTP interface: decode a request, pass it to the service, send the answer."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -13,7 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 from pronk._version import __version__
 from pronk.serve import spec
 from pronk.serve import spec as uploads
-from pronk.serve.errors import Refused, not_json
+from pronk.serve.errors import HTTPError
 from pronk.serve.http.exchange import (
     NDJSON,
     Receive,
@@ -26,25 +27,25 @@ from pronk.serve.http.exchange import (
     size_of,
 )
 from pronk.serve.http.tensors import InputTensor, binary_rows, rows_of
-from pronk.serve.live import describe
-from pronk.serve.online import Online
+from pronk.serve.online import OnlineModel
 from pronk.serve.rows import Columns, check_labels, response
 from pronk.serve.service import Service
+from pronk.serve.status import describe
 from pronk.serve.worker import Work
 
-# ----------------------------------------------------------------------------------------
-# Bodies of infer and learn: decoded, checked, and made into work for the threads.
-#
-# Each model has its own decoder, so that wrong types are found while the JSON is read. Where that
-# fails, a second, slow look names the row and the column.
+# -- bodies of infer and learn ---------------------------------------------------------------------
 
-#: An id of a request: unique for its model.
+#: An id of a request: unique within its model.
 Id = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 Label = float | int | str | bool
 
 
 class Decoders:
-    """Of one model: a body of infer and one of learn."""
+    """Decode and check the bodies of infer and learn for one model.
+
+    The types of its columns are checked while the JSON is decoded. If that fails, `_explained`
+    finds the row and the column in a second, slower pass.
+    """
 
     def __init__(self, columns: Columns, task: str) -> None:
         label: Any = float if task == "regression" else Label
@@ -66,8 +67,8 @@ class Decoders:
         self.body = msgspec.json.Decoder(body)
 
 
-def decoders(online: Online) -> Decoders:
-    """The decoders of a model, made once."""
+def decoders(online: OnlineModel) -> Decoders:
+    """Return the decoders of a model, which are built once."""
     found: Decoders | None = getattr(online, "decoders", None)
     if found is None:
         found = Decoders(online.columns, online.spec.task)
@@ -75,30 +76,32 @@ def decoders(online: Online) -> Decoders:
     return found
 
 
-def binary_work(online: Online, body: bytes, length: bytes, learn: bool) -> Work:
-    """A body whose first ``length`` bytes are JSON and whose tensors follow in binary."""
+def binary_work(online: OnlineModel, body: bytes, length: bytes, learn: bool) -> Work:
+    """Decode a body whose first ``length`` bytes are JSON, followed by binary tensors."""
     size = size_of(length)
     if size is None or size > len(body):
-        raise Refused(422, "Inference-Header-Content-Length must be the length of the JSON")
+        raise HTTPError(
+            422, "Inference-Header-Content-Length must be the length of the JSON in bytes"
+        )
     try:
         given: Any = decoders(online).body.decode(body[:size])
     except msgspec.ValidationError as error:
-        raise Refused(422, str(error)[:300]) from None
+        raise HTTPError(422, str(error)[:300]) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise not_json(error, body[:size]) from None
     if given.inputs is UNSET or given.row is not UNSET or given.rows is not UNSET:
-        raise Refused(422, "inputs must be given, and nothing else with rows")
+        raise HTTPError(422, "a binary body must have inputs, without row or rows")
     rows, labels = binary_rows(given.inputs, memoryview(body)[size:], online.columns)
     if labels is not None:
         if given.labels is not UNSET or given.label is not UNSET:
-            raise Refused(422, "labels are given twice, as a tensor and beside it")
+            raise HTTPError(422, "labels are given twice, as a tensor and beside it")
     elif given.labels is not UNSET:
         labels = given.labels
     return _made(online, given.id, rows if len(rows) else None, labels, learn)
 
 
-def work_of(online: Online, body: bytes, learn: bool) -> Work:
-    """What a body asks for."""
+def work_of(online: OnlineModel, body: bytes, learn: bool) -> Work:
+    """Decode a JSON body."""
     try:
         given = decoders(online).body.decode(body)
     except msgspec.ValidationError as error:
@@ -108,9 +111,9 @@ def work_of(online: Online, body: bytes, learn: bool) -> Work:
     return _work(online, given, learn)
 
 
-def works_of_lines(online: Online, body: bytes, learn: bool) -> list[Work | Refused]:
-    """What each line asks for, or why it is refused; refused as a whole if no line is good."""
-    found: list[Work | Refused]
+def works_of_lines(online: OnlineModel, body: bytes, learn: bool) -> list[Work | HTTPError]:
+    """Decode each line of a body to work or an error; raise if no line is valid."""
+    found: list[Work | HTTPError]
     try:
         bodies = decoders(online).body.decode_lines(body)
         found = [_or_refused(_work, online, given, learn) for given in bodies]
@@ -118,36 +121,36 @@ def works_of_lines(online: Online, body: bytes, learn: bool) -> list[Work | Refu
         lines = [line for line in body.split(b"\n") if line.strip()]
         found = [_or_refused(work_of, online, line, learn) for line in lines]
     if not found:
-        raise Refused(422, "the body has no lines")
-    if isinstance(found[0], Refused) and not any(isinstance(work, Work) for work in found):
-        raise Refused(found[0].status, f"line 0: {found[0]}")
+        raise HTTPError(422, "the body has no lines")
+    if isinstance(found[0], HTTPError) and not any(isinstance(work, Work) for work in found):
+        raise HTTPError(found[0].status, f"line 0: {found[0]}")
     return found
 
 
-def _or_refused(made: Callable[..., Work], online: Online, given: Any, learn: bool) -> Any:
+def _or_refused(made: Callable[..., Work], online: OnlineModel, given: Any, learn: bool) -> Any:
     try:
         return made(online, given, learn)
-    except Refused as error:
+    except HTTPError as error:
         return error
 
 
-def _work(online: Online, given: Any, learn: bool) -> Work:
+def _work(online: OnlineModel, given: Any, learn: bool) -> Work:
     rows, labels = _content(online.columns, given)
     return _made(online, given.id, rows, labels, learn)
 
 
-def _made(online: Online, id: str | None, rows: Any, labels: Any, learn: bool) -> Work:
+def _made(online: OnlineModel, id: str | None, rows: Any, labels: Any, learn: bool) -> Work:
     if not learn:
         if labels is not None:
-            raise Refused(422, "labels: infer takes none; POST them to learn")
+            raise HTTPError(422, "labels: infer takes none; POST them to learn")
         if rows is None:
-            raise Refused(422, "rows, row or inputs must be given")
+            raise HTTPError(422, "rows, row or inputs must be given")
         return Work(online, id, online.columns.pack(rows), None, len(rows))
     if labels is None:
-        raise Refused(422, "label or labels must be given")
+        raise HTTPError(422, "label or labels must be given")
     if rows is None:
         if id is None:
-            raise Refused(422, "labels without rows need the id of an earlier prediction")
+            raise HTTPError(422, "labels without rows need the id of an earlier prediction")
         packed = check_labels(labels, len(labels), online.spec.task)
         return Work(online, id, None, packed, len(labels))
     kept = online.columns.pack(rows)
@@ -156,12 +159,12 @@ def _made(online: Online, id: str | None, rows: Any, labels: Any, learn: bool) -
 
 
 def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
-    """Rows and labels from whichever form they came in."""
+    """Return the rows and the labels of a body, from any of their forms."""
     forms = [name for name in ("row", "rows", "inputs") if getattr(given, name) is not UNSET]
     if len(forms) > 1:
-        raise Refused(422, f"{' and '.join(forms)} say the same: give one of them")
+        raise HTTPError(422, f"only one of {' and '.join(forms)} may be given")
     if given.label is not UNSET and given.labels is not UNSET:
-        raise Refused(422, "label and labels say the same: give one of them")
+        raise HTTPError(422, "only one of label and labels may be given")
     labels = None
     if given.label is not UNSET:
         labels = [given.label]
@@ -175,7 +178,7 @@ def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
         return given.rows, labels
     rows, more = rows_of(given.inputs, columns)
     if more is not None and labels is not None:
-        raise Refused(422, "labels are given twice, as a tensor and beside it")
+        raise HTTPError(422, "labels are given twice, as a tensor and beside it")
     if isinstance(rows, list):
         columns.explain(rows)
     if more is None:
@@ -185,8 +188,8 @@ def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
     return rows, more
 
 
-def _explained(online: Online, body: bytes, message: str) -> Refused:
-    """The row and column of a body of wrong types, by name."""
+def _explained(online: OnlineModel, body: bytes, message: str) -> HTTPError:
+    """Return an error that names the row and the column with a wrong type."""
     try:
         given = json.loads(body)
         if isinstance(given, dict):
@@ -197,23 +200,24 @@ def _explained(online: Online, body: bytes, message: str) -> Refused:
             labels = given.get("labels", [given["label"]] if "label" in given else None)
             if isinstance(labels, list):
                 check_labels(labels, len(labels), online.spec.task)
-    except Refused as error:
+    except HTTPError as error:
         return error
     except (ValueError, RecursionError):
         pass
-    return Refused(422, message[:300])
+    return HTTPError(422, message[:300])
 
+
+# -- calls -----------------------------------------------------------------------------------------
 
 EXTENSIONS = ["learning"]
 _spec_decoder = msgspec.json.Decoder(spec.Spec)
 
-
-#: Seconds that a model file may take to come, which is larger than rows.
+#: Timeout in seconds for the body of a model file.
 FILE_SECONDS = 600.0
 
 
 class Rollback(msgspec.Struct, forbid_unknown_fields=True):
-    """The body of a rollback: the version to go back to."""
+    """Body of a rollback: the version to restore."""
 
     version: int | str
 
@@ -222,7 +226,7 @@ _rollback_decoder = msgspec.json.Decoder(Rollback)
 
 
 class Calls:
-    """The calls of one service."""
+    """Handle the calls of one service; each method is an ASGI handler."""
 
     def __init__(
         self, service: Service, most_bytes: int, most_model_bytes: int, seconds: float
@@ -235,7 +239,7 @@ class Calls:
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         return await read_body(scope, receive, self.most_bytes, self.seconds)
 
-    # -- the hot ones ------------------------------------------------------------------------------
+    # -- infer and learn ---------------------------------------------------------------------------
 
     async def infer(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         await self._ask(scope, receive, send, name, learn=False)
@@ -259,7 +263,7 @@ class Calls:
         asked = works_of_lines(online, body, learn)
         futures = [self._submit(work) for work in asked if isinstance(work, Work)]
         outcomes = iter(await asyncio.gather(*futures, return_exceptions=True))
-        found = [work if isinstance(work, Refused) else next(outcomes) for work in asked]
+        found = [work if isinstance(work, HTTPError) else next(outcomes) for work in asked]
         await send_lines(
             send,
             [
@@ -272,13 +276,13 @@ class Calls:
         work.future = asyncio.get_running_loop().create_future()
         try:
             self.service.submit(work)
-        except Refused as error:
+        except HTTPError as error:
             work.future.set_exception(error)
         return work.future
 
-    async def _order(self, call: Any, name: str, *arguments: Any) -> Any:
+    async def _schedule(self, call: Any, name: str, *arguments: Any) -> Any:
         future = asyncio.get_running_loop().create_future()
-        self.service.order(name, lambda: call(name, *arguments), future)
+        self.service.schedule(name, lambda: call(name, *arguments), future)
         return await future
 
     # -- models ------------------------------------------------------------------------------------
@@ -289,14 +293,14 @@ class Calls:
             hint = "start the server with a larger --max-model"
             data = await read_body(scope, receive, self.most_model_bytes, FILE_SECONDS, hint)
             given, learner = await asyncio.to_thread(uploads.read_upload, data)
-            online, new = await self._order(self.service.create, name, given, learner)
+            online, new = await self._schedule(self.service.create, name, given, learner)
             await send_json(send, describe(self.service, online), 201 if new else 200)
             return
         given = _decode(_spec_decoder, await self._body(scope, receive))
-        async with self._creating:  # compiling twice at once helps nobody
+        async with self._creating:  # one compilation at a time
             if name not in self.service.models:
                 await asyncio.to_thread(spec.check, given)
-            online, new = await self._order(self.service.create, name, given)
+            online, new = await self._schedule(self.service.create, name, given)
         await send_json(send, describe(self.service, online), 201 if new else 200)
 
     async def models(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -306,7 +310,7 @@ class Calls:
 
     async def model(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         online = self.service.model(name)
-        # It waits for the model's lock, and a certificate takes arithmetic.
+        # In a thread: it waits for the model's lock, and the certificate is computed.
         found = await asyncio.to_thread(describe, self.service, online, long=True)
         await send_json(send, found)
 
@@ -316,22 +320,22 @@ class Calls:
         await send_json(send, {"name": name, "ready": not online.broken}, status)
 
     async def remove(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
-        await self._order(self.service.remove, name)
+        await self._schedule(self.service.remove, name)
         await send_json(send, {"removed": name})
 
     async def snapshot(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
-        version = await self._order(self.service.snapshot, name)
+        version = await self._schedule(self.service.snapshot, name)
         await send_json(send, {"model_name": name, "model_version": str(version)})
 
     async def rollback(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         body = await self._body(scope, receive)
-        wanted = None  # the last snapshot that was kept
+        wanted = None  # the last requested snapshot
         if body:
             text = str(_decode(_rollback_decoder, body).version)
             if not (text.isascii() and text.isdigit() and len(text) < 19):
-                raise Refused(422, "version must be a whole number")
+                raise HTTPError(422, "version must be a whole number")
             wanted = int(text)
-        version = await self._order(self.service.rollback, name, wanted)
+        version = await self._schedule(self.service.rollback, name, wanted)
         await send_json(send, {"model_name": name, "model_version": str(version)})
 
     # -- the server --------------------------------------------------------------------------------
@@ -344,23 +348,38 @@ class Calls:
 
     async def ready(self, scope: Scope, receive: Receive, send: Send) -> None:
         if not self.service.recovered:
-            await send_json(send, {"ready": False, "reason": "recovering its models"}, 503)
+            await send_json(
+                send, {"ready": False, "reason": "the server is recovering its models"}, 503
+            )
             return
         failed = self.service.journal.failed is not None or self.service.writes.closed
         await send_json(send, {"ready": not failed}, 503 if failed else 200)
+
+
+_NOT_FINITE = re.compile(rb"[\[:,\s]-?(NaN|Infinity)")
+
+
+def not_json(error: Exception, body: bytes) -> HTTPError:
+    """Return the error for a body that is not JSON."""
+    if isinstance(error, RecursionError):
+        return HTTPError(400, "the body is nested too deeply")
+    hint = "; JSON has no NaN and Infinity, use null for a missing value"
+    return HTTPError(
+        400, f"the body is not JSON: {error}"[:300] + (hint if _NOT_FINITE.search(body) else "")
+    )
 
 
 def _decode(decoder: Any, body: bytes) -> Any:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise Refused(422, str(error)[:300]) from None
+        raise HTTPError(422, str(error)[:300]) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise not_json(error, body) from None
 
 
 def _line(name: str, id: str | None, outcome: Any, coverage: float) -> Any:
-    if isinstance(outcome, Refused):
+    if isinstance(outcome, HTTPError):
         found: dict[str, Any] = {"error": str(outcome), "status": outcome.status}
         return found if id is None else {"id": id, **found}
     if isinstance(outcome, BaseException):

@@ -1,4 +1,4 @@
-"""The least of an ASGI exchange: read a body within limits, send JSON."""
+"""Read request bodies and send answers over ASGI; limits for connections and request heads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -21,11 +21,11 @@ NDJSON = b"application/x-ndjson"
 
 
 class ClientGone(Exception):
-    """The client closed the connection before its body was there."""
+    """Raised if the client closes the connection before its body is complete."""
 
 
 def header(scope: Scope, name: bytes) -> bytes:
-    """A header of the request, or nothing."""
+    """Return a header of the request, or b"" if it is missing."""
     for key, value in scope["headers"]:
         if key == name:
             return bytes(value)
@@ -33,15 +33,19 @@ def header(scope: Scope, name: bytes) -> bytes:
 
 
 def size_of(text: bytes) -> int | None:
-    """A number of bytes as a header has it; None if it is none, or has more than 18 digits."""
+    """Return the number of bytes that a header gives; None if it is not a number below 1e18."""
     return int(text) if text.isdigit() and len(text) <= 18 else None
 
 
 async def read_body(
-    scope: Scope, receive: Receive, most: int, seconds: float, hint: str = "send it in pieces"
+    scope: Scope,
+    receive: Receive,
+    most: int,
+    seconds: float,
+    hint: str = "split it into several requests",
 ) -> bytes:
-    """The body; too large a one, or one that does not come, is refused."""
-    too_large = Refused(413, f"the body is larger than {most:,} bytes; {hint}")
+    """Return the body; raise 413 if it is too large, 408 if it is not complete in time."""
+    too_large = HTTPError(413, f"the body is larger than {most:,} bytes; {hint}")
     length = header(scope, b"content-length")
     if length and (size_of(length) or 0) > most:
         raise too_large
@@ -72,7 +76,7 @@ async def _receive(receive: Receive, seconds: float) -> MutableMapping[str, Any]
         async with asyncio.timeout(seconds):
             message = await receive()
     except TimeoutError:
-        raise Refused(408, "the body did not come in time", {"Connection": "close"}) from None
+        raise HTTPError(408, "the body was not complete in time", {"Connection": "close"}) from None
     if message["type"] == "http.disconnect":
         raise ClientGone
     return message
@@ -81,7 +85,7 @@ async def _receive(receive: Receive, seconds: float) -> MutableMapping[str, Any]
 async def send_bytes(
     send: Send, status: int, body: bytes, kind: bytes = JSON, headers: dict[str, str] | None = None
 ) -> None:
-    """A whole answer."""
+    """Send a complete answer."""
     lines = [
         (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
@@ -100,15 +104,11 @@ async def send_json(
 
 
 async def send_lines(send: Send, values: list[Any]) -> None:
-    """NDJSON: an object a line."""
+    """Send values as NDJSON, one object per line."""
     await send_bytes(send, 200, b"\n".join([*(_encode(value) for value in values), b""]), NDJSON)
 
 
-# ----------------------------------------------------------------------------------------
-# uvicorn's protocol with limits that it has not, for clients that have shown no token yet.
-#
-# How long a head may take and how large it may be; how long the rest of a body may take that
-# nobody reads, because its request was refused; how many connections there may be.
+# -- limits of connections -------------------------------------------------------------------------
 
 _TOO_LARGE = b"the head of the request is too large"
 _TOO_MANY = b"too many connections"
@@ -122,22 +122,23 @@ def _answer(status: bytes, text: bytes) -> bytes:
     )  # fmt: skip
 
 
-class PatientProtocol(HttpToolsProtocol):
-    """Closes connections whose request does not begin in time, has too large a head, or a body that
-    does not end after it was refused.
+class LimitedProtocol(HttpToolsProtocol):
+    """Add limits to uvicorn's protocol for clients that have not sent a valid token.
 
-    A head is read before a token is known, so silent and slow clients must cost little.
+    A connection is closed if the head of a request is too large or not complete in time, and if the
+    body of a rejected request does not end in time. With too many connections, the one that has
+    been idle for longest is closed.
     """
 
     silence = 30.0  # seconds from the first byte, or the connection, to the end of the head
-    unread = 5.0  # seconds from the answer to the end of a body that was not read
+    unread = 5.0  # seconds from the answer to the end of a body that is not read
     most_head = 65_536
     most_connections = 2_000
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._heading, self._head = True, 0
-        self._ended = 0  # heads and bodies so far
+        self._ended = 0  # heads and bodies that ended so far
         self._silent: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._idle_since: float | None = self.loop.time()  # None while a request is answered
@@ -146,11 +147,11 @@ class PatientProtocol(HttpToolsProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle for longest; without one, this one."""
+        """Close the connection that has been idle for longest, or this one if none is idle."""
         others = [
             other
             for other in self.connections
-            if isinstance(other, PatientProtocol)
+            if isinstance(other, LimitedProtocol)
             and other is not self
             and other._idle_since is not None
             and not other.transport.is_closing()
@@ -165,7 +166,7 @@ class PatientProtocol(HttpToolsProtocol):
         ended = self._ended
         super().data_received(data)
         if not self._heading or ended != self._ended or self.transport.is_closing():
-            return  # of a body, or a head or a body ended in it: the next head begins later
+            return  # part of a body, or a head or body ended: the next head begins later
         self._head += len(data)
         if self._head > self.most_head:
             self._refuse()
@@ -173,7 +174,7 @@ class PatientProtocol(HttpToolsProtocol):
             self._watch()
 
     def on_message_begin(self) -> None:
-        self._parsed = 0  # bytes of this head, which may have come with other bytes
+        self._parsed = 0  # bytes of this head; the data may contain other bytes too
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -203,7 +204,7 @@ class PatientProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._heading, self._head = True, 0  # of the next request
+        self._heading, self._head = True, 0  # for the next request
         self._ended += 1
         if self._unread is not None:
             self._unread.cancel()
@@ -215,7 +216,7 @@ class PatientProtocol(HttpToolsProtocol):
         if self.transport.is_closing() or not cycle.response_complete:
             return
         self._idle_since = self.loop.time()
-        if cycle.more_body:  # refused before its body was read: the rest has little time
+        if cycle.more_body:  # answered before its body was read: wait briefly for the rest
             self._unread = self.loop.call_later(self.unread, self._close_silent)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -242,4 +243,4 @@ class PatientProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """There are no web sockets here; the request is answered as any other."""
+        """Do not warn: requests for a web socket are answered like others."""

@@ -1,4 +1,7 @@
-"""The live page and its events. Nothing in the page comes from elsewhere, and it holds no data."""
+"""Metrics for Prometheus, and the live page with its events.
+
+The page is static, contains no data and loads nothing from other servers.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,18 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from pronk.serve.errors import HTTPError
 from pronk.serve.http.exchange import Receive, Scope, Send, send_bytes
-from pronk.serve.live import Live
 from pronk.serve.service import Service
+from pronk.serve.status import LiveStatus
 
-# ----------------------------------------------------------------------------------------
-# Figures for Prometheus: requests, latency, queue, journal, and how each model does.
+# -- Prometheus ------------------------------------------------------------------------------------
 
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 class Metrics:
-    """What was asked and answered, and what the service counts, in one registry."""
+    """Collect requests, latency and the counters of the service in one registry."""
 
     def __init__(self, service: Service) -> None:
         self.registry = CollectorRegistry()
@@ -42,7 +45,7 @@ class Metrics:
         self.latest: dict[str, list[float]] = {"infer": [], "learn": []}
 
     def count(self, call: str, status: int, seconds: float) -> None:
-        """One request."""
+        """Count one request."""
         found = self._known.get((call, status))
         if found is None:
             found = (self.requests.labels(call, str(status)), self.seconds.labels(call))
@@ -56,32 +59,32 @@ class Metrics:
                 del times[:1000]
 
     def text(self) -> bytes:
-        """All figures, as Prometheus reads them."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self.registry)
 
 
 class _Service:
-    """Figures of the service, read when they are asked for."""
+    """Read the counters of the service whenever metrics are collected."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
 
     def collect(self) -> Iterator[Any]:
-        figures, service = self.service.figures, self.service
+        counters, service = self.service.counters, self.service
         for name, text, value in (
-            ("groups", "Transactions of the journal", figures.groups),
-            ("learned_rows", "Rows learned", figures.learned_rows),
-            ("predicted_rows", "Rows predicted", figures.predicted_rows),
-            ("repeated", "Requests answered from the journal by their id", figures.repeated),
-            ("refused", "Requests refused by the writer", figures.refused),
-            ("labels_expired", "Predictions whose label never came", service.expired),
+            ("groups", "Transactions of the journal", counters.groups),
+            ("learned_rows", "Rows learned", counters.learned_rows),
+            ("predicted_rows", "Rows predicted", counters.predicted_rows),
+            ("repeated", "Requests answered from the journal by their id", counters.repeated),
+            ("refused", "Requests refused by the writer", counters.refused),
+            ("labels_expired", "Predictions that expired without a label", service.expired),
             ("rows_dropped", "Rows dropped from the journal", service.dropped),
-            ("commit_seconds", "Time in transactions", figures.commit_seconds),
-            ("learn_seconds", "Time in learners", figures.learn_seconds),
+            ("commit_seconds", "Time in transactions", counters.commit_seconds),
+            ("learn_seconds", "Time in learners", counters.learn_seconds),
         ):
             yield CounterMetricFamily(f"pronk_{name}", text, value=value)
         for name, text, value in (
-            ("queue_rows", "Rows that wait to be learned", service.writes.rows),
+            ("queue_rows", "Rows waiting to be learned", service.writes.rows),
             ("sequence", "The last sequence number", service.journal.sequence),
             ("journal_bytes", "Size of the journal", service.journal.size()),
             ("journal_failed", "1 if the last transaction failed", bool(service.journal.failed)),
@@ -93,8 +96,8 @@ class _Service:
         gauges = {
             name: GaugeMetricFamily(f"pronk_model_{name}", text, labels=["model"])
             for name, text in (
-                ("rows", "Rows learned by a model since it began"),
-                ("waiting", "Predictions that wait for their label"),
+                ("rows", "Rows learned by a model"),
+                ("waiting", "Predictions waiting for their label"),
                 ("ready", "1 if the model can be used"),
                 ("version", "Sequence number of the last row learned"),
             )
@@ -114,6 +117,8 @@ class _Service:
         yield losses
 
 
+# -- live page -------------------------------------------------------------------------------------
+
 _KINDS = {
     "index.html": b"text/html; charset=utf-8",
     "page.css": b"text/css; charset=utf-8",
@@ -125,18 +130,18 @@ POLICY = {
     "frame-ancestors 'none'",
     "Referrer-Policy": "no-referrer",
 }
-#: Watchers at once; more are told to come back.
-MOST_WATCHERS = 100
+#: Most viewers at once; others get 429.
+MOST_VIEWERS = 100
 
 
 class Page:
-    """The page of one service."""
+    """Serve the live page of a service."""
 
     def __init__(self, service: Service, metrics: Metrics, stopping: Callable[[], bool]) -> None:
         self.service, self.metrics, self.stopping = service, metrics, stopping
         folder = files("pronk.serve") / "page"
         self._files = {name: (folder / name).read_bytes() for name in _KINDS}
-        self._watchers = 0
+        self._viewers = 0
         self._encode = msgspec.json.Encoder().encode
 
     async def page(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -144,11 +149,9 @@ class Page:
         await send_bytes(send, 200, self._files[name], _KINDS[name], POLICY)
 
     async def events(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Server-sent events: the state once a second, until the watcher goes."""
-        if self._watchers >= MOST_WATCHERS:
-            from pronk.serve.errors import Refused
-
-            raise Refused(429, "too many watch already", {"Retry-After": "10"})
+        """Send the status once per second as server-sent events, until the viewer disconnects."""
+        if self._viewers >= MOST_VIEWERS:
+            raise HTTPError(429, "too many viewers of the live page", {"Retry-After": "10"})
         query = parse_qs(scope["query_string"].decode("latin-1"))
         name = query.get("model", [None])[0]
         headers = [
@@ -157,18 +160,18 @@ class Page:
             (b"x-accel-buffering", b"no"),
         ]
         gone = asyncio.ensure_future(_gone(receive))
-        self._watchers += 1
+        self._viewers += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            live = Live(self.service, self.metrics.latest)
+            live = LiveStatus(self.service, self.metrics.latest)
             while not (gone.done() or self.stopping()):
-                found = await asyncio.to_thread(live.look, name)
+                found = await asyncio.to_thread(live.read, name)
                 data = b"data: " + self._encode(found) + b"\n\n"
                 await send({"type": "http.response.body", "body": data, "more_body": True})
                 await asyncio.wait([gone], timeout=1.0)
             await send({"type": "http.response.body", "body": b""})
         finally:
-            self._watchers -= 1
+            self._viewers -= 1
             gone.cancel()
 
 
@@ -178,7 +181,7 @@ async def _gone(receive: Receive) -> None:
 
 
 def calls(page: Page) -> dict[str, dict[str, Any]]:
-    """Where the page is; the page itself needs no token, what it shows does."""
+    """Return the routes of the page; the page itself needs no token, its events do."""
     static = {"GET": (page.page, None)}
     return {
         "/": static,

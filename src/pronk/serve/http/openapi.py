@@ -1,4 +1,4 @@
-"""The description of the calls: OpenAPI at /openapi.json, and the same for readers at /docs."""
+"""Documentation of the calls: OpenAPI at /openapi.json, and a page for readers at /docs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _ID = {
     "type": ["string", "null"],
     "minLength": 1,
     "maxLength": 200,
-    "description": "unique for the model; the same id again gives the stored answer",
+    "description": "unique within the model; a repeated id returns the stored answer",
 }
 _ERROR = {
     "type": "object",
     "required": ["error"],
     "properties": {"error": {"type": "string"}},
-    "description": "what is wrong, with the row and the column",
+    "description": "what is wrong, with row and column",
 }
 
 
@@ -56,12 +56,12 @@ def _answers(*codes: tuple[str, str, Any]) -> dict[str, Any]:
     for code, text, schema in codes:
         found[code] = {"description": text, "content": {"application/json": {"schema": schema}}}
     refused = [
-        ("400", "the body is not JSON"), ("401", "no token, or an unknown one"),
+        ("400", "the body is not JSON"), ("401", "the token is missing or unknown"),
         ("403", "the token does not have the scope"), ("404", "no such model or id"),
-        ("405", "another method"), ("408", "the body did not come in time"),
-        ("409", "the name is taken"), ("410", "the answer is no longer kept"),
-        ("413", "the body is too large"), ("422", "what was sent cannot be used"),
-        ("429", "too many rows wait"), ("503", "the model or the server cannot be used now"),
+        ("405", "the method is not allowed"), ("408", "the body was not complete in time"),
+        ("409", "the name is taken"), ("410", "the answer is no longer stored"),
+        ("413", "the body is too large"), ("422", "the content of the body is invalid"),
+        ("429", "too many rows are waiting"), ("503", "the model or the server is not available"),
         ("507", "the disk is full; nothing was learned"),
     ]  # fmt: skip
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
@@ -87,17 +87,17 @@ def _call(
             found["responses"]["200"]["content"]["application/x-ndjson"] = {
                 "schema": {"type": "string"}
             }
-        # A rollback without one goes to the last kept snapshot.
+        # A rollback without a body restores the last requested snapshot.
         found["requestBody"] = {"required": id != "rollback", "content": content}
     return found
 
 
 def _again(id: str, answer: Any) -> list[tuple[str, str, Any]]:
-    return [("200", "was there already", answer)] if id == "create" else []
+    return [("200", "the model exists already", answer)] if id == "create" else []
 
 
 def describe() -> dict[str, Any]:
-    """The OpenAPI description."""
+    """Return the OpenAPI document."""
     _, components = msgspec.json.schema_components(
         [Spec, InputTensor, Response], ref_template="#/components/schemas/{name}"
     )
@@ -117,33 +117,33 @@ def describe() -> dict[str, Any]:
     }
     one = "/v2/models/{model}"
     paths: dict[str, Any] = {
-        "/v2": {"get": _call("server", "name, version and extensions", "", anything)},
-        "/v2/health/live": {"get": _call("live", "the process answers", None, anything)},
-        "/v2/health/ready": {"get": _call("ready", "calls are taken", None, anything)},
-        "/v2/models": {"get": _call("models", "all models", "", anything)},
+        "/v2": {"get": _call("server", "name, version and extensions of the server", "", anything)},
+        "/v2/health/live": {"get": _call("live", "whether the process runs", None, anything)},
+        "/v2/health/ready": {"get": _call("ready", "whether the server is ready", None, anything)},
+        "/v2/models": {"get": _call("models", "list all models", "", anything)},
         one: {
-            "get": _call("model", "what it is, rows, metrics, size, certificate", "", anything),
+            "get": _call("model", "rows, metrics, size and certificate", "", anything),
             "put": _call(
                 "create", "create a model", "admin", anything, {"$ref": "#/components/schemas/Spec"}
             ),
-            "delete": _call("remove", "remove it with its rows and snapshots", "admin", anything),
+            "delete": _call("remove", "remove a model and all its data", "admin", anything),
         },
-        f"{one}/ready": {"get": _call("model_ready", "the model can be used", "", anything)},
+        f"{one}/ready": {"get": _call("model_ready", "whether the model is ready", "", anything)},
         f"{one}/infer": {
             "post": _call(
-                "infer", "predict; with an id the rows wait for their labels", "infer", response,
+                "infer", "predict; with an id, store rows until labels arrive", "infer", response,
                 _body(learn=False), lines=True,
             )
         },
         f"{one}/learn": {
             "post": _call(
-                "learn", "predict, then learn; or labels alone for an earlier id", "learn",
+                "learn", "predict, then learn; or learn labels for an earlier id", "learn",
                 response, _body(learn=True), lines=True,
             )
         },
-        f"{one}/snapshot": {"post": _call("snapshot", "keep it as it is", "admin", anything)},
+        f"{one}/snapshot": {"post": _call("snapshot", "keep a snapshot", "admin", anything)},
         f"{one}/rollback": {
-            "post": _call("rollback", "take back what came after", "admin", anything, version)
+            "post": _call("rollback", "restore an earlier version", "admin", anything, version)
         },
     }  # fmt: skip
     for path, calls in paths.items():
@@ -166,7 +166,7 @@ def describe() -> dict[str, Any]:
 
 
 class Docs:
-    """The description as JSON and as a page that needs nothing from elsewhere."""
+    """Serve the documentation as JSON and as a page that loads nothing from other servers."""
 
     def __init__(self, policy: dict[str, str]) -> None:
         found = describe()
@@ -188,10 +188,10 @@ def _page(found: dict[str, Any]) -> str:
         '<title>pronk serve: calls</title><link rel="icon" href="data:,">',
         '<link rel="stylesheet" href="page.css"></head><body>',
         '<header><h1>pronk serve</h1><a href="./">live page</a></header>',
-        "<p>Open Inference Protocol v2, with an extension for learning. Every call but health needs"
-        " <code>Authorization: Bearer TOKEN</code>. Errors are"
+        "<p>Open Inference Protocol v2, with an extension for learning. All calls except health"
+        " checks need <code>Authorization: Bearer TOKEN</code>. An error is"
         ' <code>{"error": "what is wrong"}</code>.'
-        ' For programs: <a href="openapi.json">openapi.json</a>.</p>',
+        ' Machine-readable: <a href="openapi.json">openapi.json</a>.</p>',
     ]
     for path, calls in found["paths"].items():
         for method, call in calls.items():
@@ -217,14 +217,14 @@ def _section(path: str, method: str, call: dict[str, Any], whole: dict[str, Any]
         text.append(f'<div class="scroll"><table class="left"><tbody>{rows}</tbody></table></div>')
         if "application/x-ndjson" in body["content"]:
             text.append(
-                '<p class="dim">Also as <code>application/x-ndjson</code>: each line is a request'
-                " of its own and gets a line of its own.</p>"
+                '<p class="dim">Also as <code>application/x-ndjson</code>: one request per line,'
+                " one answer per line.</p>"
             )
     return "".join(text)
 
 
 def _words(schema: dict[str, Any]) -> str:
-    """A schema in a few words."""
+    """Describe a schema in a few words."""
     if "description" in schema:
         return str(schema["description"])
     if "enum" in schema:

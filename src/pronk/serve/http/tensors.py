@@ -1,4 +1,4 @@
-"""Inputs of the Open Inference Protocol as rows: one tensor of all columns, or one a column."""
+"""Input tensors of the Open Inference Protocol: one for all columns, or one per column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pronk.data.values import NUMBER
 from pronk.serve import rows as floats
-from pronk.serve.errors import Refused
+from pronk.serve.errors import HTTPError
 from pronk.serve.rows import Columns
 
 #: Names of the tensor that holds labels.
@@ -23,7 +23,7 @@ _NUMBERS = {
 
 
 class InputTensor(msgspec.Struct):
-    """A tensor of a request."""
+    """Input tensor of a request."""
 
     name: str
     shape: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1, max_length=2)]
@@ -38,8 +38,8 @@ _BINARY = {
 }  # fmt: skip
 
 
-def take_binary(tensors: list[InputTensor], data: memoryview) -> dict[int, NDArray[Any]]:
-    """Tensors whose values stand behind the JSON (the protocol's binary extension), by place."""
+def read_binary(tensors: list[InputTensor], data: memoryview) -> dict[int, NDArray[Any]]:
+    """Return the tensors that follow the JSON (the protocol's binary extension), by index."""
     found, start = {}, 0
     for place, tensor in enumerate(tensors):
         size = (tensor.parameters or {}).get("binary_data_size")
@@ -49,22 +49,22 @@ def take_binary(tensors: list[InputTensor], data: memoryview) -> dict[int, NDArr
         count = int(np.prod(tensor.shape, dtype=object))
         name = tensor.name[:100]
         if kind is None:
-            raise Refused(422, f"inputs: {name!r} cannot be binary with its datatype")
+            raise HTTPError(422, f"inputs: {name!r} cannot be binary with its datatype")
         if type(size) is not int or size != count * np.dtype(kind).itemsize:
-            raise Refused(422, f"inputs: {name!r} has {size!r} bytes for its shape and datatype")
+            raise HTTPError(422, f"inputs: {name!r} has {size!r} bytes for its shape and datatype")
         if start + size > len(data):
-            raise Refused(422, f"inputs: {name!r} ends behind the end of the body")
+            raise HTTPError(422, f"inputs: {name!r} extends past the end of the body")
         values = np.frombuffer(data[start : start + size], dtype=kind)
         found[place] = values.reshape(tensor.shape)
         start += size
     if start != len(data):
-        raise Refused(422, f"the body has {len(data) - start} bytes that no tensor claims")
+        raise HTTPError(422, f"the body has {len(data) - start} bytes that belong to no tensor")
     return found
 
 
 def binary_rows(tensors: list[InputTensor], data: memoryview, columns: Columns) -> tuple[Any, Any]:
-    """As `rows_of`; rows and labels that are one tensor of numbers stay arrays."""
-    arrays = take_binary(tensors, data)
+    """Do as `rows_of`; return rows and labels as arrays if they are one binary tensor each."""
+    arrays = read_binary(tensors, data)
     rest, rows, labels = [], None, None
     features = sum(not _is_label(tensor, columns) for tensor in tensors)
     for place, tensor in enumerate(tensors):
@@ -87,7 +87,7 @@ def _is_label(tensor: InputTensor, columns: Columns) -> bool:
 
 
 def _is_table(tensor: InputTensor, columns: Columns) -> bool:
-    """Whether a tensor is all columns of a model that takes numbers alone."""
+    """Return whether a tensor has all columns of a model whose columns are numbers."""
     return (
         columns.plain
         and columns.key is None
@@ -97,7 +97,7 @@ def _is_table(tensor: InputTensor, columns: Columns) -> bool:
 
 
 def _numbers(tensor: InputTensor) -> NDArray[np.float64] | None:
-    """A table whose data are floats alone; None where they must be looked at one by one."""
+    """Return a table of floats as an array; None if its values must be checked one by one."""
     nested = bool(tensor.data) and isinstance(tensor.data[0], list)
     found = floats.table(tensor.data, tensor.shape[1]) if nested else floats.flat(tensor.data)
     fits = found is not None and found.size == tensor.shape[0] * tensor.shape[1] > 0
@@ -105,8 +105,10 @@ def _numbers(tensor: InputTensor) -> NDArray[np.float64] | None:
 
 
 def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[Any, list[Any] | None]:
-    """Rows in the order of the columns (an array where they are one tensor of floats), and the
-    labels where a tensor has them."""
+    """Return rows in the order of the columns, and the labels or None.
+
+    Rows are an array if they are one tensor of floats, otherwise a list of lists.
+    """
     labels = None
     features = []
     for tensor in tensors:
@@ -124,27 +126,27 @@ def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[Any, list[Any
     given = {tensor.name: tensor for tensor in features}
     for name in columns.names:
         if name not in given:
-            raise Refused(422, f"inputs: there is no tensor for the column {name!r}")
+            raise HTTPError(422, f"inputs: there is no tensor for the column {name!r}")
     unknown = [name for name in given if name not in columns.places]
     if unknown or len(given) < len(features):
         name = unknown[0] if unknown else "a column"
-        raise Refused(422, f"inputs: the tensor {name[:100]!r} is unknown or there twice")
+        raise HTTPError(422, f"inputs: the tensor {name[:100]!r} is unknown or occurs twice")
     parts = [_rows(given[name], width=1) for name in columns.names]
     for place, kind in enumerate(columns.kinds):
         if kind == NUMBER and given[columns.names[place]].datatype == "BOOL":
             parts[place] = [[float(value)] for (value,) in parts[place]]
     if len({len(part) for part in parts}) > 1:
-        raise Refused(422, "inputs: the tensors have different numbers of rows")
+        raise HTTPError(422, "inputs: the tensors have different numbers of rows")
     return [[part[i][0] for part in parts] for i in range(len(parts[0]))], labels
 
 
 def _rows(tensor: InputTensor, width: int) -> list[list[Any]]:
-    """A tensor of shape [rows], [rows, width], with nested or flat data."""
+    """Return a tensor of shape [rows] or [rows, width], nested or flat, as a list of rows."""
     if tensor.datatype not in _NUMBERS and tensor.datatype != "BYTES":
-        raise Refused(422, f"inputs: datatype {tensor.datatype[:20]!r} is not known")
+        raise HTTPError(422, f"inputs: unknown datatype {tensor.datatype[:20]!r}")
     given = tensor.shape[1] if len(tensor.shape) == 2 else 1
     if given != width:
-        raise Refused(
+        raise HTTPError(
             422, f"inputs: {tensor.name[:100]!r} has {given} columns, {width} are expected"
         )
     flat: list[Any] = []
@@ -154,12 +156,12 @@ def _rows(tensor: InputTensor, width: int) -> list[list[Any]]:
         else:
             flat.append(item)
     if len(flat) != tensor.shape[0] * width:
-        raise Refused(
+        raise HTTPError(
             422, f"inputs: {tensor.name[:100]!r} has {len(flat)} values for shape {tensor.shape}"
         )
     for value in flat:
         if isinstance(value, list | dict):
-            raise Refused(422, f"inputs: {tensor.name[:100]!r} is nested too deep")
+            raise HTTPError(422, f"inputs: {tensor.name[:100]!r} is nested too deeply")
     if tensor.datatype == "BOOL" and width == 1:
         return [[value] for value in flat]
     if tensor.datatype in _NUMBERS:

@@ -3,7 +3,7 @@
   const $ = (id) => document.getElementById(id);
   let token = "", chosen = "", stream = null, last = null;
 
-  // The token comes behind the # of the address, which no server sees, and stays in this tab.
+  // The token is in the fragment of the address, which browsers do not send, and is stored in this tab only.
   const given = new URLSearchParams(location.hash.slice(1)).get("token");
   if (given) {
     sessionStorage.setItem("token", given);
@@ -46,7 +46,7 @@
     $("empty").hidden = models.length > 0;
     const shown = [...$("models").rows];
     if (shown.length !== models.length || shown.some((row, i) => row.dataset.name !== models[i].name)) {
-      $("models").replaceChildren(...models.map((model) => {  // only then: a focus is not lost each second
+      $("models").replaceChildren(...models.map((model) => {  // only if the models changed, to keep the focus
         const button = element("button", { type: "button", title: model.name }, model.name);
         button.addEventListener("click", () => choose(model.name));
         const row = element("tr", {}, element("th", { scope: "row" }, button));
@@ -89,7 +89,7 @@
     }
     const all = [...loss, ...baseline].filter((v) => v !== null);
     const positive = all.filter((v) => v > 0);
-    // Error rates are often 0, which has no place on a logarithmic axis.
+    // Error rates are often 0, which a logarithmic axis cannot show.
     const logarithmic = model.task === "regression" && positive.length > 0 && Math.max(...all) / Math.min(...positive) > 30;
     let low = logarithmic ? Math.log10(Math.min(...positive)) : 0;
     let high = logarithmic ? Math.log10(Math.max(...all)) : Math.max(...all) || 1;
@@ -123,7 +123,7 @@
     $("caption").replaceChildren(
       element("span", { className: "key" }, `${model.name}: ${model.metric}`),
       element("span", { className: "key base" }, model.naive),
-      element("span", {}, `each point: ${whole(model.curve.length)} rows${logarithmic ? ", logarithmic" : ""}`));
+      element("span", {}, `${whole(model.curve.length)} rows per point${logarithmic ? ", logarithmic axis" : ""}`));
     svg.dataset.rows = ends[ends.length - 1];
   }
 
@@ -132,8 +132,8 @@
     if (!model) return;
     $("name").textContent = model.name;
     $("what").textContent = model.ready
-      ? `${model.algorithm}, ${model.task}, ${whole(model.columns)} columns, ${whole(model.points)} points held`
-      : `not usable: ${model.reason}`;
+      ? `${model.algorithm}, ${model.task}, ${whole(model.columns)} columns, ${whole(model.points)} points`
+      : `not available: ${model.reason}`;
     curve(model);
     const held = model.coverage !== null && model.coverage !== undefined;
     $("coverage-box").hidden = !held;
@@ -143,7 +143,7 @@
       bar.lastChild.style.left = `${100 * model.wanted}%`;
       $("coverage").replaceChildren(
         element("p", { className: "big" }, `${(100 * model.coverage).toFixed(1)}%`), bar,
-        element("p", { className: "dim" }, `of the labels fell into their interval; ${number(100 * model.wanted)}% are meant to`));
+        element("p", { className: "dim" }, `of the labels were inside their interval (target: ${number(100 * model.wanted)}%)`));
     }
     $("experts-box").hidden = !model.experts.length;
     $("experts").replaceChildren(...model.experts.flatMap(([name, weight]) => {
@@ -177,7 +177,7 @@
     try {
       const query = chosen ? `?model=${encodeURIComponent(chosen)}` : "";
       const answer = await fetch(`v2/events${query}`, { headers: { Authorization: `Bearer ${token}` }, signal: mine.signal });
-      if (answer.status === 401 || answer.status === 403) { ask("this token is not known"); return; }
+      if (answer.status === 401 || answer.status === 403) { ask("unknown token"); return; }
       if (!answer.ok) throw new Error(String(answer.status));
       state("live", "live");
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -192,7 +192,7 @@
       }
     } catch (error) {
       if (mine.signal.aborted) return;
-      state("connection lost, trying again", "lost");
+      state("connection lost, reconnecting", "lost");
       setTimeout(() => { if (stream === mine) follow(); }, 1500);
     }
   }
@@ -211,5 +211,5 @@
     follow();
   });
   window.addEventListener("resize", () => { if (last && last.model) curve(last.model); });
-  if (token) follow(); else ask("a token is needed");
+  if (token) follow(); else ask("a token is required");
 })();

@@ -1,4 +1,4 @@
-"""What the live page shows, once a second: the server, the models, and one of them closely."""
+"""Status of the server and its models, for the live page and for `GET /v2/models`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from pronk.evaluate import held_bytes
 from pronk.evaluate.formatting import finite
 from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.trace import expert_name
-from pronk.serve.keyed import KeyedOnline
-from pronk.serve.online import Online
+from pronk.serve.keyed import KeyedOnlineModel
+from pronk.serve.online import OnlineModel
 from pronk.serve.service import Service
 
+#: Most models and experts on the live page.
 MOST_LISTED = 200
 MOST_EXPERTS = 8
 
 
-class Live:
-    """Looks at a service; rates are between two looks of the same watcher."""
+class LiveStatus:
+    """Read the status of a service for one viewer of the live page.
+
+    Rates are those since the viewer's previous read.
+    """
 
     def __init__(self, service: Service, times: dict[str, list[float]]) -> None:
         self.service = service
@@ -31,17 +35,17 @@ class Live:
         self._before = (time.monotonic(), *self._counts())
 
     def _counts(self) -> tuple[int, int]:
-        figures = self.service.figures
-        return figures.learned_rows, figures.requests
+        counters = self.service.counters
+        return counters.learned_rows, counters.requests
 
-    def look(self, name: str | None) -> dict[str, Any]:
-        """Everything for one event."""
+    def read(self, name: str | None) -> dict[str, Any]:
+        """Return the content of one event; ``name`` is the model shown in detail."""
         models = list(self.service.models.values())[:MOST_LISTED]
         chosen = self.service.models.get(name or "")
         return {
             "server": self._server(),
-            "models": [_short(online) for online in models],
-            "model": None if chosen is None else _close(chosen),
+            "models": [_summary(online) for online in models],
+            "model": None if chosen is None else _details(chosen),
         }
 
     def _server(self) -> dict[str, Any]:
@@ -57,17 +61,17 @@ class Live:
             "queue": self.service.writes.rows,
             "p50": _share(recent, 0.5),
             "p99": _share(recent, 0.99),
-            "repeated": self.service.figures.repeated,
+            "repeated": self.service.counters.repeated,
             "journal": self.service.journal.size(),
         }
 
 
 def _share(times: Sequence[float], share: float) -> float | None:
-    """A quantile of sorted times, in milliseconds."""
+    """Return a quantile of sorted times in milliseconds."""
     return 1000.0 * times[min(len(times) - 1, int(share * len(times)))] if times else None
 
 
-def _short(online: Online) -> dict[str, Any]:
+def _summary(online: OnlineModel) -> dict[str, Any]:
     scores = online.scores
     metrics, name = scores.metrics(), scores.names[0]
     return {
@@ -80,7 +84,7 @@ def _short(online: Online) -> dict[str, Any]:
     }
 
 
-def _close(online: Online) -> dict[str, Any]:
+def _details(online: OnlineModel) -> dict[str, Any]:
     scores, spec = online.scores, online.spec
     with online.lock:
         ends, means = scores.curve.points()
@@ -88,7 +92,7 @@ def _close(online: Online) -> dict[str, Any]:
         experts = _experts(online)
     regression = spec.task == "regression"
     return {
-        **_short(online),
+        **_summary(online),
         "task": spec.task,
         "algorithm": spec.algorithm,
         "columns": len(online.columns.names),
@@ -109,7 +113,7 @@ def _close(online: Online) -> dict[str, Any]:
     }
 
 
-def _experts(online: Online) -> list[tuple[str, float]]:
+def _experts(online: OnlineModel) -> list[tuple[str, float]]:
     learner = online.inner
     if not online.fitted or not hasattr(learner, "experts_"):
         return []
@@ -117,12 +121,11 @@ def _experts(online: Online) -> list[tuple[str, float]]:
     return [(expert_name(row), float(row["weight"])) for row in table[:MOST_EXPERTS]]
 
 
-# ----------------------------------------------------------------------------------------
-# What a model is and how it does, for `GET` and for the page.
+# -- one model -------------------------------------------------------------------------------------
 
 
-def describe(service: Service, online: Online, long: bool = False) -> dict[str, Any]:
-    """A model in the words of the protocol, and ours."""
+def describe(service: Service, online: OnlineModel, long: bool = False) -> dict[str, Any]:
+    """Describe a model as the Open Inference Protocol does, with additional entries."""
     task = online.spec.task
     found: dict[str, Any] = {
         "name": online.name,
@@ -154,11 +157,11 @@ def describe(service: Service, online: Online, long: bool = False) -> dict[str, 
         found["reason"] = online.broken
     if long:
         with online.lock:
-            found |= _long(online)
+            found |= _more(online)
     return found
 
 
-def _long(online: Online) -> dict[str, Any]:
+def _more(online: OnlineModel) -> dict[str, Any]:
     found: dict[str, Any] = {
         "spec": msgspec.to_builtins(online.spec),
         "created": online.created,
@@ -166,7 +169,7 @@ def _long(online: Online) -> dict[str, Any]:
         "points": 0,
         "bytes": 0,
     }
-    if isinstance(online, KeyedOnline):
+    if isinstance(online, KeyedOnlineModel):
         found["keys"] = online.keys
     elif online.fitted:
         found["points"] = online.points
@@ -177,8 +180,8 @@ def _long(online: Online) -> dict[str, Any]:
     return found
 
 
-def _certificate(online: Online) -> dict[str, Any]:
-    """Regret so far and its bound, where the learner has a certificate."""
+def _certificate(online: OnlineModel) -> dict[str, Any]:
+    """Return the regret so far and its bound, if the learner has a certificate."""
     try:
         certificate = online.inner.certificate().to_dict()
     except (ValueError, AttributeError, ArithmeticError):
@@ -187,7 +190,7 @@ def _certificate(online: Online) -> dict[str, Any]:
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, Any]:
-    """The finite numbers of a table, and of tables in it."""
+    """Return the finite numbers of a nested table."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         if isinstance(value, dict):
@@ -197,6 +200,6 @@ def _numbers(values: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _class_type(online: Online) -> str:
+def _class_type(online: OnlineModel) -> str:
     kinds = {"number": "INT64", "boolean": "BOOL"}
     return kinds.get(online.label_kind or "text", "BYTES")
