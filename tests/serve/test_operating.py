@@ -52,7 +52,7 @@ def test_tokens_are_made_before_the_first_start(tmp_path: Path) -> None:
     listed = CliRunner().invoke(app, ["serve", "token", str(folder), "--list"])
     assert "learn" in listed.output
     nothing = CliRunner().invoke(app, ["serve", "token", str(tmp_path / "no"), "--list"])
-    assert "is not there" in str(nothing.exception) and not (tmp_path / "no").exists()
+    assert "does not exist" in str(nothing.exception) and not (tmp_path / "no").exists()
 
 
 def test_options_come_from_the_command_line_the_environment_and_a_file(
