@@ -110,7 +110,7 @@ def test_the_browser_is_told_to_ask_for_nothing(found):
 
 
 def test_the_table_needs_no_script(page):
-    for text in ("one", "two", "running mean", "mean squared error", "µs a row", "0.06640"):
+    for text in ("one", "two", "running mean", "mean squared error", "µs per row", "0.06640"):
         assert text in page.text
     assert page.tags.count("table") == 2 and page.tags.count("dl") == 2
     assert "300 kB" in page.text and "30" in page.text
@@ -232,7 +232,7 @@ def test_classification_one_run(tmp_path):
 
 
 def test_missing_runs_are_told(tmp_path):
-    assert "2 runs not done yet" in Page(html(made(tmp_path, done=3))).text
+    assert "2 runs not finished" in Page(html(made(tmp_path, done=3))).text
 
 
 def test_many_learners_are_told_apart(tmp_path):

@@ -217,11 +217,11 @@ def test_keys_over_http(site: Site) -> None:
     asked = site.call("POST", f"{path}/infer", {"rows": [["a", 1.0], ["new", 0.5]]})
     assert asked.prediction[0] and asked.prediction[1] is None
     for row, words in (
-        ({"x": 1.0}, "row 0 has no 'sensor'"),
-        ({"sensor": None, "x": 1.0}, "a key is"),
+        ({"x": 1.0}, "row 0 has no key 'sensor'"),
+        ({"sensor": None, "x": 1.0}, "a key must be"),
         ({"sensor": "a", "x": "y"}, "row 0, column 'x'"),
         ({"sensor": "a"}, "no column 'x'"),
-        ([], "a key is"),
+        ([], "a key must be"),
     ):
         wrong = site.call("POST", f"{path}/learn", {"row": row, "label": 1})
         assert wrong.status == 422 and words in wrong.error, wrong.body

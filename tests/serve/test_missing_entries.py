@@ -75,7 +75,7 @@ def test_an_older_journal_in_place_loses_no_label_that_a_snapshot_has(tmp_path: 
     for path in folder.glob("m-*.pronk"):  # without the snapshot there is a gap, which is said
         path.unlink()
     broken = opened(folder)
-    assert "no good snapshot" in (broken.model("m").broken or "")
+    assert "no readable snapshot" in (broken.model("m").broken or "")
     broken.close()
 
 
