@@ -38,7 +38,7 @@ def test_tokens_are_made_listed_and_revoked(capsys, tmp_path):
         (["{place}", "{place}"], "unexpected extra argument"),
         (["{place}", "--scope", "infer"], "No such option: --scope"),
         ([], "which folder?"),
-        (["{place}", "--tls-key", "{place}/key"], "--tls-certificate and --tls-key must be given together"),
+        (["{place}", "--tls-key", "{place}/key"], "--tls-key must be given together"),
     ],
 )
 def test_what_is_refused(capsys, tmp_path, words, said):
