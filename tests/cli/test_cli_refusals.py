@@ -161,7 +161,7 @@ def test_models_that_a_run_cannot_go_on_with(capsys, run, tmp_path, file):
     assert "is a checkpoint; name the new model with --save" in go_on("--model", snapshot)
     assert run("--by", "kind", "--save", keyed, learner=())[0] == 0
     assert "has its keys in column 'kind'" in go_on("--by", "who", "--model", keyed, "-t", "y")
-    assert "is no saved model" in go_on("--model", tmp_path, "-t", "y")
+    assert "is not a saved model" in go_on("--model", tmp_path, "-t", "y")
 
 
 def test_inspect_says_how_far_a_checkpoint_is(capsys, run, tmp_path):
