@@ -30,7 +30,7 @@ from pronk.core.kernels import KERNELS, Kernel
 from pronk.estimators.atomic import write_atomically
 
 #: Version of the file format; other versions cannot be read.
-FORMAT = 3
+FORMAT = 1
 
 _ARRAY = "__array__"
 _KERNEL = "__kernel__"
