@@ -53,7 +53,7 @@ def same(one, two):
         np.testing.assert_equal(a[name], b[name])
 
 
-def test_a_state_is_taken_over():
+def test_a_state_is_restored():
     for rows in (0, 5):
         again = Running()
         again.restore(copy.deepcopy(learned(rows).to_state()))
@@ -62,7 +62,7 @@ def test_a_state_is_taken_over():
 
 
 @pytest.mark.parametrize("start", [0, 5])
-def test_what_follows_a_mark_is_undone(start):
+def test_what_follows_a_snapshot_is_rolled_back(start):
     """Twice: a snapshot can be used once, and arrays of the first are not those of the second."""
     running = learned(start)
     for _ in range(2):
@@ -92,7 +92,7 @@ def test_what_follows_a_mark_is_undone(start):
         ("more", 1, "more is unknown"),
     ],
 )
-def test_what_does_not_fit_is_refused(name, value, words):
+def test_a_state_that_does_not_fit_raises(name, value, words):
     state = {**learned().to_state(), name: value}
     with pytest.raises(StateError, match=words):
         Running().restore(state)

@@ -14,7 +14,7 @@ every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
 @every
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
-def test_a_call_that_is_stopped_is_undone(case, error):
+def test_a_call_that_is_stopped_is_rolled_back(case, error):
     """At a random line; the one that comes after the last row may leave the rows learned."""
     seed = sum(case.id.encode())
     rng = np.random.default_rng([seed, error is MemoryError])
@@ -37,7 +37,7 @@ def test_a_fit_that_is_stopped_leaves_the_old_model():
     assert learner.rows_seen_ == 80
 
 
-def test_a_signal_in_the_middle_is_undone_and_the_rows_can_be_given_again():
+def test_a_signal_in_the_middle_is_rolled_back_and_the_rows_can_be_given_again():
     X = np.random.default_rng(0).normal(size=(900, 3))
     y = np.sin(X[:, 0])
     left = []
