@@ -118,7 +118,9 @@ def test_a_folder_that_exists_does_not_learn_a_file_twice(run, tmp_path):
     run("run", tmp_path / "first.csv", *words)
     err = run("run", tmp_path / "first.csv", *words, code=2)
     assert "--save: " in err and "has learned 'first.csv' already (600 rows)" in err
-    assert pronk.load(folder).n_seen_ == ROWS // 2
+    models = pronk.load(folder)
+    assert models.n_seen_ == ROWS // 2
+    models.close()
     run("run", tmp_path / "second.csv", *words)
     learned = json.loads(run("inspect", folder, "--json"))["model"]["learned"]
     assert [file["name"] for one in learned for file in one["files"]] == ["first.csv", "second.csv"]

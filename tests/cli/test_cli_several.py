@@ -107,7 +107,7 @@ def test_a_saved_model_goes_on_and_predicts(capsys, tmp_path, file, algorithm):
     [
         (["-t", "y1,y3"], "no column 'y3'; it has"),
         (["-t", "y1,word"], "column 'word' of"),
-        (["-t", "y1,y2", "--drop", "word", "--task", "classification"], "labels one at a time"),
+        (["-t", "y1,y2", "--drop", "word", "--task", "classification"], "one label at a time"),
         (["-t", "y1,y2", "--keep", "y2", "--predictions", "x.csv"], "'y2' is the target"),
         (["-t", "y1,y2", "--by", "word"], "--by supports one target"),
     ],

@@ -159,8 +159,8 @@ def test_what_has_no_meaning_is_one_line(capsys, tmp_path, frame):
         "no column 'v'": ["-t", "y", *drop, "--weight", "v"],
         "'w' is the weight": ["-t", "y", "--columns", "a,w", "--weight", "w"],
         "is text": ["-t", "y", "--weight", "text"],
-        "not with --by": ["-t", "y", "--weight", "w", "--by", "text"],
-        "the model learns from": ["--model", model, "--weight", "w"],
+        "not supported with --by": ["-t", "y", "--weight", "w", "--by", "text"],
+        "is a feature of the model": ["--model", model, "--weight", "w"],
     }
     for what, arguments in wrong.items():
         code, _, err = pronk_run(capsys, "run", file, *arguments)
