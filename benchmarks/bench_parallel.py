@@ -20,8 +20,7 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from pronk import OnlineKernelRegressor, PKAWVRegressor
-from pronk import parallel as splitting
+from pronk import OnlineKernelRegressor, PKAWVRegressor, parallel
 from pronk.cluster import ClusterPass
 from pronk.cluster import pool as elsewhere
 from pronk.cluster.run import PIECE_ROWS
@@ -124,7 +123,7 @@ def shares(start: bytes, X, y, pool) -> tuple[list[float], list[float], float]:
     engine = files.from_bytes(start, "a model")._model
     began = process_time()
     with limited:
-        splitting.learn(engine, X, y[:, None], pool)
+        parallel.learn(engine, X, y[:, None], pool)
     total = process_time() - began
     sums = [cost for name, cost in pool.tasks if name in ("sum_partition", "sum_bundle")]
     rows = [cost for name, cost in pool.tasks if name in ("learn_partition", "learn_bundle")]

@@ -11,7 +11,7 @@ import pronk
 from pronk.cli import main
 from pronk.estimators import registry
 from pronk.evaluate.formatting import setting
-from pronk.serve import spec as specs
+from pronk.serve import spec
 
 NAMES = [(name, task) for name, one in pronk.algorithms().items() for task in one.tasks]
 
@@ -50,7 +50,7 @@ def command_line(folder, task, name, *more):
 
 def service(task, name, **more):
     """The model that the service makes of a request."""
-    return specs.build(specs.Spec(["a", "b", "c"], task=task, algorithm=name, **more))
+    return spec.build(spec.Spec(["a", "b", "c"], task=task, algorithm=name, **more))
 
 
 @pytest.mark.parametrize(("name", "task"), NAMES)

@@ -17,7 +17,7 @@ import pronk
 from pronk.cli import main
 from pronk.cli.checkpoint import locked
 from pronk.data import stream
-from pronk.estimators import files as storage
+from pronk.estimators import files
 from pronk.estimators.atomic import remove_leftovers
 
 ROWS = 1000
@@ -263,7 +263,7 @@ def test_a_full_disk_leaves_the_last_snapshot(
     with monkeypatch.context() as patch:
         if what == "checkpoint":
             saved = []
-            write = storage.write_atomically
+            write = files.write_atomically
 
             def short(path, data):
                 saved.append(path)
@@ -271,7 +271,7 @@ def test_a_full_disk_leaves_the_last_snapshot(
                     raise full
                 write(path, data)
 
-            patch.setattr(storage, "write_atomically", short)
+            patch.setattr(files, "write_atomically", short)
         else:
             from pronk.cli.predictions import PredictionsFile
 
@@ -292,7 +292,7 @@ def test_a_full_disk_leaves_the_last_snapshot(
         and "No space left" in err
         and "give the same command again" in err
     )
-    assert storage.load_checkpoint(tmp_path / "checkpoint")["rows"] == rows
+    assert files.load_checkpoint(tmp_path / "checkpoint")["rows"] == rows
     assert call(capsys, job(folder, tmp_path))[0] == 0
     for name in ("model", "p.csv"):
         assert (tmp_path / name).read_bytes() == (whole / name).read_bytes()
@@ -338,7 +338,7 @@ def test_two_runs_on_one_checkpoint(capsys, tmp_path, folder, small_blocks):
 def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, small_blocks):
     arguments = job(folder, tmp_path)
     assert call(capsys, arguments)[0] == 0
-    place, good = tmp_path / "checkpoint", storage.load_checkpoint(tmp_path / "checkpoint")
+    place, good = tmp_path / "checkpoint", files.load_checkpoint(tmp_path / "checkpoint")
     predictions = (tmp_path / "p.csv").read_bytes()
 
     def refused(words):
@@ -363,10 +363,10 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
         for key in path[:-1]:
             inner = inner[key]
         inner[path[-1]] = value
-        storage.save_checkpoint(tree, place)
+        files.save_checkpoint(tree, place)
         refused(words)
         assert (tmp_path / "p.csv").read_bytes() == predictions
-    storage.save_checkpoint(good, place)
+    files.save_checkpoint(good, place)
     (tmp_path / "p.csv").unlink()
     refused("has 0 bytes, but had")
 
@@ -392,7 +392,7 @@ def test_a_checkpoint_is_also_a_model(capsys, tmp_path, folder, processes):
     assert found["model"]["rows"] == 251
     model.save(tmp_path / "saved")
     with pytest.raises(pronk.ModelFileError, match="not a checkpoint"):
-        storage.load_checkpoint(tmp_path / "saved")
+        files.load_checkpoint(tmp_path / "saved")
 
 
 def test_leftovers_of_a_killed_write_are_removed(tmp_path):

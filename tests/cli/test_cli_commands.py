@@ -94,11 +94,11 @@ def test_numbers_as_text():
     "given, inside", [((), 1), (("--threads", "3"), 3), (("--threads", "0"), None)]
 )
 def test_threads_for_the_time_of_a_command(given, inside, tmp_path, monkeypatch):
-    from pronk.cli import run as run_module
+    from pronk.cli import run
     from pronk.core.runtime import limited
 
     seen = []
-    monkeypatch.setattr(run_module, "run_job", lambda *_, **__: seen.append(limited.wanted))
+    monkeypatch.setattr(run, "run_job", lambda *_, **__: seen.append(limited.wanted))
     result = runner.invoke(app, ["run", str(tmp_path / "a.csv"), *given])
     assert result.exit_code == 0, result.output
     assert seen == [inside] and limited.wanted == 1

@@ -7,7 +7,7 @@ import pytest
 
 from naive import features as naive
 from naive import kernels, leverage
-from pronk.core import dictionary as fast_leverage
+from pronk.core import dictionary
 from pronk.core.features import Fourier, Nystrom, Taylor, extend
 from pronk.core.kernels import Gaussian, Laplacian, Linear, Matern
 from pronk.newton.spaces import FixedPoints
@@ -106,21 +106,21 @@ def test_leverage_scores_and_dimensions(gamma):
     X = np.random.default_rng(6).normal(size=(60, 2))
     K = Gaussian(0.7)(X, X)
     np.testing.assert_allclose(
-        fast_leverage.leverage_scores(K, gamma),
+        dictionary.leverage_scores(K, gamma),
         leverage.leverage_scores(K, gamma),
         rtol=0,
         atol=1e-10,
     )
     np.testing.assert_allclose(
-        fast_leverage.online_leverage_scores(K, gamma),
+        dictionary.online_leverage_scores(K, gamma),
         leverage.online_leverage_scores(K, gamma),
         rtol=0,
         atol=1e-10,
     )
-    assert fast_leverage.effective_dimension(K, gamma) == pytest.approx(
+    assert dictionary.effective_dimension(K, gamma) == pytest.approx(
         leverage.effective_dimension(K, gamma)
     )
-    assert fast_leverage.online_effective_dimension(K, gamma) == pytest.approx(
+    assert dictionary.online_effective_dimension(K, gamma) == pytest.approx(
         leverage.online_effective_dimension(K, gamma)
     )
 

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pronk.data import FileStream, StreamError
-from pronk.data import source as module
+from pronk.data import FileStream, StreamError, source
 from pronk.data.csv import _Grammar
 from pronk.data.values import code
 
@@ -41,7 +40,7 @@ def rows():
 @pytest.mark.parametrize("piece", [7, 64, 1 << 20])
 @pytest.mark.parametrize("delimiter, end", [(",", "\n"), (";", "\r\n"), ("|", "\n")])
 def test_a_quoted_value_may_hold_line_breaks(tmp_path, monkeypatch, rows, piece, delimiter, end):
-    monkeypatch.setattr(module, "_TEXT_BYTES", piece)
+    monkeypatch.setattr(source, "_TEXT_BYTES", piece)
     data = written([["a", "the\nword", "y"], *rows], delimiter, end)
     path = tmp_path / "d.csv.gz"
     path.write_bytes(gzip.compress(data))
@@ -87,7 +86,7 @@ def test_rows_end_where_reading_one_character_at_a_time_says(data):
 
 
 def test_a_quote_inside_a_value_is_a_character(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_TEXT_BYTES", 10)
+    monkeypatch.setattr(source, "_TEXT_BYTES", 10)
     path = tmp_path / "d.csv"
     path.write_text('size,y\n5" pipe,0.5\n"6"" pipe",0.7\n7" pipe,0.9\n')
     stream = FileStream(path, "y", categorical=["size"])
@@ -98,12 +97,12 @@ def test_a_quote_inside_a_value_is_a_character(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("piece", [10, 1 << 20])
 def test_a_quote_that_is_never_closed_loses_no_rows_silently(tmp_path, monkeypatch, piece):
-    monkeypatch.setattr(module, "_TEXT_BYTES", piece)
+    monkeypatch.setattr(source, "_TEXT_BYTES", piece)
     path = tmp_path / "d.csv"
     path.write_text('a,word,y\n1,"two\nlines",0.5\n2,"one,0.7\n3,two,0.9\n4,two,0.9\n')
     with pytest.raises(StreamError, match=r"d.csv has a quote in line 4 that is never closed"):
         list(FileStream(path, "y", drop=["word"]))
-    monkeypatch.setattr(module, "_ROW_BYTES", 20)
+    monkeypatch.setattr(source, "_ROW_BYTES", 20)
     if piece == 10:
         with pytest.raises(StreamError, match="quoted value of more than 20 bytes"):
             list(FileStream(path, "y", drop=["word"]))
@@ -113,18 +112,18 @@ def test_lines_of_errors_count_line_breaks_in_values(tmp_path, monkeypatch):
     path = tmp_path / "d.csv"
     path.write_text('\n\na,word,y\n1,"two\nlines",0.5\n\n2,"one",0.7\n3,two\n')
     for piece in (30, 1 << 20):
-        monkeypatch.setattr(module, "_TEXT_BYTES", piece)
+        monkeypatch.setattr(source, "_TEXT_BYTES", piece)
         with pytest.raises(StreamError, match="2 values instead of 3 in line 8"):
             list(FileStream(path, "y", drop=["word"]))
     path.write_text("a,y\n" + "1,0.5\n" * 20 + '"x\ny",0.5\n')
-    monkeypatch.setattr(module, "_TEXT_BYTES", 30)
+    monkeypatch.setattr(source, "_TEXT_BYTES", 30)
     with pytest.raises(StreamError, match=r"column 'a' has 'x\\ny' at row 20"):
         list(FileStream(path, "y"))
 
 
 @pytest.mark.parametrize("end", ["\n", "\n\n\n", "\r\n\r\n", ""])
 def test_the_end_of_a_file(tmp_path, monkeypatch, end):
-    monkeypatch.setattr(module, "_TEXT_BYTES", 8)
+    monkeypatch.setattr(source, "_TEXT_BYTES", 8)
     path = tmp_path / "d.csv"
     path.write_text('\ufeff"a\nb",y\n1,0.5\n2,"0.7"' + end)
     stream = FileStream(path, "y")
@@ -137,7 +136,7 @@ def test_the_end_of_a_file(tmp_path, monkeypatch, end):
 
 @pytest.mark.parametrize("piece", [7, 1 << 20])
 def test_without_a_header_columns_are_numbered(tmp_path, monkeypatch, rows, piece):
-    monkeypatch.setattr(module, "_TEXT_BYTES", piece)
+    monkeypatch.setattr(source, "_TEXT_BYTES", piece)
     path = tmp_path / "d.csv"
     path.write_bytes(b"\n\n" + written(rows))
     stream = FileStream(path, "x2", drop=["x1"], header=False, rows=16)

@@ -8,8 +8,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 import pytest
 
-from pronk.data import FileStream, StreamError
-from pronk.data import source as module
+from pronk.data import FileStream, StreamError, source
 
 ROWS = 1000
 
@@ -63,7 +62,7 @@ def test_same_numbers_from_every_kind_of_file(tmp_path, name):
 
 @pytest.mark.parametrize("piece", [200, 5000, 1 << 20])
 def test_blocks_are_cut_by_rows_not_by_how_the_file_is_read(tmp_path, name, piece, monkeypatch):
-    monkeypatch.setattr(module, "_TEXT_BYTES", piece)
+    monkeypatch.setattr(source, "_TEXT_BYTES", piece)
     path = write(tmp_path / name, table())
     lengths = [len(y) for _, y in FileStream(path, "y", rows=64)]
     assert lengths == [64] * 15 + [40]
@@ -117,7 +116,7 @@ def test_categories_of_parquet_are_labels(tmp_path):
 
 
 def test_whole_numbers_may_be_followed_by_fractions(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_TEXT_BYTES", 100)
+    monkeypatch.setattr(source, "_TEXT_BYTES", 100)
     path = tmp_path / "data.csv"
     path.write_text("a,y\n" + "1,2\n" * 100 + "1.5,2.5\n")
     X, y = rows_of(FileStream(path, "y", task="regression"))
@@ -214,7 +213,7 @@ def test_a_row_without_a_label_comes_with_none(tmp_path, name, labels):
 
 
 def test_text_far_down_names_the_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_TEXT_BYTES", 100)
+    monkeypatch.setattr(source, "_TEXT_BYTES", 100)
     path = tmp_path / "data.csv"
     path.write_text("a,y\n" + "1,2.5\n" * 500 + "x,2.5\n")
     with pytest.raises(StreamError, match=r"column 'a' has 'x' at row 500 .*drop='a'"):
@@ -222,7 +221,7 @@ def test_text_far_down_names_the_row(tmp_path, monkeypatch):
 
 
 def test_a_short_line_names_the_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_TEXT_BYTES", 100)
+    monkeypatch.setattr(source, "_TEXT_BYTES", 100)
     path = tmp_path / "data.csv"
     path.write_text("a,y\n" + "1,2.5\n" * 500 + "1\n")
     with pytest.raises(StreamError, match="1 values instead of 2 in line 502"):

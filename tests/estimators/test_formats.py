@@ -5,7 +5,6 @@ import pytest
 
 import pronk
 from pronk.estimators import files
-from pronk.estimators import files as storage
 
 
 def model():
@@ -13,12 +12,12 @@ def model():
     return pronk.PKAWVRegressor(budget=8, random_state=1).fit(X, X[:, 0])
 
 
-@pytest.mark.parametrize("version", [storage.FORMAT - 1, storage.FORMAT + 1])
+@pytest.mark.parametrize("version", [files.FORMAT - 1, files.FORMAT + 1])
 def test_a_file_of_another_format_is_refused_with_a_remedy(version, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "FORMAT", version)
     model().save(tmp_path / "model.pronk")
     monkeypatch.undo()
-    remedy = "train it again" if version < storage.FORMAT else "upgrade pronk"
+    remedy = "train it again" if version < files.FORMAT else "upgrade pronk"
     with pytest.raises(pronk.ModelFileError, match=f"has format {version}.*{remedy}"):
         pronk.load(tmp_path / "model.pronk")
 

@@ -9,7 +9,6 @@ import scipy.sparse
 import pronk
 from pronk.core.state import StateError
 from pronk.estimators import files
-from pronk.estimators import files as storage
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 2))
@@ -127,24 +126,24 @@ def written(path, text, arrays=None):
     ],
 )
 def test_headers_that_are_none(tmp_path, text, words):
-    with pytest.raises(storage.ModelFileError, match=words):
-        storage.load(written(tmp_path / "m", text))
+    with pytest.raises(files.ModelFileError, match=words):
+        files.load(written(tmp_path / "m", text))
 
 
 def test_trees_that_hold_no_learner(tmp_path):
     learner = pronk.make("fogd", "regression", random_state=0).fit(X, Y)
     learner.save(tmp_path / "m")
-    with pytest.raises(storage.ModelFileError, match="is not a file"):
-        storage.read_header("/dev/null")
-    storage.save_checkpoint({"model": None, "rows": 0}, tmp_path / "c")
-    with pytest.raises(storage.ModelFileError, match="before the first labelled row"):
-        storage.load(tmp_path / "c")
-    with pytest.raises(storage.ModelFileError, match="contains no learner"):
-        storage.learner_from_tree({"class": "FOGDRegressor", "params": []}, "here")
-    with pytest.raises(storage.ModelFileError, match="does not describe its learner"):
-        storage.from_settings_text(json.dumps({"class": "FOGDRegressor"}), "here")
-    again = storage.from_settings_text(storage.settings_text(learner), "here")
-    assert storage.settings_text(again) == storage.settings_text(learner)
+    with pytest.raises(files.ModelFileError, match="is not a file"):
+        files.read_header("/dev/null")
+    files.save_checkpoint({"model": None, "rows": 0}, tmp_path / "c")
+    with pytest.raises(files.ModelFileError, match="before the first labelled row"):
+        files.load(tmp_path / "c")
+    with pytest.raises(files.ModelFileError, match="contains no learner"):
+        files.learner_from_tree({"class": "FOGDRegressor", "params": []}, "here")
+    with pytest.raises(files.ModelFileError, match="does not describe its learner"):
+        files.from_settings_text(json.dumps({"class": "FOGDRegressor"}), "here")
+    again = files.from_settings_text(files.settings_text(learner), "here")
+    assert files.settings_text(again) == files.settings_text(learner)
 
 
 def test_a_bandwidth_that_was_found_is_saved(tmp_path):

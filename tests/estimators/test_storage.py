@@ -16,7 +16,6 @@ import pronk
 from laws.cases import CASES
 from pronk import Gaussian, PKAWVClassifier, PKAWVRegressor
 from pronk.estimators import files
-from pronk.estimators import files as storage
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +117,7 @@ def test_a_failed_write_leaves_the_old_file(model, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(storage.os, "fsync", full)
+    monkeypatch.setattr(files.os, "fsync", full)
     with pytest.raises(OSError, match="space"):
         learner.save(target)
     assert target.read_bytes() == old
@@ -205,7 +204,7 @@ def test_targets_that_are_accepted_can_be_kept(case, size):
                 assert not hasattr(learner, "n_seen_")
                 continue
             assert size <= 1e140
-            loaded = storage.from_bytes(storage.to_bytes(learner), "file")
+            loaded = files.from_bytes(files.to_bytes(learner), "file")
         assert np.isfinite(learner.predict(X)).all()
         assert np.array_equal(loaded.predict(X), learner.predict(X))
 
@@ -235,7 +234,7 @@ def test_labels_that_are_accepted_can_be_kept(case, kind):
     y = np.resize(np.asarray(LABELS[kind]), 30)
     learner = case.make().partial_fit(X, y)
     assert learner.classes_.tolist() == sorted(set(y.tolist()))
-    loaded = storage.from_bytes(storage.to_bytes(learner), "file")
+    loaded = files.from_bytes(files.to_bytes(learner), "file")
     assert loaded.classes_.tolist() == learner.classes_.tolist()
     assert loaded.classes_.dtype.kind == learner.classes_.dtype.kind
     assert np.array_equal(loaded.predict(X), learner.predict(X))

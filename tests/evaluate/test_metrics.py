@@ -9,7 +9,6 @@ from sklearn import metrics as sk
 
 import pronk
 from pronk.estimators import files
-from pronk.estimators import files as storage
 from pronk.evaluate import Evaluation, RunningMajority, progressive
 from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
 from pronk.evaluate.forecasts import Forecast
@@ -296,10 +295,10 @@ def test_a_portrait_goes_on_from_its_state(tmp_path):
     whole.feed(X, y)
     first = evaluation(pronk.make("online-kernel", "classification", random_state=0))
     first.feed(X[:500], y[:500])
-    tree = {"model": storage.learner_tree(first.model), "evaluation": first.to_state()}
-    storage.save_checkpoint(tree, tmp_path / "checkpoint")
-    tree = storage.load_checkpoint(tmp_path / "checkpoint")
-    second = evaluation(storage.learner_from_tree(tree["model"], "here"))
+    tree = {"model": files.learner_tree(first.model), "evaluation": first.to_state()}
+    files.save_checkpoint(tree, tmp_path / "checkpoint")
+    tree = files.load_checkpoint(tmp_path / "checkpoint")
+    second = evaluation(files.learner_from_tree(tree["model"], "here"))
     second.restore(tree["evaluation"])
     second.feed(X[500:], y[500:])
     for name, value in whole.metrics.items():

@@ -27,7 +27,6 @@ import pronk
 from laws.cases import CASES, Case
 from pronk.data import Prepared
 from pronk.estimators import files
-from pronk.estimators import files as storage
 
 #: Memory that a process may take, and seconds that one file may: the machine may be busy.
 MEMORY, PATIENCE = 6 << 30, 120
@@ -62,7 +61,7 @@ def _rows(case: Case, n: int) -> Any:
 
 
 def _parts(learner: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    data = storage.to_bytes(learner)
+    data = files.to_bytes(learner)
     end = 8 + int.from_bytes(data[:8], "little")
     return json.loads(json.loads(data[8:end])["__metadata__"]["pronk"]), load_arrays(data)
 
@@ -170,7 +169,7 @@ def attempt(data: bytes, parameter: bool = False, scaler: bool = False) -> str:
     """
     warnings.simplefilter("ignore")
     try:
-        learner = storage.from_bytes(data, "file")
+        learner = files.from_bytes(data, "file")
     except pronk.ModelFileError as error:
         return "refused" if str(error).startswith("file") and "\n" not in str(error) else "unclear"
     except Exception as error:
@@ -183,7 +182,7 @@ def attempt(data: bytes, parameter: bool = False, scaler: bool = False) -> str:
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 return "NaN"
             try:
-                again = storage.from_bytes(storage.to_bytes(learner), "file").predict(X[rows])
+                again = files.from_bytes(files.to_bytes(learner), "file").predict(X[rows])
             except Exception as error:
                 return f"again: {type(error).__name__}: {error}"
             if not np.array_equal(again, values):

@@ -16,7 +16,6 @@ from pronk.aggregate import experts
 from pronk.core import scales
 from pronk.first_order import dual_sgd, dual_svrg, gradient
 from pronk.newton import exact, krls, spaces
-from pronk.newton import exact as span
 
 every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
@@ -83,7 +82,7 @@ CHANGES = sorted(
         40,
         48,
         96,
-        span.BLOCK,
+        exact.BLOCK,
         exact.KONS_BLOCK,
         spaces.CHUNK,
         krls.CHUNK,

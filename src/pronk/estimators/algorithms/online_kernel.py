@@ -202,7 +202,7 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
     def predict_then_learn(
         self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None
     ) -> Any:
-        """LearnExperts the rows in order; return the predictions made before each row's y was used.
+        """Process the rows in order; return the predictions made before each row's y was used.
 
         With ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
         probability, (n, 2) or (n, outputs, 2); NaN for the first two rows, before which no error

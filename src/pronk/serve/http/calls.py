@@ -13,7 +13,6 @@ from msgspec import UNSET, Meta, UnsetType
 
 from pronk._version import __version__
 from pronk.serve import spec
-from pronk.serve import spec as uploads
 from pronk.serve.errors import HTTPError
 from pronk.serve.http.exchange import (
     NDJSON,
@@ -292,7 +291,7 @@ class Calls:
         if header(scope, b"content-type").startswith(b"application/octet-stream"):
             hint = "start the server with a larger --max-model"
             data = await read_body(scope, receive, self.most_model_bytes, FILE_SECONDS, hint)
-            given, learner = await asyncio.to_thread(uploads.read_upload, data)
+            given, learner = await asyncio.to_thread(spec.read_upload, data)
             online, new = await self._schedule(self.service.create, name, given, learner)
             await send_json(send, describe(self.service, online), 201 if new else 200)
             return
