@@ -36,7 +36,7 @@ def test_all_metrics_are_those_of_the_predictions(capsys, tmp_path, folder):
     )  # fmt: skip
     result = json.loads(out)
     assert code == 0 and "drift: the loss rose since row" in err
-    assert "it sees the error rate" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "ADWIN monitors the error rate" in (tmp_path / "r.html").read_text(encoding="utf-8")
     rows = list(csv.DictReader(file.open()))
     y = np.array([row["y"] for row in rows])
     named = np.array([row["prediction"] for row in rows])

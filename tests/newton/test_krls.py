@@ -76,7 +76,7 @@ def test_a_large_dictionary_warns_once(monkeypatch):
     rng = np.random.default_rng(3)
     X, y = 1e3 * rng.normal(size=(30, 4)), rng.normal(size=30)
     learner = KRLSRegressor()
-    with pytest.warns(UserWarning, match="30 points .* set budget="):
+    with pytest.warns(UserWarning, match="30 points, .* set budget="):
         learner.partial_fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
