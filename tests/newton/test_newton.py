@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from naive.awv import feature_awv
 from naive.ons import ons
 from pronk.core.losses import get_loss
+from pronk.core.state import StateError
 from pronk.newton import engine as curvature
 from pronk.newton import engine as newton
 from pronk.newton.engine import Newton, OnlineNewton, Squared
@@ -160,3 +161,16 @@ def test_the_state_of_a_long_stream_is_the_sum_over_its_rows():
     np.testing.assert_allclose(
         engine.weights, np.linalg.solve(A, 100 * Phi.T @ y), rtol=1e-09, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("size", [0, 3])
+@pytest.mark.parametrize("kappa", [0.2, 1.5])
+def test_a_state_whose_kappa_does_not_fit_its_rows_is_refused(size, kappa):
+    rng = np.random.default_rng(4)
+    engine = Newton(Squared(True), 1.0, size)
+    engine.learn(rng.normal(size=(5, size)), rng.normal(size=(5, 1)))
+    state = engine.to_state()
+    Newton(Squared(True), 1.0, size).restore(state)
+    state["kappa"][2] = kappa if kappa > 1.0 else kappa * state["kappa"][2]
+    with pytest.raises(StateError, match=r"kappa|upper"):
+        Newton(Squared(True), 1.0, size).restore(state)

@@ -620,7 +620,7 @@ class Newton(Stateful):
         if self.size:
             require_solved("beta", self._L, self._beta, self._b)
             require_solved("Z", self._L, self._Z[:t].T, self._Phi[:t].T)
-            require_open_rows(self._block, self._Z, t)
+        require_open_rows(self._block, self._Z, t)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_row": None, "_panels": None}  # copies make their own
