@@ -7,6 +7,8 @@ prints a table of what the redesign of the tree is judged by. Run it from the ro
 
 from __future__ import annotations
 
+import contextlib
+import io
 import subprocess
 import sys
 import tempfile
@@ -87,7 +89,8 @@ def way_through_run() -> tuple[set[str], int]:
         file = Path(folder) / "rows.csv"
         file.write_text("a,b,y\n" + rows + "\n")
         command = ["run", str(file), "--target", "y", "--json"]
-        return files_entered(lambda: app(command, standalone_mode=False))
+        with contextlib.redirect_stdout(io.StringIO()):
+            return files_entered(lambda: app(command, standalone_mode=False))
 
 
 def options_of_run() -> int:
