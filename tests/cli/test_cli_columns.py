@@ -89,7 +89,7 @@ def test_summary_and_page_say_what_each_column_became(tmp_path, capsys):
     code, out, err = pronk_run(capsys, "run", tmp_path / "d.csv", "-t", "y", *options)
     assert code == 0
     told = "t: date and time, day first, 1 not read; flag: true or false; city: 40 categories, "
-    told += "8 of them beyond the slots; id: dropped"
+    told += "8 of them beyond the slots; id: not a feature"
     assert " ".join(out.split()).find(told) > 0
     assert told in (tmp_path / "r.html").read_text(encoding="utf-8")
     err = " ".join(err.split())

@@ -381,7 +381,7 @@ _WORDS = {
     TIME: "date and time",
     DATE: "date",
     CLOCK: "time of the day",
-    DROPPED: "dropped",
+    DROPPED: "not a feature",
 }
 _ORDERS = {ISO: "", DAY_FIRST: ", day first", MONTH_FIRST: ", month first"}
 #: Names of a group of columns that are printed.
