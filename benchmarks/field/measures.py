@@ -1,4 +1,4 @@
-"""Measures of one pass: error, log loss, calibration, coverage, the first rows, time a row."""
+"""Measures of one pass: error, log loss, calibration, coverage, the first rows, time per row."""
 
 from __future__ import annotations
 

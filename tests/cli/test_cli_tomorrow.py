@@ -228,7 +228,7 @@ def test_metrics_go_on_whatever_the_interval_was(capsys, tmp_path, frame):
     same(other)
     assert other["coverage"] < of_rest
     _, err = told(two, "--model", without, "--save", out, "--window", "10")
-    assert "start anew: --window is not that of the model" in err
+    assert "start over: --window is not that of the model" in err
 
 
 def test_the_summary_says_that_the_task_is_the_model_s(capsys, tmp_path, frame):

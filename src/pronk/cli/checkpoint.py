@@ -106,12 +106,12 @@ class Checkpoint:
                 if changed:
                     raise CommandError(
                         f"--checkpoint: {str(self.path)!r} was made from another state of the "
-                        f"input file, {changed}; remove the checkpoint to start anew"
+                        f"input file, {changed}; remove the checkpoint to start over"
                     )
             elif before != value:
                 raise CommandError(
                     f"--checkpoint: {str(self.path)!r} was made with {name} {before!r}, now it is "
-                    f"{value!r}; use the same options, or remove the checkpoint to start anew"
+                    f"{value!r}; use the same options, or remove the checkpoint to start over"
                 )
 
     def grown(self, tree: dict[str, Any]) -> bool:
@@ -181,7 +181,7 @@ def locked(path: Path | None) -> Iterator[None]:
 
 @contextmanager
 def damage_reported(
-    where: str, advice: str = "remove the checkpoint to start anew"
+    where: str, advice: str = "remove the checkpoint to start over"
 ) -> Iterator[None]:
     """Turn any error while a file is read into one line that says where and what to do."""
     try:

@@ -197,7 +197,7 @@ def check_job(job: RunOptions) -> None:
     if job.model is not None and not job.model.is_file() and not keyed:
         raise CommandError(f"--model: {str(job.model)!r} does not exist, or is not a saved model")
     if job.again and job.model is None and (job.by is None or job.save is None):
-        raise CommandError("--again needs --model, or --by with --save: other runs start anew")
+        raise CommandError("--again needs --model, or --by with --save: other runs start over")
     if job.reading.keep and job.predictions is None:
         raise CommandError("--keep needs --predictions, to which the columns are copied")
     outputs = {

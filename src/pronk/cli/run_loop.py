@@ -250,7 +250,7 @@ class RunLoop:
             trace = training_record["evaluation"]["trace"] or {}
             if before != now or (interval != wanted and "nominal_coverage" not in trace):
                 what = "--window is not that" if before[1] != now[1] else "they are not those"
-                screen.note(f"the metrics start anew: {what} of the model", self.console)
+                screen.note(f"the metrics start over: {what} of the model", self.console)
                 return
             if interval != wanted:
                 what = "without intervals"

@@ -90,7 +90,7 @@ class Limit(ContextDecorator):
             self._changed = _limit(self._shared, wanted) if self._inside else ()
 
     def forget(self) -> None:
-        """Start anew in a forked process, in which the other threads' calls never end."""
+        """Start over in a forked process, in which the other threads' calls never end."""
         self._lock = threading.Lock()
         _put_back(self._changed, self.wanted)
         self._inside, self._changed = 0, ()

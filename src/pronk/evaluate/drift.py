@@ -148,7 +148,7 @@ class ErrorAlarm(DriftAlarm):
     """Detect rises of absolute errors of any size, mapped to e / (e + s) with a scale s.
 
     At row 64, 128, 256, .. the mean error since the last such row is computed; if it is not within
-    a factor 2 of s, it becomes s, and the window starts anew. A scale that followed all errors
+    a factor 2 of s, it becomes s, and the window starts over. A scale that followed all errors
     would fall while a learner improves, and constant errors would seem to rise.
     """
 

@@ -183,7 +183,7 @@ class Evaluation(Scoring):
     def to_state(self, *, clock: bool = True) -> dict[str, Any]:
         """Return everything but the model and the arguments, for a checkpoint between two blocks.
 
-        Without ``clock`` the state depends only on the rows, and times start anew.
+        Without ``clock`` the state depends only on the rows, and times start over.
         """
         if self._kept:
             raise ValueError("there are predictions that are in no record: call record() first")

@@ -181,7 +181,7 @@ class GrowingFeatures(Stateful):
     def certificate(self, output: int = 0) -> Certificate:
         """Regret so far in the current span.
 
-        Carried over, it speaks of past rows as their projections on the spans of their own times.
+        Carried over, it describes past rows as their projections on the spans of their own times.
         With exact history predictions were made in other spans than the one they are compared in,
         so there is no bound.
         """
