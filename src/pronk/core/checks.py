@@ -1,4 +1,7 @@
-"""Labels that are not there: NaN of a number, None (or NaN) of anything else."""
+"""Small checks that all layers share: rows without a label, and hints after unknown names.
+
+A missing label is NaN among numbers, and None or NaN among anything else.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from numpy.typing import NDArray
 
 
 def no_label(value: Any) -> bool:
-    """Whether one value stands for a label that is not there."""
+    """Return whether a value stands for a missing label."""
     if value is None:
         return True
     try:
@@ -33,14 +36,14 @@ def without_label(y: NDArray[Any]) -> NDArray[np.bool_] | None:
 
 
 def labelled_runs(missing: NDArray[np.bool_]) -> Iterator[tuple[slice, bool]]:
-    """Consecutive rows that all have a label or all lack it: the rows, and whether they do."""
+    """Yield runs of rows that all have or all lack a label, and whether they lack it."""
     starts = [0, *(np.flatnonzero(np.diff(missing)) + 1).tolist(), len(missing)]
     for start, end in pairwise(starts):
         yield slice(start, end), bool(missing[start])
 
 
 def without_gaps(y: NDArray[Any]) -> NDArray[Any]:
-    """Labels that are all there, as an array of their own kind."""
+    """Return labels none of which is missing as an array of their own kind."""
     return np.array(y.tolist()) if y.dtype == object and y.tolist()[0] is not None else y
 
 
@@ -50,7 +53,7 @@ def without_gaps(y: NDArray[Any]) -> NDArray[Any]:
 def did_you_mean(
     name: object, known: Iterable[str], otherwise: str = "", cutoff: float = 0.6
 ) -> str:
-    """A hint to append: the known name that is nearest, or what to say if none is near.
+    """Return a hint to append: the nearest known name, or ``otherwise`` if none is near.
 
     >>> did_you_mean("logstic", ["hinge", "logistic"])
     "; did you mean 'logistic'?"
