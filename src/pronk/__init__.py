@@ -24,6 +24,7 @@ _HOMES = {
     "pronk.core.runtime": ("set_threads",),
     "pronk.estimators.registry": ("algorithms", "make", "warmup"),
     "pronk.estimators.files": ("ModelFileError", "load"),
+    "pronk.estimators.merging": ("merge",),
     "pronk.keyed.learner": ("Keyed",),
     "pronk.data.pending": ("Pending",),
     "pronk.data.prepared": ("Prepared",),

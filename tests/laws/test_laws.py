@@ -311,3 +311,21 @@ def test_bounded_learners_stay_bounded(case):
         assert learner.size_ <= budget
     # Open blocks and lazily kept rows come and go; growth would be a factor of 6 here.
     assert sizes[-1] <= 1.5 * sizes[1]
+
+
+@every
+def test_merged_learners_are_one_pass_or_are_refused(case):
+    X, y = case.stream()
+    one, two, whole = (case.make() for _ in range(3))
+    one.partial_fit(X[:77], y[:77])
+    two.partial_fit(X[77:], y[77:])
+    before = state_of(one), state_of(two)
+    if one._why_not_merged() is not None:
+        with pytest.raises(ValueError, match="cannot be merged"):
+            pronk.merge(one, two)
+    else:
+        whole.partial_fit(X, y)
+        for merged in (pronk.merge(one, two), pronk.merge(two, one)):
+            np.testing.assert_allclose(current(merged, X), current(whole, X), rtol=0, atol=1e-8)
+            assert merged.n_seen_ == whole.n_seen_
+    assert (state_of(one), state_of(two)) == before

@@ -98,3 +98,17 @@ def nystrom_awv_fixed(X, Y, kernel, alpha, anticipate, points):
     for t in range(len(Y)):
         predictions[t] = _nystrom_prediction(K_I[:t], K_II, K_I[t], Y[:t], alpha, anticipate)
     return predictions.reshape(shape)
+
+
+def merged_awv(parts, phi, alpha, anticipate):
+    """The prediction at phi (r,) after learners of disjoint rows were merged (Q4).
+
+    ``parts`` are pairs (Phi, y); A = sum A_i - (len(parts) - 1) alpha I, b = sum b_i, where each
+    learner has A_i = alpha I + Phi'Phi and b_i = Phi'y. AWV adds phi phi' to A.
+    """
+    identity = alpha * np.eye(len(phi))
+    A = sum(identity + Phi.T @ Phi for Phi, _ in parts) - (len(parts) - 1) * identity
+    b = sum(Phi.T @ y for Phi, y in parts)
+    if anticipate:
+        A = A + np.outer(phi, phi)
+    return phi @ np.linalg.solve(A, b)

@@ -81,6 +81,10 @@ class OnlineLearner(FittedState):
         """Whether a dictionary grows with the data, until a budget is reached if there is one."""
         return False
 
+    def _why_not_merged(self) -> str | None:
+        """Return why the learner cannot be merged with others (`merging`); None if it can."""
+        return "its state depends on the order of its rows"
+
     # -- the parameters of the kernel are parameters of the learner -----------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -138,6 +138,25 @@ class Labels:
             after.classes = self.classes  # the partner came: the outputs are the same
         return after
 
+    def merged(self, other: Labels, limit: int) -> Labels:
+        """Return the labels of two learners; raise if fixed lists differ or they are too many."""
+        known, more = self.known, other.known
+        unknown = _positions(known, more) < 0
+        if self.fixed or other.fixed:
+            fits = not (self.fixed and unknown.any())
+            fits = fits and not (other.fixed and (_positions(more, known) < 0).any())
+            if not fits:
+                raise ValueError(
+                    f"classes differ: {_shortened(known)} and {_shortened(more)}, and were fixed; "
+                    "give all learners the same classes"
+                )
+            return self if self.fixed else other
+        if len(known) + np.count_nonzero(unknown) > limit:
+            raise ValueError(
+                f"the learners have more than max_classes={limit} labels together; set a larger one"
+            )
+        return self._with(more)
+
     def matrix(self, after: Labels) -> Array:
         """Return M with new outputs = old outputs @ M, for the change to ``after``."""
         M = np.zeros((self.outputs, after.outputs))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingRows, Workspace
 from pronk.core.state import Count, Numbers, Part, Rows, Sizes, Stateful, require
 from pronk.newton.bank import NewtonBank
-from pronk.newton.certificate import Certificate
+from pronk.newton.certificate import Certificate, merge_ledgers
 from pronk.newton.engine import Newton
 
 Array = NDArray[np.float64]
@@ -35,6 +36,7 @@ class FixedFeatures(Stateful):
 
     def __init__(self, embedding: Embedding, learner: Newton | NewtonBank) -> None:
         self.embedding, self.learner = embedding, learner
+        self.passes = 1  # more after `absorb`
 
     @property
     def points(self) -> Array | None:
@@ -63,10 +65,35 @@ class FixedFeatures(Stateful):
         self.learner.remap(matrix)
 
     def certificate(self, output: int = 0) -> Certificate:
-        """Regret so far against the best function of the space."""
-        return self.learner.certificate(output)
+        """Regret so far against the best function of the space.
 
-    STATE = (Part("learner", "learner", sizes={"size": "features"}),)
+        After `absorb` the loss is that of several passes, each of which started from nothing, so
+        there is no bound.
+        """
+        certificate = self.learner.certificate(output)
+        return certificate if self.passes == 1 else replace(certificate, bound=None)
+
+    def absorb(self, other: FixedFeatures) -> None:
+        """Add the rows of another squared-loss learner on the same features and outputs.
+
+            A <- A + A' - alpha I,    b <- b + b'
+
+        The open blocks of both are closed.
+        """
+        own, added = self.learner, other.learner
+        assert isinstance(own, Newton) and isinstance(added, Newton)
+        own.settle()
+        added.settle()
+        A, b = own.sums[0] + added.sums[0], own.sums[1] + added.sums[1]
+        A[np.diag_indices(own.size)] -= own.alpha
+        own.continue_from(A, b)
+        merge_ledgers(own.ledger, added.ledger)
+        self.passes += other.passes
+
+    STATE = (
+        Part("learner", "learner", sizes={"size": "features"}),
+        Count("passes", "passes", low=1),
+    )
 
     def _sizes(self) -> dict[str, int]:
         return {"features": self.embedding.size}

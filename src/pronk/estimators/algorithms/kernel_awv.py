@@ -80,6 +80,9 @@ class _KernelAWV(OnlineLearner):
     def _theorem(self) -> str | None:
         return "kernel-awv" if self.anticipate else None
 
+    def _why_not_merged(self) -> str | None:
+        return "it stores all its rows; pass the rows of one learner to partial_fit of the other"
+
     def _make_model(self, columns: int, outputs: int) -> ExactSpan:
         kernel = get_kernel(self.kernel)
         return ExactSpan(kernel, self.alpha, self.anticipate, columns, outputs)

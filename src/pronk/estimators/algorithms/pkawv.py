@@ -124,7 +124,18 @@ class _PKAWV(OnlineLearner):
 
     @property
     def _theorem(self) -> str | None:
-        return "pkawv" if self.anticipate else None
+        passes = getattr(self.__dict__.get("_model"), "passes", 1)
+        return "pkawv" if self.anticipate and passes == 1 else None
+
+    def _why_not_merged(self) -> str | None:
+        if rule_of(self) is not None:
+            return (
+                "its dictionary is sampled from its own rows; give all learners the same points, "
+                "dictionary=points, or use features='taylor' or 'fourier'"
+            )
+        if self._measures_bandwidth:
+            return "its bandwidth is measured from its own first rows; give a number"
+        return None
 
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel = get_kernel(self.kernel)
