@@ -137,7 +137,7 @@ def mark() -> str:
     _, chances = classifier.predict_then_learn(X[:2200], labels[:2200], output="both")
     numbers = (
         np.mean((P - y) ** 2),
-        np.mean(np.diff(intervals)),
+        np.nanmean(np.diff(intervals)),
         np.mean((lags - slow) ** 2),
         np.nanmean(chances[:, 0] ** 2),
     )

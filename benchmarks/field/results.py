@@ -30,18 +30,18 @@ def keep_page(name: str, parts: list[Part]) -> None:
     (PAGES / f"{name}.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
-def load() -> Runs:
-    return json.loads(RUNS.read_text()) if RUNS.exists() else {}
+def load(path: Path = RUNS) -> Runs:
+    return json.loads(path.read_text()) if path.exists() else {}
 
 
-def keep(key: str, value: dict[str, Any]) -> None:
+def keep(key: str, value: dict[str, Any], path: Path = RUNS) -> None:
     """Add a run; another process may add others meanwhile."""
-    results = load()
+    results = load(path)
     results[key] = value
     text = json.dumps(rounded(results), indent=1, sort_keys=True)
-    path = RUNS.with_suffix(f".{os.getpid()}")
-    path.write_text(text + "\n")
-    path.replace(RUNS)
+    written = path.with_suffix(f".{os.getpid()}")
+    written.write_text(text + "\n")
+    written.replace(path)
     print(key, json.dumps({k: rounded(value[k]) for k in list(value)[:5]}), flush=True)
 
 

@@ -131,12 +131,18 @@ def coded(rows: list, targets: list, labels: bool) -> Data:
     return Data(np.column_stack(columns).astype(np.float64), y, labels, tuple(categories))
 
 
-def parquet(name: str) -> tuple[np.ndarray, np.ndarray]:
+def columns(name: str, folder: str = ".") -> tuple[np.ndarray, np.ndarray]:
+    """Rows and targets of a file of PRONK_DATA, or of a folder in it, as they are stored."""
     if "PRONK_DATA" not in os.environ:
         raise FileNotFoundError("needs PRONK_DATA, the folder of the data sets")
-    table = pq.read_table(Path(os.environ["PRONK_DATA"]) / f"{FILES.get(name, name)}.parquet")
+    file = Path(os.environ["PRONK_DATA"]) / folder / f"{FILES.get(name, name)}.parquet"
+    table = pq.read_table(file)
     X = np.column_stack([table[c].to_numpy() for c in table.column_names if c[0] == "x"])
-    X, y = X.astype(np.float64), table["y"].to_numpy()
+    return X.astype(np.float64), table["y"].to_numpy()
+
+
+def parquet(name: str) -> tuple[np.ndarray, np.ndarray]:
+    X, y = columns(name)
     if name == "cod-rna":
         X, y = X[59_535:], y[59_535:]  # the file cod-rna.t
     if name == "covtype":

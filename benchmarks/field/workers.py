@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any
 
@@ -21,24 +22,39 @@ def alone(job: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
         return str(missing)
 
 
+def apart(job: Callable[[], dict[str, Any]]) -> dict[str, Any] | str:
+    """What `alone` gives in a process of its own, whose memory is that of this job."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        try:
+            return process.submit(alone, job).result()
+        except BrokenProcessPool:
+            return "the process ended, out of memory or stopped from outside"
+
+
+def done_apart(jobs: list[Job], workers: int) -> Iterator[tuple[str, Any]]:
+    """Keys and what `apart` gives, as the jobs end."""
+    with ThreadPoolExecutor(workers) as threads:
+        keys = {threads.submit(apart, job): key for key, job in jobs}
+        for future in as_completed(keys):
+            yield keys[future], future.result()
+
+
 def done(jobs: list[Job], workers: int, cluster: str | None) -> Iterator[tuple[str, Any]]:
     """Keys and what `alone` gives, as the jobs end."""
     if cluster is None and workers <= 1:
         yield from ((key, alone(job)) for key, job in jobs)
         return
     pool: Any
-    as_completed: Any
+    ended: Any = as_completed
     if cluster is not None:
-        from distributed import as_completed
+        from distributed import as_completed as ended
 
         from pronk.cli.scale_out import open_cluster
 
         pool = open_cluster(cluster)
     else:
-        from concurrent.futures import as_completed
-
         pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
     with pool as client:
         keys = {client.submit(alone, job): key for key, job in jobs}
-        for future in as_completed(list(keys)):
+        for future in ended(list(keys)):
             yield keys[future], future.result()

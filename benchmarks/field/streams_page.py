@@ -1,0 +1,333 @@
+"""The page of whole streams, docs/results/streams.json, from the runs of `bench_streams.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from field import passes, streams
+from field.peers import NAMES as PEER_NAMES
+from field.results import Part, Runs, keep_page, table
+
+BOOSTING = tuple(passes.LIBRARIES)
+#: What `--learners all` runs, in the order of the tables.
+VARIANTS = (
+    "lightgbm-5000", "lightgbm-5000-lags", "lightgbm-1000", "lightgbm-1000-lags",
+    "lightgbm-1000-w5000", "lightgbm-1000-w5000-lags", "lightgbm-1000-cat",
+    "lightgbm-1000-cat-lags", "xgboost-5000", "xgboost-5000-lags", "hgb-5000", "hgb-5000-lags",
+)  # fmt: skip
+ONLINE = ("linear", "amf", "arf", "srp", "sgbt", "moa-arf", "moa-knn", "soknl", "fimtdd")
+TRIVIAL = ("last", "mean")
+LEARNERS = ("pronk", *TRIVIAL, *VARIANTS, "linear", "amf", "arf")
+#: Columns of the tables of errors: the best of these learners.
+COLUMNS = {
+    "LightGBM": [v for v in VARIANTS if v.startswith("lightgbm")],
+    "XGBoost": [v for v in VARIANTS if v.startswith("xgboost")],
+    "HistGB": [v for v in VARIANTS if v.startswith("hgb")],
+    "linear": ["linear"],
+    "AMF": ["amf"],
+    "ARF": ["arf"],
+    "CapyMOA": list(ONLINE[3:]),
+    "last": ["last"],
+    "mean": ["mean"],
+}
+#: A learner is behind another one if its error is larger by more than this share of the other's.
+NEAR = 0.03
+
+#: The page around the tables; `{name}` alone is a method of `Page`.
+TEMPLATE = """# Whole streams
+
+**Bias.** The authors of the default learner chose the data and the lengths, wrote the benchmark and
+ran the others with the default parameters of their libraries. Settings of the default learner were
+chosen on the sets marked `+` ({chosen}); the others were not used. In favour of the others: the
+column of a library shows the best of its variants on each set, chosen after the fact, while
+pronk has one; and the first models are trained early. Against them: nobody tuned them. Measure on
+your own data.
+
+**Machine.** Linux, x86_64, two cores, shared with other work (a load of 5 to 10); one thread per
+run. Times are CPU time on that machine: compare them with each other only.
+
+Made by `python benchmarks/bench_streams.py` from `benchmarks/field/streams.json`, which the same
+script fills: `PRONK_DATA=folder python benchmarks/bench_streams.py --learners pronk` for pronk's
+figures, `--learners all` for everything. Versions: {versions}.{star}
+
+## What is measured
+
+One pass; every row is predicted before its target is known, and its target is known before the next
+row. The error is the share of wrong labels in percent, or for numbers the mean squared error over
+the variance of all targets of the set, so that 1 is a constant. *Last quarter* is the error on
+the last quarter of the rows: what a user of a long stream sees.
+
+- **pronk**: `OnlineKernelRegressor()` or `OnlineKernelClassifier()` without parameters, in blocks
+  of 1,000 rows. It adds columns of past targets by itself where they help.
+- **LightGBM, XGBoost, HistGB** (scikit-learn's HistGradientBoosting): a row is predicted by the
+  model trained last. Training takes place after 250, 500, 1,000, 2,000 .. rows and then every 1,000
+  or every 5,000, on all rows so far or on the last 5,000 (*window*). *Lags*: the last three targets
+  are columns too, on data in the order of time. *Categories*: columns of codes are declared as
+  categories. Before the first training the prediction is the mean or the most frequent label.
+- **linear, AMF, ARF**: river's linear, logistic or softmax regression on standardised columns,
+  aggregated Mondrian forest, adaptive random forest. **last**: the last target. **mean**: the mean
+  of the targets before, or the most frequent label.
+
+Sets in random order are shuffled once (`numpy.random.default_rng(0)`). All learners read the same
+columns of numbers; categories are integer codes. covtype has its seven classes; cod-rna is the test
+file. An empty cell is a run that was not made, or that was stopped before that length.
+
+## Sets: error on all rows
+
+{sets}
+
+## Sets: error on the last quarter
+
+{sets_late}
+
+## Real streams in the order of time: first 20,000 rows
+
+Nothing was chosen on these streams. Three of them say little. The label of powersupply is the hour
+of the day, so a learner that sees the last label only has to add one. Of the labels of obd_click
+0.5 % are clicks, so that predicting none of them is hard to beat. kdd99_10pct has long runs of one
+label.
+
+{streams}
+
+## Real streams: error on the last quarter of these rows
+
+{streams_late}
+
+## Where pronk is behind
+
+Another learner's error is smaller by more than 3 % (of all variants that were run, at the length of
+comparison).
+
+{behind}
+
+## Error by length
+
+The error on all rows up to that length, for pronk and for the variant of boosting that is best at
+the length of comparison.
+
+{by_length}
+
+## Variants of boosting
+
+Error on all rows at the length of comparison.
+
+{variants}
+
+## Time and memory
+
+CPU time per row in microseconds, learning included, over the longest pass; the longest time between
+two predictions in seconds (a training of boosting, a block of 1,000 rows of pronk); memory that the
+pass added to the process in MB (code that is compiled or loaded during the pass included). Batch
+learners also need the rows they are trained on, which are not counted.
+
+{costs}"""
+
+
+def number(value: float | None, labels: bool) -> str:
+    if value is None:
+        return ""
+    if labels:
+        return f"{100 * value:.2f}"
+    return "diverged" if not value < 100 else f"{value:.3g}" if value >= 1 else f"{value:.4f}"
+
+
+def title(learner: str) -> str:
+    """The name of a learner in a text."""
+    settings = passes.parse(learner)
+    if settings is None:
+        return PEER_NAMES.get(learner, learner)
+    words = [f"every {settings.every:,}"]
+    words += [f"window {settings.window:,}"] if settings.window else []
+    words += ["categories"] if settings.categories else []
+    words += ["lags"] if settings.lags else []
+    return f"{passes.LIBRARIES[settings.library]}, {', '.join(words)}"
+
+
+class Page:
+    """The runs by set and learner, the mark of the present learner, and the sections."""
+
+    def __init__(self, runs: Runs, mark: str) -> None:
+        self.mark = mark
+        self.runs: dict[tuple[str, str], dict[str, Any]] = {}
+        # of several versions: the present learner's, or the one over the most rows
+        for run in sorted(runs.values(), key=lambda r: (r["version"] == mark, r["rows"])):
+            self.runs[run["set"], run["learner"]] = run
+
+    def names(self, group: Any) -> list[str]:
+        return [n for n in group if any(name == n for name, _ in self.runs)]
+
+    def length(self, name: str) -> int:
+        """The length of comparison."""
+        total = next(run["total"] for (n, _), run in self.runs.items() if n == name)
+        return streams.compared(name, total)
+
+    def error(
+        self, name: str, learner: str, kind: str = "loss", length: int | None = None
+    ) -> float | None:
+        """The error at a length, by default that of comparison; None if there is no such run."""
+        run = self.runs.get((name, learner))
+        value = run[kind].get(str(length or self.length(name))) if run else None
+        return value if value is None or run is None or run["labels"] else value / run["variance"]
+
+    def best(self, name: str, learners: Any, kind: str = "loss") -> tuple[float, str] | None:
+        """The smallest error among learners at the length of comparison, and whose it is."""
+        found = [(e, v) for v in learners if (e := self.error(name, v, kind)) is not None]
+        return min(found, default=None)
+
+    def old(self, name: str) -> str:
+        """A star behind figures of an earlier default learner."""
+        run = self.runs.get((name, "pronk"))
+        return "*" if run and run["version"] != self.mark else ""
+
+    # -- sections -------------------------------------------------------------------------------
+
+    def errors(self, group: Any, kind: str) -> list[Part]:
+        """A table of errors at the length of comparison; the smallest is bold."""
+        names = self.names(group)
+        columns = [
+            c for c in COLUMNS if any(self.best(n, COLUMNS[c], kind) is not None for n in names)
+        ]
+        rows = []
+        for name in names:
+            own, labels = self.error(name, "pronk", kind), streams.has_labels(name)
+            found = [self.best(name, COLUMNS[c], kind) for c in columns]
+            values = [own, *(None if f is None else f[0] for f in found)]
+            least = min((v for v in values if v is not None), default=None)
+            cells = [
+                f"**{number(v, labels)}**" if v is not None and v == least else number(v, labels)
+                for v in values
+            ]
+            cells[0] += self.old(name) if cells[0] else ""
+            sign = " +" if name in streams.CHOOSE_ON else ""
+            order = "time" if name in streams.IN_ORDER else "random"
+            unit = "%" if labels else "MSE / var."
+            rows.append([name + sign, order, unit, f"{self.length(name):,}", *cells])
+        return table(["data", "order", "error", "rows", "pronk", *columns], rows, 3)
+
+    def sets(self) -> list[Part]:
+        return self.errors(streams.SETS, "loss")
+
+    def sets_late(self) -> list[Part]:
+        return self.errors(streams.SETS, "last quarter")
+
+    def streams(self) -> list[Part]:
+        return self.errors(streams.STREAMS, "loss")
+
+    def streams_late(self) -> list[Part]:
+        return self.errors(streams.STREAMS, "last quarter")
+
+    def behind(self) -> list[Part]:
+        """Counts of sets, and the sets where another learner is ahead."""
+        found: list[Part] = []
+        groups = (("Sets", streams.SETS), ("Streams", streams.STREAMS))
+        for heading, group in groups:
+            for kind, part in (("loss", "all rows"), ("last quarter", "the last quarter")):
+                first, near, count, lines = 0, 0, 0, []
+                for name in self.names(group):
+                    own, labels = self.error(name, "pronk", kind), streams.has_labels(name)
+                    other = self.best(name, [*VARIANTS, *ONLINE, *TRIVIAL], kind)
+                    if own is None or other is None:
+                        continue
+                    count += 1
+                    first += own <= other[0]
+                    near += other[0] < own <= (1 + NEAR) * other[0]
+                    if own > (1 + NEAR) * other[0]:
+                        lines.append(
+                            f"- {name}: {number(own, labels)}{self.old(name)} against "
+                            f"{number(other[0], labels)} ({title(other[1])})"
+                        )
+                if count:
+                    found.append(
+                        f"**{heading}, {part}**: first on {first} of {count}, within 3 % of the "
+                        f"first on {near}, behind on {len(lines)}" + (":" if lines else ".")
+                    )
+                    found += ["\n".join(lines)] if lines else []
+        return found or ["pronk's runs were not made yet."]
+
+    def by_length(self) -> list[Part]:
+        rows = []
+        for name in self.names(streams.NAMES):
+            boosting = self.best(name, VARIANTS)
+            total = next(run["total"] for (n, _), run in self.runs.items() if n == name)
+            for learner in ("pronk", *([boosting[1]] if boosting else [])):
+                if (name, learner) not in self.runs:
+                    continue
+                ends = [n if n < total else None for n in streams.LENGTHS]
+                cells = [
+                    number(
+                        None if n is None else self.error(name, learner, length=n),
+                        streams.has_labels(name),
+                    )
+                    for n in ends
+                ]
+                whole = number(self.error(name, learner, length=total), streams.has_labels(name))
+                star = self.old(name) if learner == "pronk" else ""
+                rows.append([name, title(learner) + star, *cells, whole, f"{total:,}"])
+        lengths = [f"{n:,}" for n in streams.LENGTHS]
+        return table(["data", "learner", *lengths, "all", "rows"], rows, 2)
+
+    def variants(self) -> list[Part]:
+        used = [v for v in VARIANTS if any(learner == v for _, learner in self.runs)]
+        found: list[Part] = []
+        for library in BOOSTING:
+            columns = [v for v in used if v.startswith(library)]
+            rows = []
+            for name in self.names(streams.NAMES):
+                cells = [number(self.error(name, v), streams.has_labels(name)) for v in columns]
+                if any(cells):
+                    rows.append([name, *cells])
+            head = [title(v).split(", ", 1)[1] for v in columns]
+            if rows:
+                found += [f"### {passes.LIBRARIES[library]}", *table(["data", *head], rows, 1)]
+        return found
+
+    def costs(self) -> list[Part]:
+        shown = (
+            "pronk", "lightgbm-1000", "lightgbm-5000", "xgboost-5000", "hgb-5000", "amf", "arf",
+        )  # fmt: skip
+        found: list[Part] = []
+        learners = [v for v in shown if any(learner == v for _, learner in self.runs)]
+        for heading, cell in (
+            ("### Time per row, microseconds", time_per_row),
+            ("### Longest time between two predictions, seconds", longest_step),
+            ("### Memory, MB", megabytes),
+        ):
+            rows = [
+                [n, *(cell(self.runs.get((n, v))) for v in learners)]
+                for n in self.names(streams.NAMES)
+            ]
+            found += [heading, *table(["data", *(title(v) for v in learners)], rows, 1)]
+        return found
+
+    def parts(self) -> list[Part]:
+        starred = any(self.old(name) for name in streams.NAMES)
+        star = " A star marks figures of an earlier learner than the tree's." if starred else ""
+        kinds = {run["version"] for run in self.runs.values() if run["learner"] != "pronk"}
+        versions = ", ".join(sorted(kinds - {"1"}))
+        found: list[Part] = []
+        for text in TEMPLATE.split("\n\n"):
+            section = text.strip("{}") if text.startswith("{") else None
+            if section:
+                found += getattr(self, section)()
+            else:
+                chosen = ", ".join(streams.CHOOSE_ON)
+                found.append(text.format(chosen=chosen, versions=versions, star=star))
+        return found
+
+
+def time_per_row(run: dict[str, Any] | None) -> str:
+    if not run or not run["microseconds"]:
+        return ""
+    return f"{run['microseconds'][max(run['microseconds'], key=int)]:,.0f}"
+
+
+def longest_step(run: dict[str, Any] | None) -> str:
+    return f"{run['longest step']:.2g}" if run else ""
+
+
+def megabytes(run: dict[str, Any] | None) -> str:
+    return f"{run['megabytes']:.0f}" if run and run["megabytes"] is not None else ""
+
+
+def write(runs: Runs, mark: str) -> None:
+    keep_page("streams", Page(runs, mark).parts())
