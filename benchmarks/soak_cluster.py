@@ -31,10 +31,10 @@ from pronk.aggregate import experts
 from pronk.cli.scale_out import LATE
 from pronk.cluster import ClusterPass, ClusterPool, pool
 from pronk.data import FileStream
-from pronk.estimators.estimator import using_pool
 from pronk.evaluate import progressive
 from pronk.evaluate.progressive import Arrays
 from pronk.keyed import ParallelKeyed
+from pronk.parallel import using_pool
 
 ROWS, PIECE = 30_000, 4096
 DEFAULT_ROWS = 10_000

@@ -78,7 +78,7 @@ def test_the_number_of_workers_changes_no_bit():
     for workers in (1, 5):
         model = pronk.OnlineKernelRegressor(budget=60, random_state=1).fit(X[:2600], Y[:2600])
         shared = pool.ClusterPool(InlineExecutor(), workers)
-        with pronk.estimators.estimator.using_pool(shared):
+        with pronk.parallel.using_pool(shared):
             results.append(model.predict_then_learn(X[2600:], Y[2600:]))
     assert (results[0] == results[1]).all()
 

@@ -42,7 +42,6 @@ from pronk.data import FileStream, StreamError
 from pronk.data.errors import option
 from pronk.data.stream import BadRow, Block
 from pronk.estimators import files as storage
-from pronk.estimators.estimator import using_pool
 from pronk.evaluate import Evaluation, Record
 from pronk.evaluate.forecasts import checked_labels
 from pronk.evaluate.formatting import Bar
@@ -50,6 +49,7 @@ from pronk.evaluate.metrics import ALL
 from pronk.evaluate.models import has_probabilities
 from pronk.evaluate.scoring import PIECE
 from pronk.evaluate.trace import Trace
+from pronk.parallel import using_pool
 
 if TYPE_CHECKING:
     from pronk.cli.run import RunOptions

@@ -32,7 +32,7 @@ from pronk.core.checks import without_gaps, without_label
 from pronk.core.linalg import add_products
 from pronk.core.runtime import limited
 from pronk.estimators import files
-from pronk.estimators.estimator import ADVICE, OnlineLearner
+from pronk.estimators.estimator import OnlineLearner
 from pronk.evaluate.progressive import Evaluation
 from pronk.newton.certificate import merge_ledgers
 from pronk.newton.spaces import CHUNK, GrowingFeatures
@@ -257,7 +257,7 @@ class ClusterPass:
         if not isinstance(model, OnlineLearner):
             raise ValueError(
                 f"a {type(model).__name__} cannot run on a cluster: it prepares columns in the "
-                f"order of the rows; prepare them beforehand, or use scale=none; {ADVICE}"
+                f"order of the rows; prepare them beforehand, or use scale=none; {parallel.ADVICE}"
             )
         self.model: Any = copy.deepcopy(model)
         self.stream, self.pool = stream, ClusterPool(client, workers)
@@ -281,7 +281,7 @@ class ClusterPass:
         reason = parallel.why_sequential(getattr(self.model._model, "inner", self.model._model))
         if reason is not None:
             name = type(self.model).__name__
-            raise ValueError(f"the pass of {name} cannot be split: {reason}; {ADVICE}")
+            raise ValueError(f"the pass of {name} cannot be split: {reason}; {parallel.ADVICE}")
 
     def _learn_first_blocks(self, done: int) -> Advance | None:
         """Learn blocks here until one had a label and the bandwidth is known."""

@@ -31,8 +31,7 @@ from pronk.data.stream import FileStream
 from pronk.data.targets import ScaledTargets, joined, scales_targets
 from pronk.data.values import KINDS, NUMBER
 from pronk.estimators import files
-from pronk.estimators.estimator import as_html
-from pronk.estimators.fitted import own_lock
+from pronk.estimators.estimator import as_html, own_lock
 from pronk.estimators.inputs import (
     Parameters,
     check_finite,

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.core.runtime import limited
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import Interval, check_given, check_length, keep_keys, one_row
+from pronk.estimators.inputs import Interval, check_given, check_length, one_row
 from pronk.estimators.labels import MAX_CLASSES, Labels, MulticlassLabels
 
 Array = NDArray[np.float64]
@@ -159,13 +159,6 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         self._predict_then_learn(X, y, classes, "label", sample_weight)
         return self
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then learn the rows in order: one pass."""
-        with self._all_or_nothing():
-            self._reset()
-            self.partial_fit(X, y, sample_weight=sample_weight)
-            return self._check_learned()
-
     def decision_function(self, X: Any) -> Array:
         """Return margins of the current model, (n,) or (n, classes); >= 0 means ``classes_[1]``."""
         with self._own_lock():  # the classes must be those of the scores
@@ -195,12 +188,6 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
 
     def _first_output(self) -> int:
         return self._labels.ones if len(self._labels.classes) > 1 else 0
-
-    def learn_one(self, x: Any, y: Any) -> Self:
-        """Learn one row, a dict or a vector."""
-        self.partial_fit(one_row(self, x), [y])
-        keep_keys(self, x)
-        return self
 
     def predict_one(self, x: Any) -> Any:
         """Predict one row, a dict or a vector; None before the first row is learned."""

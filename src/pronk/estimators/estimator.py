@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager
 from html import escape
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pronk import parallel
 from pronk.core.first_rows import LAST_RESTART
-from pronk.core.kernels import KERNELS, Kernel, get_kernel, with_bandwidth
+from pronk.core.kernels import KERNELS, Kernel, get_kernel, is_automatic, with_bandwidth
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.randomness import make_seed
 from pronk.core.runtime import limited
-from pronk.estimators.bandwidth import AutomaticBandwidth
-from pronk.estimators.fitted import FittedState
+from pronk.estimators.bandwidth import AutomaticBandwidth, EngineFactory
+from pronk.estimators.files import SavedState
 from pronk.estimators.inputs import (
     LARGEST_INPUT,
     Interval,
@@ -32,25 +29,94 @@ from pronk.estimators.inputs import (
     check_rows,
     check_weights,
     dense_blocks,
+    keep_keys,
+    one_row,
 )
 from pronk.newton.certificate import Certificate
 
 Array = NDArray[np.float64]
 
-#: Advice where a pass cannot be split over several workers.
-ADVICE = (
-    "learners that can: OnlineKernelRegressor and OnlineKernelClassifier (the default), "
-    "PKAWVRegressor and PKAWVClassifier with fixed features or "
-    'history="projected"; others gain from keyed models (pronk.Keyed) and from comparisons in '
-    "parallel"
-)
 #: Rows of a call from which on it is split over several workers.
 LONG_CALL = 512
 #: Points from which on a row takes milliseconds, so that the learner warns.
 MANY_POINTS = 2000
 
 
-class OnlineLearner(FittedState):
+def own_lock(learner: Any) -> Any:
+    """Return the lock of a learner: calls from several threads wait for each other.
+
+    It is made at the first call, because a constructor only stores parameters, and is neither
+    copied nor pickled.
+    """
+    lock = learner.__dict__.get("_lock")
+    if lock is None:
+        # `setdefault` is atomic. A lock around it could stay held after a signal.
+        lock = learner.__dict__.setdefault("_lock", threading.RLock())
+    return lock
+
+
+class LearningCall:
+    """A context for a call that learns: it locks the learner and rolls back if the call raises.
+
+    Whatever stops the call (an error, Ctrl-C, no memory), the learner is then in the state before
+    the call or, if the last row was learned already, in the state after it (see ``n_seen_``).
+    BLAS has one thread inside. (A class and no generator, because calls are short.)
+    """
+
+    def __init__(self, learner: Any) -> None:
+        self._learner = learner
+
+    def __enter__(self) -> None:
+        held = self._learner.__dict__
+        self._lock = lock = own_lock(self._learner)
+        owned = lock._is_owned()
+        self._nested = owned and "_learning" in held  # `fit` calls `partial_fit`
+        try:
+            lock.acquire()
+            if not self._nested:
+                self._before = dict(held)
+                model = held.get("_model")
+                self._snapshot = None if model is None else model.snapshot()
+                held["_learning"] = True
+            limited.__enter__()
+        except BaseException:  # a signal may come at any moment, also right after the lock
+            if not self._nested:
+                held.pop("_learning", None)
+            if lock._is_owned() and not owned:
+                lock.release()
+            raise
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        held = self._learner.__dict__
+        try:
+            limited.__exit__()
+            if kind is None or self._nested:
+                return
+            if self._snapshot is not None:
+                self._before["_model"].roll_back(self._snapshot)
+            held.clear()
+            held.update(self._before)
+        finally:
+            if not self._nested:
+                held.pop("_learning", None)
+            self._lock.release()
+
+
+class Model(Protocol):
+    """An engine, as the learner around it uses it."""
+
+    @property
+    def points(self) -> Array | None: ...
+    def learn(self, X: Array, Y: Array) -> Array: ...
+    def predict(self, X: Array) -> Array: ...
+    def remap(self, matrix: Array) -> None: ...
+    def to_state(self) -> dict[str, Any]: ...
+    def restore(self, state: dict[str, Any]) -> None: ...
+    def snapshot(self) -> Any: ...
+    def roll_back(self, snapshot: Any) -> None: ...
+
+
+class OnlineLearner(SavedState):
     """Predict, then learn, rows in order; everything else is built on `predict_then_learn`.
 
     A subclass stores its parameters and builds its engine in ``_make_model(columns, outputs)``.
@@ -68,8 +134,13 @@ class OnlineLearner(FittedState):
             None,
         ],
     }
+    kernel: Any
     random_state: Any
+    _model: Model
     _outputs: int  # of the engine
+    _seed: int
+    _bandwidth: float  # measured from the first rows, once it is final
+    _user_kernel: bool
 
     @property
     def _theorem(self) -> str | None:
@@ -104,6 +175,51 @@ class OnlineLearner(FittedState):
         super().set_params(**params)
         return self
 
+    # -- the engine ------------------------------------------------------------------------
+
+    def _make_model(self, columns: int, outputs: int) -> Model:
+        """Return a new engine; every algorithm defines this method."""
+        raise NotImplementedError
+
+    @property
+    def _measures_bandwidth(self) -> bool:
+        """Whether the bandwidth is measured from the first rows; not by the default learner."""
+        return is_automatic(self.kernel) and not getattr(self, "_scales_itself", False)
+
+    def _new_model(self, columns: int, outputs: int) -> Model:
+        """Return a new engine, which measures its bandwidth where that is "auto" and not final."""
+        if not is_automatic(self.kernel):
+            return self._make_model(columns, outputs)
+        make = EngineFactory(self, columns)
+        if not self._measures_bandwidth:
+            return make(1.0, outputs)
+        if "_bandwidth" in self.__dict__:
+            return make(self._bandwidth, outputs)
+        return AutomaticBandwidth(make, get_kernel(self.kernel, auto=True), columns, outputs)
+
+    # -- fit, built on `partial_fit` -------------------------------------------------------------
+
+    def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+        """Learn the rows in order."""
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn the rows in order: one pass."""
+        with self._all_or_nothing():
+            self._reset()
+            self.partial_fit(X, y, sample_weight=sample_weight)
+            if not self.__sklearn_is_fitted__():
+                raise ValueError("X has 0 rows: there is nothing to learn")
+            if not self.n_seen_:
+                raise ValueError("sample_weight is zero for all rows: there is nothing to learn")
+            return self
+
+    def learn_one(self, x: Any, y: Any) -> Self:
+        """Learn one row, a dict or a vector."""
+        self.partial_fit(one_row(self, x), [y])
+        keep_keys(self, x)
+        return self
+
     # -- a pass ------------------------------------------------------------------------------
 
     def _reset(self) -> None:
@@ -134,7 +250,12 @@ class OnlineLearner(FittedState):
         self._seed = make_seed(self.random_state)
         self._model = self._new_model(columns, outputs)
         if getattr(self, "n_jobs", None) is not None:
-            check_can_be_split(self, getattr(self._model, "inner", self._model))
+            reason = parallel.why_sequential(getattr(self._model, "inner", self._model))
+            if reason is not None:
+                raise ValueError(
+                    f"n_jobs={self.n_jobs}: the pass of {type(self).__name__} cannot be split: "
+                    f"{reason}; {parallel.ADVICE}"
+                )
         self._read_kernel()
         self.n_seen_ = 0
 
@@ -158,6 +279,21 @@ class OnlineLearner(FittedState):
                         f"X makes k(x, x) overflow at row {row} (counting from 0); rescale it"
                     )
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_model" in self.__dict__
+
+    def _all_or_nothing(self) -> AbstractContextManager[None]:
+        """Return a context in which a call that raises is rolled back."""
+        return LearningCall(self)
+
+    def _own_lock(self) -> Any:
+        """Return the lock of the learner: calls from several threads wait for each other."""
+        return own_lock(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: state[name] for name in state if name not in ("_lock", "_learning")}
+
     def _accepts_weights(self) -> bool:
         """Return whether the weight of a row has a meaning for the learner."""
         return False
@@ -173,14 +309,6 @@ class OnlineLearner(FittedState):
                 "that accepts weights (docs: rows that count more)"
             )
         return weights
-
-    def _check_learned(self) -> Self:
-        """Raise a ValueError if no row had a positive weight."""
-        if not self.__sklearn_is_fitted__():
-            raise ValueError("X has 0 rows: there is nothing to learn")
-        if not self.n_seen_:
-            raise ValueError("sample_weight is zero for all rows: there is nothing to learn")
-        return self
 
     def _pass_weighted(self, X: Any, Y: Array, weights: Array) -> Array:
         """Predict then learn rows of positive weight, predict the others, in order."""
@@ -238,9 +366,9 @@ class OnlineLearner(FittedState):
             self._finish_first_rows()
             return np.concatenate((first, self._learn(X[left:], Y[left:])))
         jobs = getattr(self, "n_jobs", None)
-        if len(X) < LONG_CALL or (jobs is None and not has_pool()):
+        if len(X) < LONG_CALL or (jobs is None and not parallel.has_pool()):
             return self._model.learn(X, Y)
-        return learn_in_parallel(self._model, X, Y, jobs)
+        return parallel.learn_on_workers(self._model, X, Y, jobs)
 
     def _check_result(self, P: Array) -> None:
         """Raise a ValueError if a prediction is not finite."""
@@ -359,47 +487,6 @@ class OnlineLearner(FittedState):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-# -- one pass on several workers ------------------------------------------------------------
-
-
-def check_can_be_split(learner: Any, engine: Any) -> None:
-    """Raise a ValueError if the pass of a learner with ``n_jobs`` is sequential by nature."""
-    reason = parallel.why_sequential(engine)
-    if reason is not None:
-        raise ValueError(
-            f"n_jobs={learner.n_jobs}: the pass of {type(learner).__name__} cannot be split: "
-            f"{reason}; {ADVICE}"
-        )
-
-
-#: The pool whose workers share long calls, set by `using_pool`.
-_pool: ContextVar[Any] = ContextVar("pool", default=None)
-
-
-@contextmanager
-def using_pool(pool: Any) -> Iterator[None]:
-    """Let the workers of a pool share the long calls of learners inside the context."""
-    token = _pool.set(pool)
-    try:
-        yield
-    finally:
-        _pool.reset(token)
-
-
-def has_pool() -> bool:
-    """Return whether a pool is set that shares long calls."""
-    return _pool.get() is not None
-
-
-def learn_in_parallel(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:
-    """Run the engine's pass on the pool that is set, or on threads; each has one BLAS thread."""
-    pool = _pool.get()
-    if pool is not None:
-        return parallel.learn(engine, X, Y, pool)
-    with ThreadPoolExecutor(effective_n_jobs(jobs)) as pool:
-        return parallel.learn(engine, X, Y, pool)
 
 
 # -- description in a notebook -------------------------------------------------------------------

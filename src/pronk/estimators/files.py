@@ -16,19 +16,30 @@ import importlib
 import json
 import os
 import stat
+import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import numpy as safetensors_numpy
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from pronk._version import __version__
 from pronk.core.dictionary import RULES, Rule
-from pronk.core.kernels import KERNELS, Kernel
+from pronk.core.kernels import KERNELS, Kernel, get_kernel
+from pronk.core.runtime import limited
+from pronk.core.state import checked_count, require
 from pronk.estimators.atomic import write_atomically
+from pronk.estimators.inputs import Parameters
 
+#: Most numbers of a model that is built for a file before the file's arrays are checked.
+MOST_NUMBERS = 2**30
+#: Models with fewer numbers also learn a few rows when they are loaded, which is rolled back.
+SMALL_STATE = 2**20
 #: Version of the file format; other versions cannot be read.
 FORMAT = 1
 
@@ -340,3 +351,141 @@ def learner_class(name: Any, path: str | Path) -> Any:
 
 def _save(kind: str, params: Any, state: Any, path: Path) -> None:
     write_atomically(path, encode(kind, params, state))
+
+
+# -- the state of a learner ------------------------------------------------------------------------
+
+
+class SavedState(Parameters):
+    """The part of a learner that saves its fitted state and restores it from an untrusted file."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted learner to one file (no pickle); `pronk.load` reads it."""
+        save(self, path)
+
+    def _fitted_state(self: Any) -> dict[str, Any]:
+        """Return the state as arrays, numbers and text."""
+        check_is_fitted(self)
+        with self._own_lock():
+            return self._gather_state()
+
+    def _gather_state(self: Any) -> dict[str, Any]:
+        """Return the state; the caller holds the lock."""
+        state: dict[str, Any] = {
+            "n_features_in_": self.n_features_in_,
+            "n_seen_": self.n_seen_,
+            "seed": self._seed,
+            "keys": getattr(self, "_keys", None),
+            "model": self._model.to_state(),
+        }
+        if hasattr(self, "feature_names_in_"):
+            state["feature_names_in_"] = list(self.feature_names_in_)
+        if "_bandwidth" in self.__dict__:
+            state["bandwidth"] = self._bandwidth
+        return state
+
+    #: The entries of a fitted state; ``feature_names_in_`` and ``bandwidth`` are optional.
+    _FIELDS: ClassVar[tuple[str, ...]] = ("n_features_in_", "n_seen_", "seed", "keys", "model")
+
+    def _restore(self: Any, state: Any) -> None:
+        """Restore a fitted state of an untrusted file; raise a StateError if it does not fit.
+
+        The parameters are checked first, as at the first row.
+        """
+        self._validate_params()
+        get_kernel(self.kernel, auto=True)
+        require(isinstance(state, dict), "the state is not a table")
+        unknown = set(state) ^ set(self._FIELDS) - {"feature_names_in_"}
+        unknown.discard("feature_names_in_")
+        settled = self._measures_bandwidth and "bandwidth" in state
+        unknown -= {"bandwidth"} if settled else set()
+        require(not unknown, f"{min(unknown, default='')} is unknown or missing")
+        columns = checked_count(state["n_features_in_"], "n_features_in_", 1)
+        self.n_features_in_ = columns
+        self.n_seen_ = checked_count(state["n_seen_"], "n_seen_")
+        if "feature_names_in_" in state:
+            names = _checked_names(state["feature_names_in_"], "feature_names_in_", columns)
+            require(all(type(name) is str for name in names), "feature_names_in_ are not text")
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if state["keys"] is not None:
+            self._keys = _checked_names(state["keys"], "keys", columns)
+        seed = state["seed"]
+        whole = isinstance(seed, int) and not isinstance(seed, bool) and seed >= 0
+        require(whole, "seed is not a whole number from 0 on")
+        self._seed = seed
+        outputs = self._restore_outputs(state)
+        self._check_sizes(columns, outputs, state["model"])
+        if settled:
+            self._bandwidth = _checked_bandwidth(state["bandwidth"])
+        with limited:
+            self._model = self._new_model(columns, outputs)
+            self._model.restore(state["model"])
+        self._read_kernel()
+
+    def _restore_outputs(self, state: dict[str, Any]) -> int:
+        """Restore the labels or the shape of y; return the number of outputs."""
+        raise NotImplementedError
+
+    def _check_sizes(self: Any, columns: int, outputs: int, model: Any) -> None:
+        """Limit the memory of the engine, which is built before the arrays are checked."""
+        require(outputs <= _entries(model), "outputs are more than the model has entries")
+        frequencies = getattr(self, "n_features", None)
+        wide = frequencies if isinstance(frequencies, int) else 16
+        points = getattr(self, "dictionary", None)
+        given = 0 if points is None or isinstance(points, str) else np.size(points)
+        large = columns * wide > MOST_NUMBERS or given > MOST_NUMBERS**0.5 / 4
+        require(not large, "the model would take too much memory")
+
+    def _try_out(self: Any) -> None:
+        """Predict and learn a few rows, and roll back; raise if a prediction is not finite.
+
+        Where the state is large, rows are only predicted. With a user's kernel, which may not
+        accept every row, nothing is tried.
+        """
+        if self._user_kernel:
+            return
+        X = np.zeros((3, self.n_features_in_))
+        X[1], X[2] = 0.5, np.linspace(-1.0, 1.0, self.n_features_in_)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            held = self._held_points()
+            if held is not None and len(held):
+                X[2] = held[-1]
+            self._predict(X)
+            if _entries(self._model.to_state()) < SMALL_STATE:
+                with suppress(_TriedOut), self._all_or_nothing():
+                    self.partial_fit(X, self._trial_targets(len(X)))
+                    self._predict(X)
+                    # The new state must be restorable too.
+                    clone(self)._restore(self._fitted_state())
+                    raise _TriedOut
+
+    def _trial_targets(self, rows: int) -> Any:
+        """Return targets that the learner accepts."""
+        raise NotImplementedError
+
+
+def _checked_bandwidth(value: Any) -> float:
+    good = isinstance(value, float) and 0.0 < value < float("inf")
+    require(good, "bandwidth is not a positive number")
+    return float(value)
+
+
+class _TriedOut(Exception):
+    """Raised to end a trial, so that the trial is rolled back."""
+
+
+def _checked_names(value: Any, field: str, columns: int) -> list[Any]:
+    """Return one name (text or number) per column."""
+    require(isinstance(value, list) and len(value) == columns, f"{field} do not fit the columns")
+    require(all(isinstance(name, str | int | float) for name in value), f"{field} are no names")
+    return list(value)
+
+
+def _entries(tree: Any) -> int:
+    """Return how many numbers, texts and array entries a tree has."""
+    if isinstance(tree, dict):
+        return len(tree) + sum(_entries(value) for value in tree.values())
+    if isinstance(tree, list):
+        return len(tree) + sum(_entries(value) for value in tree)
+    return tree.size if isinstance(tree, np.ndarray) else 1

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 
 from pronk.core.state import MOST, checked_count, require
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import check_targets, keep_keys, one_row
+from pronk.estimators.inputs import check_targets, one_row
 
 Array = NDArray[np.float64]
 
@@ -51,23 +51,10 @@ class OnlineRegressor(RegressorMixin, OnlineLearner):
         self.predict_then_learn(X, y, sample_weight=sample_weight)
         return self
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Forget everything, then learn the rows in order: one pass."""
-        with self._all_or_nothing():
-            self._reset()
-            self.partial_fit(X, y, sample_weight=sample_weight)
-            return self._check_learned()
-
     def predict(self, X: Any) -> Array:
         """Predict with the current model; changes nothing."""
         P = self._predict(X)
         return P[:, 0] if self._flat else P
-
-    def learn_one(self, x: Any, y: float) -> Self:
-        """Learn one row, a dict or a vector."""
-        self.partial_fit(one_row(self, x), [y])
-        keep_keys(self, x)
-        return self
 
     def predict_one(self, x: Any) -> float:
         """Predict one row, a dict or a vector; 0 before the first row is learned."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.data.prepared import Prepared
-from pronk.estimators.estimator import ADVICE
 from pronk.evaluate.forecasts import Forecast
+from pronk.parallel import ADVICE
 
 Weights = NDArray[np.float64] | None
 

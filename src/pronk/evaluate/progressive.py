@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from pronk.core.checks import labelled_runs, without_gaps, without_label
 from pronk.core.state import checked_count, load_part, require
-from pronk.estimators.estimator import using_pool
 from pronk.evaluate.forecasts import Forecast, column, figure
 from pronk.evaluate.formatting import Bar
 from pronk.evaluate.models import Adapter, Weights, adapt, predicts_labels, with_jobs
@@ -36,6 +35,7 @@ from pronk.evaluate.scoring import (
     part,
     pieces,
 )
+from pronk.parallel import using_pool
 
 _FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "trace"}
 _FIELDS |= {"waiting"}

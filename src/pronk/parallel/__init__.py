@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from numpy.typing import NDArray
 
 from pronk.aggregate.learner import OnlineKernel
@@ -13,6 +18,17 @@ from pronk.parallel import aggregate, newton
 from pronk.parallel.pipeline import Pool
 
 Array = NDArray[np.float64]
+
+#: Advice where a pass cannot be split over several workers.
+ADVICE = (
+    "learners that can: OnlineKernelRegressor and OnlineKernelClassifier (the default), "
+    "PKAWVRegressor and PKAWVClassifier with fixed features or "
+    'history="projected"; others gain from keyed models (pronk.Keyed) and from comparisons in '
+    "parallel"
+)
+
+#: The pool whose workers share long calls, set by `using_pool`.
+_pool: ContextVar[Any] = ContextVar("pool", default=None)
 
 
 def why_sequential(engine: Any) -> str | None:
@@ -28,3 +44,27 @@ def learn(engine: Any, X: Array, Y: Array, pool: Pool) -> Array:
     """Return ``engine.learn(X, Y)``, up to rounding; the number of workers changes no bit."""
     adapter = aggregate if isinstance(engine, OnlineKernel) else newton
     return adapter.learn(engine, X, Y, pool)
+
+
+def learn_on_workers(engine: Any, X: Array, Y: Array, jobs: int | None) -> Array:
+    """Run `learn` on the pool that is set, or on ``jobs`` threads; each has one BLAS thread."""
+    pool = _pool.get()
+    if pool is not None:
+        return learn(engine, X, Y, pool)
+    with ThreadPoolExecutor(effective_n_jobs(jobs)) as pool:
+        return learn(engine, X, Y, pool)
+
+
+@contextmanager
+def using_pool(pool: Any) -> Iterator[None]:
+    """Let the workers of a pool share the long calls of learners inside the context."""
+    token = _pool.set(pool)
+    try:
+        yield
+    finally:
+        _pool.reset(token)
+
+
+def has_pool() -> bool:
+    """Return whether a pool is set that shares long calls."""
+    return _pool.get() is not None
