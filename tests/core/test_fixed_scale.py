@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from naive import scaling as naive
-from pronk.core.scales import FixedScale, without_glitches
+from pronk.core.scales import FixedScale, without_outliers
 
 RNG = np.random.default_rng(11)
 
@@ -29,25 +29,25 @@ def test_scales_are_their_twin(rows):
 
 @pytest.mark.parametrize("rows", [4, 5, 499, 500, 1100])
 @pytest.mark.parametrize("away", [9.9, 10.1])
-@pytest.mark.parametrize("glitches", [1, 2, 3, 4])
-def test_few_values_far_away_are_glitches(rows, away, glitches):
+@pytest.mark.parametrize("outliers", [1, 2, 3, 4])
+def test_few_values_far_away_are_outliers(rows, away, outliers):
     """Ten ranges of the others is the border, and the few are one in five hundred at each end."""
     column = np.linspace(0.0, 1.0, rows)
-    if glitches < rows // 2:
-        column[:glitches], column[-1] = -away, 1.0 + away
-    got = without_glitches(column[:, None])[:, 0]
-    close(got, naive.without_glitches(column))
+    if outliers < rows // 2:
+        column[:outliers], column[-1] = -away, 1.0 + away
+    got = without_outliers(column[:, None])[:, 0]
+    close(got, naive.without_outliers(column))
 
 
-def test_glitches_of_columns_are_their_own():
+def test_outliers_of_columns_are_their_own():
     X = np.zeros((600, 2))
-    X[7, 0] = 1.0  # all others are one number: no glitch
+    X[7, 0] = 1.0  # all others are one number: no outlier
     X[:, 1] = np.arange(600)
     X[300, 1] = 1e6
-    got = without_glitches(X)
+    got = without_outliers(X)
     close(got[:, 0], X[:, 0])
     assert got[300, 1] == 599.0
-    close(got[:, 1], naive.without_glitches(X[:, 1]))
+    close(got[:, 1], naive.without_outliers(X[:, 1]))
 
 
 def test_rounding_is_no_spread():
@@ -66,11 +66,11 @@ def test_a_column_of_zeros_does_not_change():
     assert scale.transform(np.zeros((2, 1))).tolist() == [[0.0], [0.0]]
 
 
-def test_ten_ranges_away_is_not_yet_a_glitch():
+def test_ten_ranges_away_is_not_yet_an_outlier():
     column = np.linspace(0.0, 1.0, 30)
     for place, kept, drawn in ((-1, 11.0, 11.5), (0, -10.0, -10.5)):
         column[1], column[-2] = 0.0, 1.0
         for value, expected in ((kept, kept), (drawn, column[place - 1 if place else 1])):
             given = column.copy()
             given[place] = value
-            assert without_glitches(given[:, None])[place, 0] == expected
+            assert without_outliers(given[:, None])[place, 0] == expected

@@ -31,7 +31,7 @@ def robust(x, held):
     return np.array([standing(x[t], x[held_rows(t, held)]) for t in range(len(x))])
 
 
-def without_glitches(column):
+def without_outliers(column):
     """A column with values farther than ten ranges from all but a few drawn to the nearest others.
 
     The few: one in five hundred at each end, at least one. Short columns, and those whose others
@@ -54,7 +54,7 @@ def fixed(first, later):
     """
     out = np.zeros(later.shape)
     for j, (column, x) in enumerate(zip(first.T, later.T, strict=True)):
-        column = without_glitches(column)
+        column = without_outliers(column)
         least, largest = column.min(), column.max()
         width = largest - least
         if width > 1e-12 * np.abs(column).max():

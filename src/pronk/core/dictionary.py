@@ -76,15 +76,15 @@ class Rule:
         """Raise a ValueError that names the parameter if one is out of range."""
 
     def accepts(self, rho: Array, diagonal: Array, uniforms: Array) -> NDArray[np.bool_]:
-        """Which of the rows would enter now, each as if it came next.
+        """Return which of the rows would enter now, each as if it came next.
 
-        ``diagonal`` is k(x, x); rho, diagonal and uniforms are empty where the rule has no use
-        for them.
+        ``diagonal`` is k(x, x). rho, diagonal and uniforms are empty where the rule does not use
+        them.
         """
         raise NotImplementedError
 
     def weight(self, rho: float) -> float:
-        """The weight with which a row at this squared distance enters."""
+        """Return the weight with which a row at this squared distance enters."""
         return 1.0
 
 
@@ -99,7 +99,7 @@ class KORS(Rule):
         p   = min(beta tau, 1),  accepted when u < p.
 
     ``power`` 1/2 is the paper's weight on each side of the matrix; public programs have 1, s = 1/p,
-    of which the theorems do not speak.
+    which the theorems do not cover.
     """
 
     gamma: float = 1.0
@@ -114,7 +114,7 @@ class KORS(Rule):
 
     @property
     def published(self) -> bool:
-        """With the paper's weights."""
+        """True for the paper's weights."""
         return self.power == 0.5
 
     @property
@@ -134,7 +134,7 @@ class KORS(Rule):
         return float(self.probability(rho) ** -self.power)
 
     def probability(self, rho: Any) -> Any:
-        """With which probability rows at these squared distances enter."""
+        """Return the probability with which rows at these squared distances enter."""
         rho = np.maximum(rho, 0.0)
         tau = (1.0 + self.epsilon) * rho / (rho + self.gamma)
         return np.minimum(self.beta * tau, 1.0)
@@ -269,7 +269,7 @@ class Dictionary(Stateful):
         return Walk(self, X, K, uniforms)
 
     def asks(self, X: Array, uniforms: Array) -> NDArray[np.bool_]:
-        """Which rows the rule would accept if each came next, by their uniforms; changes nothing.
+        """Return which rows the rule would accept if each came next; changes nothing.
 
         A row that would not be accepted now never is: rho only falls when points are added.
         """
@@ -279,11 +279,11 @@ class Dictionary(Stateful):
         return self.rule.accepts(rho * (1.0 + ROUNDING) + ROUNDING * diagonal, diagonal, uniforms)
 
     def draw(self, n: int) -> Array:
-        """The uniforms of the next n rows; drawn also when the budget is full."""
+        """Draw the uniforms of the next n rows, also when the budget is full."""
         return _NONE if self._uniforms is None else self._uniforms.draw(n)
 
     def coordinates(self, K: Array) -> Array:
-        """w = L^-1 S k(x) for every row; valid until the next call."""
+        """Return w = L^-1 S k(x) for every row, valid until the next call."""
         W = self._memory.allocate("coordinates", *K.shape)
         if self.rule.weighs:
             np.multiply(K, self.weights, out=W)
@@ -296,13 +296,13 @@ class Dictionary(Stateful):
         return np.ascontiguousarray(self._factor.solve_transposed(W.T).T)
 
     def append(self, x: Array) -> None:
-        """Take in a point, for a rule that does not measure."""
+        """Add a point, for a rule that does not measure."""
         self._points.append(x[None, :])
 
     def enter(
         self, x: Array, w: Array, diagonal: float, weight: float, column: Array, W: Array
     ) -> Array:
-        """Take in a point with coordinates w and the given weight.
+        """Add a point with coordinates w and the given weight.
 
         Returns the new coordinate of later rows, whose others are W and whose kernel values with
         the point are ``column``.
@@ -399,9 +399,9 @@ class Walk:
 
 @limited
 def leverage_scores(K: Array, gamma: float) -> Array:
-    """tau_i = [K (K + gamma I)^-1]_ii for a kernel matrix K of all rows.
+    """Return tau_i = [K (K + gamma I)^-1]_ii for a kernel matrix K of all rows.
 
-    From 1 - gamma [(K + gamma I)^-1]_ii, the column norms of the inverse factor.
+    Computed as 1 - gamma [(K + gamma I)^-1]_ii from the column norms of the inverse factor.
     """
     n = len(K)
     inverse = solve_lower(_ridge_factor(K, gamma), np.eye(n))
@@ -409,13 +409,13 @@ def leverage_scores(K: Array, gamma: float) -> Array:
 
 
 def effective_dimension(K: Array, gamma: float) -> float:
-    """d_eff(gamma) = trace K (K + gamma I)^-1."""
+    """Return d_eff(gamma) = trace K (K + gamma I)^-1."""
     return float(leverage_scores(K, gamma).sum())
 
 
 @limited
 def online_leverage_scores(K: Array, gamma: float) -> Array:
-    """tau_{t,t}: the leverage of row t among the rows up to t, for every t.
+    """Return tau_{t,t}, the leverage of row t among the rows up to t, for every t.
 
     The Schur complement of row t in K_t + gamma I is L_tt^2 = gamma / (1 - tau_{t,t}), so one
     Cholesky factor holds them all.
@@ -425,7 +425,7 @@ def online_leverage_scores(K: Array, gamma: float) -> Array:
 
 
 def online_effective_dimension(K: Array, gamma: float) -> float:
-    """d_onl(gamma) = sum_t tau_{t,t}."""
+    """Return d_onl(gamma) = sum_t tau_{t,t}."""
     return float(online_leverage_scores(K, gamma).sum())
 
 

@@ -1,6 +1,6 @@
 """Exponential, sine and cosine that vectorise inside compiled loops.
 
-The library functions cost 5 to 20 ns a number because a loop around a call does
+The library functions cost 5 to 20 ns per number because a loop around a call does
 not vectorise. The functions here are branchless: reduce the argument with a
 rounding, evaluate a polynomial, put the exponent or the sign back with integer
 operations. Inlined into a plain loop, the compiler runs four of them at once.
@@ -16,7 +16,7 @@ Accuracy (tested):
   infinity above 709.79, NaN for NaN.
 * ``sincos_scalar``: for |x| <= ``ANGLE_LIMIT`` at most 2 ulp (1.5 seen), also next to the
   zeros, hence at most 2.2e-16 absolute; NaN for NaN and for infinity; sin(-0.0) is 0.0.
-  Above the limit it means nothing: ``cos_sin`` calls the library functions for those
+  Above the limit the result is not valid: ``cos_sin`` calls the library functions for those
   elements.
 
 Every fused multiply-add is written out, with no fast-math flag at all. So an element's
@@ -57,7 +57,7 @@ _EXPONENT_BIAS = 1023 << 52
 
 @intrinsic
 def _fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """a * b + c, rounded once."""
+    """Return a * b + c, rounded once."""
     signature = types.float64(types.float64, types.float64, types.float64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -68,7 +68,7 @@ def _fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 
 @intrinsic
 def _bits(typingctx: Any, x: Any) -> Any:
-    """The 64 bits of a float64, as int64."""
+    """Return the 64 bits of a float64 as an int64."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], context.get_value_type(types.int64))
@@ -78,7 +78,7 @@ def _bits(typingctx: Any, x: Any) -> Any:
 
 @intrinsic
 def _from_bits(typingctx: Any, i: Any) -> Any:
-    """The float64 with these 64 bits."""
+    """Return the float64 with these 64 bits."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], context.get_value_type(types.float64))
@@ -88,7 +88,7 @@ def _from_bits(typingctx: Any, i: Any) -> Any:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def _exp_polynomial(r: float) -> float:
-    """1 + r + r^2 q(r) for |r| <= log(2)/2.
+    """Return 1 + r + r^2 q(r) for |r| <= log(2)/2.
 
     q interpolates (exp(r) - 1 - r)/r^2 in ten Chebyshev nodes: 1.3e-17 off. Even and odd
     powers are summed apart, which halves the chain of dependent operations.
@@ -107,12 +107,12 @@ def _exp_polynomial(r: float) -> float:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def exp_scalar(x: float) -> float:
-    """exp(x) to 2 ulp, for use inside compiled loops.
+    """Return exp(x) to 2 ulp, for use inside compiled loops.
 
     2^k is applied as 2^i 2^(k-i) with i close to k/2: both factors are normal numbers for
-    every k in reach, and the second product alone overflows or becomes denormal.
+    every possible k, and the second product alone overflows or becomes denormal.
     """
-    # Written so that NaN fails both comparisons and stays.
+    # NaN fails both comparisons and remains.
     x = _EXP_CLAMP if x > _EXP_CLAMP else x
     x = -_EXP_CLAMP if x < -_EXP_CLAMP else x
     k = _fma(x, _LOG2_E, _ROUND) - _ROUND
@@ -126,7 +126,7 @@ def exp_scalar(x: float) -> float:
 
 @njit(cache=True, nogil=True, forceinline=True)
 def sincos_scalar(x: float) -> tuple[float, float]:
-    """(sin(x), cos(x)) to 2 ulp for |x| <= ``ANGLE_LIMIT``, for use inside compiled loops.
+    """Return (sin(x), cos(x)) to 2 ulp for |x| <= ``ANGLE_LIMIT``, inside compiled loops.
 
     The third part of pi/2 matters only next to the zeros, where the first two cancel.
     """
@@ -162,14 +162,14 @@ def sincos_scalar(x: float) -> tuple[float, float]:
 
 @njit(cache=True, nogil=True)
 def exp_inplace(a: Array) -> None:
-    """a_j <- exp(a_j) for a contiguous float64 vector."""
+    """Replace a_j by exp(a_j) in a contiguous float64 vector."""
     for j in range(a.shape[0]):
         a[j] = exp_scalar(a[j])
 
 
 @njit(cache=True, nogil=True)
 def _cos_sin_row(angles: Array, scale: float, cosines: Array, sines: Array) -> int:
-    """cosines_j = scale cos(angles_j), sines_j = scale sin(angles_j); counts angles too large."""
+    """Compute scale cos(angles_j) and scale sin(angles_j); return how many angles are too large."""
     large = 0
     for j in range(angles.shape[0]):
         x = angles[j]
@@ -195,7 +195,7 @@ def _cos_sin_large(angles: Array, scale: float, cosines: Array, sines: Array) ->
 
 @njit(cache=True, nogil=True)
 def cos_sin(angles: Array, scale: float, out: Array) -> None:
-    """out = scale [cos(angles) | sin(angles)], angles (n, L), out (n, 2L), C-contiguous.
+    """Compute out = scale [cos(angles) | sin(angles)]; angles (n, L), out (n, 2L), C-contiguous.
 
     ``out`` must not share memory with ``angles``.
     """

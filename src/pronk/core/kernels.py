@@ -33,7 +33,7 @@ _CANCELLED = 1e-3
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _square_distances(X: Array, Zt: Array, out: Array) -> None:
-    """out[i, j] = sum_k (X[i, k] - Zt[k, j])^2."""
+    """Compute out[i, j] = sum_k (X[i, k] - Zt[k, j])^2; X (n, d), Zt (d, m), out (n, m)."""
     n, d = X.shape
     m = Zt.shape[1]
     for start in range(0, m, _TILE):
@@ -51,7 +51,7 @@ def _square_distances(X: Array, Zt: Array, out: Array) -> None:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _absolute_distances(X: Array, Zt: Array, out: Array) -> None:
-    """out[i, j] = sum_k |X[i, k] - Zt[k, j]|."""
+    """Compute out[i, j] = sum_k |X[i, k] - Zt[k, j]|; shapes as above."""
     n, d = X.shape
     m = Zt.shape[1]
     for start in range(0, m, _TILE):
@@ -68,7 +68,7 @@ def _absolute_distances(X: Array, Zt: Array, out: Array) -> None:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _from_products(X: Array, Z: Array, products: Array, limit: float) -> None:
-    """products[i, j] = x_i'z_j becomes |x_i - z_j|^2; pairs that cancelled are summed again."""
+    """Replace products[i, j] = x_i'z_j by |x_i - z_j|^2; cancelled pairs are summed again."""
     n, d = X.shape
     m = Z.shape[0]
     norms = np.empty(m)
@@ -93,7 +93,7 @@ def _from_products(X: Array, Z: Array, products: Array, limit: float) -> None:
 
 
 def square_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
-    """|x_i - z_j|^2 for all pairs, accurate to a relative 1e-12 however close the points are."""
+    """Return |x_i - z_j|^2 for all pairs, to a relative 1e-12 however close the points are."""
     if out is None:
         out = np.empty((len(X), len(Z)))
     if X.shape[1] <= DIRECT_COLUMNS:
@@ -106,7 +106,7 @@ def square_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
 
 
 def absolute_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
-    """|x_i - z_j|_1 for all pairs."""
+    """Return |x_i - z_j|_1 for all pairs."""
     if out is None:
         out = np.empty((len(X), len(Z)))
     _absolute_distances(X, np.ascontiguousarray(Z.T), out)
@@ -115,7 +115,7 @@ def absolute_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _exponential(values: Array, rate: float) -> None:
-    """values = exp(-rate * values), in place."""
+    """Replace values by exp(-rate * values), in place."""
     flat = values.ravel()
     for i in range(flat.size):
         flat[i] = exp_scalar(-rate * flat[i])
@@ -123,7 +123,7 @@ def _exponential(values: Array, rate: float) -> None:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _matern(values: Array, rate: float, nu: float) -> None:
-    """Squared distances r^2 become the Matern profile at s = rate * r, in place."""
+    """Replace squared distances r^2 by the Matern profile at s = rate * r, in place."""
     flat = values.ravel()
     if nu == 0.5:
         for i in range(flat.size):
@@ -138,7 +138,7 @@ def _matern(values: Array, rate: float, nu: float) -> None:
             flat[i] = (1.0 + s + s * s / 3.0) * exp_scalar(-s)
 
 
-#: The bandwidth that a learner takes from its first rows.
+#: The bandwidth that a learner measures from its first rows.
 AUTO = "auto"
 
 
@@ -146,8 +146,8 @@ class Kernel(BaseEstimator):
     """A kernel: callable on two blocks of rows, with its diagonal and its parameters.
 
     ``distances`` and ``from_distances`` split the work so that several bandwidths can share one
-    matrix of distances; ``kernel(X, Z)`` is the one after the other. What else a kernel offers it
-    says by its class: others ask for that, not for the class.
+    matrix of distances; ``kernel(X, Z)`` is the one after the other. Class attributes describe
+    what else a kernel has; other code reads them and does not test for a class.
     """
 
     name: str = ""
@@ -173,26 +173,28 @@ class Kernel(BaseEstimator):
     def spectral_sample(
         self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
     ) -> Array:
-        """n frequencies, the columns, of random Fourier features: drawn from the kernel's spectral
-        measure, with ``orthogonal`` orthogonal in blocks."""
+        """Draw n frequencies (columns, n) of random Fourier features from the spectral measure.
+
+        With ``orthogonal`` they are orthogonal in blocks.
+        """
         known = [name for name, kernel in KERNELS.items() if kernel.normalised]
         names = f"{', '.join(known[:-1])} or {known[-1]}"
         raise ValueError(f"kernel must be {names} for random Fourier features, got {self.name!r}")
 
     def distances(self, X: Array, Z: Array, out: Array | None = None) -> Array:
-        """What the kernel is a function of: distances or inner products of all pairs."""
+        """Return what the kernel is a function of: distances or inner products of all pairs."""
         raise NotImplementedError
 
     def from_distances(self, values: Array) -> Array:
-        """The kernel values from ``distances``; may overwrite its argument."""
+        """Return the kernel values from ``distances``; may overwrite its argument."""
         raise NotImplementedError
 
     def __call__(self, X: Array, Z: Array, out: Array | None = None) -> Array:
-        """k(x_i, z_j) for all pairs; ``out`` may be used for the answer, and need not be."""
+        """Return k(x_i, z_j) for all pairs; the result may or may not be ``out``."""
         return self.from_distances(self.distances(X, Z, out))
 
     def diagonal(self, X: Array) -> Array:
-        """k(x, x) for every row."""
+        """Return k(x, x) for every row."""
         return np.ones(len(X))
 
     def check(self) -> None:
@@ -212,7 +214,7 @@ def _positive(value: Any) -> bool:
 
 
 def _orthogonal(normal: Array, rng: np.random.Generator) -> Array:
-    """Columns orthogonal in blocks of d, uniform directions, lengths as of normal vectors."""
+    """Return columns orthogonal in blocks of d, with the lengths of normal vectors."""
     d, n = normal.shape
     directions = []
     for first in range(0, n, d):
@@ -224,8 +226,8 @@ def _orthogonal(normal: Array, rng: np.random.Generator) -> Array:
 class Gaussian(Kernel):
     """exp(-|x - z|^2 / (2 bandwidth^2)).
 
-    In a learner ``bandwidth="auto"``, of this and of the Laplacian and Matern kernels, is the
-    median distance of its first rows, at most 256; `Prepared` scales the columns before.
+    In a learner, ``bandwidth="auto"`` (also of the Laplacian and Matern kernels) is the median
+    distance of its first rows, at most 256; `Prepared` scales the columns before.
 
     >>> import numpy as np
     >>> print(Gaussian(bandwidth=2.0)(np.zeros((1, 3)), np.ones((1, 3)) * 2).round(6))
@@ -245,7 +247,7 @@ class Gaussian(Kernel):
     def spectral_sample(
         self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
     ) -> Array:
-        """Normal."""
+        """Draw normal frequencies."""
         normal = rng.standard_normal((columns, n))
         return (_orthogonal(normal, rng) if orthogonal else normal) / self.bandwidth
 
@@ -274,7 +276,7 @@ class Laplacian(Kernel):
     def spectral_sample(
         self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
     ) -> Array:
-        """Cauchy by coordinate, which has no orthogonal form."""
+        """Draw Cauchy coordinates, which have no orthogonal form."""
         if orthogonal:
             raise ValueError("kernel must be gaussian or matern for orthogonal random features")
         return rng.standard_cauchy((columns, n)) / self.bandwidth
@@ -305,7 +307,7 @@ class Matern(Kernel):
     def spectral_sample(
         self, rng: np.random.Generator, columns: int, n: int, orthogonal: bool = False
     ) -> Array:
-        """Student t with 2 nu degrees of freedom."""
+        """Draw from Student's t with 2 nu degrees of freedom."""
         normal = rng.standard_normal((columns, n))
         freedom = 2.0 * self.nu
         scales = np.sqrt(rng.chisquare(freedom, n) / freedom)
@@ -368,7 +370,7 @@ class Polynomial(Kernel):
 
 
 class UserKernel(Kernel):
-    """A user's function ``k(X, Z) -> matrix``, its answers checked."""
+    """A user's function ``k(X, Z) -> matrix``, whose results are checked."""
 
     name = "user"
     foreign = True
@@ -399,13 +401,13 @@ KERNELS: dict[str, type[Kernel]] = {
 
 
 def is_automatic(kernel: Any) -> bool:
-    """Whether the bandwidth of a kernel is left to the first rows."""
+    """Return whether the bandwidth of a kernel is "auto", measured from the first rows."""
     bandwidth = getattr(kernel, "bandwidth", None)
     return isinstance(bandwidth, str) and bandwidth == AUTO
 
 
 def with_bandwidth(kernel: Kernel, bandwidth: float) -> Kernel:
-    """The same kernel with another bandwidth."""
+    """Return the same kernel with another bandwidth."""
     new = copy.copy(kernel)
     new.bandwidth = bandwidth
     return new
@@ -414,9 +416,9 @@ def with_bandwidth(kernel: Kernel, bandwidth: float) -> Kernel:
 def get_kernel(
     kernel: str | Kernel | Callable[[Array, Array], Any], *, auto: bool = False
 ) -> Kernel:
-    """The kernel object behind a name, an instance or a user's function, checked.
+    """Return the checked kernel object of a name, an instance or a user's function.
 
-    With ``auto`` also one whose bandwidth is "auto", as if it were 1.
+    With ``auto``, a bandwidth of "auto" is accepted and counts as 1.
     """
     if is_automatic(kernel):
         if not auto:

@@ -53,21 +53,21 @@ def _size(n: int) -> Any:
 
 
 def _check(fits: bool, *arrays: Array) -> None:
-    """Refuse arrays of another shape, order or kind: the functions get their addresses alone."""
+    """Raise for arrays of another shape, order or kind: the functions get addresses only."""
     if not fits or any(array.dtype != np.float64 for array in arrays):
         given = ", ".join(f"{array.dtype} {array.shape}" for array in arrays)
         raise ValueError(f"BLAS got arrays that do not fit together, or in another order: {given}")
 
 
 def _leading(A: Array) -> tuple[Array, int]:
-    """A Fortran-ordered matrix and the distance of its columns; another order is copied."""
+    """Return a Fortran-ordered matrix, copied if need be, and the distance of its columns."""
     if A.strides[0] != A.itemsize or A.strides[1] < A.itemsize * len(A):
         A = np.asfortranarray(A)
     return A, max(A.strides[1] // A.itemsize, len(A))
 
 
 def solve_triangle(L: Array, B: Array, *, transposed: bool = False) -> None:
-    """B becomes L^-1 B, or L^-T B, for a lower triangle L; B is in Fortran order."""
+    """Replace B by L^-1 B, or L^-T B, for a lower triangle L; B is in Fortran order."""
     _check(L.shape == (len(B), len(B)) and B.flags.f_contiguous, L, B)
     L, leading = _leading(L)
     _function("dtrsm")(
@@ -77,7 +77,7 @@ def solve_triangle(L: Array, B: Array, *, transposed: bool = False) -> None:
 
 
 def add_gram(A: Array, rows: Array) -> None:
-    """A becomes A + rows' rows on its lower triangle; A in Fortran order, rows in C order."""
+    """Replace A by A + rows' rows on its lower triangle; A in Fortran order, rows in C order."""
     n, r = rows.shape
     _check(A.shape == (r, r) and A.flags.f_contiguous and rows.flags.c_contiguous, A, rows)
     _function("dsyrk")(
@@ -87,9 +87,9 @@ def add_gram(A: Array, rows: Array) -> None:
 
 
 def lapack_factor(A: Array) -> int:
-    """The lower triangle of a Fortran-ordered A becomes its Cholesky factor, the upper one 0.
+    """Replace a Fortran-ordered A by its Cholesky factor, with zeros above the diagonal.
 
-    Returns LAPACK's info: 0, or the order of the minor that is not positive definite.
+    Return LAPACK's info: 0, or the order of the minor that is not positive definite.
     """
     _check(A.shape == (len(A), len(A)) and A.flags.f_contiguous, A)
     info = c_int(0)
@@ -100,7 +100,7 @@ def lapack_factor(A: Array) -> int:
 
 @njit(cache=True, nogil=True)
 def _clear_upper(A: Array) -> None:
-    """The lower triangle of a C-ordered matrix becomes 0: the upper one of its transpose."""
+    """Set the lower triangle of a C-ordered matrix, the upper one of its transpose, to 0."""
     for i in range(A.shape[0]):
         for j in range(i):
             A[i, j] = 0.0
@@ -110,17 +110,17 @@ def _clear_upper(A: Array) -> None:
 _PANEL = 128
 #: Rows of a factor from a file that are compared with its points, and how close they must be: far
 #: above the rounding of any factor that was computed.
-_LOOKED_AT, _FITS = 256, 1e-6
+_COMPARED, _FITS = 256, 1e-6
 
 
 def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
-    """The lower factor L of A = L L', in Fortran order. Of a Fortran-ordered A only the lower
-    triangle is read, of a C-ordered one only the upper.
+    """Return the lower factor L of A = L L', in Fortran order.
 
+    Of a Fortran-ordered A only the lower triangle is read, of a C-ordered one only the upper.
     ``out``, a Fortran-ordered array of A's shape, is overwritten and returned where it is given:
-    fresh memory for a factor costs about as much as the factor. A matrix that is not positive
-    definite in rounding gets the smallest power-of-ten multiple of its rounding error on the
-    diagonal that makes it so, with one warning.
+    fresh memory for a factor costs about as much as the factor. If rounding has made a matrix
+    indefinite, the smallest sufficient power-of-ten multiple of its rounding error is added to its
+    diagonal, with one warning.
     """
     if not len(A):
         return A.copy()
@@ -149,7 +149,7 @@ def cholesky(A: Array, what: str = "matrix", out: Array | None = None) -> Array:
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
-    """L^-1 B, or L^-T B, for a lower triangular L; B is (n, k)."""
+    """Return L^-1 B, or L^-T B, for a lower triangular L; B is (n, k)."""
     if not len(L):
         return B.copy()
     solved = np.array(B, order="F")
@@ -159,7 +159,7 @@ def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
 
 
 def solve_rows(L: Array, rows: Array) -> Array:
-    """rows L^-T, in place: every row of a C-contiguous block solved by a lower triangular L."""
+    """Replace a C-contiguous block of rows by rows L^-T, for a lower triangular L; return it."""
     if not rows.size:
         return rows
     # A C-ordered block of rows is a Fortran-ordered block of columns: no copy is made.
@@ -170,7 +170,7 @@ def solve_rows(L: Array, rows: Array) -> Array:
 # Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def solve_one(L: Array, z: Array) -> None:
-    """z becomes L^-1 z for a C-ordered lower triangle, of which the first rows are read.
+    """Replace z by L^-1 z, L the first rows of a C-ordered lower triangle.
 
     Four rows at a time, so that z is read once for four of them.
     """
@@ -197,7 +197,7 @@ def solve_one(L: Array, z: Array) -> None:
 
 
 def add_products(A: Array, rows: Array) -> Array:
-    """A + rows' rows on the lower triangle of the Fortran-ordered A, in place."""
+    """Add rows' rows to the lower triangle of the Fortran-ordered A, in place; return A."""
     if not rows.size:
         return A
     add_gram(A, np.ascontiguousarray(rows))
@@ -205,7 +205,7 @@ def add_products(A: Array, rows: Array) -> Array:
 
 
 def bordered(A: Array, diagonal: float) -> Array:
-    """A with one more row and column: zeros and the given diagonal, Fortran order."""
+    """Return A with one more row and column, zeros and the given diagonal, in Fortran order."""
     n = len(A)
     grown = np.zeros((n + 1, n + 1), order="F")
     grown[:n, :n] = A
@@ -214,7 +214,7 @@ def bordered(A: Array, diagonal: float) -> Array:
 
 
 def signed_columns(matrix: Array) -> tuple[NDArray[np.intp], Array]:
-    """The row and the value of the one entry of each column of a matrix."""
+    """Return the row and the value of the one entry of each column of a matrix."""
     global _last_signed
     held, rows, values = _last_signed
     if held is not matrix:  # one matrix is applied to many arrays
@@ -243,14 +243,14 @@ def recombined(values: Array, matrix: Array, *, axis: int = -1, absolute: bool =
 
 
 def doubled(old: Array, used: int, shape: tuple[int, ...]) -> Array:
-    """A larger array of the given shape with the first ``used`` rows of the old one."""
+    """Return a larger array of the given shape with the first ``used`` rows of the old one."""
     grown = np.zeros(shape)
     grown[(slice(used), *(slice(n) for n in old.shape[1:]))] = old[:used]
     return grown
 
 
 class Workspace:
-    """Memory for temporaries, kept between calls: touching fresh pages costs more than arithmetic.
+    """Memory for temporaries, kept between calls, because fresh pages cost more than arithmetic.
 
     What `allocate` returns is valid until the next call with the same name; it is never part of a
     state.
@@ -300,11 +300,11 @@ class GrowingRows:
         return self._rows.shape[1]
 
     def widen(self, columns: int) -> None:
-        """More columns, filled with zeros."""
+        """Add columns, filled with zeros."""
         self._rows = doubled(self._rows, self.size, (len(self._rows), columns))
 
     def remap(self, matrix: Array) -> None:
-        """Every row times a matrix with at most one entry per column."""
+        """Multiply every row by a matrix with at most one entry per column."""
         self._rows = recombined(self._rows, matrix)
 
     @classmethod
@@ -314,11 +314,11 @@ class GrowingRows:
         return rows
 
     def snapshot(self, *, copy: bool = False) -> tuple[Array, int]:
-        """The rows so far; a copy of them only where they are written to in place."""
+        """Return the rows so far; a copy of them only where they are written to in place."""
         return self._rows.copy() if copy else self._rows, self.size
 
     def roll_back(self, snapshot: tuple[Array, int]) -> None:
-        """Go back to the rows of a snapshot."""
+        """Return to the rows of a snapshot."""
         self._rows, self.size = snapshot
 
 
@@ -326,7 +326,7 @@ class GrowingCholesky(Stateful):
     """The lower factor of a symmetric matrix M that grows by rows and columns.
 
     ``floor`` bounds every squared pivot from below. For M = K + floor*I with K positive
-    semi-definite that is what exact arithmetic gives, so the bound only takes away rounding.
+    semi-definite that is what exact arithmetic gives, so the bound only removes rounding.
     Appending m rows costs O(n^2 m) in matrix products; the storage doubles when it is full.
     """
 
@@ -337,7 +337,7 @@ class GrowingCholesky(Stateful):
         self._diagonal_blocks: list[Array] = []
 
     def solve(self, B: Array) -> Array:
-        """L^-1 B for B of shape (size, k), or (size,)."""
+        """Return L^-1 B for B of shape (size, k), or (size,)."""
         if B.ndim == 1:
             return self.solve(B[:, None])[:, 0]
         if self.size <= _PANEL:
@@ -350,7 +350,7 @@ class GrowingCholesky(Stateful):
         return X
 
     def solve_rows(self, rows: Array) -> Array:
-        """rows L^-T in place, for a C-contiguous block of rows of length size."""
+        """Replace a C-contiguous block of rows of length ``size`` by rows L^-T; return it."""
         if self.size <= _PANEL:
             return solve_rows(self._diagonal_blocks[0], rows) if self.size else rows
         for i, block in enumerate(self._diagonal_blocks):
@@ -361,12 +361,12 @@ class GrowingCholesky(Stateful):
         return rows
 
     def solve_one(self, z: Array) -> Array:
-        """L^-1 z in place, for one vector: the same numbers whatever rows come with it."""
+        """Replace one vector z by L^-1 z; no bit depends on other rows of the call."""
         solve_one(self._factor, z)
         return z
 
     def solve_transposed(self, B: Array) -> Array:
-        """L^-T B for B of shape (size, k)."""
+        """Return L^-T B for B of shape (size, k)."""
         X = B.copy()
         for i in range(len(self._diagonal_blocks) - 1, -1, -1):
             block = self._diagonal_blocks[i]
@@ -379,7 +379,7 @@ class GrowingCholesky(Stateful):
     def append(self, solved: Array, corner: Array) -> Array:
         """Append m rows given V = ``solve`` of the new columns (size, m) and the m x m corner of M.
 
-        Returns the lower factor of the corner's Schur complement, the new diagonal block of L.
+        Return the lower factor of the corner's Schur complement, the new diagonal block of L.
         """
         schur = corner - solved.T @ solved
         if len(schur) == 1 and schur[0, 0] > 0.0:  # one row: what dpotrf does, without the call
@@ -411,7 +411,7 @@ class GrowingCholesky(Stateful):
             self._diagonal_blocks.append(panel)
 
     def log_determinant(self) -> float:
-        """log det M."""
+        """Return log det M."""
         return 2.0 * float(np.log(np.diag(self._factor)[: self.size]).sum())
 
     STATE = (
@@ -442,15 +442,15 @@ class GrowingCholesky(Stateful):
         require(least * least >= self.floor * (1.0 - 1e-12), "factor has a pivot below its floor")
 
     def require_of(self, rows: Callable[[NDArray[np.intp]], Array], ridge: float = 0.0) -> None:
-        """Refuse a factor that came from a file and is not that of M + ridge I.
+        """Raise a StateError if a factor from a file is not that of M + ridge I.
 
-        ``rows`` gives the rows of M of these numbers; of many, some are looked at.
+        ``rows(numbers)`` returns rows of M. Of a large factor, some rows are compared.
         """
         if not self.size:
             return
         places = np.arange(self.size)
-        if self.size > _LOOKED_AT:
-            places = np.unique(np.linspace(0, self.size - 1, _LOOKED_AT).astype(np.intp))
+        if self.size > _COMPARED:
+            places = np.unique(np.linspace(0, self.size - 1, _COMPARED).astype(np.intp))
         expected = rows(places)
         expected[np.arange(len(places)), places] += ridge
         off = np.abs(self.used[places] @ self.used.T - expected).max()
@@ -467,7 +467,7 @@ class GrowingCholesky(Stateful):
 
 
 def _floored_cholesky(A: Array, floor: float) -> Array:
-    """Row-by-row Cholesky whose squared pivots are at least ``floor`` (and above rounding)."""
+    """Return a Cholesky factor whose squared pivots are at least ``floor``, row by row."""
     n = len(A)
     L = np.zeros((n, n), order="F")
     least = max(floor, np.finfo(np.float64).tiny)
@@ -483,8 +483,11 @@ def _floored_cholesky(A: Array, floor: float) -> Array:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def invert_panels(L: Array, out: Array) -> float:
-    """The inverses of the diagonal panels of a lower triangle, one below the other; L is given as
-    its transpose, and so are they. Returns the largest of max |panel| max |inverse|."""
+    """Invert the diagonal panels of a lower triangle; return the largest max |panel| max |inverse|.
+
+    L (n, n) is given as its transpose; out (n, width) gets the transposed inverses, one below the
+    other.
+    """
     n, width = len(L), out.shape[1]
     out[:] = 0.0
     worst = 1.0
@@ -507,11 +510,13 @@ def invert_panels(L: Array, out: Array) -> float:
 
 
 class PanelledTriangle:
-    """A lower triangle whose diagonal panels are inverted, so that many rows are solved by matrix
-    products. Where a panel is far from orthogonal its inverse would cost digits: then by BLAS."""
+    """A lower triangle with inverted diagonal panels: many rows are solved by matrix products.
+
+    Where a panel is far from orthogonal its inverse would cost digits; then BLAS solves the rows.
+    """
 
     WIDTH = 32
-    #: Fewest rows, and columns, for which it is worth while.
+    #: Fewest rows, and columns, for which it is faster.
     FEWEST = 48
     #: Largest max |panel| max |inverse|.
     SAFE = 1e5
@@ -522,7 +527,7 @@ class PanelledTriangle:
         self._safe = invert_panels(self._L.T, self._inverses) <= self.SAFE
 
     def solve_rows(self, rows: Array) -> Array:
-        """rows L^-T, in place, for a C-contiguous block of rows."""
+        """Replace a C-contiguous block of rows by rows L^-T; return it."""
         if not self._safe:
             return solve_rows(self._L, rows)
         n = len(self._L)

@@ -48,7 +48,7 @@ HUBER = 7
 
 @njit(cache=True)
 def value(code: int, parameter: float, z: float, y: float) -> float:
-    """l(z, y). The comparisons are written so that NaN comes through."""
+    """Return l(z, y); NaN where an argument is NaN."""
     r = z - y
     a = y * z
     if code == SQUARED:
@@ -77,9 +77,9 @@ def value(code: int, parameter: float, z: float, y: float) -> float:
 
 @njit(cache=True)
 def slope(code: int, parameter: float, z: float, y: float) -> float:
-    """dl/dz; at a kink the subgradient 0, exactly.
+    """Return dl/dz; at a kink the subgradient is exactly 0.
 
-    With the hinge and clip 1 the kink is the clipping level, so it is met all the time.
+    With the hinge loss and clip 1 the kink is the clipping level, so it occurs often.
     """
     r = z - y
     a = y * z
@@ -106,9 +106,9 @@ def slope(code: int, parameter: float, z: float, y: float) -> float:
 
 @njit(cache=True, error_model="numpy")
 def _squared_hinge_curvature(clip: float) -> float:
-    """1/(2 (1+C)^2) for C <= 1, where u = -C decides; (3C-1)/(8 C^2 (1+C)) beyond.
+    """Return 1/(2 (1+C)^2) for C <= 1 and (3C-1)/(8 C^2 (1+C)) beyond.
 
-    Beyond 1 the worst pair is u = -C, w = C: l(C) = 0 while the quadratic goes up again.
+    The worst u is -C. Beyond 1 the worst w is C, where l is 0 while the quadratic rises again.
     """
     if clip <= 1.0:
         return 1.0 / (2.0 * (1.0 + clip) * (1.0 + clip))
@@ -117,15 +117,15 @@ def _squared_hinge_curvature(clip: float) -> float:
 
 @njit(cache=True, error_model="numpy")
 def curvature(code: int, parameter: float, clip: float) -> float:
-    """A sigma >= 0 with, for all |u|, |w| <= C and |y| <= C (y = -1 or 1 for margin losses),
+    """Return sigma >= 0 with, for all |u|, |w|, |y| <= C (y = -1 or 1 for margin losses),
 
         l(w) >= l(u) + l'(u) (w - u) + sigma/2 (l'(u) (w - u))^2.
 
     This is Assumption 2 of the online Newton papers; sigma/2 is the step coefficient that
     ``eta="auto"`` uses. It is the largest possible sigma for all losses but the logistic,
-    whose min(1/(8C), exp(-C))/2 is two to six times smaller than need be.
+    whose min(1/(8C), exp(-C))/2 is two to six times smaller than the largest.
 
-    A loss that is linear somewhere in reach has none (0): the hinge, absolute and
+    A loss that is linear somewhere on [-C, C] has none (0): the hinge, absolute and
     epsilon-insensitive losses always, the smooth hinge for C > tau - 1, the Huber loss for
     2C > delta. Below that the last two are multiples c of the squared hinge and of the squared
     loss, and sigma(c l) = sigma(l)/c. For clip = 0 it may be infinite.
@@ -145,9 +145,9 @@ def curvature(code: int, parameter: float, clip: float) -> float:
 
 @njit(cache=True)
 def lipschitz(code: int, parameter: float, clip: float) -> float:
-    """L >= |l'(z)| for |z| <= C and |y| <= C (y = -1 or 1 for margin losses).
+    """Return L >= |l'(z)| for |z| <= C and |y| <= C (y = -1 or 1 for margin losses).
 
-    The least such number, except for the logistic loss (1 for every C) and for an
+    It is the least such number, except for the logistic loss (1 for every C) and for an
     epsilon-insensitive tube as wide as the range, where the slope is 0.
     """
     if code == SQUARED:
@@ -185,8 +185,8 @@ def _over_arrays(loop: Any, loss: Loss, z: ArrayLike, y: ArrayLike) -> Any:
 class Loss:
     """A loss with its parameter fixed: tau, epsilon, delta, or 0.0 where there is none.
 
-    ``code`` and ``parameter`` are what the compiled functions of this module take. ``task``
-    says which labels make sense: any number, -1 and 1, or both.
+    ``code`` and ``parameter`` are arguments of the compiled functions of this module. ``task``
+    is the kind of labels: any number, -1 and 1, or both.
     """
 
     name: str
@@ -195,19 +195,19 @@ class Loss:
     task: Task
 
     def value(self, z: ArrayLike, y: ArrayLike) -> Any:
-        """l(z, y), an array of the broadcast shape or a float."""
+        """Return l(z, y), an array of the broadcast shape or a float."""
         return _over_arrays(_values, self, z, y)
 
     def slope(self, z: ArrayLike, y: ArrayLike) -> Any:
-        """dl/dz at (z, y), an array of the broadcast shape or a float; 0 at a kink."""
+        """Return dl/dz at (z, y), an array of the broadcast shape or a float; 0 at a kink."""
         return _over_arrays(_slopes, self, z, y)
 
     def curvature(self, clip: float) -> float:
-        """sigma of Assumption 2 on [-clip, clip]; 0 if there is none. See ``curvature``."""
+        """Return sigma of Assumption 2 on [-clip, clip], 0 if there is none (see `curvature`)."""
         return float(curvature(self.code, self.parameter, float(clip)))
 
     def lipschitz(self, clip: float) -> float:
-        """The largest |slope| on [-clip, clip]."""
+        """Return the largest |slope| on [-clip, clip]."""
         return float(lipschitz(self.code, self.parameter, float(clip)))
 
     @property
@@ -216,7 +216,7 @@ class Loss:
         return self.code in (SQUARED, LOGISTIC, SQUARED_HINGE)
 
     def smoothness(self) -> float:
-        """M, the largest second derivative; infinity for a loss with a kink."""
+        """Return M, the largest second derivative; infinity for a loss with a kink."""
         if self.code == SMOOTH_HINGE:
             return 1.0 / self.parameter
         return {SQUARED: 2.0, LOGISTIC: 0.25, SQUARED_HINGE: 2.0, HUBER: 1.0}.get(
@@ -241,7 +241,7 @@ LOSSES: dict[str, Loss] = {
 
 
 def get_loss(name: str, *, tau: float = 0.5, epsilon: float = 0.1, delta: float = 1.0) -> Loss:
-    """The loss of that name; the parameters that it does not have are ignored."""
+    """Return the loss of that name; parameters that it does not have are ignored."""
     if name not in LOSSES:
         hint = did_you_mean(name, LOSSES)
         raise ValueError(f"unknown loss {name!r}{hint}; the losses are {', '.join(LOSSES)}")
@@ -256,7 +256,7 @@ def get_loss(name: str, *, tau: float = 0.5, epsilon: float = 0.1, delta: float 
 
 
 def _checked(name: str, number: float, zero_allowed: bool = False) -> float:
-    """The parameter as a float, if it is one that the loss is defined for."""
+    """Return the parameter as a float; raise if the loss is not defined for it."""
     if not (0.0 < number < math.inf or (zero_allowed and number == 0.0)):
         kind = "a non-negative" if zero_allowed else "a positive"
         raise ValueError(f"{name} must be {kind} finite number, not {number!r}")

@@ -54,7 +54,7 @@ class OneVsRest(Stateful):
         return self.points_from(0)
 
     def points_from(self, first: int) -> Array | None:
-        """The points of the outputs from ``first`` on; the ones before stand for no class."""
+        """Return the points of the outputs from ``first`` on; those before belong to no class."""
         models = self.models[first : first + 1] if self.same_points else self.models[first:]
         held = [points for model in models if (points := model.points) is not None]
         return np.concatenate(held) if held else None
@@ -72,7 +72,7 @@ class OneVsRest(Stateful):
     STATE = (Parts("models", "models"),)
 
     def to_state(self) -> dict[str, Any]:
-        """The models by number."""
+        """Return the states of the models by number."""
         return {str(o): state for o, state in enumerate(super().to_state()["models"])}
 
     def _load(self, state: Any) -> Sizes:
@@ -83,10 +83,10 @@ class OneVsRest(Stateful):
 
 
 def remapped(models: Sequence[Any], matrix: Array) -> list[Any]:
-    """Models for outputs that are plus or minus one old output each.
+    """Return models for outputs that are plus or minus one old output each.
 
-    The first output that is plus an old one takes its model over; the others get copies. So a new
-    class costs one copy, however many classes there are.
+    The first output that is plus an old one keeps its model; the others get copies. So a new class
+    costs one copy, however many classes there are.
     """
     sources, signs = signed_columns(matrix)
     new, taken = [], set()

@@ -1,4 +1,4 @@
-"""Random numbers that a check can replay: numbered streams of one seed, countable and resumable."""
+"""Random numbers in numbered streams of one seed, which can be counted, resumed and replayed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from pronk.core.state import Count, Stateful
 #: The streams of a seed, one for each use.
 KORS_COINS, FREQUENCIES, REMOVALS = 0, 2, 3
 
-#: Marks the streams as pronk's: what a user draws from the same seed has another key, or none.
+#: The key of pronk's streams: what a user draws from the same seed has another key, or none.
 KEY = 7067
 
 
 def generator(seed: int, stream: int) -> np.random.Generator:
-    """Stream number ``stream`` of a seed."""
+    """Return the generator of stream number ``stream`` of a seed."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(KEY, stream)))
 
 
 def make_seed(random_state: int | np.random.Generator | np.random.RandomState | None) -> int:
-    """The seed a learner keeps: the int itself, or one int63 drawn from the generator."""
+    """Return the seed of a learner: the int itself, or one int63 drawn from the generator."""
     if random_state is None:
         random_state = np.random.default_rng()
     if isinstance(random_state, np.random.Generator):
@@ -59,9 +59,9 @@ class Uniforms(Stateful):
         return uniforms
 
     def _update_derived(self) -> None:
-        """Move the generator to where the count says, from the start of the stream.
+        """Move the generator to the position that ``count`` has, from the start of the stream.
 
-        A call that is stopped between counting and drawing leaves the two apart.
+        A call that is interrupted between counting and drawing leaves the two different.
         """
         self._generator = generator(self.seed, self.stream)
         self._generator.bit_generator.advance(self.count)  # type: ignore[attr-defined]

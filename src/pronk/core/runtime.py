@@ -136,7 +136,7 @@ def _put_back(changed: Changed, wanted: int | None) -> None:
 
 
 def loaded_pools() -> list[Pool]:
-    """The BLAS libraries of this process: NumPy's, SciPy's, and what else is loaded."""
+    """Return the BLAS libraries of this process: NumPy's, SciPy's, and what else is loaded."""
     import scipy.linalg  # noqa: F401  (it and NumPy bring the libraries that pronk calls)
     from threadpoolctl import ThreadpoolController
 
@@ -225,7 +225,7 @@ def _text(file: str) -> bytes:
 
 @cache
 def _imported(file: str) -> list[str]:
-    """The files of pronk that a file imports; of a package also the modules that it names."""
+    """Return the files of pronk that a file imports; of a package also the modules it names."""
     modules, found = _modules(), set()
     for dots, names in _IMPORT.findall(_text(file)):
         place = dots.decode()
@@ -235,7 +235,7 @@ def _imported(file: str) -> list[str]:
 
 
 def sources(file: str) -> list[str]:
-    """A file of pronk and all files of pronk that it imports, in order of their names."""
+    """Return a file of pronk and all files of pronk that it imports, ordered by name."""
     found: set[str] = set()
     waiting = [file]
     while waiting:
@@ -247,7 +247,7 @@ def sources(file: str) -> list[str]:
 
 @cache
 def digest(file: str) -> str:
-    """Of everything that a function compiled in this file may be made of."""
+    """Return a digest of all sources that a function compiled in this file may depend on."""
     try:
         texts = [_text(source) for source in sources(file)]
     except OSError:  # an application without sources
@@ -270,15 +270,15 @@ class _WithImports:
         return super().get_source_stamp(), digest(os.path.realpath(self._py_file))  # type: ignore[misc]
 
     def get_disambiguator(self) -> str:
-        """Not the line: names are unique in a module, and a line that moves would leave a file."""
+        """Return a constant: with the line, a function that moves would leave an old file."""
         return "0"
 
 
 def _index(numba_index: Any) -> Any:
-    """Numba's index of a cache, which for pronk's functions is opened by the digest too.
+    """Return Numba's index of a cache with the digest in its version, for pronk's functions.
 
-    Numba unpickles an index before it compares the stamps, and the classes that an old one names
-    may be gone; the version in front is compared first.
+    Numba unpickles an index before it compares the stamps, and classes named in an old index may
+    no longer exist; the version is compared first.
     """
 
     class PronkIndex(numba_index):

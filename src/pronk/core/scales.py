@@ -7,14 +7,14 @@ once it has seen some rows. With the range w_j and the deviation s_j of column j
 
 The geometric mean of range and deviation stands between the two usual choices: the range alone
 lets one outlier flatten a column, the deviation alone makes a rare indicator the longest axis. The
-clip keeps a column that wanders off (a date, a counter) from leaving all points behind.
+clip keeps rows near the points in a column that grows without end (a date, a counter).
 
-Glitches among those rows do not count: with the few least and largest values of a column left out
+Outliers among those rows do not count: with the few least and largest values of a column left out
 (one in five hundred at each end, at least one), a value farther from the rest than ten times their
-range is taken as the nearest that is not.
+range is replaced by the nearest value that is not.
 
 A column that was constant is 0. Whatever its unit, all distances so far were 0 along it, so the
-unit may still be chosen when it first changes: that first step counts as 1.
+unit can still be chosen when the column first changes: that first step counts as 1.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from pronk.core.state import Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
-#: A spread below this share of the largest value is rounding.
+#: A range below this share of the largest value is rounding.
 _ROUNDING = 1e-12
-#: Values this many ranges of the others away are glitches.
-_GLITCH = 10.0
+#: Values this many ranges of the others away are outliers.
+_OUTLIER = 10.0
 #: How far, in first steps, a late column may go to either side.
 _LATE_REACH = 1.5
 
 
 @njit(cache=True, nogil=True)
 def _scale(X: Array, centre: Array, unit: Array, low: Array, high: Array, out: Array) -> None:
-    """The scaled rows; a column without a unit is 0, or where it changes the sign of the change."""
+    """Scale rows X (n, columns) into out; a column without a unit becomes 0, or +-1 if changed."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
             if unit[j] > 0.0:
@@ -50,7 +50,7 @@ def _scale(X: Array, centre: Array, unit: Array, low: Array, high: Array, out: A
 
 @njit(cache=True, nogil=True)
 def _first_change(X: Array, centre: Array, unit: Array) -> tuple[int, int] | None:
-    """Row and column where a column without a unit changes for the first time; None: nowhere."""
+    """Return row and column of the first change of a column without a unit, or None."""
     for j in range(X.shape[1]):
         if unit[j] == 0.0:
             for i in range(X.shape[0]):
@@ -63,7 +63,7 @@ class FixedScale(Stateful):
     """The scales of some first rows; multiplying a column by a number changes nothing."""
 
     def __init__(self, rows: Array) -> None:
-        rows = without_glitches(rows)
+        rows = without_outliers(rows)
         least, largest = rows.min(axis=0), rows.max(axis=0)
         width = largest - least
         varied = width > _ROUNDING * np.maximum(np.abs(least), np.abs(largest))
@@ -76,11 +76,11 @@ class FixedScale(Stateful):
         self.high = np.where(varied, largest + 0.5 * width, rows[0])
 
     def changes(self, X: Array) -> bool:
-        """Whether one of the columns that were constant so far changes in these rows."""
+        """Return whether a column that was constant so far changes in these rows."""
         return _first_change(X, self.centre, self.unit) is not None
 
     def learn_transform(self, X: Array) -> Array:
-        """The scaled rows; columns that change for the first time get their unit."""
+        """Return the scaled rows; columns that change for the first time get their unit."""
         while (place := _first_change(X, self.centre, self.unit)) is not None:
             i, j = place
             self.unit[j] = self.width[j] = unit = abs(X[i, j] - self.centre[j])
@@ -89,7 +89,7 @@ class FixedScale(Stateful):
         return self.transform(X)
 
     def transform(self, X: Array) -> Array:
-        """Each row as it would be scaled if it came next; changes nothing."""
+        """Return each row as it would be scaled if it came next; changes nothing."""
         Z = np.empty(X.shape)
         _scale(X, self.centre, self.unit, self.low, self.high, Z)
         return Z
@@ -109,33 +109,33 @@ class FixedScale(Stateful):
         require((self.low <= self.high).all(), "low is above high")
 
 
-def without_glitches(rows: Array) -> Array:
-    """The rows, with values far beyond all but a few drawn to the nearest that are not."""
+def without_outliers(rows: Array) -> Array:
+    """Return the rows with outliers replaced by the nearest values that are none, by column."""
     trimmed = 1 + len(rows) // 500
     if len(rows) < 2 * trimmed + 3:
         return rows
     ordered = np.sort(rows, axis=0)
     low, high = ordered[trimmed], ordered[-1 - trimmed]
-    reach = _GLITCH * (high - low)
+    reach = _OUTLIER * (high - low)
     kept = (ordered >= low - reach) & (ordered <= high + reach)
     least = np.take_along_axis(ordered, kept.argmax(axis=0)[None], axis=0)[0]
     last = len(rows) - 1 - kept[::-1].argmax(axis=0)
     largest = np.take_along_axis(ordered, last[None], axis=0)[0]
-    varied = reach > 0.0  # where all but a few are one number, the few are not glitches
+    varied = reach > 0.0  # where all but a few are one number, the few are not outliers
     return np.asarray(np.where(varied, np.clip(rows, least, largest), rows))
 
 
 # -- quartiles of a stream in bounded memory: a sample evenly spread over all rows so far ----------
 #
 # Every stride-th row is held, the stride being 1 at first. When `HELD` rows are held, every other
-# one is dropped and the stride doubles, so between HELD/2 and HELD rows stand for the whole
-# stream, evenly in time, without random numbers. The quartiles are those of the held values: exact
-# up to HELD rows, later with the error of a sample of that size (two to three percent in rank).
-# One wild value is one value of the sample, however large it is; interpolating estimators such as
-# P2 are dragged along.
+# one is dropped and the stride doubles, so between HELD/2 and HELD rows represent the whole stream,
+# evenly in time, without random numbers. The quartiles are those of the held values: exact up to
+# HELD rows, later with the error of a sample of that size (two to three percent in rank). An
+# outlier is one value of the sample, however large it is; it would shift interpolating estimators
+# such as P2.
 #
-# Rows that are not held do not move the quartiles. A period of the data that is a multiple of a
-# power of two may be seen at one phase only.
+# Rows that are not held do not change the quartiles. If the data have a period that is a multiple
+# of a power of two, the sample may contain one phase only.
 
 #: Most values held of a column; even.
 HELD = 512
@@ -146,7 +146,7 @@ NORMAL = 0.7413011092528009
 
 @njit(cache=True, nogil=True)
 def _order(held: Array, size: int, x: float, place: int, i: int) -> float:
-    """The i-th smallest of the ``size`` sorted values and x, which would stand at ``place``.
+    """Return the i-th smallest of the ``size`` sorted values and x, whose rank is ``place``.
 
     A negative ``place`` leaves x out.
     """
@@ -157,7 +157,7 @@ def _order(held: Array, size: int, x: float, place: int, i: int) -> float:
 
 @njit(cache=True, nogil=True)
 def _quantile(held: Array, size: int, x: float, place: int, share: float) -> float:
-    """The quantile by linear interpolation between the sorted values."""
+    """Return a quantile by linear interpolation between the sorted values."""
     last = size - 1 if place < 0 else size
     position = share * last
     i = int(position)
@@ -169,20 +169,20 @@ def _quantile(held: Array, size: int, x: float, place: int, share: float) -> flo
 
 @njit(cache=True, nogil=True)
 def _standing(held: Array, size: int, x: float, joins: bool) -> float:
-    """(x - median) / (0.7413 (upper - lower quartile)); x is one of the values if it ``joins``.
+    """Return (x - median) / (0.7413 (upper - lower quartile)); x is included if it ``joins``.
 
-    Where the middle half of the values is one value the whole range stands for the quartiles; 0
-    where all values are one.
+    Where the quartiles are equal, the whole range replaces their distance; 0 where all values are
+    equal.
     """
     place = np.searchsorted(held[:size], x, side="right") if joins else -1
     low = _quantile(held, size, x, place, 0.25)
     high = _quantile(held, size, x, place, 0.75)
-    spread = high - low
-    if spread <= 0.0:
-        spread = _quantile(held, size, x, place, 1.0) - _quantile(held, size, x, place, 0.0)
-    if spread <= 0.0:
+    width = high - low
+    if width <= 0.0:
+        width = _quantile(held, size, x, place, 1.0) - _quantile(held, size, x, place, 0.0)
+    if width <= 0.0:
         return 0.0
-    return (x - _quantile(held, size, x, place, 0.5)) / (NORMAL * spread)
+    return (x - _quantile(held, size, x, place, 0.5)) / (NORMAL * width)
 
 
 @njit(cache=True, nogil=True)
@@ -196,10 +196,10 @@ def thin(values: Array, ordered: Array) -> None:
 
 @njit(cache=True, nogil=True)
 def learn_scaled(X: Array, values: Array, ordered: Array, rows: int, stride: int) -> Array:
-    """The rows scaled by the held values, after joining them where it is their turn.
+    """Return the rows (n, columns) scaled by the held values, which every stride-th row joins.
 
-    ``values`` (columns, HELD) in the order they came and ``ordered``, the same sorted, go on;
-    ``rows`` came before, and every ``stride``-th of them is held.
+    ``values`` (columns, HELD), in order of arrival, and ``ordered``, the same sorted, are updated.
+    ``rows`` is the number of rows before, of which every ``stride``-th is held.
     """
     scaled = np.empty_like(X)
     size = (rows + stride - 1) // stride
@@ -223,7 +223,7 @@ def learn_scaled(X: Array, values: Array, ordered: Array, rows: int, stride: int
 
 @njit(cache=True, nogil=True)
 def scaled_as_next(X: Array, ordered: Array, size: int, joins: bool) -> Array:
-    """Each row scaled as if it came next; nothing changes."""
+    """Return each row scaled as if it came next; changes nothing."""
     scaled = np.empty_like(X)
     for t in range(X.shape[0]):
         for j in range(X.shape[1]):
@@ -232,7 +232,7 @@ def scaled_as_next(X: Array, ordered: Array, size: int, joins: bool) -> Array:
 
 
 def stride_after(rows: int) -> int:
-    """Every how many rows one is held, after so many rows."""
+    """Return the stride after a number of rows: every stride-th row is held."""
     stride = 1
     while (rows + stride - 1) // stride > HELD:
         stride *= 2

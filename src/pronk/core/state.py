@@ -95,7 +95,7 @@ class Field:
         self.attribute = "_" + name if attribute is None else attribute
 
     def expected(self, owner: Any, held: bool) -> bool:
-        """Whether the state of a newly made owner must have the field; ``held``: it does."""
+        """Return whether the state of a new owner must have the field; ``held``: it does."""
         return True
 
     def dump(self, owner: Any) -> Any:
@@ -221,7 +221,7 @@ class LowerTriangle(Numbers):
 
 
 def _has_factor(array: NDArray[Any]) -> bool:
-    """Whether the lower triangle has a Cholesky factor, with the jitter that `cholesky` may add."""
+    """Return whether the lower triangle has a Cholesky factor, with the jitter of `cholesky`."""
     jitter = 1e11 * np.finfo(np.float64).eps * np.abs(np.diagonal(array)).max()
     _, info = dpotrf(array + jitter * np.eye(len(array)), lower=1, overwrite_a=1)
     return bool(info == 0)
