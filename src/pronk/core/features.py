@@ -36,11 +36,12 @@ DEPENDENT = 1e-10
 
 
 class Embedding(Protocol):
-    """Fixed features: a number of coordinates and a map."""
+    """Fixed features: a number of coordinates, a map, and k(x, x) of the kernel they stand for."""
 
     size: int
 
     def transform(self, X: Array) -> Array: ...
+    def diagonal(self, X: Array) -> Array: ...
 
 
 def chunks(n: int, rows: int) -> Iterator[slice]:
@@ -117,6 +118,9 @@ class Taylor:
         _taylor(X, 1.0 / self.bandwidth, self._starts, self._weights, out)
         return out
 
+    def diagonal(self, X: Array) -> Array:
+        return np.ones(len(X))
+
 
 class Fourier:
     """Random Fourier features [cos(X W), sin(X W)] / sqrt(L): E phi(x)'phi(z) = k(x, z).
@@ -145,6 +149,9 @@ class Fourier:
         np.matmul(X, self.frequencies, out=angles)
         cos_sin(angles, (self.size // 2) ** -0.5, out)
         return out
+
+    def diagonal(self, X: Array) -> Array:
+        return np.ones(len(X))
 
 
 # Sums of products may be taken in any order ("reassoc"), or they would not vectorise.

@@ -15,9 +15,10 @@ from pronk.core.dictionary import KORS, RULES, Dictionary, Rule
 from pronk.core.features import Embedding, Fourier, Taylor
 from pronk.core.kernels import Kernel
 from pronk.core.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
+from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import Interval, StrOptions, check_finite
+from pronk.estimators.inputs import Interval, StrOptions, check_finite, dense_blocks
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.engine import OnlineNewton
 from pronk.newton.spaces import FixedPoints
@@ -189,6 +190,31 @@ class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = with_losses(
         OnlineNewtonLearner, "classification"
     )
+
+
+# -- ridge and AWV learners: the standard deviation of y ------------------------------------------
+
+
+class PosteriorRegressor(OnlineRegressor):
+    """A regressor with a standard deviation of y at every row, ``deviation`` of its engine."""
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return the current model's predictions; change nothing.
+
+        With ``return_std``, also return the standard deviation of y at each row, noise included:
+        that of a Gaussian process with the kernel, whose ratio of noise to signal variance is
+        alpha, and whose noise variance has the largest likelihood given all rows so far.
+        """
+        if not return_std:
+            return super().predict(X)
+        with self._own_lock(), limited:
+            P, rows = super().predict(X), self._rows(X)
+            if not rows.shape[0]:
+                return P, P.copy()
+            model: Any = self._model
+            parts = [model.deviation(block()) for _, block in dense_blocks(rows)]
+        deviation = np.concatenate(parts)
+        return P, deviation[:, 0] if self._flat else deviation
 
 
 # -- default values of a classifier ---------------------------------------------------------------

@@ -46,7 +46,14 @@ from pronk.core.state import (
     require,
 )
 from pronk.newton import recurrence
-from pronk.newton.certificate import Certificate, account, new_ledger, squared_certificate
+from pronk.newton.certificate import (
+    ROWS,
+    TARGETS,
+    Certificate,
+    account,
+    new_ledger,
+    squared_certificate,
+)
 from pronk.newton.recurrence import Open
 
 Array = NDArray[np.float64]
@@ -495,6 +502,30 @@ class Newton(Stateful):
             R = through_open(Z @ self._Z[: self._open].T, self._upper)
             q -= (R * R) @ self._kappa[: self._open]
         return np.maximum(q, 0.0)
+
+    def noise_variance(self) -> Array:
+        """Return sigma^2 (outputs,) = (sum y^2 - b'A^-1 b) / rows, NaN before the first row.
+
+        It maximises the likelihood of all targets under a Gaussian process whose noise is alpha
+        times its signal variance.
+        """
+        t = self._open
+        b = self._b + self._Phi[:t].T @ self._target[:t]
+        squares = self._ledger[TARGETS] - np.einsum("io,io->o", self.weights, b)
+        rows = self._ledger[ROWS]
+        return np.where(rows > 0.0, np.maximum(squares, 0.0) / np.maximum(rows, 1.0), np.nan)
+
+    def deviation(self, Phi: Array, diagonal: Array) -> Array:
+        """Return the standard deviation of y (n, outputs) at rows of features Phi (n, r).
+
+        The features have the share |phi|^2 of ``diagonal``, k(x, x) (n,); about the rest nothing
+        was learned, so its variance is that of the prior (projected process):
+
+            sigma^2 (1 + phi'A^-1 phi + (k(x, x) - |phi|^2) / alpha)
+        """
+        missed = np.maximum(diagonal - np.einsum("ij,ij->i", Phi, Phi), 0.0)
+        factor = 1.0 + self.leverage(Phi) + missed / self.alpha
+        return np.sqrt(factor[:, None] * self.noise_variance())
 
     @property
     def running_clip(self) -> float:

@@ -110,15 +110,32 @@ class ExactSpan(Stateful):
         return np.concatenate([self._predict_block(X[rows]) for rows in blocks])
 
     def _predict_block(self, X: Array) -> Array:
-        K = self.kernel(X, self.points)
-        if self._roots is not None:
-            K = K * self._roots
+        K = self._values(X)
         F = K @ self.coefficients
-        if not self.anticipate:
-            return F
+        return np.asarray(F / (1.0 + self._leverage(X, K))[:, None]) if self.anticipate else F
+
+    def _values(self, X: Array) -> Array:
+        """Return kernel values (n, points), times the roots of the weights of the points."""
+        K = self.kernel(X, self.points)
+        return K if self._roots is None else K * self._roots
+
+    def _leverage(self, X: Array, K: Array) -> Array:
+        """Return q = (k(x, x) - |L^-1 k|^2) / alpha for rows with values K (n, points)."""
         V = self._factor.solve(np.ascontiguousarray(K.T))
         rest = np.maximum(self.kernel.diagonal(X) - np.einsum("ij,ij->j", V, V), 0.0)
-        return np.asarray(F / (1.0 + rest / self.alpha)[:, None])
+        return np.asarray(rest / self.alpha)
+
+    def deviation(self, X: Array) -> Array:
+        """Return the standard deviation of y (n, outputs) at rows that may come next.
+
+        Its square is sigma^2 (1 + q), sigma^2 = alpha |U|^2 / rows: the maximum likelihood estimate
+        for a Gaussian process whose noise is alpha times its signal variance.
+        """
+        U = self._U.values
+        noise = self.alpha * np.einsum("io,io->o", U, U) / len(U)
+        blocks = [X[i : i + BLOCK] for i in range(0, len(X), BLOCK)]
+        q = np.concatenate([self._leverage(block, self._values(block)) for block in blocks])
+        return np.sqrt((1.0 + q)[:, None] * noise)
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by linear combinations of them."""

@@ -61,6 +61,17 @@ class FixedFeatures(Stateful):
         ]
         return np.concatenate(parts)
 
+    def deviation(self, X: Array) -> Array:
+        """Return the standard deviation of y (n, outputs) at rows that may come next."""
+        assert isinstance(self.learner, Newton)
+        parts = [
+            self.learner.deviation(
+                self.embedding.transform(X[rows]), self.embedding.diagonal(X[rows])
+            )
+            for rows in chunks(len(X), CHUNK)
+        ]
+        return np.concatenate(parts)
+
     def remap(self, matrix: Array) -> None:
         self.learner.remap(matrix)
 
@@ -113,6 +124,9 @@ class FixedPoints:
 
     def transform(self, X: Array) -> Array:
         return self._nystrom.transform(self.kernel(X, self.points))
+
+    def diagonal(self, X: Array) -> Array:
+        return self.kernel.diagonal(X)
 
 
 class GrowingFeatures(Stateful):
@@ -199,8 +213,14 @@ class GrowingFeatures(Stateful):
 
     def predict(self, X: Array) -> Array:
         """What each row would be predicted if it came next and did not enter the dictionary."""
+        parts = [self.learner.predict(self._features(X[rows])) for rows in chunks(len(X), CHUNK)]
+        return np.concatenate(parts)
+
+    def deviation(self, X: Array) -> Array:
+        """Return the standard deviation of y (n, outputs) at rows that may come next."""
+        assert isinstance(self.learner, Newton)
         parts = [
-            self.learner.predict(self.nystrom.transform(self._kernel_values(X[rows])))
+            self.learner.deviation(self._features(X[rows]), self.kernel.diagonal(X[rows]))
             for rows in chunks(len(X), CHUNK)
         ]
         return np.concatenate(parts)

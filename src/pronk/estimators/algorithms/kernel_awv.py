@@ -21,8 +21,8 @@ from typing import Any, ClassVar
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.families import PosteriorRegressor
 from pronk.estimators.inputs import Interval
-from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.exact import ExactSpan
 
 #: Read by the registry, the public names, the documentation and the laws: a literal, because the
@@ -88,7 +88,7 @@ class _KernelAWV(OnlineLearner):
         return ExactSpan(kernel, self.alpha, self.anticipate, columns, outputs)
 
 
-class KernelAWVRegressor(_KernelAWV, OnlineRegressor):
+class KernelAWVRegressor(_KernelAWV, PosteriorRegressor):
     """Kernel-AWV or kernel ridge regression, exact.
 
     Parameters
@@ -110,6 +110,13 @@ class KernelAWVRegressor(_KernelAWV, OnlineRegressor):
     >>> predictions = KernelAWVRegressor(alpha=0.1).predict_then_learn(X, y)
     >>> print(f"mean squared error {np.mean((predictions - y) ** 2):.4f}")
     mean squared error 0.0137
+
+    The standard deviation of y, as of a Gaussian process, among the rows and far from them:
+
+    >>> noisy = y + 0.3 * np.random.default_rng(1).normal(size=500)
+    >>> learner = KernelAWVRegressor(alpha=0.1).fit(X, noisy)
+    >>> learner.predict([[0.5], [9.0]], return_std=True)[1].round(2)
+    array([0.28, 0.91])
     """
 
 

@@ -42,8 +42,8 @@ from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
+from pronk.estimators.families import PosteriorRegressor
 from pronk.estimators.inputs import Interval, StrOptions, dense_blocks
-from pronk.estimators.regressor import OnlineRegressor
 
 Array = NDArray[np.float64]
 
@@ -165,7 +165,7 @@ class _OnlineKernel(OnlineLearner):
         return self._model.experts.mixture.stack_shares
 
 
-class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
+class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
     """Regression without parameters to tune.
 
     Parameters
@@ -224,15 +224,7 @@ class OnlineKernelRegressor(_OnlineKernel, OnlineRegressor):
         With ``return_std``, also return a standard deviation of y around each prediction: the error
         scale at the row times sqrt(1 + q), q the row's ridge leverage for the leading expert.
         """
-        if not return_std:
-            return super().predict(X)
-        with self._own_lock(), limited:
-            P, rows = super().predict(X), self._rows(X)
-            if not rows.shape[0]:
-                return P, P.copy()
-            parts = [self._model.deviation(block()) for _, block in dense_blocks(rows)]
-        deviation = np.concatenate(parts)
-        return P, deviation[:, 0] if self._flat else deviation
+        return super().predict(X, return_std)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
         """Return intervals (n, 2), or (n, outputs, 2), that contain y with the given probability.

@@ -24,9 +24,14 @@ from typing import Any, ClassVar
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import SPACE, fixed_embedding, growing_dictionary, rule_of
+from pronk.estimators.families import (
+    SPACE,
+    PosteriorRegressor,
+    fixed_embedding,
+    growing_dictionary,
+    rule_of,
+)
 from pronk.estimators.inputs import Interval, StrOptions
-from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.engine import Newton, Squared
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures, Growth
 
@@ -149,7 +154,7 @@ class _PKAWV(OnlineLearner):
         return FixedFeatures(embedding, Newton(rule, self.alpha, embedding.size, outputs))
 
 
-class PKAWVRegressor(_PKAWV, OnlineRegressor):
+class PKAWVRegressor(_PKAWV, PosteriorRegressor):
     """PKAWV or PKRR regression in bounded time and memory per row.
 
     Parameters
