@@ -24,7 +24,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # them are skipped without it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test doctest docs lint format bench soak mutants fingerprints coverage dist clean
+.PHONY: help install demo test testall doctest docs lint format bench soak mutants fingerprints coverage dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
@@ -37,19 +37,23 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 # One thread everywhere where time is measured or two processes share two cores.
-test doctest docs bench soak mutants fingerprints coverage: export OPENBLAS_NUM_THREADS := 1
-test doctest docs bench soak mutants fingerprints coverage: export OMP_NUM_THREADS := 1
-test doctest docs bench soak mutants fingerprints coverage: export MKL_NUM_THREADS := 1
-test doctest docs bench soak mutants fingerprints coverage: export NUMBA_NUM_THREADS := 1
+test testall doctest docs bench soak mutants fingerprints coverage: export OPENBLAS_NUM_THREADS := 1
+test testall doctest docs bench soak mutants fingerprints coverage: export OMP_NUM_THREADS := 1
+test testall doctest docs bench soak mutants fingerprints coverage: export MKL_NUM_THREADS := 1
+test testall doctest docs bench soak mutants fingerprints coverage: export NUMBA_NUM_THREADS := 1
 
 # Every process that a test starts would compile the sources again.
-test doctest: export PYTHONDONTWRITEBYTECODE :=
+test testall doctest: export PYTHONDONTWRITEBYTECODE :=
 
 demo: $(STAMP) ## the main job on a generated file, ending with the command for your own
 	$(BIN)/pronk demo
 
 # The cache is filled by one process first, or every worker would compile everything for itself.
-test: $(STAMP) ## run all tests and the examples in the docstrings
+test: $(STAMP) ## run the tests and the examples in the docstrings
+	$(BIN)/python -c "import pronk; pronk.warmup()"
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules -m "not matrix" tests src/pronk papers
+
+testall: $(STAMP) ## the same with all combinations of parameters (tests marked matrix)
 	$(BIN)/python -c "import pronk; pronk.warmup()"
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests src/pronk papers
 

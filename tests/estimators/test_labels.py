@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from laws.cases import CASES
+from laws.cases import two_classes
 from naive.awv import kernel_awv
 from naive.kernels import gaussian
 from naive.labels import classifier_awv
@@ -92,12 +92,6 @@ def test_zero_is_the_positive_class():
     assert learner.predict(np.array([[1e3]])).tolist() == [1]
 
 
-classifiers = pytest.mark.parametrize(
-    "case",
-    [case for case in CASES if case.task == "classification" and case.classes == 2],
-    ids=lambda case: case.id,
-)
-
 STREAMS = {
     "far numbers": [5, 3, 5, 3, 3, 4, 5, 4],
     "only 1": [1, 1, 1, 1],
@@ -112,7 +106,7 @@ STREAMS = {
 }
 
 
-@classifiers
+@two_classes
 @pytest.mark.parametrize("stream", STREAMS)
 def test_only_labels_of_earlier_rows_are_named(case, stream):
     """By every classifier, in one call and in calls of any length; None before the first label."""
@@ -190,7 +184,7 @@ def test_labels_that_cannot_be_kept_are_refused():
         KernelAWVClassifier().partial_fit(X, list("abab")).partial_fit(X, [1, 2, 1, 2])
 
 
-@classifiers
+@two_classes
 def test_the_number_of_classes_is_bounded(case):
     X = np.random.default_rng(1).uniform(-1, 1, size=(6, 2))
     learner = case.make(max_classes=3).partial_fit(X[:2], [4, 7])

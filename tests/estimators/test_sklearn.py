@@ -38,11 +38,25 @@ def expected(estimator):
     return {**known, **unweighted_checks(estimator)}
 
 
+#: Learners with methods or checks of their own; what the checks test is shared by all others.
+OWN_CODE = ("OnlineKernelRegressor", "OnlineKernelClassifier", "ProsNKONSClassifier",
+            "KernelOGDRegressor", "DualSVRGClassifier", "KRLSRegressor")  # fmt: skip
+
+
 @parametrize_with_checks(
-    [*(cls() for cls in every_class()), pronk.ProsNKONSClassifier(restart=False)],
+    [*(getattr(pronk, name)() for name in OWN_CODE), pronk.ProsNKONSClassifier(restart=False)],
     expected_failed_checks=expected,
 )
 def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.matrix
+@parametrize_with_checks(
+    [cls() for cls in every_class() if cls.__name__ not in OWN_CODE],
+    expected_failed_checks=expected,
+)
+def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)
 
 

@@ -13,7 +13,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 import pronk
-from laws.cases import CASES
+from laws.cases import CASES, parametrized, two_classes
 from pronk import Gaussian, PKAWVClassifier, PKAWVRegressor
 from pronk.estimators import files
 
@@ -179,9 +179,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.task == "regression"], ids=lambda case: case.id
-)
+@parametrized([case for case in CASES if case.task == "regression"], by_engine=True)
 def test_targets_that_are_accepted_can_be_kept(case, size):
     """Every learner: a call is refused and changes nothing, or its model loads as it was."""
     X, y = case.stream(80)
@@ -224,11 +222,7 @@ LABELS = {
 
 
 @pytest.mark.parametrize("kind", LABELS)
-@pytest.mark.parametrize(
-    "case",
-    [case for case in CASES if case.task == "classification" and case.classes == 2],
-    ids=lambda case: case.id,
-)
+@two_classes
 def test_labels_that_are_accepted_can_be_kept(case, kind):
     X, _ = case.stream(30)
     y = np.resize(np.asarray(LABELS[kind]), 30)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import pronk
-from laws.cases import CASES
+from laws.cases import CASES, parametrized
 from naive import expansion, weights
 from naive.features import root
 from naive.kernels import gaussian, laplacian
@@ -198,7 +198,7 @@ WEIGHTED = [case for case in CASES if case.make()._accepts_weights()]
 OTHERS = [case for case in CASES if not case.make()._accepts_weights()]
 
 
-@pytest.mark.parametrize("case", WEIGHTED, ids=lambda case: case.id)
+@parametrized(WEIGHTED, by_engine=True)
 def test_weights_mean_the_same_for_all(case, tmp_path):
     X, y = case.stream(120)
     w = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], 120)
@@ -235,7 +235,7 @@ def test_weights_mean_the_same_for_all(case, tmp_path):
     )
 
 
-@pytest.mark.parametrize("case", OTHERS, ids=lambda case: case.id)
+@parametrized(OTHERS, by_engine=True)
 def test_learners_without_a_meaning_say_so(case):
     X, y = case.stream(40)
     with pytest.raises(ValueError, match="sample_weight has no meaning for"):

@@ -58,6 +58,7 @@ def check_model(learner, twin, X, output):
 
 @pytest.mark.parametrize("loss", REGRESSION)
 @pytest.mark.parametrize("budget, merge", [(1, 1), (10, 1), (10, 4), (5, 99), (999, 1)])
+@pytest.mark.thinned
 def test_dual_sgd_regression(loss, budget, merge):
     X, y = stream(0)
     learner = DualSGDRegressor(alpha=1.5, budget=budget, merge=merge, loss=loss, **COMMON)
@@ -68,6 +69,7 @@ def test_dual_sgd_regression(loss, budget, merge):
 
 @pytest.mark.parametrize("loss", CLASSIFICATION)
 @pytest.mark.parametrize("budget, merge", [(1, 1), (10, 3), (999, 1)])
+@pytest.mark.thinned
 def test_dual_sgd_two_classes(loss, budget, merge):
     X, y = stream(1, signs=True)
     alpha = 1.0 if loss.startswith("squared") else 0.02
@@ -79,6 +81,7 @@ def test_dual_sgd_two_classes(loss, budget, merge):
 
 @pytest.mark.parametrize("loss", CLASSIFICATION)
 @pytest.mark.parametrize("budget, merge", [(1, 1), (12, 3), (999, 1)])
+@pytest.mark.thinned
 def test_dual_sgd_several_classes(loss, budget, merge):
     X, f = stream(2)
     y = classes_of(f)
@@ -133,6 +136,7 @@ def svrg_twin(X, y, oracle, limits, alpha, eta, memory, period, loss, n_classes=
 
 @pytest.mark.parametrize("oracle, limits", ORACLES)
 @pytest.mark.parametrize("memory, period", MEMORIES)
+@pytest.mark.thinned
 def test_dual_svrg_regression(oracle, limits, memory, period):
     X, y = stream(4, n=120)
     learner = DualSVRGRegressor(
@@ -151,6 +155,7 @@ def test_dual_svrg_regression(oracle, limits, memory, period):
 @pytest.mark.parametrize("oracle, limits", ORACLES[::2])
 @pytest.mark.parametrize("memory, period", MEMORIES[2:5])
 @pytest.mark.parametrize("loss", CLASSIFICATION)
+@pytest.mark.thinned
 def test_dual_svrg_two_classes(oracle, limits, memory, period, loss):
     X, y = stream(5, n=120, signs=True)
     eta = 0.02 if loss == "squared" else 0.2  # far above auto: more decisions to agree on
@@ -165,6 +170,7 @@ def test_dual_svrg_two_classes(oracle, limits, memory, period, loss):
 @pytest.mark.parametrize("oracle, limits", ORACLES[::2])
 @pytest.mark.parametrize("memory, period", MEMORIES[2:5])
 @pytest.mark.parametrize("loss", ["smooth_hinge", "logistic"])
+@pytest.mark.thinned
 def test_dual_svrg_several_classes(oracle, limits, memory, period, loss):
     X, f = stream(6, n=120)
     y = classes_of(f)

@@ -114,6 +114,7 @@ def assert_same(learner, predictions, twin):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: type(kernel[0]).__name__)
 @pytest.mark.parametrize("name", PERCEPTRONS)
+@pytest.mark.thinned
 def test_perceptrons(name, kernel):
     options, twin = PERCEPTRONS[name]
     X, y = stream()
@@ -129,6 +130,7 @@ def test_perceptrons(name, kernel):
 @pytest.mark.parametrize("loss", CLASSIFICATION)
 @pytest.mark.parametrize("eta, alpha", STEPS)
 @pytest.mark.parametrize("maintenance", MAINTENANCE)
+@pytest.mark.thinned
 def test_ogd_classification(maintenance, eta, alpha, loss):
     X, y = stream(1)
     budget = None if maintenance is None else BUDGET
@@ -144,6 +146,7 @@ def test_ogd_classification(maintenance, eta, alpha, loss):
 @pytest.mark.parametrize("loss", REGRESSION)
 @pytest.mark.parametrize("eta, alpha", STEPS)
 @pytest.mark.parametrize("maintenance", MAINTENANCE)
+@pytest.mark.thinned
 def test_ogd_regression(maintenance, eta, alpha, loss):
     X, y = stream(2, signs=False)
     if eta == "pegasos" and loss == "squared":
@@ -174,6 +177,7 @@ def test_ogd_with_other_kernels(kernel, maintenance):
 @pytest.mark.parametrize("maintenance", MAINTENANCE)
 @pytest.mark.parametrize("C", [0.3, 2.0])
 @pytest.mark.parametrize("signs", [True, False])
+@pytest.mark.thinned
 def test_passive_aggressive(variant, maintenance, C, signs):
     X, y = stream(5, signs=signs)
     budget = None if maintenance is None else BUDGET

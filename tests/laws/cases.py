@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import pytest
 
 import pronk
 from pronk.estimators.registry import make_as_in_paper
@@ -57,16 +58,28 @@ FORMS: list[tuple[str, str, dict[str, Any]]] = [
     ("awv-polynomial", "kernel-awv", {"kernel": pronk.Polynomial(2, 1.0), "alpha": 10.0}),
 ]
 
+#: Names that are the code of another name with other parameters, as all `FORMS` are. Laws of the
+#: interface, which do not depend on the algorithm, leave them to `make testall`.
+SAME_CODE = {
+    "kernel-ridge", "pkrr-taylor", "pkrr-nystrom", "pros-n-kons", "b-kons", "dual-svrg-c",
+    "dual-svrg-am", "rbp", "forgetron", "projectron++", "bogd", "bsgd-r", "pa-2",
+    *(name for name, _, _ in FORMS),
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Case:
     """A learner to try the laws on."""
 
-    id: str
+    name: str
     algorithm: str
     task: str
     params: dict[str, Any] = field(default_factory=dict)
     classes: int = 2
+
+    @property
+    def id(self) -> str:
+        return f"{self.name}-{'three-classes' if self.classes == 3 else self.task}"
 
     def make(self, **params: Any) -> Any:
         settings = {"random_state": 5, **self.params, **params}
@@ -113,10 +126,30 @@ def all_cases() -> list[Case]:
     forms = [(name, name, SMALL.get(name, {})) for name in pronk.algorithms()] + FORMS
     for name, algorithm, params in forms:
         for task in pronk.algorithms()[algorithm].tasks:
-            cases.append(Case(f"{name}-{task}", algorithm, task, params))
+            cases.append(Case(name, algorithm, task, params))
             if task == "classification":
-                cases.append(Case(f"{name}-three-classes", algorithm, task, params, classes=3))
+                cases.append(Case(name, algorithm, task, params, classes=3))
     return cases
 
 
 CASES = all_cases()
+
+
+def parametrized(cases: list[Case], *, by_engine: bool = False) -> Any:
+    """Return the decorator for a test of these cases.
+
+    With ``by_engine``, cases of `SAME_CODE` are marked ``matrix``.
+    """
+    params = []
+    for case in cases:
+        repeats = by_engine and case.name in SAME_CODE
+        marks = [pytest.mark.matrix] if repeats else []
+        params.append(pytest.param(case, id=case.id, marks=marks))
+    return pytest.mark.parametrize("case", params)
+
+
+every = parametrized(CASES)
+every_engine = parametrized(CASES, by_engine=True)
+two_classes = parametrized(
+    [case for case in CASES if case.task == "classification" and case.classes == 2], by_engine=True
+)

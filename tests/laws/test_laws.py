@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import pronk
-from laws.cases import CASES, needs_a_formula, serves_its_own_row
+from laws.cases import every, every_engine, needs_a_formula, serves_its_own_row
 from pronk.aggregate import experts
 from pronk.core import scales
 from pronk.first_order import dual_sgd, dual_svrg, gradient
 from pronk.newton import exact, krls, spaces
-
-every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
 
 def state_of(learner):
@@ -125,7 +123,7 @@ def test_it_learns(case):
         assert np.mean(predictions == y[300:]) > commonest + 0.1
 
 
-@every
+@every_engine
 def test_predicting_changes_nothing_and_rows_are_independent(case):
     X, y = case.stream()
     learner = case.make().partial_fit(X, y)
@@ -154,7 +152,7 @@ def test_the_first_row_of_the_next_call_is_predicted_as_predict_says(case):
     assert same > 0
 
 
-@every
+@every_engine
 def test_a_seed_decides_everything(case):
     X, y = case.stream()
     one, two = case.make(), case.make()
@@ -169,7 +167,7 @@ def test_a_seed_decides_everything(case):
     assert np.array_equal(first.predict(X), second.predict(X))
 
 
-@every
+@every_engine
 def test_clones_share_nothing_and_fit_forgets(case):
     X, y = case.stream()
     learner = case.make().partial_fit(X, y)
@@ -183,7 +181,7 @@ def test_clones_share_nothing_and_fit_forgets(case):
     assert state_of(learner) == state_of(other)
 
 
-@every
+@every_engine
 @pytest.mark.parametrize("way", ["save", "pickle", "deepcopy"])
 def test_stopping_and_going_on_is_never_having_stopped(case, way, tmp_path):
     """To the last bit, also in the middle of a block."""
@@ -231,7 +229,7 @@ def refused_calls(case, X, y):
         yield "two columns", X, np.column_stack((y, y)), "y"
 
 
-@every
+@every_engine
 def test_refused_input_leaves_the_state_as_it_was(case):
     X, y = case.stream(40)
     learner = case.make()
@@ -249,7 +247,7 @@ def test_refused_input_leaves_the_state_as_it_was(case):
         learner.predict(next(iter(refused_calls(case, X, y)))[1])
 
 
-@every
+@every_engine
 def test_an_empty_batch_has_an_empty_answer_and_changes_nothing(case):
     X, y = case.stream(40)
     learner = case.make()
@@ -271,7 +269,7 @@ def test_an_empty_batch_has_an_empty_answer_and_changes_nothing(case):
             assert empty.shape == (0, *full.shape[1:])
 
 
-@every
+@every_engine
 def test_a_kernel_that_raises_leaves_the_state_as_it_was(case):
     X, y = case.stream(60)
     if needs_a_formula(case.make()):  # then it is refused, not ignored

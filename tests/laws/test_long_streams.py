@@ -118,6 +118,7 @@ def compare(ours, theirs, where="state"):
 KINDS = [("long", LONG), ("wide", WIDE)]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("task", ["regression", "classification"])
 @pytest.mark.parametrize(("kind", "n"), KINDS)
 def test_any_cut_gives_the_same_at_every_row(kind, n, task, tmp_path_factory):

@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 
 import pronk
-from laws.cases import CASES
+from laws.cases import CASES, every_engine
 from laws.interrupts import attempt
 
-every = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 
-
-@every
+@every_engine
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_a_call_that_is_stopped_is_rolled_back(case, error):
     """At a random line; the one that comes after the last row may leave the rows learned."""

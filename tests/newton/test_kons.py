@@ -53,6 +53,7 @@ def clip_of(task, clip, loss):
 
 @pytest.mark.parametrize("task, loss", LOSSES)
 @pytest.mark.parametrize("eta, clip", [("auto", "auto"), ("convex", 0.7), (0.05, 2.0)])
+@pytest.mark.thinned
 def test_kons(task, loss, eta, clip):
     X, y = stream(task)
     cls = KONSRegressor if task == "regression" else KONSClassifier
@@ -64,6 +65,7 @@ def test_kons(task, loss, eta, clip):
 
 @pytest.mark.parametrize("task, loss", LOSSES)
 @pytest.mark.parametrize("floor, beta", [(0.0, 1.0), (0.2, 0.5), (1.0, 1.0)])
+@pytest.mark.thinned
 def test_sketched_kons(task, loss, floor, beta):
     X, y = stream(task)
     cls = SketchedKONSRegressor if task == "regression" else SketchedKONSClassifier
@@ -90,6 +92,7 @@ def test_sketched_kons(task, loss, floor, beta):
 @pytest.mark.parametrize("task, loss", LOSSES)
 @pytest.mark.parametrize("restart", [True, False])
 @pytest.mark.parametrize("budget", [None, 8])
+@pytest.mark.thinned
 def test_pros_n_kons(task, loss, restart, budget):
     X, y = stream(task)
     cls = ProsNKONSRegressor if task == "regression" else ProsNKONSClassifier
