@@ -1,4 +1,4 @@
-"""What several tests do: walk a stream in uneven blocks, run a command."""
+"""Shared by tests: run a stream in uneven blocks, run a command, an executor in this process."""
 
 import pickle
 from concurrent.futures import Future

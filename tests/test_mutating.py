@@ -1,4 +1,4 @@
-"""The tool that changes code on purpose: its changes are code, and the named ones have a place."""
+"""The mutation tool: mutants are valid code, and the text that each named one changes exists."""
 
 import ast
 from pathlib import Path

@@ -449,7 +449,7 @@ def test_rbp_on_paper_numbers_the_points_by_age():
     np.testing.assert_array_equal(one.points, X[[3]])
 
 
-def test_rbp_with_room_is_the_perceptron_and_otherwise_keeps_its_budget():
+def test_rbp_below_its_budget_is_the_perceptron_and_never_exceeds_it():
     X, y, u = stream(17)
     assert_same_expansion(
         expansion.rbp(X, y, GAUSSIAN, NEVER, u), expansion.perceptron(X, y, GAUSSIAN)

@@ -21,7 +21,7 @@ def test_no_compiled_function_takes_more_than_ten_arguments():
     assert many == {}
 
 
-def test_the_kinds_of_parts_are_asked_what_they_offer():
+def test_kinds_of_parts_are_read_from_attributes():
     """No engine tests for the class of a kernel or of a rule."""
     found = [
         f"{file.name}: {ast.unparse(node)}"

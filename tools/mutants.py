@@ -31,10 +31,10 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS: dict[str, tuple[str, ...]] = {
     "core/losses.py": ("tests/core/test_losses.py",),
     "core/elementary.py": ("tests/core/test_elementary.py",),
-    "core/kernels.py": ("tests/core/test_kernels.py", "tests/core/test_embeddings.py"),
-    "core/features.py": ("tests/core/test_embeddings.py", "tests/core/test_kernels.py"),
+    "core/kernels.py": ("tests/core/test_kernels.py", "tests/core/test_features.py"),
+    "core/features.py": ("tests/core/test_features.py", "tests/core/test_kernels.py"),
     "core/scales.py": ("tests/data/test_stream_preparing.py", "tests/core/test_fixed_scale.py"),
-    "core/linalg.py": ("tests/core/test_linalg.py", "tests/core/test_threads.py"),
+    "core/linalg.py": ("tests/core/test_linalg.py", "tests/core/test_blas_threads.py"),
     "core/dictionary.py": (
         "tests/core/test_dictionaries.py",
         "tests/test_naive_twins.py",

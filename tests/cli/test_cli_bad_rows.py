@@ -1,4 +1,4 @@
-"""`--skip-bad`: bad rows go to a file with the reason, the job goes on."""
+"""`--skip-bad`: bad rows are written to a file with the reason, and the run continues."""
 
 import json
 
@@ -41,7 +41,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_rows_are_left_out_and_told(capsys, tmp_path, frame, kind):
+def test_bad_rows_are_skipped_and_reported(capsys, tmp_path, frame, kind):
     good = lines(frame, kind)
     header = 1 if kind == "csv" else 0
     mixed = list(good)
@@ -70,7 +70,7 @@ def test_bad_rows_are_left_out_and_told(capsys, tmp_path, frame, kind):
     assert pronk.load(models[0]).n_seen_ == ROWS
 
 
-def test_a_killed_run_goes_on_and_tells_each_bad_row_once(capsys, tmp_path, frame):
+def test_a_killed_run_resumes_and_reports_each_bad_row_once(capsys, tmp_path, frame):
     text = lines(pd.concat([frame] * 16, ignore_index=True), "csv")
     for place in (100, 4000, 4500):
         text.insert(place, "1,x,2024-01-01 00:00:00,2")

@@ -1,4 +1,4 @@
-"""`pronk run --by`: the learner that was asked for, good from the first rows, and what is saved."""
+"""`pronk run --by`: one learner per key, its errors on the first rows, and what is saved."""
 
 import json
 
@@ -69,7 +69,7 @@ def test_the_default_beats_the_mean_of_each_key_from_the_first_rows(run, frame, 
     assert errors[late].mean() < 3 * one  # a quarter of the rows for each of the four
 
 
-def test_what_is_asked_for_learns(run, frame, tmp_path):
+def test_the_requested_learner_learns(run, frame, tmp_path):
     words = ["run", tmp_path / "all.csv", "-t", "y", "--by", "sensor", "--drop", "colour"]
     folder = tmp_path / "models"
     more = ["-a", "con-kons", "-p", "budget=20", "--save", folder, "--json"]
@@ -86,7 +86,7 @@ def test_what_is_asked_for_learns(run, frame, tmp_path):
 
 
 @pytest.mark.parametrize("more", [[], ["--workers", 2]])
-def test_saved_models_go_on_predict_and_are_inspected(run, frame, tmp_path, more):
+def test_saved_models_resume_predict_and_are_inspected(run, frame, tmp_path, more):
     folder, out = tmp_path / "models", tmp_path / "p.csv"
     words = ["-t", "y", "--by", "sensor", "--categorical", "colour"]
     run("run", tmp_path / "first.csv", *words, "--save", folder, *more)

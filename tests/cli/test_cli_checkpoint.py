@@ -1,4 +1,4 @@
-"""A run that is killed goes on where its last snapshot was, and ends with the same bits."""
+"""A run that is killed resumes from its last snapshot, and ends with the same bits."""
 
 import copy
 import json
@@ -198,7 +198,7 @@ def test_five_kills_change_no_bit(tmp_path, folder, options, processes):
     assert outcome(again, killed, options["predictions"]) == (*expected[:3], ROWS)
 
 
-def test_a_file_without_header_goes_on_from_a_snapshot(tmp_path, folder, processes):
+def test_a_file_without_header_resumes_from_a_snapshot(tmp_path, folder, processes):
     nameless = tmp_path / "nameless.csv"
     nameless.write_bytes((folder / "data.csv").read_bytes().partition(b"\n")[2])
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -1,4 +1,4 @@
-"""What `pronk run` makes of columns that are no plain numbers."""
+"""`pronk run` with categories, dates and missing values."""
 
 import json
 
@@ -77,7 +77,7 @@ def test_dates_of_all_formats_are_one(tmp_path, capsys):
         assert abs(error - plain) < 0.1 * plain
 
 
-def test_summary_and_page_say_what_each_column_became(tmp_path, capsys):
+def test_summary_and_page_show_what_each_column_became(tmp_path, capsys):
     frame = messy("%d.%m.%Y %H:%M", 300)
     frame["city"] = [f"city {i % 40}" for i in range(300)]
     frame.loc[7, "t"] = "soon"

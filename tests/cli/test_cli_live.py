@@ -1,4 +1,4 @@
-"""Standard input that is written row by row: answers come before it ends."""
+"""Standard input that is written row by row: predictions are printed before it ends."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Six messy files: every complaint about a file at once, and a page for each."""
+"""Six messy files: one message lists all problems of a file, and each has a report."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from messy import FILES, ROWS
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_one_message_tells_all_that_a_file_needs(capsys, tmp_path, name):
+def test_one_message_lists_all_that_a_file_needs(capsys, tmp_path, name):
     """The first command names no options; what its error says is enough for the second."""
     write, target, needed = FILES[name]
     file, page = write(tmp_path / f"{name}.csv"), tmp_path / "page.html"
@@ -32,7 +32,7 @@ def test_one_message_tells_all_that_a_file_needs(capsys, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_page_says_what_each_column_became(capsys, tmp_path, name):
+def test_the_page_shows_what_each_column_became(capsys, tmp_path, name):
     write, target, needed = FILES[name]
     file, page = write(tmp_path / f"{name}.csv"), tmp_path / "page.html"
     choices = ["--categorical", "auto", "--missing", "mean", "--report", page, *needed]

@@ -1,4 +1,4 @@
-"""`pronk run`: all metrics, recent ones, --metrics FILE, drift alarms, worse than guessing."""
+"""`pronk run`: metrics, recent ones, --metrics FILE, drift alarms, errors above the baseline."""
 
 import csv
 import json
@@ -56,7 +56,7 @@ def test_all_metrics_are_those_of_the_predictions(capsys, tmp_path, folder):
 
 
 @pytest.mark.parametrize("ending", [".csv", ".ndjson"])
-def test_metrics_are_written_as_the_run_goes(capsys, tmp_path, folder, monkeypatch, ending):
+def test_metrics_are_written_during_the_run(capsys, tmp_path, folder, monkeypatch, ending):
     monkeypatch.setattr(stream, "BLOCK_ROWS", 256)
     file = tmp_path / f"m{ending}"
     arguments = ["run", folder / "data.csv", "-t", "y", "-a", "fogd", "--columns", "a,b", "--json"]
@@ -76,7 +76,7 @@ def test_metrics_are_written_as_the_run_goes(capsys, tmp_path, folder, monkeypat
     assert [int(row["row"]) for row in given] == list(range(ROWS))
 
 
-def test_metrics_go_on_from_a_checkpoint(capsys, tmp_path, folder, monkeypatch):
+def test_metrics_resume_from_a_checkpoint(capsys, tmp_path, folder, monkeypatch):
     monkeypatch.setattr(stream, "BLOCK_ROWS", 256)
     arguments = [
         "run", folder / "data.csv", "-t", "y", "-a", "fogd", "--columns", "a,b", "--metrics",
@@ -115,7 +115,7 @@ def test_the_screen_shows_recent_values_and_what_guessing_has(capsys, monkeypatc
     assert max(len(line) for line in out.splitlines()) <= 80
 
 
-def test_worse_than_guessing_is_said_aloud(capsys, folder, tmp_path):
+def test_worse_than_the_baseline_prints_a_warning(capsys, folder, tmp_path):
     rng = np.random.default_rng(0)
     table = pa.table({"a": rng.normal(size=300), "y": rng.normal(size=300)})
     arrow_csv.write_csv(table, tmp_path / "noise.csv")

@@ -1,4 +1,4 @@
-"""What comes out of `pronk run` and `pronk predict`: probabilities, intervals, columns kept."""
+"""Outputs of `pronk run` and `pronk predict`: probabilities, intervals, columns of the input."""
 
 import csv
 import io
@@ -161,7 +161,7 @@ def test_a_kept_column_may_not_take_a_name_of_ours(capsys, tmp_path):
     assert code == 2 and "--keep: 'row'" in err
 
 
-def test_cells_do_no_harm():
+def test_cells_cannot_be_formulas():
     assert harmless_text("=cmd|'/C calc'!A0") == "'=cmd|'/C calc'!A0"
     assert harmless_text("@SUM(A1)") == "'@SUM(A1)" and harmless_text("\tx") == "'\tx"
     for word in ("-1", "+1.5", "-.5", "-1e-9", "+3E5", "+", "-", "++", "--", "=", "@home", "-inf"):

@@ -127,7 +127,7 @@ def test_wrong_files_are_named(capsys, tmp_path, folder, model):
     assert code == 2 and "has 3 columns; the model has 2" in err
 
 
-def test_inspect_tells_what_it_is(capsys, monkeypatch, model):
+def test_inspect_shows_the_kind_of_a_file(capsys, monkeypatch, model):
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = call(capsys, "inspect", model)
     assert (code, err) == (0, "")
@@ -141,7 +141,7 @@ def test_inspect_tells_what_it_is(capsys, monkeypatch, model):
     assert found["bytes"] == model.stat().st_size
 
 
-def test_inspect_tells_both_regrets_of_the_default_learner(capsys, tmp_path):
+def test_inspect_shows_both_regrets_of_the_default_learner(capsys, tmp_path):
     X = np.random.default_rng(0).normal(size=(40, 2))
     pronk.OnlineKernelRegressor(random_state=0).fit(X, X[:, 0]).save(tmp_path / "model")
     assert "of combinations" in call(capsys, "inspect", tmp_path / "model")[1]

@@ -135,7 +135,7 @@ def test_labels_are_recognised(capsys, tmp_path, folder, data, target, kind):
 
 
 @pytest.mark.parametrize("flags", [[], ["--scale", "none"]])
-def test_the_saved_model_goes_on(capsys, tmp_path, folder, data, flags):
+def test_the_saved_model_resumes(capsys, tmp_path, folder, data, flags):
     X, y = data
     file = tmp_path / "model.pronk"
     code, out, _ = pronk_run(

@@ -1,4 +1,4 @@
-"""`pronk serve` on the command line: tokens, and what is refused before anything listens."""
+"""`pronk serve` on the command line: tokens, and errors before the port is opened."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Rows that count more, from the command line: a column of weights."""
+"""A column of sample weights on the command line."""
 
 import json
 
@@ -118,7 +118,7 @@ def test_weights_in_halves_late_and_without_bad_rows(capsys, tmp_path, frame):
     np.testing.assert_allclose(predictions(out), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_weights_go_on_from_a_checkpoint(capsys, tmp_path, frame):
+def test_weights_resume_from_a_checkpoint(capsys, tmp_path, frame):
     file, out, snapshot = (tmp_path / name for name in ("d.csv", "p.csv", "job"))
     late = ["-t", "y", "--weight", "w", "--delay", "3", "--predictions", out]
     frame.to_csv(file, index=False)

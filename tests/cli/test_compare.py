@@ -75,7 +75,7 @@ def test_json_and_what_is_kept(capsys, tmp_path, file):
     assert (tmp_path / "records.jsonl").read_bytes() != before
 
 
-def test_more_runs_go_on_from_those_that_are_there(capsys, monkeypatch, tmp_path, file):
+def test_more_runs_use_the_records_of_earlier_ones(capsys, monkeypatch, tmp_path, file):
     from pronk.evaluate import comparison
 
     ran, plain = [], comparison._run
@@ -271,7 +271,7 @@ def test_a_missing_value_is_named_with_the_way_out(capsys, tmp_path, rough):
     assert "'a' is missing or NaN at row 0" in err and "--missing mean" in err
 
 
-def test_no_target_and_no_label_are_told(capsys, tmp_path):
+def test_a_missing_target_and_missing_labels_are_reported(capsys, tmp_path):
     file = tmp_path / "none.csv"
     file.write_text("a,y\n1,\n2,\n")
     command = ["compare", file, "-a", "fogd", "--output", tmp_path / "out"]
@@ -286,7 +286,7 @@ def test_what_can_be_read_only_once_is_refused(capsys, tmp_path):
     assert code == 2 and "read only once" in err and err.count("\n") == 1
 
 
-def test_a_random_order_without_room_is_refused(capsys, monkeypatch, tmp_path, file):
+def test_a_random_order_without_disk_space_raises(capsys, monkeypatch, tmp_path, file):
     from pronk.evaluate import orders
 
     monkeypatch.setattr(orders, "disk_bytes", lambda *_: 10**18)
@@ -369,7 +369,7 @@ def test_a_damaged_comparison_is_refused(tmp_path, content):
         load_results(tmp_path)
 
 
-def test_damaged_records_are_told_and_run_again(capsys, tmp_path, file):
+def test_damaged_records_are_reported_and_run_again(capsys, tmp_path, file):
     command = arguments(file, tmp_path, "--json")
     first = json.loads(pronk_run(capsys, *command)[1])
     records = tmp_path / "records.jsonl"
@@ -410,7 +410,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
-def test_a_killed_comparison_goes_on(capsys, tmp_path, file):
+def test_a_killed_comparison_resumes(capsys, tmp_path, file):
     said = [str(argument) for argument in arguments(file, tmp_path / "out", "--json")]
     script = tmp_path / "killed.py"
     script.write_text(KILLED)

@@ -1,4 +1,4 @@
-"""A pass over pieces that tasks read has the predictions of the sequential pass."""
+"""A pass in which tasks read their partitions has the predictions of the sequential pass."""
 
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""river's own checks, its evaluation and its pipelines, with pronk's learners inside."""
+"""river's own checks, its evaluation and its pipelines, with pronk's learners."""
 
 import pickle
 import warnings

@@ -84,7 +84,7 @@ def test_first_and_uniform_rows(cuts):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_dictionary_goes_on_from_its_state(name):
+def test_a_dictionary_resumes_from_its_state(name):
     X = np.random.default_rng(8).normal(size=(200, 2))
     whole = Dictionary(Gaussian(), 2, RULES[name](), seed=3, budget=30)
     scan_all(whole, X, [])

@@ -1,4 +1,4 @@
-"""Scales that the first rows fix, against their definition."""
+"""Scales fixed by the first rows, against their definition."""
 
 import numpy as np
 import pytest

@@ -152,7 +152,7 @@ def test_a_factor_from_a_file_is_compared_with_its_matrix(n):
 
 
 @pytest.mark.parametrize("bad", [0, 1, 2])
-def test_inverted_panels_tell_how_far_from_orthogonal_the_worst_is(bad):
+def test_inverted_panels_return_how_far_from_orthogonal_the_worst_is(bad):
     """Panels of 4, 4 and 2 rows; L and the inverses are given as transposes."""
     L = np.tril(np.random.default_rng(2).normal(size=(10, 10))) + 3.0 * np.eye(10)
     L[4 * bad, 4 * bad] = 1e-3

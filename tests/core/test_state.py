@@ -1,4 +1,4 @@
-"""State by a table: a toy that holds one field of each kind, as CONTRIBUTING shows it."""
+"""Declared state: a small class with one field of each kind, as CONTRIBUTING shows it."""
 
 import copy
 

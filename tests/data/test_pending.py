@@ -1,4 +1,4 @@
-"""`Pending`: rows that are predicted now and learned when their labels come."""
+"""`Pending`: rows that are predicted now and learned when their labels arrive."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""`Prepared`: tables as they come, the same whatever the cut, and scikit-learn through it."""
+"""`Prepared`: messy tables, the same results for every cut, and scikit-learn's interface."""
 
 import copy
 import datetime
@@ -265,7 +265,7 @@ def test_it_is_never_poorer_than_what_it_wraps(frame, y):
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_save_load_and_go_on_equals_never_stopping(tmp_path, frame, y, task):
+def test_save_load_and_resume_equals_never_stopping(tmp_path, frame, y, task):
     target = y if task == "regression" else np.where(y > np.median(y), "up", "down")
     choices = {"missing": "mean", "encoding": "onehot", "slots": 5, "categorical": ("city", "b")}
     one = model(task, **choices).fit(frame[:150], target[:150])
@@ -308,7 +308,7 @@ def test_what_cannot_be_a_column_is_refused(frame, y):
         model(missing="zero").fit(frame, y)
 
 
-def test_a_notebook_is_told_what_was_learned():
+def test_a_notebook_shows_what_was_learned():
     frame = pd.DataFrame({"wind": [1.0, 2.0, 3.0, 4.0], "city": ["Rome", "Oslo", "Rome", "Oslo"]})
     model = pronk.Prepared(pronk.make("fogd", random_state=0))
     assert "rows learned" not in model._repr_html_()

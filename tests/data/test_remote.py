@@ -65,7 +65,7 @@ def test_a_part_that_cannot_be_read_is_named(folder, tmp_path):
         list(FileStream(f"file://{tmp_path}", "y").blocks(0))
 
 
-def test_no_output_goes_over_an_input(folder):
+def test_no_output_overwrites_an_input(folder):
     read = Origins(f"file://{folder}/t.csv")
     assert read.holds(folder / "t.csv") and not read.holds(folder / "t.arrow")
 
@@ -87,7 +87,7 @@ def test_a_run_with_snapshots(capsys, folder, tmp_path):
     assert "finished after 900" in messages.replace("was finished", "finished")
 
 
-def test_a_url_is_told_without_its_secret():
+def test_a_url_is_shown_without_its_secret():
     with pytest.raises(StreamError, match=r"s3tore://bucket/t\.csv") as caught:
         FileStream("s3tore://key:secret@bucket/t.csv", "y")
     assert "secret" not in str(caught.value).partition("cannot be opened")[0]

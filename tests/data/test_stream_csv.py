@@ -1,4 +1,4 @@
-"""What CSV files may look like: line breaks in quoted values, no header, blank lines, errors."""
+"""CSV files: line breaks in quoted values, no header, blank lines, errors."""
 
 import csv
 import gzip
@@ -77,7 +77,7 @@ def row_ends(data):
 
 @settings(max_examples=500, deadline=None)
 @given(st.text('a,"\r\n', max_size=30).map(str.encode))
-def test_rows_end_where_reading_one_character_at_a_time_says(data):
+def test_rows_end_as_when_reading_one_character_at_a_time(data):
     grammar = _Grammar(",")
     ends, quoted = row_ends(data)
     assert grammar.whole_rows(data) == ends[-1]

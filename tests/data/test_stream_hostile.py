@@ -1,4 +1,4 @@
-"""Files that are damaged, odd or meant badly: one clear error, or the right rows."""
+"""Files that are damaged, unusual or malicious: one clear error, or the right rows."""
 
 import decimal
 import gzip

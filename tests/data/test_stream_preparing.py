@@ -1,4 +1,4 @@
-"""Missing values, categories and the robust scaler: by the past only, the same for every cut."""
+"""Missing values, categories and the robust scaler: from earlier rows only, for every cut."""
 
 import numpy as np
 import pytest
@@ -97,7 +97,7 @@ def test_slots_are_given_in_order_and_none_is_shared():
         Categories(4, "ordinal")
 
 
-def test_categories_beyond_the_slots_are_told_apart():
+def test_categories_beyond_the_slots_are_distinguished():
     codes = np.random.default_rng(0).permutation(2.0**40 + np.arange(1000))
     E = Categories(32).learn_transform(codes)
     G = E @ E.T
@@ -203,7 +203,7 @@ def scaled(scaler="robust", **options):
 
 
 @pytest.mark.parametrize("encoding", ["hash", "onehot"])
-def test_a_saved_model_goes_on(tmp_path, encoding):
+def test_a_saved_model_resumes(tmp_path, encoding):
     X = rows()
     y = np.nan_to_num(X[:, 0])
     model = scaled(encoding=encoding)
@@ -236,7 +236,7 @@ def test_a_refused_call_changes_nothing():
     )
 
 
-def test_a_gap_is_an_error_unless_asked_for():
+def test_a_missing_value_is_an_error_unless_allowed():
     model = Prepared(pronk.PKAWVRegressor(random_state=0))
     with pytest.raises(ValueError, match="X has NaN"):
         model.predict_then_learn(rows(), np.zeros(300))

@@ -1,4 +1,4 @@
-"""Online scaling: by the past and the row itself, the same for every cut, saved and restored."""
+"""Online scaling: from earlier rows and the row itself, for every cut, saved and restored."""
 
 import numpy as np
 import pytest
@@ -106,7 +106,7 @@ def test_scaled_is_the_learner_on_scaled_rows(scaler):
 
 @pytest.mark.parametrize("scaler", ["minmax", "standard", "robust"])
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_one_file_holds_both_and_goes_on_to_the_last_bit(tmp_path, scaler, task):
+def test_one_file_holds_both_and_resumes_to_the_last_bit(tmp_path, scaler, task):
     X = rows()
     y = np.sin(X[:, 0])
     y = np.where(y > 0, "up", "down") if task == "classification" else y

@@ -1,4 +1,4 @@
-"""Text as it comes: encodings, decimal commas, words for missing, tabs, columns that name rows."""
+"""Text files: encodings, decimal commas, words for missing values, tabs, columns of names."""
 
 import gzip
 import io
@@ -36,7 +36,7 @@ def test_encodings_of_pipes(monkeypatch):
     assert rows("-", decimal=",")[0][7, 0] == 7.5
 
 
-def test_bytes_that_are_no_utf8_are_told(tmp_path):
+def test_bytes_that_are_not_utf8_are_reported(tmp_path):
     path = tmp_path / "d.csv"
     path.write_bytes("\n".join(LINES).encode("latin-1"))
     with pytest.raises(StreamError, match=r"not UTF-8 text.*charset='latin-1'"):
@@ -75,7 +75,7 @@ def test_thousands_separators_are_refused(tmp_path, number):
         FileStream(path, "y", delimiter=";")
 
 
-def test_other_spellings_are_told(tmp_path):
+def test_other_spellings_are_reported(tmp_path):
     path = tmp_path / "d.csv"
     path.write_text("a;y\n" + "1,5;2\n0,25;1\n" * 9)
     with pytest.raises(StreamError, match=r"'a' has decimal commas.*give decimal=','"):

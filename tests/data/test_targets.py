@@ -1,4 +1,4 @@
-"""Targets around 0 of size one, by the first rows: against a loop over single rows."""
+"""Targets scaled by the first rows, against a loop over single rows."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def test_several_outputs_have_a_centre_each():
 
 
 @pytest.mark.parametrize("rows", [1, 100, LAST_RESTART, 300])
-def test_a_saved_model_goes_on_to_the_last_bit(tmp_path, rows):
+def test_a_saved_model_resumes_to_the_last_bit(tmp_path, rows):
     model = prepared()
     model.partial_fit(X[:rows], Y[:rows])
     model.save(tmp_path / "model.pronk")

@@ -1,4 +1,4 @@
-"""A value is the same wherever it comes from, and dates are read in the usual spellings."""
+"""A value is the same in files, frames and JSON; dates are read in the usual spellings."""
 
 import datetime
 import json

@@ -1,4 +1,4 @@
-"""The documentation is run: blocks of code, commands, examples, links, names of tests."""
+"""Run the documentation: blocks of code, commands, examples, links, names of tests."""
 
 import ast
 import contextlib
@@ -71,7 +71,7 @@ def run_command(arguments):
 
 
 @pytest.mark.parametrize("page", RUN, ids=name_of)
-def test_the_blocks_of_a_page_run_and_print_what_it_says(page, tmp_path, monkeypatch):
+def test_the_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path, monkeypatch):
     if "river" in page.name:
         pytest.importorskip("river")
     monkeypatch.chdir(tmp_path)

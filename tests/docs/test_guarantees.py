@@ -1,4 +1,4 @@
-"""The pages of the first-order learners state bounds; here they are measured."""
+"""Measure the bounds that the pages of the first-order learners state."""
 
 import numpy as np
 import pytest

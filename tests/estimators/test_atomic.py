@@ -8,7 +8,7 @@ import pytest
 from pronk.estimators.atomic import remove_leftovers, write_atomically
 
 
-def test_what_a_killed_writer_left_goes_and_what_a_living_one_writes_stays(tmp_path):
+def test_leftovers_of_a_killed_writer_are_removed_and_those_of_a_live_one_stay(tmp_path):
     place = tmp_path / "model.pronk"
     (tmp_path / ".model.pronk.aaaaaaaa").write_bytes(b"left")
     (tmp_path / ".other.pronk.aaaaaaaa").write_bytes(b"another file's")

@@ -53,7 +53,7 @@ def test_labels_that_come_on_the_way():
 
 
 @pytest.mark.parametrize("rows", [1, 2, 100, LAST_RESTART, 280])
-def test_a_saved_learner_goes_on_to_the_last_bit(tmp_path, rows):
+def test_a_saved_learner_resumes_to_the_last_bit(tmp_path, rows):
     found = learner(name="pkawv-nystrom")
     weights = rng.integers(0, 3, 300).astype(float)
     weights[:2] = 1.0

@@ -1,4 +1,4 @@
-"""Rows in every form that users have, and errors that name the argument, row and column."""
+"""Rows as arrays, frames, tables and sparse matrices; errors that name argument, row and column."""
 
 import warnings
 
@@ -178,7 +178,7 @@ def test_an_import_loads_neither_scikit_learn_nor_pyarrow_nor_a_compiler():
     assert out.stdout.strip() == "[]"
 
 
-def test_a_dictionary_that_grows_with_every_row_is_told_once(monkeypatch):
+def test_a_dictionary_that_grows_with_every_row_warns_once(monkeypatch):
     monkeypatch.setattr("pronk.estimators.estimator.MANY_POINTS", 50)
     X = 1000.0 * np.random.default_rng(1).normal(size=(200, 2))  # columns as they come
     learner = PKAWVRegressor(random_state=0).partial_fit(X[:20], X[:20, 0])

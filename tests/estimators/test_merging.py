@@ -46,7 +46,7 @@ def close(one, other):
 
 
 @kinds
-def test_a_merged_learner_predicts_as_the_sums_say(kind):
+def test_a_merged_learner_predicts_from_the_sums(kind):
     params, phi = KINDS[kind]
     X, y = rows()
     learners = [pronk.PKAWVRegressor(**params) for _ in range(3)]

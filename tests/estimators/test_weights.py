@@ -236,7 +236,7 @@ def test_weights_mean_the_same_for_all(case, tmp_path):
 
 
 @parametrized(OTHERS, by_engine=True)
-def test_learners_without_a_meaning_say_so(case):
+def test_learners_without_weights_raise(case):
     X, y = case.stream(40)
     with pytest.raises(ValueError, match="sample_weight has no meaning for"):
         case.make().partial_fit(X, y, sample_weight=np.full(40, 2.0))
@@ -254,7 +254,7 @@ def test_learners_without_a_meaning_say_so(case):
         (["a"] * 5, "must hold numbers"),
     ],
 )
-def test_bad_weights_are_refused_and_harm_nothing(bad, message):
+def test_bad_weights_raise_and_change_nothing(bad, message):
     X, y, _ = stream(40)
     learner = pronk.PKAWVRegressor(random_state=0).fit(X, y)
     before = learner.predict(X)

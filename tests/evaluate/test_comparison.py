@@ -1,4 +1,4 @@
-"""Comparisons: where records are kept, what a run computes, and how runs are summed up."""
+"""Comparisons: at which rows errors are recorded, what a run computes, how runs are summarised."""
 
 import math
 from dataclasses import replace
@@ -63,7 +63,7 @@ def comparison(file, target="y", names=("pkawv-taylor", "fogd"), **choices):
 
 @given(st.integers(1, 10**6), st.integers(1, 2000))
 @settings(deadline=None, max_examples=50)
-def test_marks_lie_in_the_stream_and_end_it(rows, window):
+def test_record_rows_lie_in_the_stream_and_end_it(rows, window):
     marks = record_rows(rows, min(rows, max(window, rows // 50)))
     assert max(marks) == rows and min(marks) >= 1
     assert len(marks) < 115
@@ -75,7 +75,7 @@ def test_marks_lie_in_the_stream_and_end_it(rows, window):
     st.sets(st.integers(1, 90)),
 )
 @settings(deadline=None, max_examples=50)
-def test_blocks_are_cut_at_marks_and_nowhere_else(lengths, marks):
+def test_blocks_are_cut_at_record_rows_only(lengths, marks):
     rows = np.arange(sum(lengths))
     edges = np.cumsum(lengths)
     blocks = [(part[:, None] * 1.0, part) for part in np.split(rows, edges[:-1])]
@@ -169,7 +169,7 @@ def test_results_of_an_older_version_are_found(file, tmp_path, monkeypatch):
     assert load_results(tmp_path).summaries[0].label == "fogd"
 
 
-def test_a_failed_run_says_which(file):
+def test_a_failed_run_is_named(file):
     job = comparison(file, names=["fogd"]).jobs()[0]
     job.settings["rows"] = ROWS + 1
     with pytest.raises(RunError, match="fogd, seed 0: the file now has 450 rows"):

@@ -1,4 +1,4 @@
-"""The account of an evaluation comes back from a snapshot bit for bit, or is refused by one error.
+"""The state of an evaluation is restored from a snapshot bit for bit, or one error is raised.
 
 Every entry of the state is removed, replaced by things of other kinds, cut, or moved out of range.
 What is taken must go on without any other error.
@@ -81,7 +81,7 @@ def found(state, path):
     return state
 
 
-def test_it_goes_on_bit_for_bit(held):
+def test_it_resumes_bit_for_bit(held):
     task, model, state = held
     whole, other = (evaluation(task, copy.deepcopy(model)) for _ in range(2))
     for one, given in ((whole, state), (other, copy.deepcopy(state))):

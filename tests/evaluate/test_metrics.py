@@ -1,4 +1,4 @@
-"""Metrics in one pass and any cut, against scikit-learn's on all rows; drift alarms; courses."""
+"""Metrics in one pass and any cut, against scikit-learn's on all rows; drift alarms; traces."""
 
 import json
 import math
@@ -141,7 +141,7 @@ def test_labels_that_come_late():
     assert given["error"] == 4 / 7
 
 
-def test_confident_mistakes_cost_what_scikit_learn_says():
+def test_confident_mistakes_cost_as_in_scikit_learn():
     rng = np.random.default_rng(4)
     y = np.array(["a", "b", "c", *rng.choice(["a", "b", "c"], 300)])
     shares = np.eye(3)[rng.integers(0, 3, len(y))]  # always sure, mostly wrong
@@ -186,7 +186,7 @@ def test_bins_of_probabilities_are_in_order():
     assert (np.diff(places) >= 0).all() and places[0] == 0 and places[-1] == BINS - 1
 
 
-def test_a_metric_that_needs_probabilities_says_so():
+def test_a_metric_that_needs_probabilities_raises_without():
     X, y = np.zeros((10, 1)), np.arange(10) % 2
     with pytest.raises(ValueError, match="'auc' needs probabilities"):
         list(progressive(pronk.make("rbp", "classification"), (X, y), "auc"))
@@ -194,7 +194,7 @@ def test_a_metric_that_needs_probabilities_says_so():
         get_scores("kapa")
 
 
-def test_majority_tells_shares():
+def test_the_majority_baseline_predicts_shares():
     y = np.array(["a", "b", "b", "c"])
     values, shares = RunningMajority().predict_then_learn(None, y, output="both")
     assert values.tolist() == [None, "a", "a", "b"]
@@ -282,7 +282,7 @@ def test_a_course_is_the_mean_of_its_segments():
     np.testing.assert_array_equal(sample.held[:, 1:], values[rows])
 
 
-def test_a_portrait_goes_on_from_its_state(tmp_path):
+def test_a_trace_resumes_from_its_state(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 2))
     y = np.where(X[:, 0] > 0, "up", "down")

@@ -97,7 +97,7 @@ def test_memory_is_that_of_a_part(monkeypatch):
     assert seen == rows and peak < 8e6
 
 
-def test_no_room_is_told_before(monkeypatch):
+def test_too_little_disk_space_raises_before_the_first_row(monkeypatch):
     usage = namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage(10**9))
     assert disk_bytes(1000, 10) == 0 and disk_bytes(10**7, 9) == 8 * 10**8

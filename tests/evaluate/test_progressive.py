@@ -1,4 +1,4 @@
-"""Progressive validation against a loop by hand: predictions, metrics, records, delay, river."""
+"""Progressive validation against a plain loop: predictions, metrics, records, delay, river."""
 
 import sys
 
@@ -120,7 +120,7 @@ def test_a_long_block_is_given_in_pieces(monkeypatch):
     assert model.calls == [300, 300, 300, 100]
 
 
-def test_records_are_yielded_as_the_stream_goes(data):
+def test_records_are_yielded_during_the_stream(data):
     X, y = data
     read = []
 
@@ -343,7 +343,7 @@ def test_rows_without_a_label_are_predicted_only(labels, delay):
 
 @pytest.mark.parametrize("delay", [0, 3])
 @pytest.mark.parametrize("labels", [False, True])
-def test_an_evaluation_goes_on_from_its_state(tmp_path, labels, delay):
+def test_an_evaluation_resumes_from_its_state(tmp_path, labels, delay):
     task = "classification" if labels else "regression"
     blocks = gappy(labels)
 
@@ -375,7 +375,7 @@ def test_a_state_is_taken_after_the_predictions_were(data):
 # -- a bar -------------------------------------------------------------------------------------
 
 
-def test_a_bar_goes_to_stderr_and_changes_nothing(data, capsys, monkeypatch):
+def test_a_progress_bar_is_on_stderr_and_changes_nothing(data, capsys, monkeypatch):
     monkeypatch.setattr("pronk.evaluate.formatting.PAUSE", 0.0)
     X, y = data
     plain = list(progressive(learner(), blocks(X, y, 300), every=100, memory=False))
@@ -392,7 +392,7 @@ def test_without_a_terminal_there_is_no_bar(data, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_bar_asks_the_stream_for_its_length(data, capsys, monkeypatch):
+def test_a_progress_bar_reads_the_length_of_the_stream(data, capsys, monkeypatch):
     monkeypatch.setattr("pronk.evaluate.formatting.PAUSE", 0.0)
 
     class Stream(list):

@@ -1,4 +1,4 @@
-"""Jobs and their store: keys, resuming, half-written lines, processes."""
+"""Jobs and their records: keys, resuming, half-written lines, processes."""
 
 import json
 from dataclasses import replace
@@ -45,7 +45,7 @@ def test_records_come_back_with_everything_about_them(tmp_path):
     assert {"pronk", "numpy", "python", "machine"} <= set(again["made"])
 
 
-def test_half_a_line_is_ignored_and_does_not_harm_the_next(tmp_path):
+def test_half_a_line_is_ignored_and_the_next_is_read(tmp_path):
     path = tmp_path / "records.jsonl"
     first, second = jobs(2)
     Store(path).add(first, {"x": 1})

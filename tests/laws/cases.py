@@ -1,4 +1,4 @@
-"""Every learner there is, small enough to be tried a thousand times.
+"""All learners, with parameters small enough to run the laws a thousand times.
 
 A new name in the registry gets all the laws by itself; small settings and other forms of it are
 added here.

@@ -1,4 +1,4 @@
-"""Model files with one field changed and the checksum made anew: they work or are refused.
+"""Change one field of a model file and its checksum: the file works, or loading it raises.
 
     python fields.py SEED FIRST LAST      files FIRST .. LAST-1; one line a file, as it is tried
 

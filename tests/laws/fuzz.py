@@ -1,4 +1,4 @@
-"""Calls of all kinds over all learners: what may happen, and what must not.
+"""Random calls of all learners: which outcomes are allowed.
 
 A trial is a learner and some calls. Most rows are usable; some have a wrong shape, kind or value.
 `attempt` makes the calls and returns what went wrong:

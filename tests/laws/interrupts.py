@@ -1,4 +1,4 @@
-"""Calls that are stopped in the middle: the learner is that of before the call, or of after it.
+"""Interrupt a call at a random line: the learner is that of before the call, or of after it.
 
 `stop` raises an error at a chosen line of pronk's code, so that every moment can be tried without a
 clock. `attempt` compares the learner with twins that were never stopped.

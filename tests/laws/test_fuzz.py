@@ -1,4 +1,4 @@
-"""Some hundred calls of all kinds; `make soak` makes a hundred thousand."""
+"""Some hundred random calls; `make soak` makes a hundred thousand."""
 
 from collections import Counter
 
@@ -22,5 +22,5 @@ DEPENDENT_POINTS = Trial(
 @settings(deadline=None, max_examples=200)
 @example(DEPENDENT_POINTS)
 @given(trials)
-def test_only_documented_errors_and_no_harm_done(trial):
+def test_only_documented_errors_and_an_unchanged_state(trial):
     assert attempt(trial, Counter()) is None

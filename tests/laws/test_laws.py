@@ -137,7 +137,7 @@ def test_predicting_changes_nothing_and_rows_are_independent(case):
 
 
 @every
-def test_the_first_row_of_the_next_call_is_predicted_as_predict_says(case):
+def test_predict_is_the_prediction_of_the_next_row(case):
     """Where the row itself cannot enter the dictionary before it is predicted."""
     X, y = case.stream()
     learner = case.make().partial_fit(X[:100], y[:100])
@@ -183,7 +183,7 @@ def test_clones_share_nothing_and_fit_forgets(case):
 
 @every_engine
 @pytest.mark.parametrize("way", ["save", "pickle", "deepcopy"])
-def test_stopping_and_going_on_is_never_having_stopped(case, way, tmp_path):
+def test_saving_and_resuming_changes_no_bit(case, way, tmp_path):
     """To the last bit, also in the middle of a block."""
     X, y = case.stream()
     learner = case.make().partial_fit(X[:77], y[:77])

@@ -1,4 +1,4 @@
-"""CONTRIBUTING says that an algorithm is one file: a toy one gets laws, command line and a page.
+"""An algorithm is one file (CONTRIBUTING): an example gets laws, command line and a page.
 
 In a process of its own: the toy's folder becomes part of the package's path before anything asks
 which algorithms there are.

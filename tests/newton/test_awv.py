@@ -178,7 +178,7 @@ def test_parameters_that_do_not_fit_are_named(stream):
 
 
 @pytest.mark.parametrize("name", ["pkawv-nystrom", "pros-n-kons"])
-def test_a_full_dictionary_measures_no_row_and_goes_on_drawing(stream, name, monkeypatch):
+def test_a_full_dictionary_measures_no_row_and_still_draws(stream, name, monkeypatch):
     X, y = stream
     options = {"history": "projected"} if name == "pkawv-nystrom" else {}
     learner = pronk.make(name, kernel=Gaussian(1.0), budget=5, random_state=0, **options)

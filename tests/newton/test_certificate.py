@@ -1,4 +1,4 @@
-"""Certificates: what they say is what a recomputation from all rows says, and the bound holds."""
+"""Certificates equal a recomputation from all rows, and the bound holds."""
 
 import numpy as np
 import pytest
@@ -89,7 +89,7 @@ def test_the_whole_rkhs(stream, anticipate):
 
 @pytest.mark.parametrize("stream", STREAMS)
 @pytest.mark.parametrize("anticipate", [True, False])
-def test_carried_over_dictionaries_speak_of_projected_rows(stream, anticipate):
+def test_carried_over_dictionaries_describe_projected_rows(stream, anticipate):
     X, y = stream()
     learner = PKAWVRegressor(Gaussian(0.8), anticipate=anticipate, random_state=0)
     for i in range(0, 400, 50):
@@ -181,7 +181,7 @@ def test_certificates_survive_saving_and_classes(tmp_path):
         assert learner.certificate().rows == 400
 
 
-def test_learners_without_one_say_so():
+def test_learners_without_one_raise():
     X, y = random_stream(20)
     with pytest.raises(ValueError, match="track_regret"):
         ProsNKONSRegressor().fit(X, y).certificate()

@@ -1,4 +1,4 @@
-"""The Newton engine against its definition, in any cut, and where it is hard."""
+"""The Newton engine against its definition, in any cut, also on ill-conditioned rows."""
 
 from itertools import pairwise
 

@@ -45,7 +45,7 @@ def test_a_changed_file_is_refused(sets):
         read(dataset)
 
 
-def test_a_missing_set_says_where_to_put_it(monkeypatch, tmp_path):
+def test_a_missing_set_names_the_folder_for_it(monkeypatch, tmp_path):
     monkeypatch.setenv("PRONK_DATA", str(tmp_path / "nowhere"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(DataError, match="python -m papers data fetch casp") as error:
@@ -57,7 +57,7 @@ def test_a_missing_set_says_where_to_put_it(monkeypatch, tmp_path):
     assert "fetch" not in str(error.value)
 
 
-def test_the_cache_is_looked_at_after_the_chosen_directory(sets, monkeypatch, tmp_path):
+def test_the_cache_is_read_after_the_chosen_directory(sets, monkeypatch, tmp_path):
     monkeypatch.delenv("PRONK_DATA")
     assert datasets.directories() == [tmp_path / "cache" / "pronk" / "data"]
     assert datasets.locate(find("casp")) is None

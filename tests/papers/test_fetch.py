@@ -1,4 +1,4 @@
-"""Fetching: originals in several forms from a server of this machine, verified and stored."""
+"""Download data sets in several forms from a local server, verify and store them."""
 
 import bz2
 import dataclasses
@@ -110,7 +110,7 @@ def test_two_files_and_a_mirror(server, place):
     assert datasets.read(dataset)[0].shape == (6, 3)
 
 
-def test_a_length_that_is_not_told(server, place):
+def test_an_unknown_length(server, place):
     server.files.update({"/toy": LIBSVM, "/toy?length": None})
     seen = []
     fetch(made_up([f"{server.url}/toy"]), lambda *said: seen.append(said))
@@ -148,14 +148,14 @@ def test_a_server_that_sends_on_and_on_is_left(server, place, monkeypatch):
     assert seen[-1][1] <= 100_000 and not place.exists()
 
 
-def test_a_packed_file_is_asked_for_as_it_is(server, place):
+def test_a_packed_file_is_requested_as_it_is(server, place):
     server.files["/toy.gz"] = gzip.compress(LIBSVM)
     fetch(made_up([f"{server.url}/toy.gz"]))
     assert [asked["Accept-Encoding"] for asked in server.asked] == ["identity"]
     assert [asked["User-Agent"] for asked in server.asked] == ["pronk"]
 
 
-def test_without_network_the_error_says_where_to_put_the_file(server, place):
+def test_without_network_the_error_names_the_folder_for_the_file(server, place):
     dead = "http://127.0.0.1:9/x/toy"
     for url in (dead, f"{server.url}/toy"):  # nobody answers; not found
         with pytest.raises(DataError, match="cannot be downloaded") as error:

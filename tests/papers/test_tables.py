@@ -1,4 +1,4 @@
-"""Jobs, what they compute, and every table on small made-up sets."""
+"""Jobs, what they compute, and every table on small generated sets."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The pipeline of a split pass: results in order, few partitions in flight, nothing left behind."""
+"""The pipeline of a split pass: results in order, few partitions in flight, no task left."""
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event

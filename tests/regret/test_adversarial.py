@@ -1,4 +1,4 @@
-"""The adversarial streams, and what the papers claim of them: log against sqrt(T)."""
+"""Adversarial streams, and the papers' claims about them: log(T) against sqrt(T)."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The best function in hindsight: against other minimisers, in every space, where it is hard."""
+"""The best function in hindsight against other minimisers, in every space."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""Reports: one file that asks for nothing, says everything, and cannot be broken by names."""
+"""Reports: one file without network requests, complete, and safe for any names."""
 
 import json
 import re
@@ -100,12 +100,12 @@ def page(found):
     return Page(html(found))
 
 
-def test_the_page_asks_the_network_for_nothing(page):
+def test_the_page_makes_no_network_request(page):
     assert page.links == []
     assert not {"link", "img", "iframe", "object", "base"} & set(page.tags)
 
 
-def test_the_browser_is_told_to_ask_for_nothing(found):
+def test_the_page_forbids_network_requests(found):
     assert "Content-Security-Policy\" content=\"default-src 'none';" in html(found)
 
 
@@ -116,14 +116,14 @@ def test_the_table_needs_no_script(page):
     assert "300 kB" in page.text and "30" in page.text
 
 
-def test_settings_and_versions_are_told(page, found):
+def test_settings_and_versions_are_shown(page, found):
     for text in ("data.csv", "0123456789abcdef", "minmax", "0 to 1", "eta=0.5", "pronk 0."):
         assert text in page.text
     assert "/some/where" not in page.text
     assert command(found.comparison) in page.text
 
 
-def test_the_command_says_how_rows_were_prepared(found):
+def test_the_command_shows_how_rows_were_prepared(found):
     from dataclasses import replace
 
     from pronk.report.comparison_page import settings
@@ -201,7 +201,7 @@ def test_what_is_not_positive_is_drawn_on_a_plain_axis(tmp_path):
     assert scale["type"] == "linear"
 
 
-def test_a_learner_gone_astray_leaves_the_others_room(tmp_path):
+def test_a_diverged_learner_does_not_hide_the_others(tmp_path):
     straight = made(tmp_path, labels=("one", "two", "three"))
     (tmp_path / "wild").mkdir()
     store = Store(tmp_path / "wild" / "records.jsonl")
@@ -231,11 +231,11 @@ def test_classification_one_run(tmp_path):
     assert len(spec["layer"]) == 2  # no band
 
 
-def test_missing_runs_are_told(tmp_path):
+def test_missing_runs_are_listed(tmp_path):
     assert "2 runs not finished" in Page(html(made(tmp_path, done=3))).text
 
 
-def test_many_learners_are_told_apart(tmp_path):
+def test_many_learners_can_be_distinguished(tmp_path):
     labels = [f"learner {i}" for i in range(27)]
     assert len({(i % 8, tuple(dash(i))) for i in range(27)}) == 27
     many = made(tmp_path, labels=labels, runs=1)

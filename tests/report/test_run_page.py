@@ -1,4 +1,4 @@
-"""The page of one run, and the same pictures from Python."""
+"""The report of one run, and the same figures from Python."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def evaluated(task, rows=600, **options):
     return evaluation
 
 
-def test_pictures_tell_the_losses():
+def test_figures_show_the_losses():
     evaluation = evaluated("regression")
     found = {picture.name: picture for picture in pictures(evaluation.trace)}
     assert {"loss", "so-far", "residuals", "against"} <= set(found)

@@ -1,4 +1,4 @@
-"""A service driven by hand: groups go through the writer in this thread, so a test can stop it."""
+"""A service without threads: groups pass through the writer in the test, which can stop it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server on the loopback, and a way to ask it."""
+"""A server on the loopback interface, and a client for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad input: refused with a clear answer, and nothing is changed."""
+"""Invalid input returns a clear error and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls over HTTP: what they do, and that the same id does nothing twice."""
+"""The calls over HTTP: what they do, and that a request with the same id is done once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_predictions_are_those_of_the_library_row_by_row(site: Site) -> None:
     assert told["versions"] == [asked.json["model_version"]]
 
 
-def test_a_model_tells_its_regrets(site: Site) -> None:
+def test_a_model_returns_its_regrets(site: Site) -> None:
     path = site.create("told", algorithm="online-kernel", parameters={"budget": 10})
     rows = np.random.default_rng(0).normal(size=(20, 2))
     site.call("POST", f"{path}/learn", {"rows": rows.tolist(), "labels": rows[:, 0].tolist()})
@@ -196,7 +196,7 @@ def test_columns_of_all_kinds_are_prepared_as_in_a_run(site: Site) -> None:
 
 
 @pytest.mark.parametrize("task", ["regression", "classification"])
-def test_a_model_that_has_learned_nothing_says_so(site: Site, task: str) -> None:
+def test_a_model_that_has_learned_nothing_returns_an_error(site: Site, task: str) -> None:
     path = site.create(f"untrained-{task}", algorithm="online-kernel", parameters={}, task=task)
     early = site.call("POST", f"{path}/infer", {"id": "1", "rows": [[1, 2], [3, 4]]})
     assert early.prediction == [None, None] and early.json["parameters"] == {"trained": False}

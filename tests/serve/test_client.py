@@ -1,4 +1,4 @@
-"""The client: the same numbers, and retries that never learn twice."""
+"""The client: the same numbers, and retries that learn no row twice."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_arrays_lists_and_frames_are_the_same_rows(site: Site, client: Client) -
     assert all(other == found[0] for other in found)
 
 
-def test_a_lost_answer_is_asked_for_again_and_nothing_is_learned_twice(
+def test_a_lost_response_is_requested_again_and_nothing_is_learned_twice(
     site: Site, client: Client, monkeypatch: Any
 ) -> None:
     client.create("lost", 1, algorithm="fogd")

@@ -1,4 +1,4 @@
-"""Floats by way of msgpack: equal, bit by bit, to what NumPy makes of the lists, or left alone."""
+"""Floats read through msgpack equal, bit by bit, those that NumPy makes of the lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of requests on their way through the journal and the learner."""
+"""Groups of requests in the journal and in the learner."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pronk.serve.worker import Work
 
 
 @pytest.mark.parametrize("piece", [1, 2, 3, 100])
-def test_a_large_group_goes_in_portions_and_one_refusal_harms_no_other(
+def test_a_large_group_is_learned_in_portions_and_an_error_affects_no_other(
     tmp_path: Path, monkeypatch: Any, piece: int
 ) -> None:
     monkeypatch.setattr("pronk.serve.online.PIECE", piece)
@@ -52,7 +52,7 @@ def test_a_large_group_goes_in_portions_and_one_refusal_harms_no_other(
     alone.close()
 
 
-def test_a_journal_with_pages_of_another_size_goes_on(tmp_path: Path) -> None:
+def test_a_journal_with_pages_of_another_size_is_used(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "journal.sqlite") as old:  # as earlier versions made them
         old.execute("PRAGMA page_size=4096")
         old.execute("PRAGMA journal_mode=WAL")

@@ -1,4 +1,4 @@
-"""The how-to page is run: its curl commands and its Python, against the server of the session."""
+"""Run the how-to page: its curl commands and its Python, against one server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEPLOY = PAGE.with_name("deploy.md")
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def test_the_commands_of_the_page_do_what_it_says(site: Site) -> None:
+def test_the_commands_of_the_page_print_what_it_shows(site: Site) -> None:
     if shutil.which("curl") is None or shutil.which("bash") is None:
         pytest.skip("there is no curl or no bash")
     url = f"http://127.0.0.1:{site.port}"

@@ -1,4 +1,4 @@
-"""Keyed models online: the models of the keys survive crashes, whatever state files are in."""
+"""Keyed models in the service survive crashes, whatever state their files are in."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_rollback_learns_the_journal_again(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_store_that_is_lost_is_made_anew_from_the_journal(tmp_path: Path) -> None:
+def test_a_lost_store_is_rebuilt_from_the_journal(tmp_path: Path) -> None:
     service = opened(tmp_path)
     created(service, **TEMPLATE)
     _groups(service, 0, 3)

@@ -1,4 +1,4 @@
-"""A journal that has lost entries: noticed at the start, and no number is given twice."""
+"""A journal with missing entries is noticed at the start, and no number is used twice."""
 
 from __future__ import annotations
 

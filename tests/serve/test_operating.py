@@ -1,4 +1,4 @@
-"""How a server is started: options, tokens, recovery while the port is open, large files."""
+"""Start a server: options, tokens, recovery while the port is open, large files."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def _calls(app: App) -> tuple[Any, Any]:
     return method, method.__self__  # type: ignore[attr-defined]
 
 
-def test_a_rollback_without_a_version_goes_to_the_last_kept_snapshot(site: Site) -> None:
+def test_a_rollback_without_a_version_restores_the_last_snapshot(site: Site) -> None:
     path = site.create("back")
     assert site.call("POST", f"{path}/rollback").status == 422
     versions = []

@@ -1,4 +1,4 @@
-"""The page, its documents, and in a real browser that the curve moves while rows come in."""
+"""The status page, its documents, and its curve in a browser while rows arrive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_call_is_described(site: Site) -> None:
     assert calls == set(site.app.of_model)
 
 
-def test_events_tell_of_the_server_and_the_chosen_model(site: Site) -> None:
+def test_events_describe_the_server_and_the_chosen_model(site: Site) -> None:
     path = site.create("watched")
     site.call("POST", f"{path}/learn", {"rows": [[1, 2]] * 20, "labels": [1.0] * 20})
     connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=10)

@@ -1,4 +1,4 @@
-"""Whatever is killed: what was acknowledged is learned exactly once, and the bits are the same."""
+"""After any crash, acknowledged rows are learned exactly once, to the same bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots with an entry changed and the checksum made anew: they work, or are skipped.
+"""Change an entry of a snapshot and its checksum: the snapshot works, or is skipped.
 
 The entries of the model itself are tried in `tests/laws/fields.py`.
 """

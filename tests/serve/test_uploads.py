@@ -1,4 +1,4 @@
-"""Models that come as files: they go on where they were, and nothing else is taken."""
+"""Uploaded model files resume where they were; other files are rejected."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pronk.serve import spec as uploads
 KIND = {"Content-Type": "application/octet-stream"}
 
 
-def test_a_model_file_goes_on_online(site: Site, tmp_path: Path) -> None:
+def test_an_uploaded_model_file_resumes(site: Site, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=30), "city": rng.choice(["a", "b"], 30)})
     learner = pronk.Prepared(pronk.make("pkawv-nystrom", history="projected", random_state=0))

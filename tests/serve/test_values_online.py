@@ -1,4 +1,4 @@
-"""The values of JSON are those of files: a model that learned from a file answers the same."""
+"""Values in JSON are those of files: a model that learned from a file predicts the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several targets, `-t y1,y2`: run, predictions, metrics, report, save, go on, predict."""
+"""Several targets, `-t y1,y2`: run, predictions, metrics, report, save, resume, predict."""
 
 import csv
 import json
@@ -76,7 +76,7 @@ def test_the_screen_has_a_line_a_target(capsys, file, monkeypatch):
 
 
 @pytest.mark.parametrize("algorithm", [[], ["-a", "pros-n-kons"]])
-def test_a_saved_model_goes_on_and_predicts(capsys, tmp_path, file, algorithm):
+def test_a_saved_model_resumes_and_predicts(capsys, tmp_path, file, algorithm):
     model, whole = tmp_path / "model.pronk", tmp_path / "whole.csv"
     options = ["--drop", "word", *algorithm]
     run = ["run", file, "-t", "y1,y2", *options]

@@ -1,4 +1,4 @@
-"""`pronk run -a NAME` without parameters: a bandwidth and a budget are chosen, and said."""
+"""`pronk run -a NAME` without parameters: a bandwidth and a budget are chosen and printed."""
 
 import json
 
@@ -64,7 +64,7 @@ def test_what_chooses_for_itself_is_left_alone(capsys, data):
     assert registry.defaults_of("ogd", "regression", {}) == {"bandwidth": "auto"}
 
 
-def test_steps_and_sizes_are_chosen_and_said(capsys, data, monkeypatch):
+def test_steps_and_sizes_are_chosen_and_printed(capsys, data, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     text = run(capsys, data[0], "-t", "y", "-a", "pros-n-kons")
     assert "budget=30" in text and "alpha=10" in text and "--scale-target none" in text

@@ -1,4 +1,4 @@
-"""Ctrl-C, no memory and other errors in the middle of a call, for every learner."""
+"""Ctrl-C, MemoryError and other errors in the middle of a call, for every learner."""
 
 import signal
 

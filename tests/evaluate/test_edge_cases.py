@@ -1,4 +1,4 @@
-"""What few evaluations come by: long streams of marks, many labels, empty ones, refusals."""
+"""Edge cases of evaluations: many records, many labels, empty streams, errors."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from pronk.evaluate.statistics import Counts
 from pronk.evaluate.trace import SEGMENTS, SHORTEST, ModelHistory
 
 
-def test_marks_are_the_last_of_each_length():
+def test_record_rows_are_the_last_of_each_length():
     """However many come there are at most SEGMENTS, each the last within a length of rows."""
     history = ModelHistory()
     given = np.cumsum(np.random.default_rng(0).integers(1, 3 * SHORTEST, size=3000)).tolist()

@@ -31,7 +31,7 @@ def test_targets_that_are_refused(y, words):
     assert not learner.__sklearn_is_fitted__()
 
 
-def test_a_regressor_that_says_it_has_one_output():
+def test_a_regressor_with_one_output():
     """`_several_outputs = False` of CONTRIBUTING."""
 
     class One(pronk.FOGDRegressor):

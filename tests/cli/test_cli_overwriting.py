@@ -1,4 +1,4 @@
-"""No output is ever written over an input, a model that is read, or another output."""
+"""No output overwrites an input, a model that is read, or another output."""
 
 import os
 import socket

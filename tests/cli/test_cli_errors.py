@@ -1,4 +1,4 @@
-"""Refusals and failures of the command line that other tests do not come by: one line each."""
+"""Errors of the command line that other tests do not cover: one line each."""
 
 import errno
 import json
@@ -111,7 +111,7 @@ def test_a_parquet_file_that_cannot_be_finished(run, monkeypatch, tmp_path):
     assert parquet.read_metadata(tmp_path / "p.parquet").num_rows == ROWS
 
 
-def test_a_run_with_labels_goes_on_with_its_columns(run, monkeypatch, tmp_path):
+def test_a_run_with_labels_resumes_with_its_columns(run, monkeypatch, tmp_path):
     """The classes of the predictions' header are the snapshot's, also of those that come late."""
     more = [
         "--predictions",
@@ -142,7 +142,7 @@ def test_a_run_with_labels_goes_on_with_its_columns(run, monkeypatch, tmp_path):
     assert (tmp_path / "p.csv").read_bytes() == whole
 
 
-def test_models_that_a_run_cannot_go_on_with(capsys, run, tmp_path, file):
+def test_models_that_a_run_cannot_resume(capsys, run, tmp_path, file):
     model, keyed, snapshot = tmp_path / "m.pronk", tmp_path / "keys", tmp_path / "c"
     X = np.random.default_rng(1).normal(size=(50, 2))
     pronk.make("fogd", random_state=0).fit(X, X[:, 0]).save(model)
@@ -164,7 +164,7 @@ def test_models_that_a_run_cannot_go_on_with(capsys, run, tmp_path, file):
     assert "is not a saved model" in go_on("--model", tmp_path, "-t", "y")
 
 
-def test_inspect_says_how_far_a_checkpoint_is(capsys, run, tmp_path):
+def test_inspect_shows_how_far_a_checkpoint_is(capsys, run, tmp_path):
     assert run("--checkpoint", tmp_path / "c")[0] == 0
     code, out, _ = pronk_run(capsys, "inspect", tmp_path / "c")
     assert code == 0 and f"{ROWS} rows done, finished" in out

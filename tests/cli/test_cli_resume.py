@@ -1,4 +1,4 @@
-"""The same model tomorrow: other files, files that grew, labels that come late."""
+"""Resume training on new data: other files, files that grew, labels that arrive late."""
 
 import json
 
@@ -42,7 +42,7 @@ def good(result):
 
 
 @pytest.mark.parametrize("target", ["y", "word"])
-def test_a_saved_model_goes_on_with_another_file(capsys, tmp_path, frame, target):
+def test_a_saved_model_resumes_with_another_file(capsys, tmp_path, frame, target):
     first = write(frame, tmp_path / "one.csv", slice(0, 300))
     second = write(frame[list(reversed(frame.columns))], tmp_path / "two.csv", slice(300, ROWS))
     whole = write(frame, tmp_path / "all.csv", slice(0, ROWS))
@@ -90,7 +90,7 @@ def test_the_model_decides_what_cannot_be_chosen(capsys, tmp_path, frame):
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 @pytest.mark.parametrize("delay", [0, 7])
-def test_a_finished_checkpoint_goes_on_when_rows_are_appended(
+def test_a_finished_checkpoint_resumes_when_rows_are_appended(
     capsys, tmp_path, frame, ending, delay
 ):
     file, predictions = tmp_path / "d.csv", tmp_path / f"p{ending}"
@@ -118,7 +118,7 @@ def test_a_finished_checkpoint_goes_on_when_rows_are_appended(
     np.testing.assert_allclose(a.predict(frame), b.predict(frame), rtol=1e-9, atol=1e-9)
 
 
-def test_a_file_that_comes_into_the_directory_goes_on(capsys, tmp_path, frame):
+def test_a_file_added_to_the_directory_is_learned(capsys, tmp_path, frame):
     folder = tmp_path / "in"
     folder.mkdir()
     write(frame, folder / "1.csv", slice(0, 200))
@@ -189,7 +189,7 @@ def test_predict_takes_the_options_of_reading(capsys, tmp_path, frame):
     assert code == 2 and "train it with --missing mean" in err
 
 
-def test_metrics_go_on_whatever_the_interval_was(capsys, tmp_path, frame):
+def test_metrics_resume_whatever_the_interval_was(capsys, tmp_path, frame):
     numbers = frame[["a", "y"]]
     files = [tmp_path / f"{name}.csv" for name in ("one", "two", "all")]
     for file, rows in zip(files, (slice(0, 300), slice(300, ROWS), slice(0, ROWS)), strict=True):
@@ -231,7 +231,7 @@ def test_metrics_go_on_whatever_the_interval_was(capsys, tmp_path, frame):
     assert "start over: --window is not that of the model" in err
 
 
-def test_the_summary_says_that_the_task_is_the_model_s(capsys, tmp_path, frame):
+def test_the_summary_shows_that_the_task_is_the_model_s(capsys, tmp_path, frame):
     file, model = write(frame[["a", "y"]], tmp_path / "d.csv", slice(0, 100)), tmp_path / "m.pronk"
     out, _ = good(pronk_run(capsys, "run", file, "-t", "y", "-a", "fogd", "--save", model))
     assert "regression (inferred from 100 distinct numbers)" in out
@@ -362,7 +362,7 @@ def test_a_retried_job_with_a_checkpoint_gives_the_same_model(capsys, tmp_path, 
     refused_as(second(capsys, one, tmp_path / "d", *taken), "'0.csv' already")
 
 
-def test_standard_input_leaves_no_record_and_says_so(capsys, monkeypatch, days):
+def test_standard_input_leaves_no_record_and_prints_that(capsys, monkeypatch, days):
     one, two, model = days
     first(capsys, one, model)
 

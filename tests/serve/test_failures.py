@@ -1,4 +1,4 @@
-"""Bad days: full disks and queues, slow and silent clients, two servers, damaged files, clocks."""
+"""Failures: full disks and queues, slow and idle clients, two servers, damaged files, clocks."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_body_that_is_half_sent_ends_in_time_or_with_the_connection(site: Site
     assert site.call("GET", path).json["rows"] == 0
 
 
-def test_clients_that_say_nothing_stand_in_nobodys_way(site: Site) -> None:
+def test_idle_clients_do_not_delay_others(site: Site) -> None:
     silent = [socket.create_connection(("127.0.0.1", site.port)) for _ in range(200)]
     try:
         assert site.call("GET", "/v2/health/ready").status == 200
@@ -76,7 +76,7 @@ def test_clients_that_say_nothing_stand_in_nobodys_way(site: Site) -> None:
             connection.close()
 
 
-def test_a_silent_connection_is_closed(site: Site, monkeypatch: Any) -> None:
+def test_an_idle_connection_is_closed(site: Site, monkeypatch: Any) -> None:
     monkeypatch.setattr("pronk.serve.http.exchange.LimitedProtocol.silence", 0.1)
     with socket.create_connection(("127.0.0.1", site.port), timeout=10) as connection:
         assert connection.recv(1) == b""
@@ -137,7 +137,7 @@ def test_a_head_beyond_64_kilobytes_is_refused_in_one_piece_too(site: Site, kind
             assert connection.recv(1000).startswith(b"HTTP/1.1 " + status)
 
 
-def test_idle_connections_make_room_for_new_ones(site: Site, monkeypatch: Any) -> None:
+def test_idle_connections_are_closed_for_new_ones(site: Site, monkeypatch: Any) -> None:
     monkeypatch.setattr("pronk.serve.http.exchange.LimitedProtocol.most_connections", 20)
     idle = [socket.create_connection(("127.0.0.1", site.port), timeout=10) for _ in range(60)]
     try:
@@ -185,7 +185,7 @@ def test_a_model_that_learns_long_holds_up_no_other_call(site: Site) -> None:
     waiting.join()
 
 
-def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
+def test_a_full_queue_returns_when_to_retry(tmp_path: Path) -> None:
     service = opened(tmp_path)
     created(service)
     begin, done = threading.Event(), []
@@ -213,7 +213,7 @@ def test_a_full_queue_says_when_to_come_again(tmp_path: Path) -> None:
     service.close()
 
 
-def test_a_full_disk_learns_nothing_and_later_goes_on(tmp_path: Path) -> None:
+def test_a_full_disk_learns_nothing_and_later_resumes(tmp_path: Path) -> None:
     service = opened(tmp_path)
     created(service)
     service.writer.group([learn(service, "1", [1.0, 2.0], 3.0)])
@@ -343,7 +343,7 @@ def test_two_servers_on_one_folder(tmp_path: Path) -> None:
     opened(tmp_path).close()
 
 
-def test_a_torn_page_of_the_journal_is_said_at_the_start(tmp_path: Path) -> None:
+def test_a_torn_page_of_the_journal_is_reported_at_the_start(tmp_path: Path) -> None:
     service = opened(tmp_path)
     created(service)
     for i in range(60):

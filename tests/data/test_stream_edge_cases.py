@@ -1,4 +1,4 @@
-"""What few files and frames hold: rare types, mixed columns, bad rows of every type."""
+"""Files and frames with rare types, mixed columns, and bad rows of every type."""
 
 import datetime
 import pickle

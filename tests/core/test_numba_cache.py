@@ -1,4 +1,4 @@
-"""A test must run the code that is there: a warm cache notices changes in imported modules."""
+"""The Numba cache: a change in an imported module is noticed with a warm cache."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_a_flipped_sign_in_an_imported_module_is_seen_with_a_warm_cache(tmp_path
     assert copy.cached(copy.package) == files and len(files) == 2
 
 
-def test_a_class_that_an_old_cache_names_may_be_gone(tmp_path):
+def test_a_class_named_in_an_old_cache_may_not_exist(tmp_path):
     copy = Copy(tmp_path, "tuple")
     assert copy.run()[0] == -1.0
     copy.change("core/probe.py", "class Before", "class After")
