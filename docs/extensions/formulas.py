@@ -2,6 +2,14 @@ r"""The updates of the algorithms as formulas: for each indented block of a modu
 order, its lines in LaTeX. None leaves a block as it stands, where it is words."""
 
 FORMULAS: dict[str, list[list[str] | None]] = {
+    "aioli": [
+        [
+            r"v = A^{-1} b, \qquad \text{predict the root } f \text{ of } \; f + (\varphi_t'"
+            r" A^{-1} \varphi_t) \tanh(f/2) = \varphi_t' v",
+            r"A \leftarrow A + c \, \varphi_t \varphi_t', \quad c = \frac{s(f) \, s(-f)}{1 + BR},"
+            r" \qquad b \leftarrow b + c f \varphi_t - g_t",
+        ]
+    ],
     "dual_sgd": [
         [
             r"s = \frac{1}{\alpha (t-1)} \Big( \sum_i r_i k(x_i, x_t) + m' \varphi(x_t) \Big)"

@@ -41,6 +41,8 @@ FORMS: list[tuple[str, str, dict[str, Any]]] = [
     ("pkawv-budget", "pkawv-nystrom", {"history": "projected", "budget": 7}),
     ("pkawv-fourier", "pkawv-taylor", {"features": "fourier", "n_features": 12}),
     ("pkawv-points", "pkawv-nystrom", {"dictionary": [[0.0, 0.0], [1.0, -1.0], [0.5, 0.5]]}),
+    ("aioli-fourier", "aioli", {"features": "fourier", "n_features": 12}),
+    ("aioli-budget", "aioli", {"budget": 7, "alpha": 0.1}),
     ("pa-1-merge", "pa-1", {"budget": 12, "maintenance": "merge"}),
     ("pa-2-random", "pa-2", {"budget": 12, "maintenance": "random"}),
     ("pkawv-ald", "pkawv-nystrom", {"dictionary": "ald"}),
@@ -115,10 +117,9 @@ def needs_a_formula(learner: Any) -> bool:
 
 
 def serves_its_own_row(learner: Any) -> bool:
-    """Whether a row that becomes a point of the dictionary changes its own prediction: PKAWV."""
-    return isinstance(learner, pronk.PKAWVRegressor | pronk.PKAWVClassifier) and (
-        learner._dictionary_grows
-    )
+    """Whether a row that becomes a point of the dictionary changes its own prediction."""
+    kinds = pronk.PKAWVRegressor | pronk.PKAWVClassifier | pronk.AIOLIClassifier
+    return isinstance(learner, kinds) and learner._dictionary_grows
 
 
 def all_cases() -> list[Case]:

@@ -82,7 +82,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
         if output in ("probability", "both") and not hasattr(self, "predict_proba"):
             raise ValueError(
                 f"output={output!r}: {type(self).__name__} has no probabilities here; the default "
-                "learner has them, and learners with loss='logistic'"
+                "learner has them, AIOLIClassifier, and learners with loss='logistic'"
             )
         return self._predict_then_learn(X, y, None, output, sample_weight)
 

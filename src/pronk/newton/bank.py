@@ -1,4 +1,4 @@
-"""Several online Newton learners on the same features: one per output, for one-versus-rest.
+"""Several online Newton or AIOLI learners on the same features: one per output.
 
 The curvature that a row adds depends on the output's slope, so each output has its own A; features,
 dictionary and kernel values are shared. With ``track`` the bank keeps what a certificate needs.
@@ -16,20 +16,30 @@ from pronk.core.losses import SQUARED
 from pronk.core.one_vs_rest import remapped
 from pronk.core.state import Field, Numbers, Parts, Sizes, Stateful, require
 from pronk.newton.certificate import Certificate
-from pronk.newton.engine import Newton, OnlineNewton
+from pronk.newton.engine import AIOLI, Newton, OnlineNewton
 
 Array = NDArray[np.float64]
 
 
 class NewtonBank(Stateful):
-    """One `Newton` with the online Newton rule for each output."""
+    """One `Newton` for each output, whose rule has a curvature of its own per output.
+
+    AIOLI keeps its certificate itself; with ``track`` the online Newton step has one too.
+    """
 
     def __init__(
-        self, rule: OnlineNewton, alpha: float, size: int, outputs: int, track: bool = False
+        self,
+        rule: OnlineNewton | AIOLI,
+        alpha: float,
+        size: int,
+        outputs: int,
+        track: bool = False,
     ) -> None:
-        self.alpha = alpha
+        self.rule, self.alpha = rule, alpha
         self.learners = [Newton(rule, alpha, size) for _ in range(outputs)]
-        self.sums = [RegretSums(rule, alpha, size) for _ in range(outputs if track else 0)]
+        self.sums: list[RegretSums] = []
+        if track and isinstance(rule, OnlineNewton):
+            self.sums = [RegretSums(rule, alpha, size) for _ in range(outputs)]
 
     @property
     def outputs(self) -> int:
@@ -71,6 +81,8 @@ class NewtonBank(Stateful):
 
     def certificate(self, output: int = 0) -> Certificate:
         """Return the regret so far, over all epochs."""
+        if isinstance(self.rule, AIOLI):
+            return self.learners[output].certificate()
         if not self.sums:
             raise ValueError("track_regret must be True from the start for a certificate")
         return self.sums[output].total(self.learners[output].regret_terms)

@@ -4,12 +4,13 @@ The state is two plain sums over the rows,
 
     A = alpha I + sum_t c_t phi_t phi_t'        b = sum_t e_t phi_t        weights v = A^-1 b,
 
-with (c, e) = (1, y) for the ridge and AWV forecasters and (eta g^2, c p - g - (f - p)/q) for the
-online Newton step with slope g. Rows are collected in an open block: the factor L of A is that of
-the start of the block, and the effect of the open rows on a prediction is a recurrence over scalars
-and a small triangle (`recurrence`, compiled). A full block is added to the sums and A is factored
-again, so rounding errors do not accumulate. Calls of one row and of a thousand rows use the same
-blocks, because blocks are counted from the start of the stream.
+with (c, e) = (1, y) for the ridge and AWV forecasters, (eta g^2, c p - g - (f - p)/q) for the
+online Newton step with slope g, and (l''(p) / (1 + BR), c p - g) for AIOLI. Rows are collected in
+an open block: the factor L of A is that of the start of the block, and the effect of the open rows
+on a prediction is a recurrence over scalars and a small triangle (`recurrence`, compiled). A full
+block is added to the sums and A is factored again, so rounding errors do not accumulate. Calls of
+one row and of a thousand rows use the same blocks, because blocks are counted from the start of the
+stream.
 
 Cost per row at block length B: about r^2 (2 + r / 3B) + 2 B r + B^2 / 3 flops.
 """
@@ -87,6 +88,11 @@ class Squared:
         return np.empty(0)
 
 
+def newton_block_rows(r: int) -> int:
+    """Return a shorter length than for squared loss: the triangle is a loop, not LAPACK."""
+    return min(512, max(48, 16 * round(r / 32)))
+
+
 @dataclass(frozen=True)
 class OnlineNewton:
     """The online Newton step on a loss; one output. ``clip`` None: the largest |y| so far."""
@@ -100,8 +106,7 @@ class OnlineNewton:
     anticipate: ClassVar[bool] = False
 
     def block_rows(self, r: int) -> int:
-        """Return a shorter length than for squared loss: the triangle is a loop, not LAPACK."""
-        return min(512, max(48, 16 * round(r / 32)))
+        return newton_block_rows(r)
 
     def as_array(self) -> Array:
         """Return the ``rule`` of the compiled rows, whose entries `recurrence` names."""
@@ -119,7 +124,29 @@ class OnlineNewton:
         return np.array([self.loss.code, self.loss.parameter, mode, given, growing])
 
 
-Curvature = Squared | OnlineNewton
+@dataclass(frozen=True)
+class AIOLI:
+    """Logistic loss with both labels of a row anticipated; one output, labels -1 and 1.
+
+    ``radius`` is BR, the largest margin of the functions that the regret is measured against.
+    """
+
+    radius: float = 2.0
+
+    unit: ClassVar[bool] = False
+    anticipate: ClassVar[bool] = True
+    clip: ClassVar[float | None] = None
+
+    def block_rows(self, r: int) -> int:
+        """Return the length for the online Newton step, whose triangle is the same loop."""
+        return newton_block_rows(r)
+
+    def as_array(self) -> Array:
+        """Return the ``rule`` of the compiled rows, whose entries `recurrence` names."""
+        return np.array([0.0, 0.0, recurrence.ETA_AIOLI, self.radius, 0.0])
+
+
+Curvature = Squared | OnlineNewton | AIOLI
 
 
 # -- many rows at once through the triangle of the open block, by BLAS and LAPACK ---------------
@@ -237,7 +264,8 @@ class Newton(Stateful):
 
     def restart(self, size: int) -> None:
         """Reset the sums and start in R^size; clip and row count stay."""
-        self._running[recurrence.GRADIENT_TERMS] = 0.0
+        kept = slice(recurrence.ROWS + 1) if isinstance(self.rule, OnlineNewton) else slice(0)
+        self._running[kept.stop :] = 0.0
         self._ledger[:] = 0.0
         self._start(size)
 
@@ -487,6 +515,9 @@ class Newton(Stateful):
     def predict(self, Phi: Array) -> Array:
         """Return the prediction of each row if it came next; changes nothing."""
         F = Phi @ self.weights
+        if isinstance(self.rule, AIOLI):
+            recurrence.anticipated_margins(F, self.leverage(Phi), F)
+            return F
         if not self.rule.unit:
             clip = self._running[recurrence.CLIP]
             return np.clip(F, -clip, clip)
@@ -548,6 +579,8 @@ class Newton(Stateful):
 
     def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
         """Return the regret so far against the best of the current space, in O(r)."""
+        if isinstance(self.rule, AIOLI):
+            return self._logistic_certificate()
         if not self.rule.unit:
             raise TypeError("online Newton keeps its certificate in RegretSums")
         v, t = self.weights[:, output], self._open
@@ -558,6 +591,16 @@ class Newton(Stateful):
         return squared_certificate(
             column, float(column[2]) - fit - penalty, penalty, determinant, self.rule.anticipate
         )
+
+    def _logistic_certificate(self) -> Certificate:
+        """Return AIOLI's certificate: its surrogate's regret, whose minimiser is v.
+
+        A is 2 lambda I plus the sums, so the penalty lambda |v|^2 is alpha/2 |v|^2.
+        """
+        loss, bound, slack = (float(value) for value in self._running)
+        rows, v = int(self._ledger[0, 0]), self.weights[:, 0]
+        penalty, regret = 0.5 * self.alpha * float(v @ v), bound - slack
+        return Certificate(rows, loss, loss - regret - penalty, penalty, regret, bound, exact=False)
 
     # -- changes of the space and of the outputs ------------------------------------------------
 

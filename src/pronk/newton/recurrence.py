@@ -1,9 +1,10 @@
 """The compiled loop of the second-order learners: rows of one block, predicted then learned.
 
-`newton_rows_from_features` is the loop of PROS-N-KONS, CON-KONS and B-KONS (online Newton step),
-`squared_rows_from_features` that of PKAWV and PKRR (AWV and ridge forecasters), `sketched_rows`
-that of Sketched-KONS. All share one recurrence over scalars and rows of a small triangle. With the
-features phi_t (r,) of row t, A_t = A_{t-1} + c_t phi_t phi_t' and b_t = b_{t-1} + e_t phi_t,
+`newton_rows_from_features` is the loop of PROS-N-KONS, CON-KONS, B-KONS and NONS-ALD (online Newton
+step, `newton_row`) and of AIOLI (`aioli_row`), `squared_rows_from_features` that of PKAWV and PKRR
+(AWV and ridge forecasters), `sketched_rows` that of Sketched-KONS. All share one recurrence over
+scalars and rows of a small triangle. With the features phi_t (r,) of row t,
+A_t = A_{t-1} + c_t phi_t phi_t' and b_t = b_{t-1} + e_t phi_t,
 
     q_t     = phi_t' A_{t-1}^-1 phi_t                            leverage
     kappa_t = c_t / (1 + c_t q_t)                                from A_t^-1 by Sherman-Morrison
@@ -20,6 +21,7 @@ block, m the number of rows of a call and o an output. Arrays are float64.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -27,18 +29,22 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pronk.core import losses
+from pronk.core.elementary import exp_scalar
 from pronk.core.linalg import solve_one
 from pronk.newton.certificate import account
 
 Array = NDArray[np.float64]
 
-#: How eta is chosen: a given number, sigma/2 of the loss, or 1 / (L C sqrt t).
-ETA_GIVEN, ETA_CURVATURE, ETA_CONVEX = 0, 1, 2
+#: How eta is chosen: a given number, sigma/2 of the loss, 1 / (L C sqrt t), or as AIOLI does.
+ETA_GIVEN, ETA_CURVATURE, ETA_CONVEX, ETA_AIOLI = 0, 1, 2, 3
 
 #: Entries of ``rule`` (5,): loss, its parameter, how eta is chosen, a given eta, 1 if C grows.
+#: Under AIOLI the entry ETA holds the radius, and LOSS, PARAMETER and CLIP_GROWS are not read.
 LOSS, PARAMETER, ETA_MODE, ETA, CLIP_GROWS = 0, 1, 2, 3, 4
 #: Entries of ``running`` (3,): clip C, rows seen, and sum of g_t' A_t^-1 g_t for the certificate.
 CLIP, ROWS, GRADIENT_TERMS = 0, 1, 2
+#: Entries of ``running`` under AIOLI: cumulative loss, the regret's bound, and how far below it is.
+LOGISTIC_LOSS, BOUND, SLACK = 0, 1, 2
 #: Entries of ``coins`` (4,) of Sketched-KONS.
 FLOOR, EPSILON, BETA, ALPHA = 0, 1, 2, 3
 
@@ -240,16 +246,92 @@ def newton_row(
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
+def anticipated_margin(f: float, q: float) -> float:
+    """Return the root p of p + q tanh(p / 2) = f, for q >= 0.
+
+    For f > 0 the left side is increasing and concave in p > 0, so Newton's method rises to the root
+    from every point below it. tanh(p/2) <= min(p/2, 1) gives such a point:
+
+        p >= max(f / (1 + q/2), f - q).
+    """
+    size = abs(f)
+    p = max(size / (1.0 + 0.5 * q), size - q)
+    for _ in range(100):
+        slope = math.tanh(0.5 * p)
+        step = (size - p - q * slope) / (1.0 + 0.5 * q * (1.0 - slope * slope))
+        p += step
+        if not step > 1e-15 * p:
+            break
+    return math.copysign(p, f)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def anticipated_margins(F: Array, q: Array, out: Array) -> None:
+    """Write `anticipated_margin` of F (n, outputs) and leverages q (n,) into out."""
+    for i in range(F.shape[0]):
+        for o in range(F.shape[1]):
+            out[i, o] = anticipated_margin(F[i, o], q[i])
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def aioli_row(
+    q: float, f: float, y: float, weight: float, t: int, rule: Array, running: Array, block: Open
+) -> float:
+    """Learn row t with its label y = -1 or 1 by AIOLI and return its margin p.
+
+    f and q are those of the minimiser before the row. The two possible labels of the row, each with
+    its weight w, move it along A^-1 phi:
+
+        p = f - w q tanh(p/2)      g = w l'(p, y)      c = w l''(p) / (1 + BR)
+
+    l'' = s (1 - s), s = 1 / (1 + exp(-p)), does not depend on the label. The row's regret against
+    functions within the radius BR is at most its term of the certificate,
+
+        q ((w tanh(p/2) - g)^2 / (1 + c q) - (w tanh(p/2))^2) / 2  <=  w (1 + BR) log(1 + c q).
+    """
+    widened = 1.0 + rule[ETA]
+    p = anticipated_margin(f, weight * q)
+    # g = w l'(p, y),  c = w l''(p) / (1 + BR)
+    slope = weight * losses.slope(losses.LOGISTIC, 0.0, p, y)
+    e = exp_scalar(-abs(p))
+    c = weight * e / ((1.0 + e) * (1.0 + e) * widened)
+    # kappa = c / (1 + c q),  step = (c (f - p) + g) / (1 + c q),  e = c p - g
+    grown = 1.0 + c * q
+    block.kappa[t] = c / grown
+    block.step[t, 0] = (c * (f - p) + slope) / grown
+    block.curvature[t] = c
+    block.target[t, 0] = c * p - slope
+    # the certificate: loss, bound, and the bound less the row's term
+    pull = weight * math.tanh(0.5 * p)
+    most = weight * widened * math.log1p(c * q)
+    term = 0.5 * q * ((pull - slope) * (pull - slope) / grown - pull * pull)
+    running[LOGISTIC_LOSS] += weight * losses.value(losses.LOGISTIC, 0.0, p, y)
+    running[BOUND] += most
+    running[SLACK] += max(most - term, 0.0)
+    return p
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def curved_row(
+    q: float, f: float, y: float, weight: float, t: int, rule: Array, running: Array, block: Open
+) -> float:
+    """Learn row t by the rule's step, AIOLI's or the online Newton step; return its prediction."""
+    if rule[ETA_MODE] == ETA_AIOLI:
+        return aioli_row(q, f, y, weight, t, rule, running, block)
+    return newton_row(q, f, y, weight, t, rule, running, block)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
 def newton_rows(
     G: Array, F: Array, batch: Batch, t: int, rule: Array, running: Array, block: Open
 ) -> None:
-    """Predict then learn rows t, t + 1, ... of the block by the online Newton step.
+    """Predict then learn rows t, t + 1, ... of the block by the rule's step.
 
     G (m, t + m) and F (m, 1) hold their rows of G and their f0, and are overwritten.
     """
     for i in range(len(F)):
         q = eliminate(G[i], t + i, block.upper, block.kappa, block.step, F[i])
-        batch.out[i, 0] = newton_row(
+        batch.out[i, 0] = curved_row(
             q, F[i, 0], batch.Y[i, 0], batch.weights[i], t + i, rule, running, block
         )
 
@@ -259,11 +341,11 @@ def newton_rows_from_features(
     Phi: Array, batch: Batch, t: int, rule: Array, running: Array, factor: Array, beta: Array,
     Z: Array, block: Open,
 ) -> None:  # fmt: skip
-    """Predict then learn rows t, t + 1, ... by the online Newton step, from their features.
+    """Predict then learn rows t, t + 1, ... by the rule's step, from their features.
 
-    This is the compiled loop of PROS-N-KONS. Phi is (m, r), ``factor`` L' (r, r), beta (r, 1) and Z
-    (B, r). Row by row, with no BLAS call, for short calls; for longer ones BLAS computes G and f0
-    (`newton_rows`).
+    This is the compiled loop of PROS-N-KONS and AIOLI. Phi is (m, r), ``factor`` L' (r, r), beta
+    (r, 1) and Z (B, r). Row by row, with no BLAS call, for short calls; for longer ones BLAS
+    computes G and f0 (`newton_rows`).
     """
     g = np.empty(block.upper.shape[0])
     f = np.empty(1)
@@ -273,7 +355,7 @@ def newton_rows_from_features(
         solve_row(factor, Z[t + i])
         border_row(Z[t + i], Z, t + i, beta, g, f)
         q = eliminate(g, t + i, block.upper, block.kappa, block.step, f)
-        batch.out[i, 0] = newton_row(
+        batch.out[i, 0] = curved_row(
             q, f[0], batch.Y[i, 0], batch.weights[i], t + i, rule, running, block
         )
 

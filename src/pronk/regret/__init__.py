@@ -15,6 +15,7 @@ from pronk.core.dictionary import effective_dimension, online_effective_dimensio
 from pronk.regret.bounds import (
     Chain,
     NewtonTerms,
+    aioli_bound,
     dimension_chain,
     kernel_awv_bound,
     kons_bound,
@@ -59,6 +60,7 @@ __all__ = [
     "Chain",
     "NewtonTerms",
     "Regret",
+    "aioli_bound",
     "best_in_hindsight",
     "best_in_span",
     "best_with_features",

@@ -25,6 +25,8 @@ The papers are named by their algorithm:
                   large scale problems", NeurIPS 2019
     KONS          Calandriello, Lazaric, Valko, "Second-order kernel online convex optimization
                   with adaptive sketching", ICML 2017
+    AIOLI         Jezequel, Gaillard, Rudi, "Efficient improper learning for online logistic
+                  regression", COLT 2020
 """
 
 from __future__ import annotations
@@ -561,6 +563,27 @@ def pros_n_kons_squared_bound(
     return epochs + ends + lipschitz * clip * rows_before
 
 
+# -- AIOLI ----------------------------------------------------------------------------------------
+
+
+def aioli_bound(alpha: float, norm2: float, log_determinant: float, radius: float) -> float:
+    """Return the bound on AIOLI in fixed features, logistic loss, for f with |f(x_t)| <= BR:
+
+        R(f) <= alpha |f|^2 + (1 + BR) log det(I + K/(8 alpha (1 + BR))),    BR = ``radius``.
+
+    K is the kernel matrix of the features. A row's loss is above its quadratic at the prediction,
+    of curvature c = l''/(1 + BR), wherever |f| <= BR. The regret on the quadratics is at most
+    (1 + BR) log det(A/(2 alpha)), A = 2 alpha I + sum c phi phi', because a row adds at most
+    (1 + BR) c q/(1 + c q) (`pronk.newton.recurrence.aioli_row`), and c <= 1/(4 (1 + BR)). The
+    learner's `certificate` has log det(A/(2 alpha)) itself.
+    """
+    check(
+        positive={"alpha": alpha},
+        nonnegative={"norm2": norm2, "log_determinant": log_determinant, "radius": radius},
+    )
+    return alpha * norm2 + (1.0 + radius) * log_determinant
+
+
 # -- Passive-Aggressive learners without a budget -------------------------------------------------
 #
 # Crammer, Dekel, Keshet, Shalev-Shwartz, Singer, "Online passive-aggressive algorithms", JMLR 7,
@@ -614,6 +637,7 @@ __all__ = [  # noqa: RUF022
     "sketched_kons_bound",
     "pros_n_kons_bound",
     "pros_n_kons_squared_bound",
+    "aioli_bound",
     "pa_mistake_bound",
     "pa_squared_loss_bound",
 ]

@@ -193,6 +193,8 @@ def bound_for(learner: Any, X: ArrayLike, y: ArrayLike, comparator: Best) -> flo
     theorem = getattr(learner, "_theorem", None)
     if theorem in ("kernel-awv", "pkawv"):
         return _awv(learner, theorem, rows, labels, comparator.norm2)
+    if theorem == "aioli":
+        return _aioli(learner, rows, comparator)
     if theorem is not None:
         return _newton(learner, theorem, rows, labels, comparator)
     raise ValueError(f"none of the papers' theorems covers {learner!r}")
@@ -238,6 +240,18 @@ def _pkawv_bound(
     if math.isinf(gap):
         return math.inf
     return bounds.pkawv_bound(n, alpha, norm2, log_det, largest, gap)
+
+
+def _aioli(learner: Any, X: Array, comparator: Best) -> float:
+    """Return AIOLI's bound for a comparator in its fixed features (`best_with_features`)."""
+    if rule_of(learner) is not None:
+        raise ValueError(f"AIOLI's bound needs fixed features or points, not {learner!r}")
+    if np.abs(comparator.predictions).max(initial=0.0) > learner.radius:
+        raise ValueError("the comparator leaves [-radius, radius]; use comparator.within(radius)")
+    alpha, radius = float(learner.alpha), float(learner.radius)
+    Phi = learner._model.embedding.transform(X)
+    log_det = bounds.log_determinant(Phi @ Phi.T, 8.0 * alpha * (1.0 + radius))
+    return bounds.aioli_bound(alpha, comparator.norm2, log_det, radius)
 
 
 def _newton(learner: Any, theorem: str, X: Array, y: Array, comparator: Best) -> float:
