@@ -27,6 +27,7 @@ TITLES = {
     "pkawv-3": "PKAWV (2019), Figure 3: a greedy adversary",
     "pkawv-4": "PKAWV (2019), Figure 4: casp and ijcnn1",
     "kons-theory": "KONS (2017): theorems measured",
+    "successors": "NONS-ALD (2023) and AIOLI (2020) beside the papers' learners",
 }
 
 

@@ -119,7 +119,8 @@ def needs_a_formula(learner: Any) -> bool:
 def serves_its_own_row(learner: Any) -> bool:
     """Whether a row that becomes a point of the dictionary changes its own prediction."""
     kinds = pronk.PKAWVRegressor | pronk.PKAWVClassifier | pronk.AIOLIClassifier
-    return isinstance(learner, kinds) and learner._dictionary_grows
+    early = isinstance(learner, kinds) or getattr(learner, "lag", 1) == 0
+    return early and learner._dictionary_grows
 
 
 def all_cases() -> list[Case]:

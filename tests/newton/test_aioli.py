@@ -99,7 +99,9 @@ def test_several_classes_one_against_the_rest():
         np.testing.assert_allclose(margins[:, column], expected[1:], rtol=0, atol=1e-8)
     P = learner.predict_proba(X)
     positive = expit(learner.decision_function(X))
-    np.testing.assert_allclose(P, positive / positive.sum(axis=1, keepdims=True), atol=1e-14)
+    np.testing.assert_allclose(
+        P, positive / positive.sum(axis=1, keepdims=True), rtol=0, atol=1e-14
+    )
 
 
 def test_the_probability_is_the_sigmoid_of_the_margin():

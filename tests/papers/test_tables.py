@@ -169,6 +169,7 @@ def test_two_processes_give_what_one_gives(tmp_path):
         ("pkawv-3", ()),
         ("pkawv-4", ("casp",)),
         ("kons-theory", ("casp",)),
+        ("successors", ("casp", "cod-rna")),
     ],
 )
 def test_every_table(sets, tmp_path, name, chosen):

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.dictionary import KORS, RULES, Dictionary, Rule
+from pronk.core.dictionary import ALD, KORS, RULES, Dictionary, Rule
 from pronk.core.features import Embedding, Fourier, Taylor
 from pronk.core.kernels import Kernel
 from pronk.core.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
@@ -43,14 +43,16 @@ SPACE: dict[str, list[Any]] = {
 def rule_of(learner: Any) -> Rule | None:
     """Return the rule that samples a learner's dictionary; None for fixed features or points.
 
-    "kors", the same as None, has the learner's gamma, epsilon and beta; the other names stand for a
-    rule with its defaults.
+    "kors", the same as None, has the learner's gamma, epsilon and beta, and "ald" the learner's nu
+    if it has one; the other names stand for a rule with its defaults.
     """
     chosen = learner.dictionary
     if learner.features != "nystrom":
         return None
     if chosen is None or (isinstance(chosen, str) and chosen == KORS.name):
         return KORS(learner.gamma, learner.epsilon, learner.beta)
+    if isinstance(chosen, str) and chosen == ALD.name and hasattr(learner, "nu"):
+        return ALD(learner.nu)
     if isinstance(chosen, str):
         return RULES[chosen]()
     return chosen if isinstance(chosen, Rule) else None
@@ -150,7 +152,7 @@ class OnlineNewtonLearner(OnlineLearner):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
-        "eta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "convex"})],
+        "eta": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "convex", "unit"})],
         "clip": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     }
     eta: Any

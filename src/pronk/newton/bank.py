@@ -37,9 +37,8 @@ class NewtonBank(Stateful):
     ) -> None:
         self.rule, self.alpha = rule, alpha
         self.learners = [Newton(rule, alpha, size) for _ in range(outputs)]
-        self.sums: list[RegretSums] = []
-        if track and isinstance(rule, OnlineNewton):
-            self.sums = [RegretSums(rule, alpha, size) for _ in range(outputs)]
+        tracked = outputs if track and not rule.anticipate else 0
+        self.sums = [RegretSums(rule, alpha, size) for _ in range(tracked)]  # type: ignore[arg-type]
 
     @property
     def outputs(self) -> int:
@@ -81,7 +80,7 @@ class NewtonBank(Stateful):
 
     def certificate(self, output: int = 0) -> Certificate:
         """Return the regret so far, over all epochs."""
-        if isinstance(self.rule, AIOLI):
+        if self.rule.anticipate:
             return self.learners[output].certificate()
         if not self.sums:
             raise ValueError("track_regret must be True from the start for a certificate")

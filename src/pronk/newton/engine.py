@@ -113,13 +113,13 @@ class OnlineNewton:
         eta = self.eta
         if eta == "auto" and not self.loss.curved:
             eta = "convex"
-        mode, given = recurrence.ETA_GIVEN, 0.0
-        if eta == "auto":
-            mode = recurrence.ETA_CURVATURE
-        elif eta == "convex":
-            mode = recurrence.ETA_CONVEX
-        else:
-            given = float(eta)
+        named = {
+            "auto": recurrence.ETA_CURVATURE,
+            "convex": recurrence.ETA_CONVEX,
+            "unit": recurrence.ETA_UNIT,
+        }
+        mode = named[eta] if isinstance(eta, str) else recurrence.ETA_GIVEN
+        given = 0.0 if isinstance(eta, str) else eta
         growing = float(self.clip is None)
         return np.array([self.loss.code, self.loss.parameter, mode, given, growing])
 
@@ -264,8 +264,7 @@ class Newton(Stateful):
 
     def restart(self, size: int) -> None:
         """Reset the sums and start in R^size; clip and row count stay."""
-        kept = slice(recurrence.ROWS + 1) if isinstance(self.rule, OnlineNewton) else slice(0)
-        self._running[kept.stop :] = 0.0
+        self._running[0 if self.rule.anticipate else recurrence.GRADIENT_TERMS :] = 0.0
         self._ledger[:] = 0.0
         self._start(size)
 
@@ -515,7 +514,7 @@ class Newton(Stateful):
     def predict(self, Phi: Array) -> Array:
         """Return the prediction of each row if it came next; changes nothing."""
         F = Phi @ self.weights
-        if isinstance(self.rule, AIOLI):
+        if not self.rule.unit and self.rule.anticipate:
             recurrence.anticipated_margins(F, self.leverage(Phi), F)
             return F
         if not self.rule.unit:
@@ -579,7 +578,7 @@ class Newton(Stateful):
 
     def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
         """Return the regret so far against the best of the current space, in O(r)."""
-        if isinstance(self.rule, AIOLI):
+        if not self.rule.unit and self.rule.anticipate:
             return self._logistic_certificate()
         if not self.rule.unit:
             raise TypeError("online Newton keeps its certificate in RegretSums")

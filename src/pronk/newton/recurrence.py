@@ -35,8 +35,9 @@ from pronk.newton.certificate import account
 
 Array = NDArray[np.float64]
 
-#: How eta is chosen: a given number, sigma/2 of the loss, 1 / (L C sqrt t), or as AIOLI does.
-ETA_GIVEN, ETA_CURVATURE, ETA_CONVEX, ETA_AIOLI = 0, 1, 2, 3
+#: How eta is chosen: a given number, sigma/2 of the loss, 1 / (L C sqrt t), as AIOLI does, or
+#: 1 / (4 C^2 + 4) as NONS-ALD does.
+ETA_GIVEN, ETA_CURVATURE, ETA_CONVEX, ETA_AIOLI, ETA_UNIT = 0, 1, 2, 3, 4
 
 #: Entries of ``rule`` (5,): loss, its parameter, how eta is chosen, a given eta, 1 if C grows.
 #: Under AIOLI the entry ETA holds the radius, and LOSS, PARAMETER and CLIP_GROWS are not read.
@@ -201,6 +202,8 @@ def choose_eta(
         return given
     if mode == ETA_CURVATURE:
         return 0.5 * losses.curvature(code, parameter, clip)
+    if mode == ETA_UNIT:
+        return 1.0 / (4.0 * clip * clip + 4.0)
     return 1.0 / (losses.lipschitz(code, parameter, clip) * clip * np.sqrt(t))
 
 

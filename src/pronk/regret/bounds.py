@@ -25,6 +25,8 @@ The papers are named by their algorithm:
                   large scale problems", NeurIPS 2019
     KONS          Calandriello, Lazaric, Valko, "Second-order kernel online convex optimization
                   with adaptive sketching", ICML 2017
+    NONS-ALD      Li, Liao, "Nearly optimal algorithms with sublinear computational complexity for
+                  online kernel regression", ICML 2023
     AIOLI         Jezequel, Gaillard, Rudi, "Efficient improper learning for online logistic
                   regression", COLT 2020
 """
@@ -563,6 +565,47 @@ def pros_n_kons_squared_bound(
     return epochs + ends + lipschitz * clip * rows_before
 
 
+# -- the online Newton step in the span of an ALD dictionary, carried over: NONS-ALD --------------
+
+
+def nons_ald_bound(
+    n: int,
+    alpha: float,
+    norm2: float,
+    size: int,
+    eta: float,
+    clip: float,
+    largest_label: float,
+    nu: float,
+    trace: float | None = None,
+) -> float:
+    """Return the bound on NONS-ALD: squared loss, |y_t| <= B, a dictionary of J = ``size`` points:
+
+        R(f) <= alpha/2 |f|^2 + J/(2 eta) log(1 + eta L^2 n/(alpha J)) + L n |f| sqrt(nu),
+        L = 2 (C + B),
+
+    for f with |f(x_t)| + |f| sqrt(nu) <= C on all rows and eta <= 1/(2 (C + B)^2) (else infinity);
+    1/(4 C^2 + 4), ``eta="unit"``, is below that for B <= 1. ``trace`` is the sum of k(x_t, x_t),
+    which replaces n in the logarithm where k(x, x) is not 1.
+
+    The learner is the online Newton step on the rows projected on the span of their own times, and
+    (u - y)^2 = (p - y)^2 + g (u - p) + g^2 (u - p)^2/(4 (p - y)^2), so `newton_bound` holds for
+    these rows with R_D <= 0. R_G <= log det(A/alpha)/eta, and A has J eigenvalues. A projected row
+    is within sqrt(nu) of the row itself, which changes a loss of f by at most L |f| sqrt(nu).
+    The order d_eff log n of Li, Liao (ICML 2023) needs J of that order at nu of the order 1/n^2.
+    """
+    check(
+        positive={"n": n, "alpha": alpha, "eta": eta, "clip": clip},
+        nonnegative={"norm2": norm2, "size": size, "largest_label": largest_label, "nu": nu},
+    )
+    slope = 2.0 * (clip + largest_label)
+    if eta * slope**2 > 2.0 * (1.0 + 1e-12):
+        return math.inf
+    total = n if trace is None else trace
+    logs = size * math.log1p(eta * slope**2 * total / (alpha * size)) if size else 0.0
+    return 0.5 * (alpha * norm2 + logs / eta) + slope * n * math.sqrt(norm2 * nu)
+
+
 # -- AIOLI ----------------------------------------------------------------------------------------
 
 
@@ -637,6 +680,7 @@ __all__ = [  # noqa: RUF022
     "sketched_kons_bound",
     "pros_n_kons_bound",
     "pros_n_kons_squared_bound",
+    "nons_ald_bound",
     "aioli_bound",
     "pa_mistake_bound",
     "pa_squared_loss_bound",

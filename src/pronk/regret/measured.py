@@ -195,6 +195,8 @@ def bound_for(learner: Any, X: ArrayLike, y: ArrayLike, comparator: Best) -> flo
         return _awv(learner, theorem, rows, labels, comparator.norm2)
     if theorem == "aioli":
         return _aioli(learner, rows, comparator)
+    if theorem == "nons-ald":
+        return _nons_ald(learner, rows, labels, comparator)
     if theorem is not None:
         return _newton(learner, theorem, rows, labels, comparator)
     raise ValueError(f"none of the papers' theorems covers {learner!r}")
@@ -252,6 +254,26 @@ def _aioli(learner: Any, X: Array, comparator: Best) -> float:
     Phi = learner._model.embedding.transform(X)
     log_det = bounds.log_determinant(Phi @ Phi.T, 8.0 * alpha * (1.0 + radius))
     return bounds.aioli_bound(alpha, comparator.norm2, log_det, radius)
+
+
+def _nons_ald(learner: Any, X: Array, y: Array, comparator: Best) -> float:
+    rule: Any = rule_of(learner)
+    if learner.clip == "auto":
+        raise ValueError("the online Newton bounds need a clip given beforehand, not 'auto'")
+    if learner.budget is not None and learner.size_ >= learner.budget:
+        raise ValueError(f"NONS-ALD's bound needs a dictionary below its budget, {learner.budget}")
+    largest = float(np.abs(comparator.predictions).max(initial=0.0))
+    if largest + math.sqrt(comparator.norm2 * rule.nu) > learner.clip * (1.0 + 1e-12):
+        raise ValueError("the comparator needs |f(x)| + |f| sqrt(nu) <= clip; scale it down")
+    if learner.eta == "convex":
+        return math.inf
+    C = float(learner.clip)
+    eta = {"auto": 1.0 / (16.0 * C**2), "unit": 1.0 / (4.0 * C**2 + 4.0)}.get(learner.eta)
+    return bounds.nons_ald_bound(
+        len(X), learner.alpha, comparator.norm2, learner.size_,
+        float(learner.eta) if eta is None else eta, C, float(np.abs(y).max()), rule.nu,
+        trace=float(learner.kernel_.diagonal(X).sum()),
+    )  # fmt: skip
 
 
 def _newton(learner: Any, theorem: str, X: Array, y: Array, comparator: Best) -> float:

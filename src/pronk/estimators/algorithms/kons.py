@@ -89,10 +89,11 @@ class KONSRegressor(_KONS, OnlineNewtonRegressor):
     kernel : name, kernel or function, default "gaussian"
     alpha : float, default 1.0
         Regularisation: A starts as alpha I.
-    eta : float, "auto" or "convex", default "auto"
+    eta : float, "auto", "convex" or "unit", default "auto"
         Coefficient of g g' in A. "auto" is half the curvature constant of the loss on
         [-clip, clip] (squared loss: 1 / (16 clip^2)). "convex" is 1 / (L clip sqrt t), the choice
-        with a guarantee for losses without curvature, where "auto" is the same as "convex".
+        with a guarantee for losses without curvature, where "auto" is the same as "convex". "unit"
+        is 1 / (4 clip^2 + 4), for squared loss and targets in [-1, 1].
     clip : float or "auto", default "auto"
         Predictions stay in [-clip, clip]; "auto" is the largest |y| seen so far.
     loss : str, default "squared"

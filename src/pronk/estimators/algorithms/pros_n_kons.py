@@ -1,4 +1,4 @@
-"""PROS-N-KONS, CON-KONS and B-KONS: the online Newton step in the span of a KORS dictionary.
+"""PROS-N-KONS, CON-KONS, B-KONS and NONS-ALD: the online Newton step in the span of a dictionary.
 
 KORS selects few points; the online Newton step runs in their span, R^j, not in the whole RKHS.
 After a point is added, the learner restarts in the larger span or carries its state over:
@@ -8,20 +8,28 @@ After a point is added, the learner restarts in the larger span or carries its s
 
 PROS-N-KONS restarts at the row after each addition, which its regret bound needs; CON-KONS
 (``restart=False``) keeps w and A, with alpha in the new direction, which is usually more accurate;
-B-KONS stops adding points at a ``budget``. With ``features="taylor"`` or ``"fourier"`` the same
-step runs on fixed features.
+B-KONS stops adding points at a ``budget``. NONS-ALD, for squared loss, has another dictionary: a
+row enters if its squared distance to the span exceeds ``nu``. The state is carried over, and the
+row that enters is already predicted and learned in the larger span (``lag=0``), so each row is
+within sqrt(nu) of its features: this gives the regret bound that CON-KONS does not have.
+
+With ``features="taylor"`` or ``"fourier"`` the same step runs on fixed features.
 
 Cost per row: O(j^2 + j d) time and memory, j points.
 
 Reference: Calandriello, Lazaric, Valko, "Efficient second-order online kernel learning with
 adaptive embedding", NeurIPS 2017, Figure 1 and Section 5 (CON-KONS with the gradient step and the
-projection also at an addition, so that no prediction leaves [-clip, clip]).
+projection also at an addition, so that no prediction leaves [-clip, clip]). NONS-ALD: Li, Liao,
+"Nearly optimal algorithms with sublinear computational complexity for online kernel regression",
+ICML 2023.
 """
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
+from pronk.core.dictionary import ALD
 from pronk.core.kernels import get_kernel
 from pronk.estimators.families import (
     SPACE,
@@ -33,6 +41,7 @@ from pronk.estimators.families import (
     rule_of,
     with_defaults,
 )
+from pronk.estimators.inputs import Interval
 from pronk.newton.bank import NewtonBank
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures
 
@@ -42,7 +51,7 @@ ENTRY = {
     "place": 60,
     "classes": ["ProsNKONSRegressor", "ProsNKONSClassifier"],
     "paper": "Calandriello, Lazaric, Valko 2017 (PROS-N-KONS)",
-    "bounds": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound"],
+    "bounds": ["newton_bound", "pros_n_kons_bound", "pros_n_kons_squared_bound", "nons_ald_bound"],
     "names": {
         "pros-n-kons": {
             "use": "losses with curvature, with a regret bound",
@@ -64,6 +73,15 @@ ENTRY = {
             "bounded": True,
             "params": {"budget": 100},
         },
+        "nons-ald": {
+            "use": "squared loss, state carried over, with a regret bound",
+            "paper": "Li, Liao 2023 (NONS-ALD)",
+            "time": "j^2 + j d",
+            "memory": "j^2 + j d",
+            "bounded": False,
+            "tasks": ["regression"],
+            "params": {"dictionary": "ald", "restart": False, "lag": 0, "eta": "unit"},
+        },
     },
 }
 
@@ -71,6 +89,8 @@ ENTRY = {
 _SPACE: dict[str, list[Any]] = {
     **SPACE,
     "restart": ["boolean"],
+    "nu": [Interval(Real, 0, None, closed="left")],
+    "lag": [Interval(Integral, 0, 1, closed="both")],
     "track_regret": ["boolean"],
 }
 
@@ -96,6 +116,8 @@ class _ProsNKONS(OnlineNewtonLearner):
         restart: bool = True,
         budget: int | None = None,
         dictionary: Any = None,
+        nu: float = 0.01,
+        lag: int = 1,
         features: str = "nystrom",
         degree: int = 2,
         n_features: int = 100,
@@ -113,6 +135,8 @@ class _ProsNKONS(OnlineNewtonLearner):
         self.restart = restart
         self.budget = budget
         self.dictionary = dictionary
+        self.nu = nu
+        self.lag = lag
         self.features = features
         self.degree = degree
         self.n_features = n_features
@@ -121,7 +145,8 @@ class _ProsNKONS(OnlineNewtonLearner):
 
     @property
     def _theorem(self) -> str | None:
-        return "pros-n-kons"
+        ald = isinstance(rule_of(self), ALD) and not self.restart and self.lag == 0
+        return "nons-ald" if ald and self.loss == "squared" else "pros-n-kons"
 
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel, rule = get_kernel(self.kernel), self._rule()
@@ -132,7 +157,7 @@ class _ProsNKONS(OnlineNewtonLearner):
             return FixedFeatures(embedding, bank)
         bank = NewtonBank(rule, self.alpha, 0, outputs, self.track_regret)
         return GrowingFeatures(
-            kernel, dictionary, bank, "restart" if self.restart else "carry", lag=1
+            kernel, dictionary, bank, "restart" if self.restart else "carry", self.lag
         )
 
     def __sklearn_tags__(self) -> Any:
@@ -144,7 +169,9 @@ class _ProsNKONS(OnlineNewtonLearner):
 
 
 class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
-    """PROS-N-KONS, CON-KONS or B-KONS on numbers.
+    """PROS-N-KONS, CON-KONS, B-KONS or NONS-ALD on numbers.
+
+    ``pronk.make("nons-ald")`` sets dictionary="ald", restart=False, lag=0 and eta="unit".
 
     Parameters
     ----------
@@ -157,8 +184,13 @@ class ProsNKONSRegressor(_ProsNKONS, OnlineNewtonRegressor):
     budget : int, optional
         Most points (B-KONS).
     dictionary : "kors", "ald", "first", "uniform", a rule or array (points, columns), optional
-        Which rows become points, as in `PKAWVRegressor`, or fixed points. The paper's bound is for
-        KORS, the default.
+        Which rows become points, as in `PKAWVRegressor`, or fixed points. The bound of PROS-N-KONS
+        is for KORS, the default.
+    nu : float, default 0.01
+        With ``dictionary="ald"``: rows enter whose squared distance to the span exceeds nu.
+    lag : 0 or 1, default 1
+        A row that enters the dictionary is predicted and learned in the old span, and the next row
+        in the larger one (1, PROS-N-KONS), or already itself (0, NONS-ALD).
     features : "nystrom", "taylor" or "fourier", default "nystrom"
     degree, n_features : int, default 2, 100
         Degree of the Taylor features; number of random frequencies.
