@@ -14,6 +14,8 @@ import os
 import signal
 import threading
 from collections import defaultdict
+from itertools import product
+from math import prod
 
 import pytest
 from hypothesis import settings
@@ -25,15 +27,15 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def thinned_out(combinations):
-    """Yield for each combination of parameter values, given by their numbers, if it is left out."""
-    axes = {tuple(axis) for axis in zip(*combinations, strict=True)}  # one per parametrize
-    axes = sorted(axes, key=lambda axis: (-max(axis), axis))
-    free = 1 if len(axes) == 2 else 2
-    for numbers in zip(*axes, strict=True):
-        yield any(
-            numbers[k] != sum(numbers[:k]) % (max(axes[k]) + 1) for k in range(free, len(axes))
-        )
+def left_out(numbers, sizes):
+    """Return whether a `thinned` test leaves out a combination, given by numbers of values."""
+    order = sorted(range(len(sizes)), key=lambda axis: -sizes[axis])
+    free = 1 if len(sizes) == 2 else 2
+    return any(
+        numbers[axis] != sum(numbers[earlier] for earlier in order[:k]) % sizes[axis]
+        for k, axis in enumerate(order)
+        if k >= free
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -43,10 +45,13 @@ def pytest_collection_modifyitems(items):
         if item.get_closest_marker("thinned"):
             variants[item.nodeid.split("[")[0]].append(item)
     for same in variants.values():
-        names = sorted(same[0].callspec.indices)
-        combinations = [[item.callspec.indices[name] for name in names] for item in same]
-        for item, left_out in zip(same, thinned_out(combinations), strict=True):
-            if left_out:
+        sizes = [len(mark.args[1]) for mark in same[0].iter_markers("parametrize")]
+        of_fixtures, rest = divmod(len(same), prod(sizes))
+        if rest:
+            continue  # some were chosen by name
+        sizes = [of_fixtures, *sizes] if of_fixtures > 1 else sizes
+        for item, numbers in zip(same, product(*map(range, sizes)), strict=True):
+            if left_out(numbers, sizes):
                 item.add_marker(pytest.mark.matrix)
 
 
