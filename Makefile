@@ -51,9 +51,9 @@ demo: $(STAMP) ## the main job on a generated file, ending with the command for 
 # The cache is filled by one process first, or every worker would compile everything for itself.
 test: $(STAMP) ## run the tests and the examples in the docstrings
 	$(BIN)/python -c "import pronk; pronk.warmup()"
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules -m "not matrix" tests src/pronk papers
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules -m "not matrix and not slow" tests src/pronk papers
 
-testall: $(STAMP) ## the same with all combinations of parameters (tests marked matrix)
+testall: $(STAMP) ## the same with the tests marked slow or matrix, as .ci/run does
 	$(BIN)/python -c "import pronk; pronk.warmup()"
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests src/pronk papers
 

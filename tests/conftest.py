@@ -4,10 +4,10 @@ Hypothesis draws the same examples in every run. SIGINT has Python's own handler
 send the signal need: a suite that is started with SIGINT ignored (nohup, some CI runners) passes
 that on to the processes that it starts.
 
-Tests marked `matrix` repeat others with further parameters: `make test` leaves them out, `make
-testall` and `.ci/run` run them. They are marked by hand, or by `pytest.mark.thinned` on a test
-whose parameters form a product. Of three parameters or more, every pair of values of the first two
-(by number of values) remains; of two, every value.
+`make test` leaves out tests marked `slow` (some seconds) or `matrix` (further parameters of other
+tests); `make testall` and `.ci/run` run them. Tests are marked `matrix` by hand, or by
+`pytest.mark.thinned` on a test whose parameters form a product. Of three parameters or more, every
+pair of values of the two with most values remains; of two, every value.
 """
 
 import os

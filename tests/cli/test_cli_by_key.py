@@ -85,7 +85,9 @@ def test_the_requested_learner_learns(run, frame, tmp_path):
     np.testing.assert_allclose(model["east"].predict(own[["a", "b"]]), expected, rtol=1e-9, atol=0)
 
 
-@pytest.mark.parametrize("more", [[], ["--workers", 2]])
+@pytest.mark.parametrize(
+    "more", [[], pytest.param(["--workers", 2], marks=pytest.mark.slow)], ids=["here", "workers"]
+)
 def test_saved_models_resume_predict_and_are_inspected(run, frame, tmp_path, more):
     folder, out = tmp_path / "models", tmp_path / "p.csv"
     words = ["-t", "y", "--by", "sensor", "--categorical", "colour"]
@@ -112,6 +114,7 @@ def test_saved_models_resume_predict_and_are_inspected(run, frame, tmp_path, mor
     assert np.mean((expected - frame.y[7:]) ** 2) < 1.0
 
 
+@pytest.mark.slow
 def test_a_folder_that_exists_does_not_learn_a_file_twice(run, tmp_path):
     folder = tmp_path / "models"
     words = ["-t", "y", "--by", "sensor", "--drop", "colour", "-a", "fogd", "--save", folder]

@@ -171,6 +171,7 @@ def outcome(process, out, predictions="p.csv"):
     ],
     ids=["csv", "parquet"],
 )
+@pytest.mark.slow
 def test_five_kills_change_no_bit(tmp_path, folder, options, processes):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
@@ -220,7 +221,10 @@ def test_a_file_without_header_resumes_from_a_snapshot(tmp_path, folder, process
     assert other.returncode == 2
 
 
-@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "number, code",
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.matrix)],
+)
 def test_a_signal_waits_for_the_block_and_makes_a_snapshot(
     tmp_path, folder, number, code, processes
 ):

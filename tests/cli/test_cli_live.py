@@ -50,7 +50,7 @@ def rows(n, seed=0):
     return [f"{x:.6f},{y:.6f}" for x, y in zip(a, np.sin(a), strict=True)]
 
 
-@pytest.mark.parametrize("learner", ["fogd", None])
+@pytest.mark.parametrize("learner", [pytest.param("fogd", marks=pytest.mark.matrix), None])
 def test_every_row_is_answered_before_the_next_is_written(learner):
     chosen = ["-a", learner, "-p", "bandwidth=1"] if learner else []
     with Talk("run", "-", "-t", "y", "--predictions", "-", *chosen) as talk:
@@ -70,6 +70,7 @@ def test_every_row_is_answered_before_the_next_is_written(learner):
         assert code == 0, err
 
 
+@pytest.mark.slow
 def test_rows_written_in_any_cut_are_predicted_alike(tmp_path, capsys):
     lines = rows(700)
     file = tmp_path / "d.csv"

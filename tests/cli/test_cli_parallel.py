@@ -166,6 +166,7 @@ def test_a_model_a_key(pronk_run, file, tmp_path):
     assert pronk.load(folder).n_seen_ == 3100  # it goes on
 
 
+@pytest.mark.slow
 def test_workers_share_the_shards_of_keyed_models(pronk_run, file, tmp_path, monkeypatch):
     """Blocks, keys and shards mixed: predictions in the order of the input, no bit changed."""
     distributed = pytest.importorskip("distributed")

@@ -410,6 +410,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.slow
 def test_a_killed_comparison_resumes(capsys, tmp_path, file):
     said = [str(argument) for argument in arguments(file, tmp_path / "out", "--json")]
     script = tmp_path / "killed.py"

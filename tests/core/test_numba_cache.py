@@ -111,6 +111,7 @@ def test_a_flipped_sign_in_an_imported_module_is_seen_with_a_warm_cache(tmp_path
     assert copy.cached(copy.package) == files and len(files) == 2
 
 
+@pytest.mark.slow
 def test_a_class_named_in_an_old_cache_may_not_exist(tmp_path):
     copy = Copy(tmp_path, "tuple")
     assert copy.run()[0] == -1.0
@@ -119,6 +120,7 @@ def test_a_class_named_in_an_old_cache_may_not_exist(tmp_path):
     assert copy.run()[0] == -2.0
 
 
+@pytest.mark.slow
 def test_where_the_cache_lies(tmp_path):
     """NUMBA_CACHE_DIR first; beside the sources; where that cannot be written, the user's own."""
     copy = Copy(tmp_path, "small")

@@ -60,6 +60,7 @@ def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)
 
 
+@pytest.mark.slow
 def test_the_bandwidth_can_be_searched():
     rng = np.random.default_rng(0)
     X = rng.uniform(-3, 3, size=(200, 1))

@@ -143,6 +143,7 @@ def test_another_file_or_setting_is_another_job(file):
     assert {job.key for job in base.jobs()} < {job.key for job in more.jobs()}
 
 
+@pytest.mark.slow
 def test_results_in_two_processes_are_kept_and_come_back(file, tmp_path):
     compared = comparison(file, "word", runs=2)
     compared.save(tmp_path)

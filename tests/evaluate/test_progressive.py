@@ -67,6 +67,7 @@ def test_a_pair_of_arrays_is_a_stream(data):
 
 @pytest.mark.parametrize("every", [1, 64, 300, 1000, 5000])
 @pytest.mark.parametrize("window", [None, 1, 50, 700])
+@pytest.mark.thinned
 def test_records_are_exact_wherever_the_blocks_are_cut(data, every, window):
     X, y = data
     losses = (X.sum(axis=1) - y) ** 2

@@ -188,6 +188,7 @@ def test_errors_while_learning_are_rolled_back():
     ids=["plain", "prepared"],
 )
 @pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.thinned
 def test_an_invalid_row_of_one_key_changes_no_other_key(
     tmp_path, monkeypatch, cache_size, around, before
 ):

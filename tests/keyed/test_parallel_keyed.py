@@ -132,6 +132,7 @@ class Losing(ProcessPool):
         self.restarts += 1
 
 
+@pytest.mark.slow
 def test_lost_processes_are_restarted(tmp_path):
     expected = twice(Keyed(template(), shards=2))
     keyed = Keyed(template(), folder=tmp_path / "models", shards=2)

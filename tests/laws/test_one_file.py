@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 TOY = '''"""Toy: ridge regression on a few random features.
@@ -111,6 +113,7 @@ print("one file is enough")
 """
 
 
+@pytest.mark.slow
 def test_an_algorithm_is_one_file(tmp_path):
     folder = tmp_path / "algorithms"
     folder.mkdir()

@@ -148,6 +148,7 @@ def test_finished_jobs_are_not_run_again(sets, tmp_path):
     assert record["settings"]["algorithm"] == "con-kons" and record["made"]["pronk"]
 
 
+@pytest.mark.slow
 def test_two_processes_give_what_one_gives(tmp_path):
     chosen, options = load_experiment("pkawv-3"), Options(quick=True, runs=1)
     one = run_experiment(chosen, options, Store(tmp_path / "1.jsonl"), 1)

@@ -270,6 +270,7 @@ def test_a_report_is_replaced_whole(tmp_path, found, monkeypatch):
     assert path.read_text() == "before" and [*tmp_path.iterdir()] == [path]
 
 
+@pytest.mark.slow
 def test_figures_are_made_twice_the_same(found, tmp_path):
     first = write_figures(found, tmp_path / "a")
     second = write_figures(found, tmp_path / "b")

@@ -529,6 +529,7 @@ def _pronk(*arguments: str, **more: Any) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.slow
 def test_sigterm_under_load_answers_keeps_and_restarts_clean(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     process = _pronk("serve", str(folder), "--port", "0")

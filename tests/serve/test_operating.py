@@ -15,6 +15,7 @@ from serving import Site
 from typer.testing import CliRunner
 
 import pronk
+from helpers import pronk_run
 from pronk.cli.app import app
 from pronk.serve import Client
 from pronk.serve.http.app import App
@@ -105,14 +106,13 @@ def test_every_option_can_be_in_the_environment(tmp_path: Path, monkeypatch: Any
         ("port = 'x'", "--port"),
     ],
 )
-def test_a_file_of_options_that_is_wrong_is_one_line(tmp_path: Path, text: str, words: str) -> None:
+def test_a_wrong_file_of_options_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, words: str
+) -> None:
     file = tmp_path / "serve.toml"
     file.write_text(text)
-    done = subprocess.run(
-        [sys.executable, "-m", "pronk", "serve", "--config", str(file)],
-        capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and words in done.stderr
+    code, _, error = pronk_run(capsys, "serve", "--config", file)
+    assert code == 2 and len(error.splitlines()) == 1 and words in error
 
 
 def test_tokens_of_the_environment_and_of_a_file(tmp_path: Path) -> None:
