@@ -82,10 +82,10 @@ file. An empty cell is a run that was not made, or that was stopped before that 
 
 ## Real streams in the order of time: first 20,000 rows
 
-Nothing was chosen on these streams. Three of them say little. The label of powersupply is the hour
-of the day, so a learner that sees the last label only has to add one. Of the labels of obd_click
-0.5 % are clicks, so that predicting none of them is hard to beat. kdd99_10pct has long runs of one
-label.
+No setting was chosen on these streams. Three of them say little. The label of powersupply is the
+hour of the day, so a learner that sees the last label only has to add one. Of the labels of
+obd_click 0.5 % are clicks, so that predicting none of them is hard to beat. kdd99_10pct has long
+runs of one label.
 
 {streams}
 
@@ -103,7 +103,7 @@ comparison).
 ## Error by length
 
 The error on all rows up to that length, for pronk and for the variant of boosting that is best at
-the length of comparison.
+the length of comparison; the last columns are the end of the longest run.
 
 {by_length}
 
@@ -192,7 +192,7 @@ class Page:
             own, labels = self.error(name, "pronk", kind), streams.has_labels(name)
             found = [self.best(name, COLUMNS[c], kind) for c in columns]
             values = [own, *(None if f is None else f[0] for f in found)]
-            least = min((v for v in values if v is not None), default=None)
+            least = min(v for v in values if v is not None) if own is not None else None
             cells = [
                 f"**{number(v, labels)}**" if v is not None and v == least else number(v, labels)
                 for v in values
@@ -247,24 +247,21 @@ class Page:
     def by_length(self) -> list[Part]:
         rows = []
         for name in self.names(streams.NAMES):
-            boosting = self.best(name, VARIANTS)
-            total = next(run["total"] for (n, _), run in self.runs.items() if n == name)
+            boosting, labels = self.best(name, VARIANTS), streams.has_labels(name)
             for learner in ("pronk", *([boosting[1]] if boosting else [])):
-                if (name, learner) not in self.runs:
+                run = self.runs.get((name, learner))
+                if run is None or not run["loss"]:
                     continue
-                ends = [n if n < total else None for n in streams.LENGTHS]
+                end = max(int(n) for n in run["loss"])
+                lengths = (*(n if n < end else 0 for n in streams.LENGTHS), end)
                 cells = [
-                    number(
-                        None if n is None else self.error(name, learner, length=n),
-                        streams.has_labels(name),
-                    )
-                    for n in ends
+                    number(self.error(name, learner, length=n), labels) if n else ""
+                    for n in lengths
                 ]
-                whole = number(self.error(name, learner, length=total), streams.has_labels(name))
                 star = self.old(name) if learner == "pronk" else ""
-                rows.append([name, title(learner) + star, *cells, whole, f"{total:,}"])
-        lengths = [f"{n:,}" for n in streams.LENGTHS]
-        return table(["data", "learner", *lengths, "all", "rows"], rows, 2)
+                rows.append([name, title(learner) + star, *cells, f"{end:,}"])
+        heads = [f"{n:,}" for n in streams.LENGTHS]
+        return table(["data", "learner", *heads, "end", "rows at the end"], rows, 2)
 
     def variants(self) -> list[Part]:
         used = [v for v in VARIANTS if any(learner == v for _, learner in self.runs)]
