@@ -13,10 +13,10 @@ from pronk.core.dictionary import Dictionary
 from pronk.core.features import Embedding, Nystrom, chunks, extend
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingRows, Workspace
-from pronk.core.state import Count, Numbers, Part, Rows, Sizes, Stateful, require
-from pronk.newton.bank import NewtonBank
-from pronk.newton.certificate import Certificate, merge_ledgers
-from pronk.newton.engine import Newton
+from pronk.core.one_vs_rest import remapped
+from pronk.core.state import Count, Numbers, Part, Parts, Rows, Sizes, Stateful, require
+from pronk.newton.certificate import Certificate, RegretSums, merge_ledgers
+from pronk.newton.engine import AIOLI, Newton, OnlineNewton
 
 Array = NDArray[np.float64]
 
@@ -29,6 +29,78 @@ Growth = Literal["carry", "restart", "exact"]
 def _of(weights: Array | None, rows: slice) -> Array | None:
     """Return the weights of some rows; None without weights."""
     return None if weights is None else weights[rows]
+
+
+class NewtonBank(Stateful):
+    """One `Newton` per output, for rules whose curvature depends on the output's slope.
+
+    Features, dictionary and kernel values are shared. AIOLI keeps its certificate itself; with
+    ``track`` the online Newton step has one too.
+    """
+
+    def __init__(
+        self,
+        rule: OnlineNewton | AIOLI,
+        alpha: float,
+        size: int,
+        outputs: int,
+        track: bool = False,
+    ) -> None:
+        self.rule, self.alpha = rule, alpha
+        self.learners = [Newton(rule, alpha, size) for _ in range(outputs)]
+        tracked = outputs if track and not rule.anticipate else 0
+        self.sums = [RegretSums(rule.loss, alpha, size) for _ in range(tracked)]  # type: ignore[union-attr]
+
+    @property
+    def outputs(self) -> int:
+        return len(self.learners)
+
+    def learn(self, Phi: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row."""
+        out = np.empty((len(Phi), self.outputs))
+        for o, learner in enumerate(self.learners):
+            y = np.ascontiguousarray(Y[:, o : o + 1])
+            out[:, o : o + 1] = learner.learn(Phi, y, weights)
+            if self.sums:
+                self.sums[o].add(Phi, y[:, 0], out[:, o], learner.running_clip, weights)
+        return out
+
+    def predict(self, Phi: Array) -> Array:
+        return np.hstack([learner.predict(Phi) for learner in self.learners])
+
+    def grow(self) -> None:
+        """Add a coordinate in which all rows so far are 0."""
+        for learner in self.learners:
+            learner.grow()
+        for sums in self.sums:
+            sums.grow()
+
+    def grow_with_history(self, history: Array, column: Array, targets: Array) -> None:
+        raise TypeError("the slopes of the past belong to its own space: carry over or restart")
+
+    def restart(self, size: int) -> None:
+        for o, learner in enumerate(self.learners):
+            if self.sums:
+                self.sums[o].close(learner.regret_terms, size)
+            learner.restart(size)
+
+    def remap(self, matrix: Array) -> None:
+        if self.sums:
+            self.sums = remapped(self.sums, matrix)
+        self.learners = remapped(self.learners, matrix)
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Return the regret so far, over all epochs."""
+        if self.rule.anticipate:
+            return self.learners[output].certificate()
+        if not self.sums:
+            raise ValueError("track_regret must be True from the start for a certificate")
+        return self.sums[output].total(self.learners[output].regret_terms)
+
+    STATE = (
+        Parts("learners", "learners", sizes={"size": "size"}),
+        Parts("sums", "sums", sizes={"size": "size"}),
+    )
 
 
 class FixedFeatures(Stateful):

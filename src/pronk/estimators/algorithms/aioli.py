@@ -28,9 +28,8 @@ from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.families import SPACE, fixed_embedding, growing_dictionary, rule_of
 from pronk.estimators.inputs import Interval
-from pronk.newton.bank import NewtonBank
 from pronk.newton.engine import AIOLI
-from pronk.newton.spaces import FixedFeatures, GrowingFeatures
+from pronk.newton.spaces import FixedFeatures, GrowingFeatures, NewtonBank
 
 #: Read by the registry, the public names, the documentation and the laws: a literal, because the
 #: file is parsed and not imported.

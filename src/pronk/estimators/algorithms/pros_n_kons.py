@@ -42,8 +42,7 @@ from pronk.estimators.families import (
     with_defaults,
 )
 from pronk.estimators.inputs import Interval
-from pronk.newton.bank import NewtonBank
-from pronk.newton.spaces import FixedFeatures, GrowingFeatures
+from pronk.newton.spaces import FixedFeatures, GrowingFeatures, NewtonBank
 
 #: Read by the registry, the public names, the documentation and the laws: a literal, because the
 #: file is parsed and not imported.
