@@ -1,11 +1,11 @@
-"""What a call of the default learner costs, with 500 points on one thread, and river's forests.
+"""Time calls of the default learner, with 500 points on one thread, and river's forests.
 
     python benchmarks/bench_calls.py                 print the table
-    python benchmarks/bench_calls.py --write         and keep it as docs/results/calls.json
+    python benchmarks/bench_calls.py --write         and write docs/results/calls.json
 
-All calls are measured in turns of a few rows, and in rounds, so that whatever else the machine does
-meets all of them. A figure is the least processor time of a turn; blocks and the first rows, which
-take longer than a turn, are the least of a few passes.
+All calls are measured in turns of a few rows, and in rounds, so that other load on the machine
+affects all of them. A figure is the least CPU time of a turn; for blocks and the first rows, which
+take longer than a turn, it is the least of a few passes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def stream(n, labels):
 
 
 class Turns:
-    """Works that take one row number, measured in turns on rows that never come twice."""
+    """Calls with a row number as argument, measured in turns; no row is used twice."""
 
     def __init__(self, first):
         self.row, self.works, self.least = first, {}, {}
@@ -63,7 +63,7 @@ class Turns:
 
 
 def measure(labels):
-    """Microseconds per row of every call, by name."""
+    """Return microseconds per row of every call, by name."""
     kind = pronk.OnlineKernelClassifier if labels else pronk.OnlineKernelRegressor
     turns = Turns(LATE + 4096)
     X, y = stream(turns.row + 5 * TURN * TURNS * ROUNDS, labels)
@@ -114,7 +114,7 @@ def measure(labels):
 
 
 def table(numbers, labels):
-    """Rows of cells: call, goal, and for each task the time and its ratios to the forests."""
+    """Return rows of cells: call, goal, and for each task the time and ratios to the forests."""
     rows = []
     for name in [*GOALS, "AMF", "ARF"]:
         shown = f"river's {name}, predict_one + learn_one" if name not in GOALS else name

@@ -1,9 +1,9 @@
-"""FOGD, DualSVRG, DualSGD and NOGD: ratios measured in one run, one thread, against their targets.
+"""Compare FOGD, DualSVRG, DualSGD and NOGD with their targets: ratios of one run, one thread.
 
     python benchmarks/bench_dual.py            synthetic streams
     PRONK_DATA=folder ...                      also flights2001_3m.parquet, 3 million rows
 
-A ratio compares the least of several times each, taken in turns, so that a busy machine slows both.
+A ratio compares the least of several times each, measured in turns, so that load slows both.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS, COLUMNS, FREQUENCIES, BLOCK = 40_000, 8, 200, 256
 
 
 def stream(n=ROWS, d=COLUMNS, seed=0):
-    """Two classes with a smooth border and a tenth of the labels wrong."""
+    """Return rows of two classes with a smooth border; a tenth of the labels are wrong."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     y = np.where(np.sin(X[:, 0]) + X[:, 1] * X[:, 2] > 0, 1, -1)
@@ -32,7 +32,7 @@ def stream(n=ROWS, d=COLUMNS, seed=0):
 
 
 def scikit_learn(X, y, numbers):
-    """RBFSampler and SGDClassifier: a whole block is predicted before it is learned."""
+    """Run RBFSampler and SGDClassifier; a whole block is predicted before it is learned."""
     sampler = RBFSampler(gamma=0.5, n_components=numbers, random_state=0).fit(X[:1])
     learner = SGDClassifier(loss="hinge", alpha=0.0, learning_rate="constant", eta0=0.5)
     learner.partial_fit(sampler.transform(X[:1]), y[:1], classes=[-1, 1])
@@ -45,7 +45,7 @@ def scikit_learn(X, y, numbers):
 
 
 def run(name, X, y, **params):
-    """One pass in blocks of 2048 rows; the error rate."""
+    """Make one pass in blocks of 2048 rows; return the error rate."""
     learner = pronk.make(name, "classification", random_state=0, **params)
     mistakes = 0
     for i in range(0, len(X), 2048):
@@ -55,7 +55,7 @@ def run(name, X, y, **params):
 
 
 def best_times(tasks, repeats=5):
-    """The least time of each task in seconds, the tasks taking turns; the first turn warms up."""
+    """Return the least seconds of each task, in turns; the first turn warms up."""
     times = {name: np.inf for name in tasks}
     answers = {name: task() for name, task in tasks.items()}
     for _ in range(repeats):
@@ -114,7 +114,7 @@ def synthetic():
 
 
 def flights(folder):
-    """Three million rows, read in batches: is a flight late? Learning time and growth of memory."""
+    """Learn from 3 million rows in batches whether a flight is late; print time and memory."""
     import pyarrow.parquet as parquet
 
     file = parquet.ParquetFile(folder / "flights2001_3m.parquet")

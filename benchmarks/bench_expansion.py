@@ -1,10 +1,10 @@
-"""Kernel expansions on a budget and without: rows per second against their floors, in one run.
+"""Time kernel expansions with and without a budget against lower bounds, in one run.
 
     python benchmarks/bench_expansion.py
 
-The floor of a budgeted learner is the arithmetic of one row, 2 B d flops at the speed of dgemm and
-B exponentials of 3 ns. Times are process times, the least of several passes, floor and learners
-taken in turns, so that a busy machine slows both.
+The lower bound of a budgeted learner is the arithmetic of one row: 2 B d flops at the speed of
+dgemm, and B exponentials of 3 ns. Times are CPU times, the least of several passes; bound and
+learners are measured in turns, so that load slows both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WIDE_ROWS, WIDE_COLUMNS, WIDE_SECONDS = 30_000, 120, 20.0
 
 
 def stream(n, d, seed=0):
-    """Two classes with a smooth border and noise: about a third of the rows are mistakes."""
+    """Return rows of two classes with a smooth border and noise; about a third are mistakes."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     return X, np.sign(X[:, 0] * X[:, 1] + X[:, 2] + 0.3 * rng.standard_normal(n))
@@ -46,7 +46,7 @@ def seconds(function, *args):
 
 
 def floor(size=800):
-    """Seconds of one row's arithmetic."""
+    """Return the seconds of one row's arithmetic."""
     A = np.random.default_rng(0).standard_normal((size, size))
     flops = 2 * size**3 / seconds(np.matmul, A, A)
     return 2 * BUDGET * COLUMNS / flops + BUDGET * EXPONENTIAL
@@ -95,7 +95,7 @@ def unbounded():
 
 
 def paths():
-    """A Gaussian kernel inside the loop and in blocks: where `expansion.SMALL` comes from."""
+    """Time a Gaussian kernel inside the loop and in blocks, which determines `expansion.SMALL`."""
     from pronk.first_order import expansion as expansion
 
     print("scores, us per row: inside the loop, in blocks")

@@ -1,11 +1,11 @@
-"""What `progressive` costs beside the learner: against a bare loop over the same blocks.
+"""Measure the overhead of `progressive` against a plain loop over the same blocks.
 
     python benchmarks/bench_harness.py
 
-The learner takes about 5 us per row (PKAWV on 100 Nystrom points, history projected). Two figures:
-two learners that take turns block by block, one of them in the harness, the median ratio of their
-processor times; and the harness around a model that only hands out predictions, in parts of the
-learner's time, which is less noisy.
+The learner takes about 5 us per row (PKAWV on 100 Nystrom points, history projected). There are two
+figures: the median ratio of CPU times of two learners that run in turns block by block, one of them
+in the harness; and the time of the harness around a model that only returns recorded predictions,
+as a share of the learner's time, which is less noisy.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def consume(model: Any, stream: Iterable[Any], **options: Any) -> None:
 
 
 class Recorded:
-    """A fitted learner that hands out what it predicted, block by block."""
+    """A model that returns recorded predictions, block by block."""
 
     def __init__(self, X: Any, stream: list[Any]) -> None:
         self.model = learner(X)
@@ -56,7 +56,7 @@ class Recorded:
 
 
 def in_turns(X: Any, stream: list[Any], **options: Any) -> tuple[float, float]:
-    """Processor seconds of the learner alone, and of another one in the harness, block by block."""
+    """Return CPU seconds of a learner alone and of another one in the harness, by block."""
     spent = {"alone": 0.0, "harness": 0.0}
     last: list[Any] = [time.process_time(), "harness"]
 

@@ -1,13 +1,13 @@
-"""One model per key at scale: many keys with few rows each, through `pronk run --by`.
+"""Run one model per key at scale: many keys with few rows each, through `pronk run --by`.
 
     python benchmarks/bench_keyed.py                  2,000 keys of 20 rows
     python benchmarks/bench_keyed.py --keys 100000    2,000,000 rows: minutes
 
-Rows of all keys come interleaved in random order, or key after key ("grouped"). Each run is a
-process of its own; its CPU time, its largest memory and the bytes of the models on disk are
-printed, and how far the predictions are from those of the first line, row by row of each key: keys
-share nothing, so orders differ by rounding alone, which follows the cut of a key's rows into calls.
-``--workers 1 2`` runs them by so many processes too, which changes no bit.
+Rows of all keys are in random order, or key after key ("grouped"). Each run is a separate process.
+Printed are its CPU time, its largest memory, the bytes of the models on disk, and the largest
+difference of its predictions to those of the first line: keys share nothing, so orders differ by
+rounding only, which depends on how a key's rows are cut into calls. ``--workers 1 2`` also runs
+with these numbers of processes, which changes no bit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROWS = 20  # of each key
 
 
 def write_rows(path: Path, keys: int, columns: int, grouped: bool) -> None:
-    """Rows of so many keys; those of one key are the same in both orders."""
+    """Write the rows of ``keys`` keys; those of one key are the same in both orders."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (keys * ROWS, columns))
     key = np.repeat(np.arange(keys), ROWS)
@@ -46,7 +46,7 @@ def write_rows(path: Path, keys: int, columns: int, grouped: bool) -> None:
 
 
 def run(rows: Path, models: Path, predictions: Path, *more: str) -> tuple[float, float, float]:
-    """Seconds of CPU, seconds of the clock, MB at most of one run."""
+    """Return CPU seconds, wall seconds and the largest memory in MB of one run."""
     command = [sys.executable, "-m", "pronk", "run", str(rows), "-t", "y", "--by", "key"]
     command += ["--save", str(models), "--predictions", str(predictions), *more]
     began = time.perf_counter()
@@ -60,7 +60,7 @@ def run(rows: Path, models: Path, predictions: Path, *more: str) -> tuple[float,
 
 
 def by_key(rows: Path, predictions: Path) -> np.ndarray:
-    """The predictions, key by key."""
+    """Return the predictions, key by key."""
     key = parquet.read_table(rows, columns=["key"]).column(0).to_numpy()
     made = parquet.read_table(predictions).column("prediction").to_numpy()
     return made[np.argsort(key, kind="stable")]

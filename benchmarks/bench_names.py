@@ -1,4 +1,4 @@
-"""`pronk run -a NAME` for every algorithm with default parameters, against a baseline.
+"""Run `pronk run -a NAME` for every algorithm with default parameters, against a baseline.
 
     PRONK_DATA=DIR python benchmarks/bench_names.py [--rows N] [--write]
 
@@ -29,7 +29,7 @@ SETS = (
 
 
 def ratio(file: Path, name: str, rows: int) -> float | None:
-    """Loss divided by that of the baseline; None if the algorithm does not do the task."""
+    """Return the loss divided by the baseline's; None if the algorithm does not do the task."""
     from pronk.cli import main
 
     out, err = io.StringIO(), io.StringIO()
@@ -50,7 +50,7 @@ def ratio(file: Path, name: str, rows: int) -> float | None:
 
 
 def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) -> list[Part]:
-    """The table with its explanation."""
+    """Return the page: the table with its explanation."""
     chosen = "" if tuple(sets) == SETS else f" --sets {','.join(sets)}"
     intro = (
         f"`pronk run FILE -t y -a NAME --limit {rows}` without parameters: the loss (mean squared "

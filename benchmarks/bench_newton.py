@@ -1,4 +1,4 @@
-"""Speed of the Newton engine's learners: ratios to the machine's own rate, measured in one run."""
+"""Measure the speed of the Newton engine's learners relative to the machine's rate, in one run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pronk import Gaussian, KONSRegressor, PKAWVRegressor, ProsNKONSClassifier, 
 
 
 def paper_listing(X: np.ndarray, y: np.ndarray, sigma: float) -> np.ndarray:
-    """PKAWV as the paper lists it: the inverse updated row by row in NumPy (190 features)."""
+    """Run PKAWV as the paper lists it: the inverse is updated row by row in NumPy."""
     d = X.shape[1]
     upper = np.triu_indices(d)
     weights = np.where(upper[0] == upper[1], np.sqrt(0.5), 1.0) / sigma**2

@@ -1,13 +1,13 @@
-"""The pass in partitions: overhead with one worker, speed with two, and a schedule of many.
+"""Measure the pass in partitions: overhead with one worker, speed with two, a schedule of many.
 
     python benchmarks/bench_parallel.py [--rows 12000] [--points 500]
     python benchmarks/bench_parallel.py --picture docs/_static/parallel.svg
 
-Overhead is a ratio of CPU times and holds on a busy machine. The speed with two threads is wall
-time and means something on a quiet machine only: the load is printed beside it, and the picture
-shows it only from a quiet machine, this one or by ``--quiet`` an earlier run. For 8, 64 and 512
+Overhead is a ratio of CPU times and holds on a busy machine. The speed with two threads is
+from wall times and is valid on a quiet machine only: the load is printed beside it, and the figure
+shows it only from a quiet machine, this one or with ``--quiet`` an earlier run. For 8, 64 and 512
 workers the schedule is simulated from the measured times of the tasks and of the main thread:
-workers take the sums in order, the main thread scans them, workers take the rows.
+workers compute sums in order, the main thread scans them, workers learn the rows.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Recorder:
 
 
 class Elsewhere(Recorder):
-    """Cut as for a cluster: bundles are longer and tasks keep no features."""
+    """Partitions as for a cluster: bundles are longer and tasks keep no features."""
 
     plan = elsewhere.ClusterPool(None).plan
 
@@ -59,7 +59,7 @@ class Elsewhere(Recorder):
 
 
 def simulated(sums: list[float], rows: list[float], main: float, workers: int) -> float:
-    """When the last partition is done: sums in order, a scan on the main thread, rows.
+    """Return when the last partition is done: sums in order, a scan on the main thread, rows.
 
     Two partitions per worker are in flight; rows go before the sums of later partitions.
     """
@@ -91,7 +91,7 @@ def data(rows: int):
 
 
 def begun(kind: str, points: int, rows: int):
-    """The bytes of a learner that has learned its first rows, and what comes after them."""
+    """Return the bytes of a learner that has learned its first rows, and the later rows."""
     first = aggregate.first_split_row() + 100 if kind == "default" else 600
     X, y = data(first + rows)
     if kind == "default":
@@ -104,7 +104,7 @@ def begun(kind: str, points: int, rows: int):
 
 
 def measured(start: bytes, X, y, turns: int) -> tuple[dict, dict]:
-    """CPU and wall seconds without workers, with one and with two: the least of some turns."""
+    """Return CPU and wall seconds with no, one and two workers, each the least of some turns."""
     cpu: dict = {}
     wall: dict = {}
     for _ in range(turns):
@@ -119,7 +119,7 @@ def measured(start: bytes, X, y, turns: int) -> tuple[dict, dict]:
 
 
 def shares(start: bytes, X, y, pool) -> tuple[list[float], list[float], float]:
-    """CPU seconds of the tasks for sums and for rows, and of the main thread."""
+    """Return CPU seconds of the tasks for sums and for rows, and of the main thread."""
     engine = files.from_bytes(start, "a model")._model
     began = process_time()
     with limited:
@@ -132,7 +132,7 @@ def shares(start: bytes, X, y, pool) -> tuple[list[float], list[float], float]:
 
 
 def speed_up(sums, rows, main, alone: float) -> dict[int, tuple[float, str]]:
-    """By workers: how many times faster a long stream is than without, and what bounds it."""
+    """Return by number of workers the speed-up on a long stream, and its bound."""
     many = 64 * 1024 // max(len(sums), 1) + 1  # a long stream is many times these partitions
     found = {}
     for workers in WORKERS:
@@ -143,7 +143,7 @@ def speed_up(sums, rows, main, alone: float) -> dict[int, tuple[float, str]]:
 
 
 def report(kind: str, points: int, rows: int, turns: int) -> tuple[dict[str, dict], dict]:
-    """Simulated speed-up by workers, and the measured one."""
+    """Print the simulated speed-up by number of workers, and the measured one."""
     start, X, y = begun(kind, points, rows)
     cpu, wall = measured(start, X, y, turns)
     print(f"{kind}, {points} points, {rows:,} rows; load {os.getloadavg()[0]:.1f}")
@@ -179,7 +179,7 @@ def report(kind: str, points: int, rows: int, turns: int) -> tuple[dict[str, dic
 
 
 def on_cluster(start: bytes, X, y, piece: int = 4096) -> tuple[list[float], list[float], float]:
-    """As `shares`, of a pass on a cluster: from short pieces, their tasks as long as usual ones."""
+    """Return `shares` of a pass on a cluster, from short partitions with tasks of usual length."""
     pool = Recorder()
     whole = len(y) // piece * piece
     stream = Arrays(X[:whole], y[:whole])
@@ -201,7 +201,7 @@ def on_cluster(start: bytes, X, y, piece: int = 4096) -> tuple[list[float], list
 
 
 def picture(found: dict[str, dict], clocked: dict[str, dict], path: str) -> None:
-    """Simulated lines, and what was measured with 1 and 2 threads."""
+    """Draw the simulated lines, and the measurements with 1 and 2 threads."""
     import matplotlib
 
     matplotlib.use("svg")

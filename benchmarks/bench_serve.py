@@ -1,14 +1,15 @@
-"""The service under load: durable learns per second, batched learns, predictions while learning.
+"""Measure the service under load: durable learns per second, batches, predictions while learning.
 
     python benchmarks/bench_serve.py [requests]
     python benchmarks/bench_serve.py batches
 
-The folders are in the system's temporary place (TMPDIR): let that be a disk, for a sync in memory
-costs nothing. All servers run in processes of their own on the loopback, in turns in the same run:
+The folders are in the system's temporary folder (TMPDIR), which should be on a disk, because a sync
+in memory costs nothing. All servers run in separate processes on the loopback interface, in turns
+in the same run:
 
-    bare      uvicorn that decodes the request and answers: no journal, no learner
-    service   `pronk serve`: journal, learn, answer
-    one by one  the service with groups of one: a sync for every request, as servers do that log
+    bare        uvicorn that decodes the request and responds: no journal, no learner
+    service     `pronk serve`: journal, learn, respond
+    one by one  the service with groups of one: a sync for every request, as in servers that log
                 each label before they learn it
 
 The learner is a PKAWV of 100 points on 20 columns.
@@ -60,7 +61,7 @@ def service(port: int, folder: str, group: int) -> None:
 
 
 class Server:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     def __init__(self, port: int, group: int, folder: str) -> None:
         from pronk.serve import Client
@@ -83,7 +84,7 @@ class Server:
 
 
 class Library:
-    """The library alone: one learner, fed the same rows in blocks."""
+    """The library without the service: one learner that gets the same rows in blocks."""
 
     def __init__(self, blocks: int, rows: int) -> None:
         import numpy as np
@@ -103,7 +104,7 @@ class Library:
         self.turn()
 
     def turn(self) -> tuple[float, float]:
-        """Processor and wall seconds of all blocks."""
+        """Return CPU and wall seconds of all blocks."""
         began, used = time.perf_counter(), time.process_time()
         for X, y in zip(self.X, self.y, strict=True):
             self.learner.predict_then_learn(X, y)
@@ -111,10 +112,10 @@ class Library:
 
 
 def batches(server: Server, turns: int = 6, blocks: int = 40, rows: int = 1000) -> None:
-    """Blocks of rows as binary tensors and as JSON, beside the library, in turns; the best of each.
+    """Time blocks of rows as binary tensors, as JSON and in the library, in turns; print the best.
 
-    Processor time is of the whole server: reading, journal, learning, answering. Wall time has the
-    sync of each group in it, which several clients share.
+    CPU time is that of the whole server: reading, journal, learning, responding. Wall time includes
+    the sync of each group, which several clients share.
     """
     alone = Library(blocks, rows)
     forms = {"binary": binary_requests, "JSON": rows_as_requests}
@@ -144,7 +145,7 @@ def batches(server: Server, turns: int = 6, blocks: int = 40, rows: int = 1000) 
 
 
 def while_learning(server: Server) -> tuple[Load, float]:
-    """Predictions one after another while batches are learned; the longest batch beside them."""
+    """Time predictions one after another while batches are learned, and the longest batch."""
     blocks = server.learns(40, 1000, "w")
     one = request_bytes(
         "/v2/models/m/infer", json.dumps({"row": [0.1] * COLUMNS}).encode(), server.token

@@ -1,7 +1,7 @@
-"""Threads of BLAS: no variable set against OPENBLAS_NUM_THREADS=1, quiet and beside busy processes.
+"""Compare BLAS threads: no variable set against OPENBLAS_NUM_THREADS=1, with and without load.
 
-Each figure is a ratio of wall-clock times of the same pass of the default learner, in fresh
-processes that take turns; the best of several tries. Beside it: what a call of one row pays.
+Each figure is a ratio of wall times of the same pass of the default learner, in new processes that
+run in turns, the best of several tries. The cost of the limit in a call of one row is printed too.
 
     python benchmarks/bench_threads.py [--rows 4000] [--tries 3] [--free]
 
@@ -24,7 +24,7 @@ BUSY = "while True: pass"
 
 
 def one_pass(rows: int, threads: str) -> None:
-    """In a process of its own: the seconds of a pass, and of a row in calls of one row."""
+    """Return the seconds of a pass, and of a row in calls of one row, in a separate process."""
     import numpy as np
 
     import pronk
@@ -41,7 +41,7 @@ def one_pass(rows: int, threads: str) -> None:
 
 
 def one_row_cost() -> None:
-    """In a process of its own: a call of one row with the limit and without, in turns."""
+    """Time a call of one row with the limit and without, in turns, in a separate process."""
     import numpy as np
 
     import pronk
@@ -86,7 +86,7 @@ def busy(processes: int):
 
 
 def compare(rows: int, tries: int, free: bool) -> dict[str, float]:
-    """Best seconds of a pass by variant, the variants in turns."""
+    """Return the best seconds of a pass by variant; the variants run in turns."""
     variants = {"one": ("1", {"OPENBLAS_NUM_THREADS": "1"}), "none": ("1", {})}
     if free:
         variants["free"] = ("free", {})

@@ -1,4 +1,4 @@
-"""Shared by the benchmarks: rates and times measured in the same run, on one thread.
+"""Measure rates and times in the same run, on one thread; shared by the benchmarks.
 
 Machines are noisy, so every figure is the best of several tries and is printed beside the rate of
 the machine at that moment.
@@ -20,7 +20,7 @@ from scipy.linalg.blas import dgemm  # noqa: E402
 
 
 def seconds(work: Callable[[], Any], tries: int = 3) -> float:
-    """Best processor time of a piece of work: others may share the machine."""
+    """Return the best CPU time of a function, as other processes may share the machine."""
     best = np.inf
     for _ in range(tries):
         start = time.process_time()
@@ -30,14 +30,14 @@ def seconds(work: Callable[[], Any], tries: int = 3) -> float:
 
 
 def dgemm_rate(n: int = 512, tries: int = 20) -> float:
-    """Flops per second of a square matrix product."""
+    """Return the flops per second of a square matrix product."""
     A = np.asfortranarray(np.random.default_rng(0).normal(size=(n, n)))
     dgemm(1.0, A, A)
     return 2.0 * n**3 / seconds(lambda: dgemm(1.0, A, A), tries)
 
 
 def pass_seconds(make: Callable[[], Any], X: Any, y: Any, tries: int = 3) -> float:
-    """One predict_then_learn pass of a fresh learner over the whole stream."""
+    """Return the seconds of one predict_then_learn pass of a new learner over the whole stream."""
     return seconds(lambda: make().predict_then_learn(X, y), tries)
 
 

@@ -1,10 +1,11 @@
-"""The picture of the README: loss along a drifting stream, the default learner and what people use.
+"""Draw the figure of the README: loss of the default learner and of others along a drifting stream.
 
     python benchmarks/picture_drift.py [--rows N] [--out docs/_static/drift.svg]
 
-Every learner predicts each row before it learns it. The function turns slowly and jumps three
-times. river's learners see standardised columns, as its documentation advises; scikit-learn's
-gradient descent sees random Fourier features of the median bandwidth. Needs the extras plot, river.
+Every learner predicts each row before it learns it. The target function changes slowly, and
+abruptly three times. river's learners get standardised columns, as its documentation advises;
+scikit-learn's gradient descent gets random Fourier features of the median bandwidth. Needs the
+extras plot and river.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class FourierSGD:
 
 
 def learners(X: np.ndarray) -> dict[str, object]:
-    """By name; what is not installed is left out."""
+    """Return the learners by name, without those that are not installed."""
     found: dict[str, object] = {
         "pronk, default learner": pronk.OnlineKernelRegressor(random_state=0)
     }

@@ -1,12 +1,12 @@
-"""The hot path of the service in several frameworks: decode a row, hand it over, answer.
+"""Time the hot path of the service in several web frameworks: decode a row, queue it, respond.
 
     python benchmarks/serve_frameworks.py [requests]
 
-A frame that is not installed is left out (pip install fastapi litestar starlette orjson msgspec).
-Every server decodes and checks a learn request of one row of 20 numbers, hands it to a writer
-thread that answers all that waits together (no journal, no learner: what is left is the frame),
-and encodes the answer. Requests come from 64 connections of another process, in turns, best of 3;
-the figure that counts is the server's processor time per request.
+A framework that is not installed is left out (pip install fastapi litestar starlette orjson
+msgspec). Every server decodes and checks a learn request of one row of 20 numbers, passes it to a
+writer thread that responds to all waiting requests together (no journal, no learner, so that the
+cost of the framework remains), and encodes the response. Requests come from 64 connections of
+another process, in turns, best of 3; the figure to compare is the server's CPU time per request.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from serve_load import drive, in_a_process, rows_as_requests
 
 
 class Writer:
-    """A thread that takes all that waits and answers it."""
+    """A thread that responds to all waiting requests together."""
 
     def __init__(self) -> None:
         self.waiting: list[Any] = []
@@ -219,7 +219,7 @@ def main() -> None:
 
 
 def _processor(pid: int | None) -> float:
-    """Seconds of processor time of a process so far: others may share the machine."""
+    """Return the CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

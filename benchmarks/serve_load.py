@@ -1,4 +1,4 @@
-"""Load for the benchmarks of the service: clients with open connections on the loopback."""
+"""Make load for the benchmarks of the service: clients with open connections on the loopback."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass
 class Load:
-    """What a run of requests came to."""
+    """The results of a run of requests."""
 
     seconds: float = 0.0
     statuses: dict[int, int] = field(default_factory=dict)
@@ -34,7 +34,7 @@ Bodies = Callable[[], Iterator[bytes]]
 def request_bytes(
     path: str, body: bytes, token: str = "", method: str = "POST", *more: str
 ) -> bytes:
-    """A whole request as it goes over the wire."""
+    """Return the bytes of a request."""
     lines = [
         f"{method} {path} HTTP/1.1",
         "Host: 127.0.0.1",
@@ -65,7 +65,7 @@ async def _client(port: int, requests: Iterator[bytes], load: Load) -> None:
 
 
 def drive(port: int, requests: list[bytes], clients: int) -> Load:
-    """Send all requests over that many connections, each waiting for its answers."""
+    """Send all requests over several connections, each of which waits for its responses."""
     load = Load()
     shared = iter(requests)
 
@@ -81,7 +81,7 @@ def drive(port: int, requests: list[bytes], clients: int) -> Load:
 def rows_as_requests(
     path: str, count: int, features: int, token: str = "", rows: int = 1, start: str = "r"
 ) -> list[bytes]:
-    """Learn requests of generated rows."""
+    """Return learn requests of generated rows."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -102,7 +102,7 @@ def rows_as_requests(
 def binary_requests(
     path: str, count: int, features: int, token: str, rows: int, start: str = "binary"
 ) -> list[bytes]:
-    """Learn requests whose rows are a binary tensor, as `Client` sends arrays."""
+    """Return learn requests whose rows are a binary tensor, as `Client` sends arrays."""
     import numpy as np
 
     rng = np.random.default_rng(0)
@@ -119,7 +119,7 @@ def binary_requests(
 
 
 def in_a_process(target: Callable[..., None], *arguments: Any) -> multiprocessing.Process:
-    """A server in a process of its own."""
+    """Start a server in a separate process."""
     process = multiprocessing.get_context("spawn").Process(
         target=target, args=arguments, daemon=True
     )

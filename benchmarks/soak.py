@@ -1,12 +1,12 @@
-"""The long reliability tests: kills, damaged files, fuzzed inputs, ten million rows.
+"""Run the long reliability tests: kills, damaged files, fuzzed inputs, ten million rows.
 
     python benchmarks/soak.py                 everything: about an hour of one core
     python benchmarks/soak.py --quick         the same with small numbers: some minutes
     python benchmarks/soak.py --only kills    one part: kills, files, fields, interrupts,
                                               fuzz, rows, serve-kills, serve-cases, serve-hour
 
-Every part prints its figures and what must hold; the exit code is 1 if something does not. What is
-random comes from --seed, except the moments of the kills, which the clock decides.
+Every part prints its figures and what must hold; the exit code is 1 if something does not. Random
+numbers come from --seed, except for the moments of the kills, which depend on wall time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ PARTS = (
 
 
 def check(name: str, good: bool, figures: str) -> None:
-    """Print a figure; remember what does not hold."""
+    """Print a figure; record what does not hold."""
     print(f"{'ok  ' if good else 'FAIL'} {name}: {figures}", flush=True)
     if not good:
         FAILED.append(name)
@@ -54,7 +54,7 @@ def check(name: str, good: bool, figures: str) -> None:
 
 
 def kills(count: int, rows: int, seed: int) -> None:
-    """A job is killed at random moments and started again; then all bits are compared."""
+    """Kill a run at random moments and resume it; then compare all bits."""
     rng = np.random.default_rng([seed, 0])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -121,7 +121,7 @@ def _outcome(folder: Path, name: str, text: str) -> Any:
 
 
 def files(count: int, seed: int) -> None:
-    """Byte flips and truncations of a model file: a clean error or the intact model."""
+    """Flip bytes of a model file or truncate it: loading raises one error or returns the model."""
     rng = np.random.default_rng([seed, 1])
     X = rng.normal(size=(200, 2))
     learner = pronk.PKAWVClassifier(pronk.Gaussian(0.7), budget=8, random_state=0)
@@ -156,7 +156,7 @@ def files(count: int, seed: int) -> None:
 
 
 def fields(count: int, seed: int) -> None:
-    """Model files with one field changed and the checksum made anew (tests/laws/fields.py)."""
+    """Change one field of a model file, with a right checksum (tests/laws/fields.py)."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from laws.fields import judge
 
@@ -166,7 +166,7 @@ def fields(count: int, seed: int) -> None:
 
 
 def interrupts(count: int, seed: int) -> None:
-    """Calls stopped at a random line by one of three errors (tests/laws/interrupts.py)."""
+    """Stop calls at a random line by one of three errors (tests/laws/interrupts.py)."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     from laws.cases import CASES
     from laws.interrupts import attempt
@@ -184,7 +184,7 @@ def interrupts(count: int, seed: int) -> None:
 
 
 def fuzz(count: int, seed: int) -> None:
-    """Calls of all kinds over all learners (tests/laws/fuzz.py says what must not happen)."""
+    """Make random calls of all learners (tests/laws/fuzz.py lists the allowed outcomes)."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     import hypothesis
 
@@ -220,7 +220,7 @@ def fuzz(count: int, seed: int) -> None:
 
 
 def rows(count: int, seed: int) -> None:
-    """Many rows: memory is flat, and the state is that of sums taken anew from the rows."""
+    """Learn many rows: memory is constant, and the state equals sums recomputed from the rows."""
     _pkawv(count, seed)
     _con_kons(count, seed)
 
@@ -233,7 +233,7 @@ def _stream(count: int, seed: int, columns: int = 3) -> Iterator[tuple[Any, Any]
 
 
 def _walk(learner: Any, count: int, seed: int) -> tuple[float, int]:
-    """Seconds per row, and how far the memory of the process grew after the first tenth."""
+    """Return seconds per row, and the growth of memory after the first tenth."""
     seen, spent, sizes = 0, 0.0, []
     for X, y in _stream(count, seed):
         began = time.perf_counter()
@@ -246,7 +246,7 @@ def _walk(learner: Any, count: int, seed: int) -> tuple[float, int]:
 
 
 def _resident() -> int:
-    """Bytes of memory of this process."""
+    """Return the bytes of memory of this process."""
     with Path("/proc/self/statm").open() as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 

@@ -1,14 +1,14 @@
-"""Long reliability test of a pass on a cluster: workers and the scheduler are killed.
+"""Test a pass on a cluster for long: kill workers and the scheduler.
 
     python benchmarks/soak_cluster.py [--only workers | keyed | scheduler | memory]
 
-workers     A worker process gets SIGKILL while tasks of one kind are under way; Dask starts another
-            one and does the lost tasks again. The predictions must be those of a run without kills,
+workers     A worker process gets SIGKILL while tasks of one kind run; Dask starts another one and
+            runs the lost tasks again. The predictions must be those of a run without kills,
             to the last bit, for PKAWV and for the default learner.
 keyed       The same for models of keys: each row is learned once.
 scheduler   `pronk run --cluster tcp://.. --checkpoint`: the scheduler gets SIGKILL. The command
-            ends in one line; with another scheduler it goes on, to the same bits.
-memory      An input larger than the memory that the workers may use goes through.
+            ends with one line; with another scheduler it resumes, to the same bits.
+memory      An input larger than the memory of the workers is processed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def workers() -> None:
 
 
 def keyed() -> None:
-    """A worker is killed in tasks of several calls; Dask starts another one each time."""
+    """Kill a worker in tasks of several calls; Dask starts another one each time."""
     import dask
     from distributed import Client, LocalCluster
 
@@ -159,7 +159,7 @@ def scheduler() -> None:
 
 
 def with_scheduler(folder, options, out, checkpoint, kill_after: int | None = None):
-    """`pronk run` with a scheduler and two workers of its own.
+    """Run `pronk run` with its own scheduler and two workers.
 
     The scheduler is killed when the snapshot has been written ``kill_after`` times.
     """
@@ -215,7 +215,7 @@ def json_address(file: Path) -> str:
 
 
 def memory() -> None:
-    """Workers may use 700 MB each, of which their libraries take half."""
+    """Learn with 700 MB per worker, of which the libraries use half."""
     from distributed import Client, LocalCluster
 
     fourier = PKAWVRegressor(features="fourier", n_features=20, random_state=0)

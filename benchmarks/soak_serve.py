@@ -1,6 +1,6 @@
-"""Long tests of the service, parts of `soak.py`: kills under load, an hour at half the load.
+"""Test the service for long, as parts of `soak.py`: kills under load, an hour at half the load.
 
-Servers run in processes of their own on the loopback; clients are threads of this process.
+Servers run in separate processes on the loopback interface; clients are threads of this process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _processes.set_forkserver_preload(["pronk.serve.run", "pronk.estimators.algorith
 
 
 def _serve(folder: str, port: int, snapshot_rows: int) -> None:
-    """The process of a server."""
+    """Start the process of a server."""
     from pronk.serve import run
     from pronk.serve.service import Settings
 
@@ -100,7 +100,7 @@ class Served:
 
 
 class Feeder(threading.Thread):
-    """A client that learns rows at once or by a later label, and writes down what was answered."""
+    """A client that learns rows at once or by a later label, and records the responses."""
 
     def __init__(self, served: Served, number: int, seed: int) -> None:
         super().__init__(daemon=True)
@@ -133,7 +133,7 @@ class Feeder(threading.Thread):
 
 
 def kills(count: int, seed: int, check: Check) -> None:
-    """`kill -9` under load; then every acknowledged label is there once, and all bits are equal."""
+    """Kill the server under load; check that acknowledged labels are learned once, bit for bit."""
     rng = np.random.default_rng([seed, 7])
     with tempfile.TemporaryDirectory() as name:
         served = Served(Path(name), 1000)
@@ -171,7 +171,7 @@ def kills(count: int, seed: int, check: Check) -> None:
 
 
 def _audit(folder: Path, acknowledged: dict[str, list[float]]) -> tuple[int, int, int, bool]:
-    """Learned once, answered the same, rows, and whether model and replay have equal bits."""
+    """Return what was learned once, the rows, and whether model and replay have equal bits."""
     from pronk.estimators import files
     from pronk.serve import recovery
     from pronk.serve.journal import Journal
@@ -200,10 +200,10 @@ def _audit(folder: Path, acknowledged: dict[str, list[float]]) -> tuple[int, int
 
 
 def hour(seconds: float, rate: float, seed: int, check: Check) -> None:
-    """Half the load for long: memory is flat and nothing fails.
+    """Run half the load for long: memory is constant and nothing fails.
 
-    Requests come by the clock, over 64 connections: what is not answered in time makes the next one
-    late, and is not left out. Seven of ten learn a row; three predict, and their labels come later.
+    Requests have a schedule, over 64 connections: a late response delays the next request, which is
+    still sent. Seven of ten learn a row; three predict, and their labels arrive later.
     """
     with tempfile.TemporaryDirectory() as name:
         served = Served(Path(name), 20_000)
@@ -227,7 +227,7 @@ def hour(seconds: float, rate: float, seed: int, check: Check) -> None:
 
 
 class _Paced:
-    """Requests by the clock, and what came of them."""
+    """Requests on a schedule, and their results."""
 
     def __init__(self, served: Served, rate: float, seed: int, clients: int = 64) -> None:
         self.served, self.rate, self.clients = served, rate, clients
@@ -298,10 +298,10 @@ def _resident(pid: int) -> int:
 
 
 def cases(count: int, seed: int, check: Check) -> None:
-    """Requests made from the OpenAPI description (schemathesis, if it is there).
+    """Send requests generated from the OpenAPI description (schemathesis, if installed).
 
-    No 5xx, and no refused call changes a state: the journal has no more rows than calls were
-    answered with 200, and the model is the one that the journal gives.
+    No response is 5xx, and no rejected call changes a state: the journal has no more rows than
+    calls with response 200, and the model is the one that the journal gives.
     """
     program = Path(sys.executable).with_name("schemathesis")
     if not program.exists():
@@ -347,7 +347,7 @@ def cases(count: int, seed: int, check: Check) -> None:
 
 
 def _narrowed(described: Any) -> int:
-    """Bodies for one model that is there, half of them good; how many calls have a body."""
+    """Return bodies for an existing model, half of them valid, and how many calls have a body."""
     number = {"type": "number", "minimum": -1e6, "maximum": 1e6}
     row = {"type": "array", "items": number, "minItems": 2, "maxItems": 2}
     known = {"enum": ["a", "b", "c"]}
@@ -378,7 +378,7 @@ def _narrowed(described: Any) -> int:
 
 
 def _taken(served: Served, call: str, status: str = "2") -> int:
-    """Calls that were answered so, by the metrics of the server."""
+    """Return the number of calls with a response status, from the metrics of the server."""
     _, _, text = served.client()._once("GET", "/metrics", None)
     start = f'pronk_requests_total{{call="{call}",status="{status}'
     return int(
@@ -389,7 +389,7 @@ def _taken(served: Served, call: str, status: str = "2") -> int:
 
 
 def _kept(folder: Path) -> int:
-    """Rows of infer and learn in the journal, those of rollbacks included."""
+    """Return the rows of infer and learn in the journal, including those of rollbacks."""
     from pronk.serve.journal import ROLLBACK, Journal
 
     journal = Journal(folder)

@@ -1,4 +1,4 @@
-"""`make fingerprints`: digests of what every learner predicts and of the bytes that it saves.
+"""Write digests of what every learner predicts and of the bytes it saves (`make fingerprints`).
 
     PYTHONPATH=tests python -m tools.fingerprints --out before.json
     PYTHONPATH=tests python -m tools.fingerprints --against before.json
@@ -27,7 +27,7 @@ CUTS = (1, 2, 5, 6, 40, 41, 300, 433)
 
 
 def fingerprint(case: Case) -> dict[str, str]:
-    """Of a learner's predictions, of its file, and of what it predicts then."""
+    """Return digests of a learner's predictions, of its file, and of its later predictions."""
     X, y = case.stream(ROWS, seed=3)
     learner = case.make()
     places = (0, *CUTS, ROWS)
@@ -47,8 +47,8 @@ def fingerprint(case: Case) -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, help="write them as JSON")
-    parser.add_argument("--against", type=Path, help="earlier ones; tells what differs")
+    parser.add_argument("--out", type=Path, help="write the digests as JSON")
+    parser.add_argument("--against", type=Path, help="earlier digests; print what differs")
     given = parser.parse_args()
     found = {case.id: fingerprint(case) for case in CASES}
     if given.out:

@@ -1,8 +1,8 @@
-"""Measure how easily the code is found: files, lines, the way of one row, options, words.
+"""Measure the size of the tree: files, lines, the path of one row, options, words.
 
     python -m tools.layout
 
-prints a table of what the redesign of the tree is judged by. Run it from the root of a clone.
+prints a table. Run it from the root of a clone.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ def files_entered(call: Callable[[], Any]) -> tuple[set[str], int]:
     return files, calls
 
 
-def way_of_a_row() -> tuple[set[str], int]:
-    """Return what one row of the default learner passes through, after 3,000 others."""
+def path_of_a_row() -> tuple[set[str], int]:
+    """Return the files that one row of the default learner enters, after 3,000 others."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (3001, 4))
     y = np.sin(3.0 * X[:, 0]) + X[:, 1]
@@ -79,8 +79,8 @@ def way_of_a_row() -> tuple[set[str], int]:
     return files_entered(lambda: model.predict_then_learn(X[3000:], y[3000:]))
 
 
-def way_through_run() -> tuple[set[str], int]:
-    """Return what the rows of a file pass through in `pronk run`, set-up and summary included."""
+def path_through_run() -> tuple[set[str], int]:
+    """Return the files that `pronk run` enters, including set-up and summary."""
     from pronk.cli.app import app
 
     rng = np.random.default_rng(0)
@@ -105,8 +105,8 @@ def options_of_run() -> int:
 def main() -> None:
     sources = tracked("src/*.py")
     words = sum(len(file.read_text().split()) for file in tracked("*.md"))
-    row, calls = way_of_a_row()
-    run, _ = way_through_run()
+    row, calls = path_of_a_row()
+    run, _ = path_through_run()
     small = small_files()
     print(f"Python files in src                          {len(sources)}")
     print(f"lines in src                                 {sum(map(lines, sources)):,}")

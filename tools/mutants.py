@@ -1,14 +1,14 @@
-"""`make mutants`: change the code on purpose and see whether a test notices (long; not in CI).
+"""Change the code on purpose and check that a test fails (`make mutants`; long, not in CI).
 
     python -m tools.mutants                     the named changes
     python -m tools.mutants --every 7           and every 7th change of each compiled module
     python -m tools.mutants --file core/losses.py --every 1
     python -m tools.mutants --file aggregate/mixture.py --every 5 --plain
 
-Works on a copy of the tree, with its warm caches; only the tests of the changed module are run. A
-mutant that no test notices is a survivor; docs/reliability.md says which known ones are equivalent.
-``--plain`` compiles nothing (NUMBA_DISABLE_JIT=1), which is the faster way where the tests are
-short; tests that are not are stopped after some seconds (tools.plain).
+The tool works on a copy of the tree, with its warm caches, and runs only the tests of the changed
+module. A mutant with which all tests pass is a survivor; docs/reliability.md lists the known ones
+that are equivalent. ``--plain`` compiles nothing (NUMBA_DISABLE_JIT=1), which is faster where tests
+are short; long tests are stopped after some seconds (tools.plain).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ PACKAGE = ROOT / "src" / "pronk"
 
 
 def compiled_modules() -> list[str]:
-    """The files with compiled code that are not in the table; the laws are their tests."""
+    """Return the files with compiled code that are not in the table; the laws are their tests."""
     paths = sorted(
         (
             *PACKAGE.glob("core/*.py"),
@@ -93,7 +93,7 @@ def compiled_modules() -> list[str]:
 
 
 def chosen(files: list[str], every: int, named: bool, first: int = 0) -> list[Mutant]:
-    """The named mutants, and every so many-th of each file's own, from one of them on."""
+    """Return the named mutants, and every n-th mutant of each file."""
     found = [mutant for mutant in NAMED if not files or mutant.file in files] if named else []
     for file in files or [*TESTS, *compiled_modules()]:
         tests = TESTS.get(file, ("tests/laws/test_laws.py",))
@@ -103,7 +103,7 @@ def chosen(files: list[str], every: int, named: bool, first: int = 0) -> list[Mu
 
 
 def copy_tree(place: Path) -> Path:
-    """What the tests need, in another place."""
+    """Copy what the tests need to another folder."""
     for name in ("src", "papers", "tools", "tests", "docs", "examples", "benchmarks"):
         shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("_build"))
     for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md", "Makefile"):
@@ -112,7 +112,7 @@ def copy_tree(place: Path) -> Path:
 
 
 def survives(mutant: Mutant, tree: Path, seconds: float, plain: bool) -> bool:
-    """Whether the tests pass with the change; a test that no longer ends has noticed it."""
+    """Return whether the tests pass with the change; a test that does not end counts as failed."""
     path = tree / "src" / "pronk" / mutant.file
     source = path.read_bytes()
     path.write_bytes(mutant.apply(source))

@@ -1,4 +1,4 @@
-"""Small changes of a source file, one at a time, that a good test must notice.
+"""Make small changes of a source file, one at a time, with which a test should fail.
 
 Operators are exchanged (+ and -, * and /, < and <=), numbers doubled, min becomes max, a sign or an
 added amount is left out. Texts, annotations, defaults of arguments and imports stay as they are.
@@ -30,7 +30,7 @@ CALLS = {"min": "max", "max": "min"}
 
 @dataclass(frozen=True)
 class Mutant:
-    """A change of one place in one file of the package, and the tests that should notice it."""
+    """A change of one place in one file of the package, and the tests that should fail."""
 
     file: str
     """Below ``src/pronk``."""
@@ -64,7 +64,7 @@ def _short(text: str) -> str:
 
 
 def mutants_of(file: str, source: bytes, tests: tuple[str, ...]) -> Iterator[Mutant]:
-    """Every change of a file's functions."""
+    """Yield every change of a file's functions."""
     text = source.decode()
     starts = [0]
     for line in text.splitlines(keepends=True):
@@ -80,7 +80,7 @@ def mutants_of(file: str, source: bytes, tests: tuple[str, ...]) -> Iterator[Mut
 
 
 def _changes(statement: ast.stmt) -> Iterator[tuple[Any, str]]:
-    """Nodes and the text that takes their place."""
+    """Yield nodes and the text that replaces them."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.Raise | ast.Assert):
         return
     for node in _walk(statement):
@@ -100,7 +100,7 @@ def _changes(statement: ast.stmt) -> Iterator[tuple[Any, str]]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below, without annotations, and without what is raised or warned."""
+    """Yield all nodes below, without annotations, exceptions and warnings."""
     yield node
     for child in ast.iter_child_nodes(node):
         if isinstance(node, ast.AnnAssign) and child is node.annotation:
@@ -110,6 +110,6 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _with(node: Any, **fields: Any) -> Any:
-    """A node with other fields."""
+    """Return a node with other fields."""
     given = {name: getattr(node, name) for name in node._fields} | fields
     return type(node)(**given)

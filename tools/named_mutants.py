@@ -1,4 +1,4 @@
-"""Changes that people thought of, or that once went unnoticed: each must be noticed now."""
+"""Changes with which a test must fail: plausible mistakes, and changes that tests once missed."""
 
 from tools.mutating import Mutant
 

@@ -1,11 +1,11 @@
-"""With NUMBA_DISABLE_JIT=1: what plain Python needs to walk compiled functions line by line.
+"""Run compiled functions as plain Python, line by line (NUMBA_DISABLE_JIT=1).
 
-The intrinsics of `pronk.core.elementary` in plain Python: the fused multiply-add goes through a
-longer float, which is as good here, the tests of 2 ulp hold.
+The intrinsics of `pronk.core.elementary` are replaced by plain Python; the fused multiply-add uses
+a longer float, with which the tests of 2 ulp pass.
 
-And limits in seconds of the processor: plain Python is a hundred times slower, and a long stream
-walks hardly another line in its second minute. ``PRONK_TEST_SECONDS`` is a test's limit; all cases
-of a parametrised one together have four times as much. What a stopped test has walked counts.
+Tests have a limit in CPU seconds: plain Python is a hundred times slower, and a long stream hardly
+reaches another line in its second minute. ``PRONK_TEST_SECONDS`` is the limit of a test; all cases
+of a parametrised one together have four times as much. Lines that a stopped test has run count.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ SECONDS = float(os.environ.get("PRONK_TEST_SECONDS", "0"))
 
 
 def fma(a: float, b: float, c: float) -> float:
-    """a * b + c, rounded (nearly always) once."""
+    """Return a * b + c, rounded (nearly always) once."""
     return float(np.longdouble(a) * np.longdouble(b) + np.longdouble(c))
 
 
 def bits(x: float) -> int:
-    """The 64 bits of a float64, as int64."""
+    """Return the 64 bits of a float64 as an int64."""
     return int(struct.unpack("<q", struct.pack("<d", x))[0])
 
 
 def from_bits(i: int) -> float:
-    """The float64 with these 64 bits; what was shifted out of them is gone."""
+    """Return the float64 with these 64 bits; higher bits are dropped."""
     return float(struct.unpack("<d", struct.pack("<Q", int(i) & (2**64 - 1)))[0])
 
 
 def install() -> None:
-    """Put them in the place of the intrinsics, which plain Python cannot call."""
+    """Replace the intrinsics, which plain Python cannot call."""
     elementary._fma, elementary._bits, elementary._from_bits = fma, bits, from_bits
 
 
@@ -55,10 +55,10 @@ def _stop(number: int, frame: Any) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: Any) -> Iterator[None]:
-    """Stop a test after so many seconds; 0: never."""
+    """Stop a test after its limit of seconds; 0 is no limit."""
     test = f"{item.path}::{getattr(item, 'originalname', item.name)}"
     if SECONDS and _spent[test] > 4 * SECONDS:
-        pytest.skip("other cases of this test have walked long enough")
+        pytest.skip("other cases of this test have used its time")
     signal.signal(signal.SIGPROF, _stop)
     signal.signal(signal.SIGALRM, _stop)
     began = time.process_time()
