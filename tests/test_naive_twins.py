@@ -351,6 +351,7 @@ def test_log_det_is_the_sum_of_log_one_plus_q():
 @pytest.mark.parametrize("eta", ["auto", "convex", 0.1, lambda t, C: 0.3 / (C * t)])
 @pytest.mark.parametrize("clip", ["auto", 0.6, 2.0])
 @pytest.mark.parametrize("loss", losses.LOSSES)
+@pytest.mark.thinned
 def test_kons_is_ons_in_the_root_of_the_kernel(loss, clip, eta):
     X, y, _ = stream(19, n=80, signs=loss in MARGIN)
     args = (X, y, GAUSSIAN, 2.0, loss, eta, clip)
@@ -415,6 +416,7 @@ def test_nothing_is_learned_while_the_clip_is_zero(loss):
 @pytest.mark.parametrize("duplicates", [False, True])
 @pytest.mark.parametrize("floor", [0.0, 0.3])
 @pytest.mark.parametrize("loss", losses.LOSSES)
+@pytest.mark.thinned
 def test_sketched_kons_is_ons_with_a_sketched_second_order_matrix(loss, floor, duplicates):
     X, y, u = stream(25, n=80, signs=loss in MARGIN, duplicates=duplicates)
     for eta, clip in (("auto", "auto"), (0.2, 0.8)):
@@ -457,6 +459,7 @@ LAPLACIAN = ALL_KERNELS["laplacian"]
 @pytest.mark.parametrize("restart", [True, False])
 @pytest.mark.parametrize("eta, clip", [("auto", "auto"), ("convex", "auto"), (0.2, 0.7)])
 @pytest.mark.parametrize("loss", losses.LOSSES)
+@pytest.mark.thinned
 def test_pros_n_kons_is_ons_on_projected_features(loss, eta, clip, restart):
     X, y, u = stream(28, n=100, signs=loss in MARGIN)
     args = (X, y, LAPLACIAN, 2.0, 1.0, 0.5, 1.0, u, loss, eta, clip, restart)

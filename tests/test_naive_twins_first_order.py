@@ -75,6 +75,7 @@ def assert_same_expansion(a, b):
 
 @pytest.mark.parametrize("budget, merge", [(0, 1), (1, 1), (8, 1), (8, 3), (8, 50), (NEVER, 1)])
 @pytest.mark.parametrize("loss", losses.LOSSES)
+@pytest.mark.thinned
 def test_dual_sgd_equals_the_sum_in_explicit_features(loss, budget, merge):
     X, y, _ = targets(0, loss)
     args = (X, y, LAPLACIAN, frequencies(0), 0.5, budget, merge, loss)

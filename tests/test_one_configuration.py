@@ -8,12 +8,17 @@ import pyarrow.csv as arrow_csv
 import pytest
 
 import pronk
+from laws.cases import SAME_CODE
 from pronk.cli import main
 from pronk.estimators import registry
 from pronk.evaluate.formatting import setting
 from pronk.serve import spec
 
-NAMES = [(name, task) for name, one in pronk.algorithms().items() for task in one.tasks]
+NAMES = [
+    pytest.param(name, task, marks=[pytest.mark.matrix] if name in SAME_CODE else [])
+    for name, one in pronk.algorithms().items()
+    for task in one.tasks
+]
 
 
 @pytest.fixture(scope="module")

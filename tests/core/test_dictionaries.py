@@ -117,9 +117,9 @@ class EveryThird(Rule):
 def test_learners_take_a_rule_by_name_as_an_object_and_of_the_user(tmp_path):
     X = np.random.default_rng(1).uniform(-1, 1, (120, 2))
     y = X[:, 0]
-    given_number = {"ald": ALD(), "uniform": UniformRows(), "kors": KORS(1.0, 0.5, 1.0)}
-    for cls in (pronk.PKAWVRegressor, pronk.ProsNKONSRegressor):
-        for name, rule in given_number.items():
+    for cls, nu in ((pronk.PKAWVRegressor, 0.1), (pronk.ProsNKONSRegressor, 0.01)):
+        rules = {"ald": ALD(nu), "uniform": UniformRows(), "kors": KORS(1.0, 0.5, 1.0)}
+        for name, rule in rules.items():
             named = cls(dictionary=name, random_state=0)
             other = cls(dictionary=rule, random_state=0)
             assert np.array_equal(named.predict_then_learn(X, y), other.predict_then_learn(X, y))

@@ -1,7 +1,7 @@
 """All learners, with parameters small enough to run the laws a thousand times.
 
-A new name in the registry gets all the laws by itself; small settings and other forms of it are
-added here.
+A new name in the registry gets all laws without further code; small settings and other forms of it
+are added here.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ SAME_CODE = {
 
 @dataclass(frozen=True)
 class Case:
-    """A learner to try the laws on."""
+    """A learner on which the laws are tested."""
 
     name: str
     algorithm: str
@@ -94,7 +94,7 @@ class Case:
         )
 
     def stream(self, n: int = 150, seed: int = 0) -> tuple[Any, Any]:
-        """Rows and targets: well-conditioned, with a repeated row, no score near a threshold."""
+        """Return well-conditioned rows, one of them repeated, and targets far from thresholds."""
         rng = np.random.default_rng(seed)
         X = rng.uniform(-1.5, 1.5, size=(n, 2))
         X[n // 2] = X[0]
@@ -107,7 +107,7 @@ class Case:
 
 
 def needs_a_formula(learner: Any) -> bool:
-    """Whether a learner raises if its kernel is a Python function.
+    """Return whether a learner raises if its kernel is a Python function.
 
     Taylor and Fourier features, and merged points, need a kernel with a formula.
     """
@@ -117,7 +117,7 @@ def needs_a_formula(learner: Any) -> bool:
 
 
 def serves_its_own_row(learner: Any) -> bool:
-    """Whether a row that becomes a point of the dictionary changes its own prediction."""
+    """Return whether a row that becomes a point changes its own prediction."""
     kinds = pronk.PKAWVRegressor | pronk.PKAWVClassifier | pronk.AIOLIClassifier
     early = isinstance(learner, kinds) or getattr(learner, "lag", 1) == 0
     return early and learner._dictionary_grows

@@ -40,7 +40,7 @@ OTHERS = (None, True, False, "", "nan", [], {}, [1], {"a": 1}, float("nan"), flo
 
 @cache
 def originals() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Header and arrays of a file of every learner, and of some behind a scaler."""
+    """Return header and arrays of a file of every learner, and of some with a scaler."""
     found = []
     for case in CASES:
         # Enough rows for points, full budgets, open blocks, and two stages of the default learner;
@@ -67,7 +67,7 @@ def _parts(learner: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def leaves(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The places of a header's tree, arrays and tables included."""
+    """Return the paths in a header's tree, including arrays and tables."""
     found = [path] if path else []
     if isinstance(tree, dict) and "__array__" not in tree:
         for name, value in tree.items():
@@ -79,7 +79,7 @@ def leaves(tree: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 def changed(number: int, seed: int = 0) -> tuple[str, bytes]:
-    """File number ``number``: what was changed, and its bytes with a checksum that is right."""
+    """Return what is changed in file ``number``, and its bytes with a right checksum."""
     rng = np.random.default_rng([seed, number])
     name, header, arrays = originals()[number % len(originals())]
     header, arrays = copy.deepcopy(header), dict(arrays)
@@ -163,9 +163,9 @@ def _change_leaf(header: Any, place: tuple[Any, ...], rng: np.random.Generator) 
 
 
 def attempt(data: bytes, parameter: bool = False, scaler: bool = False) -> str:
-    """What becomes of a file: "refused", "works", or what should not happen.
+    """Load a file; return "refused", "works", or what should not happen.
 
-    ``parameter``, ``scaler``: what was changed is a parameter of the learner, or what a scaler saw.
+    ``parameter``, ``scaler``: a parameter of the learner, or the state of a scaler, was changed.
     """
     warnings.simplefilter("ignore")
     try:
@@ -208,7 +208,7 @@ def _targets(learner: Any) -> Any:
 
 
 def judge(count: int, seed: int, batch: int = 1000) -> Counter[str]:
-    """Try files 0 .. count-1 in watched processes; how many of each outcome."""
+    """Load files 0 .. count-1 in other processes; return how many have each outcome."""
     outcomes: Counter[str] = Counter()
     first = 0
     while first < count:
@@ -224,7 +224,7 @@ def judge(count: int, seed: int, batch: int = 1000) -> Counter[str]:
 
 
 def _run(seed: int, first: int, last: int) -> tuple[list[str], str]:
-    """The outcomes of a batch as far as it came, and how its process ended if not by itself."""
+    """Return the outcomes of a batch up to its end, and how its process ended if it failed."""
     command = [sys.executable, __file__, str(seed), str(first), str(last)]
     folder = str(Path(__file__).parents[1])
     paths = os.pathsep.join([folder, *sys.path])

@@ -40,7 +40,7 @@ KINDS = (
 
 @dataclass(frozen=True)
 class Call:
-    """A block of rows: how many, which seed and scale, and what is odd about it."""
+    """A block of rows: their number, seed, scale and defects."""
 
     rows: int
     seed: int
@@ -48,7 +48,7 @@ class Call:
     scale: int
     labels: int
     cut: float
-    """Where the twin cuts the block."""
+    """Return the row at which the second learner cuts the block."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Trial:
     seed: int
     columns: int
     mild: bool
-    """Rows of one scale and one set of labels, so that rounding stays rounding."""
+    """Return calls with one scale and one set of labels, so that rounding errors stay small."""
     calls: tuple[Call, ...]
 
 
@@ -83,7 +83,7 @@ trials = st.builds(
 
 
 def rows_of(trial: Trial, call: Call) -> tuple[Any, Any]:
-    """The rows and targets of a call."""
+    """Return the rows and targets of a call."""
     rng = np.random.default_rng([call.seed, 9])
     n, width = call.rows, trial.columns
     if call.kind == "wide":
@@ -130,7 +130,7 @@ def _odd(kind: str, X: Any, y: Any, rng: np.random.Generator) -> tuple[Any, Any]
 
 
 def state_of(learner: Any) -> str | None:
-    """A digest of everything a learner holds."""
+    """Return a digest of everything a learner holds."""
     if not learner.__sklearn_is_fitted__():
         return None
     arrays: dict[str, Any] = {}
@@ -139,7 +139,7 @@ def state_of(learner: Any) -> str | None:
 
 
 def attempt(trial: Trial, counts: Counter[str]) -> str | None:
-    """Make the calls; what went wrong, or None."""
+    """Make the calls; return what went wrong, or None."""
     name, task = trial.learner
     learner = _make(trial)
     accepted = []
@@ -170,7 +170,7 @@ def _make(trial: Trial) -> Any:
 
 
 def _twin(trial: Trial, learner: Any, accepted: list[tuple[Any, Any, float]]) -> str | None:
-    """The same rows in other blocks: the same points, the same function."""
+    """Learn the same rows in other blocks: points and predictions must be the same."""
     name, task = trial.learner
     twin = _make(trial)
     for X, y, cut in accepted:

@@ -18,7 +18,7 @@ from laws.cases import Case
 
 
 class Lines:
-    """Counts the lines of pronk that are walked; at one of them it raises."""
+    """A trace function that counts lines of pronk and raises at one of them."""
 
     def __init__(self, at: int = 0, error: type[BaseException] = KeyboardInterrupt) -> None:
         self.at, self.error, self.count = at, error, 0
@@ -37,7 +37,7 @@ class Lines:
         return self
 
     def run(self, call: Callable[[], Any]) -> bool:
-        """Whether the call was stopped."""
+        """Return whether the call was stopped."""
         before = sys.gettrace()
         sys.settrace(self)
         try:
@@ -50,12 +50,12 @@ class Lines:
 
 
 def state_of(learner: Any) -> bytes:
-    """Everything that a learner would save."""
+    """Return everything that a learner would save."""
     return pickle.dumps(copy.deepcopy(learner._fitted_state()))
 
 
 def attempt(case: Case, rng: np.random.Generator, error: type[BaseException]) -> str:
-    """Stop a call at a random line; "before" or "after", whichever the learner then is."""
+    """Stop a call at a random line; return the state of the learner, "before" or "after"."""
     first, rows = int(rng.integers(20, 120)), int(rng.choice([1, 2, 5, 40, 130]))
     X, y = case.stream(first + rows + 30)
     learner = case.make().partial_fit(X[:first], y[:first])

@@ -13,7 +13,7 @@ from laws.interrupts import attempt
 @every_engine
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_a_call_that_is_stopped_is_rolled_back(case, error):
-    """At a random line; the one that comes after the last row may leave the rows learned."""
+    """At a random line; an error after the last row may leave the rows learned."""
     seed = sum(case.id.encode())
     rng = np.random.default_rng([seed, error is MemoryError])
     assert attempt(case, rng, error) in ("before", "after")

@@ -19,13 +19,13 @@ from pronk.newton import exact, krls, spaces
 
 
 def state_of(learner):
-    """Everything a learner holds, as bytes."""
+    """Return everything a learner holds, as bytes."""
     learner = copy.deepcopy(learner)
     return pickle.dumps(learner._fitted_state() if hasattr(learner, "_model") else learner.__dict__)
 
 
 def decisions(learner, X, y):
-    """Real-valued predictions of one call."""
+    """Return the real-valued predictions of one call."""
     if hasattr(learner, "decision_function"):
         return learner.predict_then_learn(X, y, output="decision")
     return learner.predict_then_learn(X, y)
@@ -37,7 +37,7 @@ def current(learner, X):
     return learner.predict(X)
 
 
-@every
+@every_engine
 @settings(deadline=None, max_examples=6)
 @given(cuts=st.lists(st.integers(1, 149), max_size=7, unique=True).map(sorted))
 def test_cutting_the_stream_changes_nothing(case, cuts):

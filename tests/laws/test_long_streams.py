@@ -39,12 +39,12 @@ def rows_of_change(n):
 
 
 def around_changes(n):
-    """The row before each change, the change and the row after."""
+    """Return the row before each change, the row of the change and the row after."""
     return sorted({row + i for row in rows_of_change(n) for i in (-1, 0, 1)})
 
 
 def cuts(n):
-    """Some rows, most of them next to a change; now and then a run of single rows."""
+    """Return a strategy for cuts, most of them next to a change, some of single rows."""
     near = st.tuples(st.sampled_from(rows_of_change(n)), st.integers(-2, 2)).map(sum)
     single = near.map(lambda row: list(range(row, row + 5)))
     one = st.one_of(near, st.integers(1, n - 1)).map(lambda row: [row])
@@ -99,7 +99,7 @@ def check(kind, task, n, rows, stop, folder):
 
 
 def compare(ours, theirs, where="state"):
-    """Two states, number by number."""
+    """Compare two states, number by number."""
     if isinstance(ours, dict):
         assert ours.keys() == theirs.keys(), where
         for key in ours.keys() - {"calls"}:  # in which calls the open rows came
@@ -135,7 +135,7 @@ def test_any_cut_gives_the_same_at_every_row(kind, n, task, tmp_path_factory):
 
 
 def test_the_streams_reach_what_they_are_for():
-    """A law that cannot reach a branch is no law."""
+    """The streams are long enough to reach every stage."""
     *_, whole, _ = in_one_call("long", "regression", LONG)
     assert LONG > 20_000 > max(ACTIVE_EXPERTS)
     assert sum(expert["active"] for expert in whole.experts_) == min(ACTIVE_EXPERTS.values()) + 5

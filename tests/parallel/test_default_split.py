@@ -87,7 +87,7 @@ def rest(case, plan, lengths, workers):
     stretch=st.sampled_from([512, 1111]),
     apart=st.booleans(),
 )
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 def test_the_split_pass_is_the_sequential_one(case, lengths, bundle, stretch, apart):
     with pytest.MonkeyPatch.context() as patch:
         fix_experts_early(patch.setattr)

@@ -121,7 +121,7 @@ def find_candidates(stream: Any, piece: Piece, model: bytes, ahead: int) -> Cand
         for i in range(0, len(X), CHUNK):
             part = X[i : i + CHUNK]
             own = dictionary.draw(len(part))
-            found = np.flatnonzero(dictionary.asks(part, own))
+            found = np.flatnonzero(dictionary.would_accept(part, own))
             numbers.append(count + found)
             rows.append(part[found])
             uniforms.append(own[found] if len(own) else own)

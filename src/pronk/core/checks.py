@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 def no_label(value: Any) -> bool:
-    """Return whether a value stands for a missing label."""
+    """Return whether a value is a missing label."""
     if value is None:
         return True
     try:

@@ -49,7 +49,7 @@ Array = NDArray[np.float64]
 class Rule:
     """When a row becomes a point, and with what weight; class attributes list what a rule needs."""
 
-    #: The name that stands for the rule with its defaults.
+    #: The name of the rule with its defaults, as in ``dictionary="kors"``.
     name: ClassVar[str] = ""
     #: Whether it needs rho = k(x, x) - |w|^2, w = L^-1 S k(x), L L' = S K S + ridge I.
     measures: ClassVar[bool] = True
@@ -264,11 +264,11 @@ class Dictionary(Stateful):
             grown[row:, old + i] = column
         return rows, grown
 
-    def read(self, X: Array, K: Array, uniforms: Array | None = None) -> Walk:
+    def read(self, X: Array, K: Array, uniforms: Array | None = None) -> Scan:
         """Begin to read rows whose kernel values with the present points are K."""
-        return Walk(self, X, K, uniforms)
+        return Scan(self, X, K, uniforms)
 
-    def asks(self, X: Array, uniforms: Array) -> NDArray[np.bool_]:
+    def would_accept(self, X: Array, uniforms: Array) -> NDArray[np.bool_]:
         """Return which rows the rule would accept if each came next; changes nothing.
 
         A row that would not be accepted now never is: rho only falls when points are added.
@@ -326,8 +326,8 @@ class Dictionary(Stateful):
         return {"columns": self._points.columns}
 
     def _restored(self, sizes: Sizes) -> None:
-        room = self.budget is None or sizes["points"] <= self.budget
-        require(room, "points are more than the budget")
+        fits = self.budget is None or sizes["points"] <= self.budget
+        require(fits, "points are more than the budget")
         if self._factor is not None and not self.kernel.foreign:
             X = self.points
             weights = self._scales.values[:, 0] if self.rule.weighs else np.ones(len(X))
@@ -338,7 +338,7 @@ class Dictionary(Stateful):
             self._factor.require_of(rows, self.rule.ridge)
 
 
-class Walk:
+class Scan:
     """A block of rows that a dictionary reads in order.
 
     ``start`` is the first row not read yet; `coordinates` and ``rho`` belong to the rows from there

@@ -1,4 +1,4 @@
-"""Embeddings x -> phi(x) in R^r whose inner products are, or come close to, the kernel."""
+"""Embeddings x -> phi(x) in R^r whose inner products equal or approximate the kernel."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from pronk.core.state import (
 
 Array = NDArray[np.float64]
 
-#: More Taylor features than this make the r x r matrix of a second-order learner hopeless.
+#: With more Taylor features the r x r matrix of a second-order learner would be too large.
 MOST_TAYLOR_FEATURES = 20_000
 
 #: A point whose squared distance to the span of the earlier ones is below this share of k(x, x)
 #: adds nothing but rounding. Coordinates on a direction of squared length s are known to
 #: eps / sqrt(s), hence later squared distances to 2 eps / sqrt(s): at s = 1e-10 that is 4e-11, just
-#: below s; for a smaller s it would be above, and whether a point is kept a matter of chance.
+#: below s; for a smaller s it would be above, and rounding would decide whether a point is kept.
 DEPENDENT = 1e-10
 
 
 class Embedding(Protocol):
-    """Fixed features: a number of coordinates, a map, and k(x, x) of the kernel they stand for."""
+    """Fixed features: a number of coordinates, a map, and k(x, x) of their kernel."""
 
     size: int
 
@@ -45,16 +45,17 @@ class Embedding(Protocol):
 
 
 def chunks(n: int, rows: int) -> Iterator[slice]:
-    """n rows, so many at a time: features of all of them at once would leave the caches."""
+    """Return slices of ``rows`` of n rows; features of all of them would not fit in the caches."""
     return (slice(i, min(i + rows, n)) for i in range(0, n, rows))
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def _taylor(X: Array, scale: float, starts: NDArray[np.int64], weights: Array, out: Array) -> None:
-    """Monomials of degree k are x_i times those of degree k-1 that begin with a variable >= i.
+    """Compute the Taylor features of rows X (n, d) into out (n, features).
 
-    In the lexicographic order of non-decreasing variable lists the latter are the tail that
-    begins at starts[k-1, i] and ends where degree k begins, starts[k, 0].
+    Monomials of degree k are x_i times those of degree k-1 that begin with a variable >= i. In the
+    lexicographic order of non-decreasing variable lists the latter are the tail that begins at
+    starts[k-1, i] and ends where degree k begins, starts[k, 0].
     """
     n, d = X.shape
     degree = starts.shape[0] - 1
@@ -85,12 +86,12 @@ class Taylor:
 
         g_k(x) = prod_i (x_i / sigma)^k_i / sqrt(k_i!) exp(-|x|^2 / (2 sigma^2)),  |k| <= degree,
 
-    C(degree + d, d) of them; the paper's listing makes all d^k ordered monomials, which span the
-    same space isometrically.
+    C(degree + d, d) of them. The paper's listing has all d^k ordered monomials, which span the same
+    space isometrically.
     """
 
     def __init__(self, columns: int, bandwidth: float, degree: int) -> None:
-        # Either alone makes as many features; their binomial could take for ever.
+        # Each alone makes as many features; their binomial could take too long to compute.
         large = max(degree, columns) > MOST_TAYLOR_FEATURES
         self.size = MOST_TAYLOR_FEATURES + 1 if large else comb(degree + columns, columns)
         if self.size > MOST_TAYLOR_FEATURES:
@@ -113,7 +114,7 @@ class Taylor:
         self._memory = Workspace()
 
     def transform(self, X: Array) -> Array:
-        """The features of a block, valid until the next call."""
+        """Return the features of a block, valid until the next call."""
         out = self._memory.allocate("features", len(X), self.size)
         _taylor(X, 1.0 / self.bandwidth, self._starts, self._weights, out)
         return out
@@ -143,7 +144,7 @@ class Fourier:
         self._memory = Workspace()
 
     def transform(self, X: Array) -> Array:
-        """The features of a block, valid until the next call."""
+        """Return the features of a block, valid until the next call."""
         angles = self._memory.allocate("angles", len(X), self.size // 2)
         out = self._memory.allocate("features", len(X), self.size)
         np.matmul(X, self.frequencies, out=angles)
@@ -157,19 +158,20 @@ class Fourier:
 # Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
 def enter_points(
-    S: Array, diagonal: Array, uniforms: Array, gamma: float, room: int, limit: int,
+    S: Array, diagonal: Array, uniforms: Array, gamma: float, most: int, limit: int,
     entered: NDArray[np.bool_], kept: NDArray[np.int64], columns: Array,
 ) -> int:  # fmt: skip
-    """Which of some rows become points, in order, and which of those get a coordinate.
+    """Determine which rows become points, in order, and which of those get a coordinate.
 
-    S (n, n) are the rows' products outside the span so far, so that a row's squared distance to
-    the span that grows is S_ii less the squares of its new coordinates, row i of ``columns``. With
-    ``uniforms`` a row enters if u (rho + gamma) < rho; without, each does. At most ``room`` enter
-    and ``limit`` get a coordinate; returns how many do.
+    S (n, n) are the rows' products outside the span so far, so that the squared distance of row i
+    to the growing span is S_ii less the squares of its new coordinates, row i of ``columns``
+    (n, n). With ``uniforms`` (n,) a row enters if u (rho + gamma) < rho; without (0,), each does.
+    At most ``most`` rows enter and ``limit`` get a coordinate. Fills ``entered`` (n,), ``kept``
+    (n,) and ``columns``; returns the number of coordinates.
     """
     count = points = 0
     for i in range(len(S)):
-        if points == room or count == limit:
+        if points == most or count == limit:
             break
         rho = S[i, i]
         for k in range(count):
@@ -213,9 +215,9 @@ class Nystrom(Stateful):
         return self._factor.size
 
     def transform(self, K: Array) -> Array:
-        """Coordinates of rows from their kernel values with all the points offered so far.
+        """Return coordinates of rows from their kernel values with all points offered so far.
 
-        They are valid until the next call.
+        The result is valid until the next call.
         """
         out = self._memory.allocate("features", len(K), self.size)
         out[:] = K[:, : self.points] if self.size == self.points else K[:, self._used]
@@ -228,18 +230,18 @@ class Nystrom(Stateful):
 
     @property
     def factor(self) -> Array:
-        """The lower factor of K over the points that have a coordinate, with room to grow."""
+        """The lower factor of K over the points that have a coordinate, with unused rows."""
         return self._factor.storage
 
     def transform_one(self, values: Array) -> Array:
-        """Coordinates of one row from its kernel values (points,)."""
+        """Return the coordinates of one row from its kernel values (points,)."""
         phi = values[: self.points] if self.size == self.points else values[self._used]
         return self._factor.solve_one(phi.copy())
 
     def grow(self, phi: Array, diagonal: float) -> float | None:
         """Add a point with the present coordinates phi and k(x, x) = diagonal.
 
-        Returns its pivot, by which `extend` divides, or None if it depends on the others.
+        Return its pivot, by which `extend` divides, or None if it depends on the others.
         """
         self._panels = None
         self.points += 1
@@ -250,14 +252,14 @@ class Nystrom(Stateful):
         return float(self._factor.append(phi[:, None], np.array([[diagonal]]))[0, 0])
 
     def offer(
-        self, K: Array, corner: Array, room: int, limit: int, uniforms: Array | None = None,
+        self, K: Array, corner: Array, most: int, limit: int, uniforms: Array | None = None,
         gamma: float = 0.0,
     ) -> NDArray[np.intp]:  # fmt: skip
-        """Offer rows as points, in order; the numbers of those that are points then.
+        """Offer rows as points, in order; return the numbers of those that become points.
 
         Their kernel values with the present points are K (n, points), with each other ``corner``.
-        With ``uniforms`` a row would enter if u (rho + gamma) < rho, rho its squared distance to
-        the span at its turn, and nothing changes yet; without, each enters. At most ``room`` enter;
+        With ``uniforms``, rows enter if u (rho + gamma) < rho, rho the squared distance to the span
+        at their turn, and nothing is changed; without, each enters. At most ``most`` rows enter;
         rows after the one that brings the span to ``limit`` coordinates are not points.
         """
         n = len(K)
@@ -266,7 +268,7 @@ class Nystrom(Stateful):
         columns = np.zeros((n, n))
         coins = np.zeros(0) if uniforms is None else np.ascontiguousarray(uniforms)
         count = enter_points(
-            corner - Phi @ Phi.T, np.diagonal(corner).copy(), coins, gamma, room,
+            corner - Phi @ Phi.T, np.diagonal(corner).copy(), coins, gamma, most,
             limit - self.size, entered, kept, columns,
         )  # fmt: skip
         if uniforms is not None:
@@ -296,7 +298,7 @@ class Nystrom(Stateful):
     )
 
     def require_of(self, kernel: Kernel, points: Array) -> None:
-        """Refuse a map that came from a file and is not that of the points."""
+        """Raise a StateError if a map from a file is not that of the points."""
         X = np.ascontiguousarray(points[self._used])
         self._factor.require_of(lambda rows: kernel(X[rows], X))
 
@@ -317,5 +319,5 @@ class Nystrom(Stateful):
 
 
 def extend(Phi: Array, column: Array, phi: Array, pivot: float) -> Array:
-    """The new coordinate of rows Phi, whose kernel values with the new point phi are ``column``."""
+    """Return the new coordinate of rows Phi with kernel values ``column`` with a new point phi."""
     return np.asarray((column - Phi @ phi) / pivot)

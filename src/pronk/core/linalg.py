@@ -423,12 +423,12 @@ class GrowingCholesky(Stateful):
 
     @property
     def storage(self) -> Array:
-        """The factor with its room to grow, in C order."""
+        """The factor with its unused rows, in C order."""
         return self._factor
 
     @property
     def used(self) -> Array:
-        """The factor without the room to grow."""
+        """The factor without unused rows."""
         return self._factor[: self.size, : self.size]
 
     @used.setter

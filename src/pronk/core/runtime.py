@@ -322,17 +322,17 @@ def deferred_interrupts() -> Iterator[None]:
     ):
         yield
         return
-    came: list[FrameType | None] = []
+    received: list[FrameType | None] = []
 
     def later(number: int, frame: FrameType | None) -> None:
-        if came:
+        if received:
             usual(number, frame)
-        came.append(frame)
+        received.append(frame)
 
     signal.signal(signal.SIGINT, later)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
-    if came:
+    if received:
         raise KeyboardInterrupt

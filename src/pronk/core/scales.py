@@ -187,7 +187,7 @@ def _standing(held: Array, size: int, x: float, joins: bool) -> float:
 
 @njit(cache=True, nogil=True)
 def thin(values: Array, ordered: Array) -> None:
-    """Drop every other of the HELD values of each column, in the order in which they came."""
+    """Drop every other of the HELD values of each column, in order of arrival."""
     half = HELD // 2
     for j in range(values.shape[0]):
         values[j, :half] = values[j, ::2].copy()

@@ -10,7 +10,7 @@
 
 has `to_state` and `restore` for files, `snapshot` and `roll_back` for calls that raise.
 
-**Validation.** A state may come from a file that anybody wrote, so everything is checked before an
+**Validation.** A state may come from an untrusted file, so everything is checked before an
 array reaches compiled code: the fields are those of the table and no others; kind, dimensions and
 contents are what the table says; a size that two fields name is the same in both. Sizes known
 beforehand (`_sizes`) are compared, others are learned from the first field that names them. What
@@ -469,7 +469,7 @@ class Stateful:
     # What a class may define:
 
     def _sizes(self) -> dict[str, int]:
-        """Return the sizes that a new object knows before its state comes."""
+        """Return the sizes that a new object knows before it is restored."""
         return {}
 
     def _restored(self, sizes: Sizes) -> None:

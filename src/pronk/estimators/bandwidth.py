@@ -96,7 +96,7 @@ class AutomaticBandwidth(FirstRows):
         self.inner.roll_back(inner)
 
     def to_state(self) -> dict[str, Any]:
-        """The rows that came; the engine follows from them."""
+        """Return the rows so far; the engine follows from them."""
         return {**super().to_state(), "outputs": self._first_outputs}
 
     def restore(self, state: Any) -> None:

@@ -4,7 +4,7 @@ The header contains the class, its parameters and the fitted state; the arrays o
 the container under their path. A SHA-256 over header and arrays detects damage that the container
 does not. The file is written atomically (`pronk.estimators.atomic`).
 
-A file may come from an untrusted source, whose checksum is right too. So reading trusts nothing: it
+A file may come from an untrusted source, with a right checksum. So everything is checked: reading
 returns a learner that works, or raises a `ModelFileError`.
 """
 

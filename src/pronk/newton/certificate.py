@@ -67,7 +67,7 @@ class Certificate:
         for name, value in values.items():
             missing = name == "bound" and value is None
             kind = {"rows": (int,), "epochs": (int,), "exact": (bool,)}.get(name, (int, float))
-            require(missing or type(value) in kind, f"a certificate's {name} is no such value")
+            require(missing or type(value) in kind, f"a certificate's {name} is of another kind")
         return cls(**values)
 
     def __getitem__(self, name: str) -> Any:

@@ -71,7 +71,7 @@ class DiscountedNewton(Newton):
         return self.discount != 1.0
 
     def weighed(self, Phi: Array, Y: Array) -> tuple[float, Array, Array, float]:
-        """As `Newton.weighed`, with the weights at the end of the block."""
+        """Return what `Newton.weighed` returns, with the weights at the end of the block."""
         if self.discount == 1.0:
             return super().weighed(Phi, Y)
         kept = self.discount ** len(Phi)

@@ -148,7 +148,7 @@ class FixedFeatures(Stateful):
         self.learner.remap(matrix)
 
     def certificate(self, output: int = 0) -> Certificate:
-        """Regret so far against the best function of the space.
+        """Return the regret so far against the best function of the space.
 
         After `absorb` the loss is that of several passes, each of which started from nothing, so
         there is no bound.
@@ -284,7 +284,7 @@ class GrowingFeatures(Stateful):
         return Phi
 
     def predict(self, X: Array) -> Array:
-        """What each row would be predicted if it came next and did not enter the dictionary."""
+        """Predict each row as if it came next and did not enter the dictionary."""
         parts = [self.learner.predict(self._features(X[rows])) for rows in chunks(len(X), CHUNK)]
         return np.concatenate(parts)
 
@@ -298,7 +298,7 @@ class GrowingFeatures(Stateful):
         return np.concatenate(parts)
 
     def certificate(self, output: int = 0) -> Certificate:
-        """Regret so far in the current span.
+        """Return the regret so far in the current span.
 
         Carried over, it describes past rows as their projections on the spans of their own times.
         With exact history predictions were made in other spans than the one they are compared in,
@@ -389,7 +389,7 @@ class History(Stateful):
     STATE = (
         Rows("X", ("rows", "columns")),
         Rows("Y", ("rows", "outputs")),
-        Rows("Phi", ("rows", "room")),
+        Rows("Phi", ("rows", "capacity")),
         Numbers("roots", ("rows",), low=0.0, written="replaced", optional=True),
         Count("size"),
     )
@@ -398,7 +398,7 @@ class History(Stateful):
         return {"columns": self._X.columns, "outputs": self._Y.columns}
 
     def _restored(self, sizes: Sizes) -> None:
-        require(self._size <= sizes["room"], "Phi has fewer columns than there are features")
+        require(self._size <= sizes["capacity"], "Phi has fewer columns than there are features")
         sizes["size"] = self._size
 
     def require_of(self, features: Callable[[Array], Array]) -> None:

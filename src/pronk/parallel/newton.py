@@ -147,7 +147,7 @@ def choose(engine: GrowingFeatures, X: Array, tasks: TaskGroup) -> list[int]:
 
 
 def _candidates(twins: PerThread, X: Array, uniforms: Array) -> NDArray[np.bool_]:
-    found: NDArray[np.bool_] = twins.copy.asks(X, uniforms)
+    found: NDArray[np.bool_] = twins.copy.would_accept(X, uniforms)
     return found
 
 

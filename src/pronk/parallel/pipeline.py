@@ -128,7 +128,7 @@ class PartitionedPass(ABC, Generic[P, T]):
             self.tasks.cancel()
 
     def _is_ready(self) -> bool:
-        """Whether the next scan or the next collection needs no waiting."""
+        """Return whether the next scan or the next collection needs no waiting."""
         return any(queue and queue[0][1].done() for queue in (self._summing, self._learning))
 
     def _advance(self) -> Iterable[T]:
