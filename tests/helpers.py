@@ -10,8 +10,8 @@ import pytest
 from pronk.cli import main
 
 
-def walk(learner, X, y, **options):
-    """predict_then_learn over uneven blocks."""
+def blockwise(learner, X, y, **options):
+    """Return the predictions of predict_then_learn over uneven blocks."""
     parts, start = [], 0
     sizes = cycle((1, 3, 7, 64, 2))
     while start < len(X):
@@ -22,7 +22,7 @@ def walk(learner, X, y, **options):
 
 
 def pronk_run(capsys, *arguments):
-    """The exit code, stdout and stderr of a command."""
+    """Run a command; return its exit code, stdout and stderr."""
     with pytest.raises(SystemExit) as exit_:
         main([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
@@ -30,9 +30,9 @@ def pronk_run(capsys, *arguments):
 
 
 def unweighted_checks(learner):
-    """scikit-learn's checks of sample_weight that cannot hold for a learner, with the reason."""
+    """Return scikit-learn's checks of sample_weight that a learner cannot pass, with reasons."""
     if not learner._accepts_weights():
-        why = "a weighted row has no meaning here: the call says so"
+        why = "a weighted row has no meaning here: the call raises"
         names = (
             "check_sample_weights_list",
             "check_all_zero_sample_weights_error",

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import pronk
-from helpers import walk
+from helpers import blockwise
 from pronk.core.first_rows import LAST_RESTART, RESTARTS
 from pronk.data.targets import ScaledTargets
 
@@ -61,7 +61,7 @@ def test_several_outputs_have_a_centre_each():
     found = prepared().predict_then_learn(X, two)
     assert_allclose(found[:, 0], prepared().predict_then_learn(X, Y), **TOLERANCE)
     assert found.shape == (400, 2)
-    assert_allclose(walk(prepared(), X, two), found, **TOLERANCE)
+    assert_allclose(blockwise(prepared(), X, two), found, **TOLERANCE)
 
 
 @pytest.mark.parametrize("rows", [1, 100, LAST_RESTART, 300])

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import pronk
-from helpers import walk
+from helpers import blockwise
 from naive import dual, kernels, losses
 from naive.features import root
 from naive.randomness import stream as numbered
@@ -63,7 +63,7 @@ def test_dual_sgd_regression(loss, budget, merge):
     X, y = stream(0)
     learner = DualSGDRegressor(alpha=1.5, budget=budget, merge=merge, loss=loss, **COMMON)
     twin = dual.dual_sgd(X, y, KERNEL, frequencies(), 1.5, budget, merge, loss)
-    np.testing.assert_allclose(walk(learner, X, y), twin.predictions, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y), twin.predictions, **CLOSE)
     check_model(learner, twin, X, "predict")
 
 
@@ -75,7 +75,9 @@ def test_dual_sgd_two_classes(loss, budget, merge):
     alpha = 1.0 if loss.startswith("squared") else 0.02
     learner = DualSGDClassifier(alpha=alpha, budget=budget, merge=merge, loss=loss, **COMMON)
     twin = dual.dual_sgd(X, y.astype(float), KERNEL, frequencies(), alpha, budget, merge, loss)
-    np.testing.assert_allclose(walk(learner, X, y, output="decision"), twin.predictions, **CLOSE)
+    np.testing.assert_allclose(
+        blockwise(learner, X, y, output="decision"), twin.predictions, **CLOSE
+    )
     check_model(learner, twin, X, "decision_function")
 
 
@@ -89,7 +91,7 @@ def test_dual_sgd_several_classes(loss, budget, merge):
     learner = DualSGDClassifier(alpha=alpha, budget=budget, merge=merge, loss=loss, **COMMON)
     learner.partial_fit(X[:1], y[:1], classes=range(4))
     twin = dual.dual_sgd_multiclass(X, y, 4, KERNEL, frequencies(), alpha, budget, merge, loss)
-    scores = walk(learner, X[1:], y[1:], output="decision")
+    scores = blockwise(learner, X[1:], y[1:], output="decision")
     np.testing.assert_allclose(scores, twin.predictions[1:], **CLOSE)
     check_model(learner, twin, X, "decision_function")
 
@@ -143,7 +145,7 @@ def test_dual_svrg_regression(oracle, limits, memory, period):
         alpha=0.1, oracle=oracle, memory=memory, period=period, **limits, **COMMON
     )
     twin = svrg_twin(X, y, oracle, limits, 0.1, 1 / 152, memory, period, "squared")
-    np.testing.assert_allclose(walk(learner, X, y), twin.predictions, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y), twin.predictions, **CLOSE)
     moved = dual.moved_rows(X, oracle, limits.get("budget"), limits.get("radius"))
     if oracle != "always-move":
         np.testing.assert_array_equal(learner.dictionary_, X[~moved])
@@ -164,7 +166,9 @@ def test_dual_svrg_two_classes(oracle, limits, memory, period, loss):
         **COMMON,
     )  # fmt: skip
     twin = svrg_twin(X, y.astype(float), oracle, limits, 0.1, eta, memory, period, loss)
-    np.testing.assert_allclose(walk(learner, X, y, output="decision"), twin.predictions, **CLOSE)
+    np.testing.assert_allclose(
+        blockwise(learner, X, y, output="decision"), twin.predictions, **CLOSE
+    )
 
 
 @pytest.mark.parametrize("oracle, limits", ORACLES[::2])
@@ -180,7 +184,7 @@ def test_dual_svrg_several_classes(oracle, limits, memory, period, loss):
     )  # fmt: skip
     learner.partial_fit(X[:1], y[:1], classes=range(4))
     twin = svrg_twin(X, y, oracle, limits, 0.1, 0.2, memory, period, loss, n_classes=4)
-    scores = walk(learner, X[1:], y[1:], output="decision")
+    scores = blockwise(learner, X[1:], y[1:], output="decision")
     np.testing.assert_allclose(scores, twin.predictions[1:], **CLOSE)
 
 
@@ -192,7 +196,7 @@ def test_dual_svrg_other_losses_with_a_given_step(loss):
         alpha=0.01, eta=0.01, oracle="budget", memory=9, period=8, loss=loss, **limits, **COMMON
     )
     twin = svrg_twin(X, y, "budget", limits, 0.01, 0.01, 9, 8, loss)
-    np.testing.assert_allclose(walk(learner, X, y), twin.predictions, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y), twin.predictions, **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +242,7 @@ def test_lazy_scaling_over_long_periods(alpha, period):
         if (t + 1) % period == 0:
             u = w = total / period
             total = 0.0
-    np.testing.assert_allclose(walk(learner, X, y), expected, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(blockwise(learner, X, y), expected, rtol=1e-8, atol=1e-10)
 
 
 def test_a_wide_stream_with_the_coverage_oracle():
@@ -333,7 +337,7 @@ def test_dual_svrg_discovers_classes(seed, order, loss):
         DualSVRGClassifier, alpha=0.1, eta=0.2, oracle="budget", budget=20, memory=9, period=14,
         loss=loss, **COMMON,
     )  # fmt: skip
-    for walker in (walk, lambda learner, X, y: learner.predict_then_learn(X, y)):
+    for walker in (blockwise, lambda learner, X, y: learner.predict_then_learn(X, y)):
         learner = make()
         assert list(walker(learner, X, y)) == names
         np.testing.assert_allclose(learner.decision_function(X), last, **CLOSE)
@@ -345,7 +349,7 @@ def test_dual_sgd_discovers_classes(seed, order):
     moved = np.zeros(len(X), bool)
     names, decisions, last = discover(X, y, moved, ("sgd", 0.05), 0, 0, "logistic")
     learner = DualSGDClassifier(alpha=0.05, budget=999, loss="logistic", **COMMON)
-    assert list(walk(learner, X, y)) == names
+    assert list(blockwise(learner, X, y)) == names
     np.testing.assert_allclose(learner.decision_function(X), last, **CLOSE)
     # One call: all scores in the columns of the classes known at its end.
     whole = DualSGDClassifier(alpha=0.05, budget=999, loss="logistic", **COMMON)
@@ -373,7 +377,7 @@ def test_pairs_and_their_signs(make, first, then):
     given.partial_fit(X[:1], y[:1], classes=[first, then])
     given.partial_fit(X[1:], y[1:])
     found = make(**COMMON)
-    walk(found, X, y)
+    blockwise(found, X, y)
     np.testing.assert_array_equal(found.classes_, given.classes_)
     np.testing.assert_allclose(found.decision_function(X), given.decision_function(X), **CLOSE)
 
@@ -383,7 +387,7 @@ def test_a_third_number_may_join_a_pair():
     y = np.where(f > 0, 1, -1)
     y[80:] = np.digitize(f[80:], [-0.5, 0.5]) - 1
     learner = DualSVRGClassifier(**COMMON)
-    walk(learner, X, y)
+    blockwise(learner, X, y)
     assert learner.classes_.tolist() == [-1, 0, 1]
     assert learner.decision_function(X).shape == (len(X), 3)
 
@@ -450,9 +454,9 @@ def test_several_outputs_are_learned_independently():
     X, y = stream(22)
     Y = np.column_stack((y, np.cos(y)))
     for make in (partial(DualSGDRegressor, **COMMON), partial(DualSVRGRegressor, **COMMON)):
-        together = walk(make(), X, Y)
+        together = blockwise(make(), X, Y)
         for o in range(2):
-            np.testing.assert_allclose(together[:, o], walk(make(), X, Y[:, o]), **CLOSE)
+            np.testing.assert_allclose(together[:, o], blockwise(make(), X, Y[:, o]), **CLOSE)
 
 
 def test_sparse_rows_are_rows():

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 import pronk
-from helpers import unweighted_checks, walk
+from helpers import blockwise, unweighted_checks
 from naive import expansion as naive
 from naive import kernels
 from naive.randomness import stream as numbered
@@ -119,7 +119,7 @@ def test_perceptrons(name, kernel):
     options, twin = PERCEPTRONS[name]
     X, y = stream()
     learner = KernelPerceptron(kernel[0], random_state=SEED, **options)
-    scores = walk(learner, X, y, output="decision")
+    scores = blockwise(learner, X, y, output="decision")
     expected = twin(X, y, kernel[1], uniforms(len(X)))
     if "projectron" in name and isinstance(kernel[0], Polynomial):
         np.testing.assert_allclose(scores, expected.predictions, rtol=1e-6, atol=1e-6)
@@ -138,7 +138,7 @@ def test_ogd_classification(maintenance, eta, alpha, loss):
         Gaussian(0.6), eta=eta, alpha=alpha, loss=loss, budget=budget,
         maintenance=maintenance, random_state=SEED,
     )  # fmt: skip
-    scores = walk(learner, X, y, output="decision")
+    scores = blockwise(learner, X, y, output="decision")
     expected = naive.ogd(X, y, GAUSSIAN, eta, alpha, loss, budget, maintenance, uniforms(len(X)))
     assert_same(learner, scores, expected)
 
@@ -156,7 +156,7 @@ def test_ogd_regression(maintenance, eta, alpha, loss):
         Gaussian(0.6), eta=eta, alpha=alpha, loss=loss, budget=budget,
         maintenance=maintenance, random_state=SEED,
     )  # fmt: skip
-    predictions = walk(learner, X, y)
+    predictions = blockwise(learner, X, y)
     expected = naive.ogd(X, y, GAUSSIAN, eta, alpha, loss, budget, maintenance, uniforms(len(X)))
     assert_same(learner, predictions, expected)
 
@@ -168,7 +168,7 @@ def test_ogd_with_other_kernels(kernel, maintenance):
     learner = KernelOGDClassifier(
         kernel[0], eta=0.1, alpha=0.05, budget=BUDGET, maintenance=maintenance, random_state=SEED
     )
-    scores = walk(learner, X, y, output="decision")
+    scores = blockwise(learner, X, y, output="decision")
     expected = naive.ogd(X, y, kernel[1], 0.1, 0.05, "hinge", BUDGET, maintenance, uniforms(len(X)))
     assert_same(learner, scores, expected)
 
@@ -184,10 +184,10 @@ def test_passive_aggressive(variant, maintenance, C, signs):
     options = dict(variant=variant, C=C, budget=budget, maintenance=maintenance, random_state=SEED)
     if signs:
         learner = KernelPAClassifier(Gaussian(0.6), **options)
-        predictions = walk(learner, X, y, output="decision")
+        predictions = blockwise(learner, X, y, output="decision")
     else:
         learner = KernelPARegressor(Gaussian(0.6), epsilon=0.05, **options)
-        predictions = walk(learner, X, y)
+        predictions = blockwise(learner, X, y)
     expected = naive.passive_aggressive(
         X, y, GAUSSIAN, C, variant == "pa-2", None if signs else 0.05, budget, maintenance,
         uniforms(len(X)),
@@ -202,7 +202,7 @@ def test_passive_aggressive_with_other_kernels(kernel, variant):
     X, y = stream(6, signs=False)
     learner = KernelPARegressor(kernel[0], variant=variant, C=0.7)
     expected = naive.passive_aggressive(X, y, kernel[1], 0.7, variant == "pa-2", 0.1)
-    assert_same(learner, walk(learner, X, y), expected)
+    assert_same(learner, blockwise(learner, X, y), expected)
 
 
 def test_a_row_of_norm_0():
@@ -217,7 +217,7 @@ def test_bogd_as_its_three_cases():
     learner = KernelOGDClassifier(
         Gaussian(0.6), eta=0.2, alpha=0.1, budget=BUDGET, maintenance="random", random_state=SEED
     )
-    scores = walk(learner, X, y, output="decision")
+    scores = blockwise(learner, X, y, output="decision")
     assert_same(learner, scores, naive.bogd(X, y, GAUSSIAN, 0.2, 0.1, BUDGET, uniforms(len(X))))
 
 
@@ -225,14 +225,14 @@ def test_bogd_as_its_three_cases():
 def test_bsgd_never_shrunk(name, rule):
     X, y = stream(5, n=400)
     learner = pronk.make(name, "classification", kernel=Gaussian(0.6), budget=9)
-    scores = walk(learner, X, y, output="decision")
+    scores = blockwise(learner, X, y, output="decision")
     assert_same(learner, scores, naive.bsgd(X, y, GAUSSIAN, 0.001, 9, rule))
 
 
 def test_wide_rows_through_blas():
     X, y = stream(6, n=150, d=60)
     learner = KernelPerceptron(Gaussian(5.0))
-    scores = walk(learner, X, y, output="decision")
+    scores = blockwise(learner, X, y, output="decision")
     twin = naive.perceptron(X, y, partial(kernels.gaussian, bandwidth=5.0))
     assert_same(learner, scores, twin)
 
@@ -327,9 +327,11 @@ def test_saved_and_continued_to_the_last_bit(name, tmp_path):
     learner = fresh(name).partial_fit(X[:130], y[:130])
     learner.save(tmp_path / "model")
     other, copied = pronk.load(tmp_path / "model"), pickle.loads(pickle.dumps(learner))
-    expected = walk(learner, X[130:], y[130:], output="decision")
+    expected = blockwise(learner, X[130:], y[130:], output="decision")
     for again in (other, copied):
-        np.testing.assert_array_equal(walk(again, X[130:], y[130:], output="decision"), expected)
+        np.testing.assert_array_equal(
+            blockwise(again, X[130:], y[130:], output="decision"), expected
+        )
         assert state(again) == state(learner)
 
 
@@ -401,7 +403,7 @@ def test_negated_labels_negate_the_scores(name):
 def test_a_budget_of_one(learner, twin):
     X, y = stream(15)
     learner = clone(learner).set_params(random_state=SEED)
-    assert_same(learner, walk(learner, X, y, output="decision"), twin(X, y))
+    assert_same(learner, blockwise(learner, X, y, output="decision"), twin(X, y))
     assert learner.size_ == 1
 
 
@@ -474,7 +476,7 @@ def test_duplicates_are_projected(eta, aggressive):
     X = grid[rng.integers(0, 12, 300)]
     y = np.where(rng.random(300) < 0.5, 1.0, -1.0)
     learner = KernelPerceptron(Gaussian(0.6), maintenance="project", eta=eta, aggressive=aggressive)
-    scores = walk(learner, X, y, output="decision")
+    scores = blockwise(learner, X, y, output="decision")
     twin = naive.projectron_plus_plus if aggressive else naive.projectron
     assert_same(learner, scores, twin(X, y, GAUSSIAN, eta))
     assert learner.size_ <= 12

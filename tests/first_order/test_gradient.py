@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 import pronk
-from helpers import walk
+from helpers import blockwise
 from naive import gradient, kernels
 from naive.randomness import stream as numbered
 from pronk import (
@@ -48,7 +48,7 @@ def test_fogd_regression(loss, eta):
     X, y = stream(0)
     learner = FOGDRegressor(Gaussian(BANDWIDTH), n_features=13, eta=eta, loss=loss, random_state=5)
     expected, w = gradient.fogd(X, y, frequencies(5, 3, 13), eta, loss)
-    np.testing.assert_allclose(walk(learner, X, y), expected, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y), expected, **CLOSE)
     np.testing.assert_allclose(learner._model.weights[0], w, **CLOSE)
     assert learner.size_ == 0 and learner.n_seen_ == len(X)
 
@@ -58,7 +58,7 @@ def test_fogd_classification(loss):
     X, y = stream(1, signs=True)
     learner = FOGDClassifier(Gaussian(BANDWIDTH), n_features=20, eta=0.3, loss=loss, random_state=2)
     expected, _ = gradient.fogd(X, y.astype(float), frequencies(2, 3, 20), 0.3, loss)
-    np.testing.assert_allclose(walk(learner, X, y, output="decision"), expected, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y, output="decision"), expected, **CLOSE)
 
 
 def test_fogd_learns_classes_one_vs_rest_on_shared_features():
@@ -66,7 +66,7 @@ def test_fogd_learns_classes_one_vs_rest_on_shared_features():
     y = np.digitize(f, [-0.5, 0.5])
     learner = FOGDClassifier(Gaussian(BANDWIDTH), n_features=20, random_state=2)
     learner.partial_fit(X[:1], y[:1], classes=[0, 1, 2])
-    scores = walk(learner, X[1:], y[1:], output="decision")
+    scores = blockwise(learner, X[1:], y[1:], output="decision")
     for c in range(3):
         own = np.where(y == c, 1.0, -1.0)
         expected, _ = gradient.fogd(X, own, frequencies(2, 3, 20), 0.5, "hinge")
@@ -80,9 +80,9 @@ def test_several_outputs_are_learned_side_by_side():
         partial(FOGDRegressor, random_state=1),
         partial(NOGDRegressor, budget=20, rank=5),
     ):
-        together = walk(make(), X, Y)
+        together = blockwise(make(), X, Y)
         for o in range(3):
-            np.testing.assert_allclose(together[:, o], walk(make(), X, Y[:, o]), **CLOSE)
+            np.testing.assert_allclose(together[:, o], blockwise(make(), X, Y[:, o]), **CLOSE)
 
 
 @pytest.mark.parametrize("loss", REGRESSION)
@@ -92,7 +92,7 @@ def test_nogd_regression(loss, budget, rank):
     learner = NOGDRegressor(Gaussian(BANDWIDTH), budget=budget, rank=rank, eta=0.2, loss=loss)
     kernel = partial(kernels.gaussian, bandwidth=BANDWIDTH)
     expected, S, c = gradient.nogd(X, y, kernel, budget, rank, 0.2, loss)
-    np.testing.assert_allclose(walk(learner, X, y), expected, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y), expected, **CLOSE)
     np.testing.assert_array_equal(learner.dictionary_, X[S])
     fresh = stream(5)[0]
     np.testing.assert_allclose(learner.predict(fresh), kernel(fresh, X[S]) @ c, **CLOSE)
@@ -104,7 +104,7 @@ def test_nogd_classification(loss):
     learner = NOGDClassifier(Gaussian(BANDWIDTH), budget=25, rank=6, eta=0.4, loss=loss)
     kernel = partial(kernels.gaussian, bandwidth=BANDWIDTH)
     expected, *_ = gradient.nogd(X, y.astype(float), kernel, 25, 6, 0.4, loss)
-    np.testing.assert_allclose(walk(learner, X, y, output="decision"), expected, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y, output="decision"), expected, **CLOSE)
 
 
 def test_nogd_drops_the_directions_of_duplicate_points():
@@ -113,7 +113,7 @@ def test_nogd_drops_the_directions_of_duplicate_points():
     learner = NOGDRegressor(Gaussian(BANDWIDTH), budget=30, rank=30, loss="absolute", eta=0.1)
     kernel = partial(kernels.gaussian, bandwidth=BANDWIDTH)
     expected, *_ = gradient.nogd(X, y, kernel, 30, 30, 0.1, "absolute")
-    predictions = walk(learner, X, y)
+    predictions = blockwise(learner, X, y)
     assert learner._model.models[0].weights.shape[1] < 30
     np.testing.assert_allclose(predictions, expected, rtol=1e-6, atol=1e-6)
 
@@ -126,14 +126,14 @@ def test_nogd_with_other_kernels(name):
         name, partial(kernels.matern, nu=1.5)
     )
     expected, *_ = gradient.nogd(X, y, twin, 10, 3, 0.05, "squared")
-    np.testing.assert_allclose(walk(learner, X, y), expected, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y), expected, **CLOSE)
 
 
 def test_a_kernel_function_of_the_user_serves_nogd():
     X, y = stream(8)
     own = NOGDRegressor(lambda A, B: kernels.gaussian(A, B, 1.0), budget=20, rank=5)
     np.testing.assert_allclose(
-        walk(own, X, y), walk(NOGDRegressor(budget=20, rank=5), X, y), **CLOSE
+        blockwise(own, X, y), blockwise(NOGDRegressor(budget=20, rank=5), X, y), **CLOSE
     )
 
 
@@ -187,7 +187,7 @@ def test_new_classes_do_not_depend_on_the_cut():
         partial(NOGDClassifier, budget=20, rank=5),
     ):
         whole, pieces = make(), make()
-        np.testing.assert_array_equal(whole.predict_then_learn(X, y), walk(pieces, X, y))
+        np.testing.assert_array_equal(whole.predict_then_learn(X, y), blockwise(pieces, X, y))
         np.testing.assert_allclose(whole.decision_function(X), pieces.decision_function(X), **CLOSE)
 
 

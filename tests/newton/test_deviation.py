@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pronk
-from helpers import walk
+from helpers import blockwise
 from naive import features, gp
 from naive.features import projector, root
 from naive.kernels import gaussian
@@ -30,7 +30,7 @@ def far_and_near(n=12):
 def test_the_exact_learner_has_the_deviation_of_a_gaussian_process(anticipate, alpha):
     X, y = rows()
     learner = KernelAWVRegressor(alpha=alpha, anticipate=anticipate)
-    walk(learner, X, y)
+    blockwise(learner, X, y)
     P, deviation = learner.predict(far_and_near(), return_std=True)
     assert np.array_equal(P, learner.predict(far_and_near()))
     expected = gp.deviation(X, y, far_and_near(), gaussian, alpha)
@@ -76,7 +76,7 @@ def test_the_variance_has_the_largest_likelihood():
 def test_given_points_are_the_projected_process(anticipate):
     X, y = rows()
     learner = PKAWVRegressor(alpha=0.3, dictionary=POINTS, anticipate=anticipate)
-    walk(learner, X, y)
+    blockwise(learner, X, y)
     deviation = learner.predict(far_and_near(), return_std=True)[1]
     expected = gp.projected_deviation(X, y, far_and_near(), gaussian, 0.3, POINTS)
     np.testing.assert_allclose(deviation, expected, **CLOSE)
@@ -94,7 +94,7 @@ def test_fixed_features(kind):
     else:
         learner = PKAWVRegressor(features="fourier", n_features=9, alpha=0.3, random_state=2)
         phi = lambda X: features.fourier(X, 9, random_state=2)  # noqa: E731
-    walk(learner, X, y)
+    blockwise(learner, X, y)
     new = far_and_near()
     expected = gp.feature_deviation(phi(X), y, phi(new), np.ones(len(new)), 0.3)
     np.testing.assert_allclose(learner.predict(new, return_std=True)[1], expected, **CLOSE)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator
 
 import pronk
+from helpers import blockwise
 from naive import expansion as naive
 from naive import kernels
 from pronk import Gaussian, KRLSRegressor, Laplacian, Linear
@@ -26,15 +27,6 @@ def stream(seed=0, n=160, d=2):
     return X, np.sin(4 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.1 * rng.standard_normal(n)
 
 
-def walk(learner, X, y, sizes=(1, 3, 7, 64, 2)):
-    parts, start, i = [], 0, 0
-    while start < len(X):
-        stop = start + sizes[i % len(sizes)]
-        parts.append(learner.predict_then_learn(X[start:stop], y[start:stop]))
-        start, i = stop, i + 1
-    return np.concatenate(parts)
-
-
 @pytest.mark.parametrize("nu", [0.3, 0.03])
 @pytest.mark.parametrize(
     "kernel, plain",
@@ -46,7 +38,7 @@ def test_agrees_with_the_twins(kernel, plain, nu, twin, monkeypatch):
     X, y = stream()
     expected = twin(X, y, plain, nu)
     learner = KRLSRegressor(kernel, nu=nu)
-    np.testing.assert_allclose(walk(learner, X, y), expected.predictions, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y), expected.predictions, **CLOSE)
     np.testing.assert_array_equal(learner.dictionary_, expected.points)
     new = np.random.default_rng(9).uniform(-1, 1, (30, 2))
     np.testing.assert_allclose(learner.predict(new), naive.decision(expected, plain, new), **CLOSE)
@@ -58,7 +50,7 @@ def test_a_budget_agrees_with_the_twins(twin, monkeypatch):
     X, y = stream()
     expected = twin(X, y, GAUSSIAN, 0.03, 9)
     learner = KRLSRegressor(Gaussian(0.6), nu=0.03, budget=9)
-    np.testing.assert_allclose(walk(learner, X, y), expected.predictions, **CLOSE)
+    np.testing.assert_allclose(blockwise(learner, X, y), expected.predictions, **CLOSE)
     np.testing.assert_array_equal(learner.dictionary_, expected.points)
     assert learner.size_ == 9 < KRLSRegressor(Gaussian(0.6), nu=0.03).fit(X, y).size_
 
@@ -88,7 +80,7 @@ def test_linear_kernel_is_least_squares_through_the_first_rows():
     X, _ = stream(1, d=3)
     y = X @ [1.0, -2.0, 0.5]
     learner = KRLSRegressor(Linear(), nu=1e-6)
-    predictions = walk(learner, X, y)
+    predictions = blockwise(learner, X, y)
     assert learner.size_ == 3
     np.testing.assert_allclose(predictions[3:], y[3:], **CLOSE)
 
@@ -139,7 +131,7 @@ def test_duplicates_never_enter(nu):
 def test_a_large_nu_holds_nothing_and_predicts_zero():
     X, y = stream(5)
     learner = KRLSRegressor(nu=2.0)
-    assert not walk(learner, X, y).any() and learner.size_ == 0
+    assert not blockwise(learner, X, y).any() and learner.size_ == 0
     assert not learner.predict(X).any()
 
 

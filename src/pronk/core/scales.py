@@ -145,8 +145,8 @@ NORMAL = 0.7413011092528009
 
 
 @njit(cache=True, nogil=True)
-def _order(held: Array, size: int, x: float, place: int, i: int) -> float:
-    """Return the i-th smallest of the ``size`` sorted values and x, whose rank is ``place``.
+def _order(held: Array, x: float, place: int, i: int) -> float:
+    """Return the i-th smallest of the sorted values and x, whose rank is ``place``.
 
     A negative ``place`` leaves x out.
     """
@@ -161,10 +161,10 @@ def _quantile(held: Array, size: int, x: float, place: int, share: float) -> flo
     last = size - 1 if place < 0 else size
     position = share * last
     i = int(position)
-    low = _order(held, size, x, place, i)
+    low = _order(held, x, place, i)
     if position == i:
         return low
-    return low + (position - i) * (_order(held, size, x, place, i + 1) - low)
+    return low + (position - i) * (_order(held, x, place, i + 1) - low)
 
 
 @njit(cache=True, nogil=True)
