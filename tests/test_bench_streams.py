@@ -126,6 +126,9 @@ def test_page_with_and_without_runs_of_pronk(monkeypatch):
     worse = {length: 2 * loss for length, loss in runs["mean"]["loss"].items()}
     runs["own"] = runs["mean"] | {"learner": "pronk", "version": "mark", "loss": worse}
     text = str(streams_page.Page(runs, "mark").parts())
-    assert "first on 0 of 1, within 3 % of the first on 0, behind on 1:" in text
+    assert (
+        "geometric mean: 0.50 (1). First on 0 of 1, within 3 % of the first on 0, behind on 1:"
+        in text
+    )
     assert "A star marks" not in text
     assert "A star marks" in str(streams_page.Page(runs, "another mark").parts())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import geometric_mean, median
 from typing import Any
 
 from field import passes, streams
@@ -115,10 +116,11 @@ Error on all rows at the length of comparison.
 
 ## Time and memory
 
-CPU time per row in microseconds, learning included, over the longest pass; the longest time between
-two predictions in seconds (a training of boosting, a block of 1,000 rows of pronk); memory that the
-pass added to the process in MB (code that is compiled or loaded during the pass included). Batch
-learners also need the rows they are trained on, which are not counted.
+CPU time per row in microseconds, learning included, over the rows of comparison. Over the whole
+run: the longest step in seconds (a training of boosting and the predictions up to the next one; a
+block of 1,000 rows of pronk; a row of river's), and the memory that the pass added to the process
+in MB (code that is compiled or loaded during the pass included). Boosting also needs the rows it is
+trained on, which are not counted. Calls with one row: [What a call costs](calls.md).
 
 {costs}"""
 
@@ -222,13 +224,16 @@ class Page:
         groups = (("Sets", streams.SETS), ("Streams", streams.STREAMS))
         for heading, group in groups:
             for kind, part in (("loss", "all rows"), ("last quarter", "the last quarter")):
-                first, near, count, lines = 0, 0, 0, []
+                first, near, count, lines, ratios = 0, 0, 0, [], []
                 for name in self.names(group):
                     own, labels = self.error(name, "pronk", kind), streams.has_labels(name)
                     other = self.best(name, [*VARIANTS, *ONLINE, *TRIVIAL], kind)
                     if own is None or other is None:
                         continue
                     count += 1
+                    boosting = self.best(name, VARIANTS, kind)
+                    if boosting and min(own, boosting[0]) > 0:
+                        ratios.append(boosting[0] / own)
                     first += own <= other[0]
                     near += other[0] < own <= (1 + NEAR) * other[0]
                     if own > (1 + NEAR) * other[0]:
@@ -237,9 +242,13 @@ class Page:
                             f"{number(other[0], labels)} ({title(other[1])})"
                         )
                 if count:
+                    mean = "" if not ratios else (
+                        "The error of the best variant of boosting over pronk's, geometric mean: "
+                        f"{geometric_mean(ratios):.2f} ({len(ratios)}). "
+                    )  # fmt: skip
                     found.append(
-                        f"**{heading}, {part}**: first on {first} of {count}, within 3 % of the "
-                        f"first on {near}, behind on {len(lines)}" + (":" if lines else ".")
+                        f"**{heading}, {part}**: {mean}First on {first} of {count}, within 3 % of "
+                        f"the first on {near}, behind on {len(lines)}" + (":" if lines else ".")
                     )
                     found += ["\n".join(lines)] if lines else []
         return found or ["pronk's runs were not made yet."]
@@ -285,16 +294,47 @@ class Page:
         found: list[Part] = []
         learners = [v for v in shown if any(learner == v for _, learner in self.runs)]
         for heading, cell in (
-            ("### Time per row, microseconds", time_per_row),
-            ("### Longest time between two predictions, seconds", longest_step),
-            ("### Memory, MB", megabytes),
+            ("### Time per row, microseconds", self.time_per_row),
+            ("### Longest step, seconds", self.longest_step),
+            ("### Memory, MB", self.megabytes),
         ):
             rows = [
-                [n, *(cell(self.runs.get((n, v))) for v in learners)]
+                [n, *(cell(n, self.runs[n, v]) if (n, v) in self.runs else "" for v in learners)]
                 for n in self.names(streams.NAMES)
             ]
             found += [heading, *table(["data", *(title(v) for v in learners)], rows, 1)]
-        return found
+        return [*self.time_ratios(learners), *found]
+
+    def time_ratios(self, learners: list[str]) -> list[Part]:
+        """Time of pronk per row over that of the others, medians over the sets."""
+        texts = []
+        for learner in learners[1:] if "pronk" in learners else []:
+            pairs = [
+                (self.runs[n, "pronk"]["microseconds"], self.runs[n, learner]["microseconds"], n)
+                for n in self.names(streams.NAMES)
+                if (n, "pronk") in self.runs and (n, learner) in self.runs
+            ]
+            ratios = [
+                own[at] / other[at]
+                for own, other, n in pairs
+                if (at := str(self.length(n))) in own and at in other
+            ]
+            if ratios:
+                texts.append(f"{median(ratios):.2g} for {title(learner)} ({len(ratios)})")
+        if not texts:
+            return []
+        listed = "; ".join(texts)
+        return [f"Time of pronk per row over that of the others, median over the sets: {listed}."]
+
+    def time_per_row(self, name: str, run: dict[str, Any]) -> str:
+        value = run["microseconds"].get(str(self.length(name)))
+        return "" if value is None else f"{value:,.0f}"
+
+    def longest_step(self, name: str, run: dict[str, Any]) -> str:
+        return f"{run['longest step']:.2g}"
+
+    def megabytes(self, name: str, run: dict[str, Any]) -> str:
+        return "" if run["megabytes"] is None else f"{run['megabytes']:.0f}"
 
     def parts(self) -> list[Part]:
         starred = any(self.old(name) for name in streams.NAMES)
@@ -310,20 +350,6 @@ class Page:
                 chosen = ", ".join(streams.CHOOSE_ON)
                 found.append(text.format(chosen=chosen, versions=versions, star=star))
         return found
-
-
-def time_per_row(run: dict[str, Any] | None) -> str:
-    if not run or not run["microseconds"]:
-        return ""
-    return f"{run['microseconds'][max(run['microseconds'], key=int)]:,.0f}"
-
-
-def longest_step(run: dict[str, Any] | None) -> str:
-    return f"{run['longest step']:.2g}" if run else ""
-
-
-def megabytes(run: dict[str, Any] | None) -> str:
-    return f"{run['megabytes']:.0f}" if run and run["megabytes"] is not None else ""
 
 
 def write(runs: Runs, mark: str) -> None:
