@@ -1,9 +1,10 @@
-"""A stream that changes, and four learners on it.
+"""A stream that changes, and five learners on it.
 
 The function turns slowly and jumps three times. Every row is predicted before its label is used,
 and the curve is the mean squared error of the last 2,000 rows: what a user of the model would have
 seen. PKAWV fits all rows alike: it is best until the first jump and then averages over functions
-that are gone. The online Newton step (CON-KONS) keeps following the slopes of the newest rows.
+that are gone. With a half-life of 1,000 rows it forgets them. The online Newton step (CON-KONS)
+keeps following the slopes of the newest rows.
 """
 
 import matplotlib.pyplot as plt
@@ -21,6 +22,9 @@ learners = {
     "PKAWV, 150 points": pronk.PKAWVRegressor(
         kernel, alpha=0.1, gamma=0.2, budget=150, random_state=1
     ),
+    "PKAWV, half-life": pronk.PKAWVRegressor(
+        kernel, alpha=0.1, gamma=0.2, budget=150, half_life=1000, random_state=1
+    ),
 }
 
 figure, axes = plt.subplots(figsize=(8, 4))
@@ -32,5 +36,5 @@ for name, learner in learners.items():
 for jump in range(1, 4):
     axes.axvline(jump * ROWS / 4, color="0.8", linewidth=1, zorder=0)
 axes.set(xlabel="rows", ylabel="mean squared error, last 2,000 rows", yscale="log")
-axes.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 plt.show()

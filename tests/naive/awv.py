@@ -42,6 +42,33 @@ def feature_awv(Phi, Y, alpha, anticipate):
     return predictions.reshape(shape)
 
 
+def discounted_awv(Phi, Y, alpha, anticipate, discount, faded=None):
+    """Q3: yhat = v_t'A^-1 b with row s < t counting discount^(t-1-s), and row t 1 (AWV).
+
+    A = alpha I + sum_s discount^(t-1-s) v_s v_s' (+ v_t v_t'), b = sum_s discount^(t-1-s) y_s v_s.
+    ``faded`` has the share of alpha at each row where it is not 1.
+    """
+    Y, shape = _columns(Y)
+    faded = np.ones(len(Y)) if faded is None else faded
+    predictions = np.zeros_like(Y)
+    for t in range(len(Y)):
+        w = discount ** np.arange(t - 1, -1, -1.0)[:, None]
+        A = faded[t] * alpha * np.eye(Phi.shape[1]) + Phi[:t].T @ (w * Phi[:t])
+        if anticipate:
+            A = A + np.outer(Phi[t], Phi[t])
+        predictions[t] = Phi[t] @ np.linalg.solve(A, Phi[:t].T @ (w * Y[:t]))
+    return predictions.reshape(shape)
+
+
+def discounted_best(Phi, y, alpha, discount):
+    """(V_T, w): the least sum_t discount^(T-t) (y_t - w'v_t)^2 + alpha |w|^2, and its w."""
+    root = np.sqrt(discount ** np.arange(len(y) - 1, -1, -1.0))
+    rows = np.vstack([root[:, None] * Phi, np.sqrt(alpha) * np.eye(Phi.shape[1])])
+    targets = np.concatenate([root * y, np.zeros(Phi.shape[1])])
+    w = np.linalg.lstsq(rows, targets, rcond=None)[0]
+    return np.sum((rows @ w - targets) ** 2), w
+
+
 def _nystrom_prediction(K_I, K_II, k_t, Y_past, alpha, anticipate):
     """k_t'a, a = argmin |Y - K_I a|^2 + alpha a'K_II a, as one least-squares problem."""
     size, outputs = len(K_II), Y_past.shape[1]

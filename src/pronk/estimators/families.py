@@ -194,6 +194,35 @@ class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
     )
 
 
+# -- ridge and AWV learners: rows that count less with age ----------------------------------------
+
+#: Constraints of the parameters of a discount.
+DISCOUNT: dict[str, list[Any]] = {
+    "discount": [Interval(Real, 0, 1, closed="right")],
+    "half_life": [Interval(Real, 0, None, closed="neither"), None],
+}
+#: Below it even the last row counts for nothing.
+LEAST_DISCOUNT = 1e-6
+
+
+def discount_of(learner: Any) -> float:
+    """Return the weight that a row loses with every later one, from discount or half_life."""
+    discount = float(learner.discount)
+    if learner.half_life is not None:
+        if discount != 1.0:
+            raise ValueError(
+                f"half_life={learner.half_life!r} and discount={discount!r} are two ways to give "
+                "one number; leave one out"
+            )
+        discount = 0.5 ** (1.0 / float(learner.half_life))
+    if discount < LEAST_DISCOUNT:
+        raise ValueError(
+            f"discount is {discount:.3g}, which forgets every row at once; give one of at least "
+            f"{LEAST_DISCOUNT:g}, or a longer half_life"
+        )
+    return discount
+
+
 # -- ridge and AWV learners: the standard deviation of y ------------------------------------------
 
 

@@ -6,6 +6,32 @@ lambda^-s, that is, row and target multiplied by lambda^(-s/2), and the sums are
 lambda^B when the block of B rows closes. So the block engine does it exactly. The part of the
 regulariser alpha I that is forgotten is added again at the end of each block; blocks are counted
 from the start of the stream.
+
+`DiscountedNewton` is the engine of the default learner's experts. `DiscountedForecaster` and
+`DiscountedSpan` are those of the public learners, PKAWV and Kernel-AWV with a ``discount``. At row
+t row s < t counts w_s = discount^(t-1-s) and, in the AWV forecaster, row t itself 1:
+
+    A = alpha I + sum_{s<t} w_s phi_s phi_s'      b = sum_{s<t} w_s y_s phi_s
+    ridge  f = phi_t'A^-1 b                       AWV  f / (1 + q),  q = phi_t'A^-1 phi_t
+
+alpha I is put back after every row while there are at most `EXACT_SIZE` features or points, which
+is this definition; in larger spaces after every few rows, between which it fades to no less than
+`FADED` times alpha if the discount allows (`put_back_rows`).
+
+**Certificate.** V_t = min_w sum_{s<=t} discount^(t-s) (y_s - w'phi_s)^2 + w'R_t w, with R_t the
+regulariser, which never falls below discount R_{t-1}. So V_t is at least the minimum of
+discount V_{t-1}'s objective plus the new loss,
+
+    V_t >= discount V_{t-1} + (y - f)^2 / (1 + q / discount),
+
+and for discount > 1/2 the supremum over f of (y - p)^2 - (y - f)^2 / (1 + q / discount) is c y^2,
+c = q / (q + 2 - 1 / discount), for AWV, where p = f / (1 + q); for ridge, p = f, it is c (y - p)^2
+with c = q / (q + discount). Hence
+
+    sum_t discount^(T-t) (y_t - p_t)^2 - V_T  <=  sum_t discount^(T-t) c_t y_t^2      (AWV),
+
+the bound of the certificate, which `pronk.regret.discounted_awv_bound` turns into one of the regret
+against a sequence of functions.
 """
 
 from __future__ import annotations
@@ -13,9 +39,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
-from pronk.newton.engine import SMALL, Newton, Squared
+from pronk.core.kernels import Kernel
+from pronk.core.linalg import GrowingCholesky, GrowingRows
+from pronk.core.state import Count, Sizes, require
+from pronk.newton.certificate import LOSS, ROWS, TARGETS, Certificate
+from pronk.newton.engine import LONGEST_BLOCK, SMALL, Newton, Squared
+from pronk.newton.exact import ExactSpan
 
 Array = NDArray[np.float64]
 
@@ -113,3 +145,248 @@ class DiscountedNewton(Newton):
         self._weights = None
         if self._open == 0:
             self._open_block()
+
+
+# -- public learners: the definition above, with a certificate ------------------------------------
+
+#: Up to this many features or points the regulariser is put back after every row.
+EXACT_SIZE = 128
+#: Beyond, it fades to no less than this share of alpha before it is put back ..
+FADED = 0.9
+#: .. unless that would take fewer rows than this.
+FEWEST_ROWS = 8
+
+#: Rows of a discounted ledger (5, outputs): number of rows (`ROWS`), then discounted sums of losses
+#: (`LOSS`), of y^2 (`TARGETS`), of the terms of the bound, and of ones.
+BOUND, ONES = 3, 4
+
+
+def put_back_rows(size: int, discount: float) -> int:
+    """Return after how many rows the regulariser is put back, in a space of that size."""
+    if size <= EXACT_SIZE:
+        return 1
+    rows = int(np.log(FADED) / np.log(discount))
+    return min(LONGEST_BLOCK // 4, max(FEWEST_ROWS, rows))
+
+
+@dataclass(frozen=True)
+class PuttingBack(Squared):
+    """Squared loss in blocks at whose ends the regulariser is put back."""
+
+    discount: float = 1.0
+
+    def block_rows(self, r: int) -> int:
+        return put_back_rows(r, self.discount)
+
+
+@njit(cache=True, nogil=True)
+def account_discounted(
+    P: Array, Y: Array, terms: Array, discount: float, anticipate: bool, ledger: Array
+) -> None:
+    """Add rows with predictions P and targets Y (n, outputs) to a discounted ledger (5, outputs).
+
+    ``terms`` (n,) are the c of the rows, which multiply y^2 (AWV) or the loss (ridge).
+    """
+    for i in range(P.shape[0]):
+        for o in range(P.shape[1]):
+            loss = (P[i, o] - Y[i, o]) ** 2
+            square = Y[i, o] * Y[i, o]
+            ledger[ROWS, o] += 1.0
+            ledger[LOSS, o] = discount * ledger[LOSS, o] + loss
+            ledger[TARGETS, o] = discount * ledger[TARGETS, o] + square
+            bounded = square if anticipate else loss
+            ledger[BOUND, o] = discount * ledger[BOUND, o] + terms[i] * bounded
+            ledger[ONES, o] = discount * ledger[ONES, o] + 1.0
+
+
+def bound_terms(kappa: Array, discount: float, anticipate: bool) -> Array:
+    """Return c of rows with kappa = 1 / (1 + q / discount); 0 where there is no bound."""
+    if not anticipate:
+        return np.asarray(1.0 - kappa)
+    if discount <= 0.5:
+        return np.zeros(len(kappa))
+    # q = discount (1 / kappa - 1),  c = q / (q + 2 - 1 / discount)
+    q = discount * (1.0 / kappa - 1.0)
+    return np.asarray(q / (q + 2.0 - 1.0 / discount))
+
+
+def discounted_certificate(
+    ledger: Array, least: float, penalty: float, discount: float, anticipate: bool, bounded: bool
+) -> Certificate:
+    """Make the certificate of one ledger column (5,) from V_T and its penalty.
+
+    All sums are discounted; AWV has no bound for a discount of 1/2 or less.
+    """
+    loss = float(ledger[LOSS])
+    bounded = bounded and (discount > 0.5 or not anticipate)
+    bound = float(ledger[BOUND]) if bounded else None
+    best = max(least - penalty, 0.0)
+    return Certificate(int(ledger[ROWS]), loss, best, penalty, loss - best - penalty, bound)
+
+
+class DiscountedForecaster(DiscountedNewton):
+    """Ridge or AWV of the definition above, in R^r; any number of outputs."""
+
+    #: Why a pass cannot be split over workers.
+    sequential = "with a discount, blocks are short and depend on each other's sums"
+
+    def __init__(
+        self, anticipate: bool, alpha: float, size: int, outputs: int, discount: float
+    ) -> None:
+        self.discount = discount
+        self._terms = np.empty(0)
+        Newton.__init__(self, PuttingBack(anticipate, discount), alpha, size, outputs)
+
+    # Row s of a block has the weight discount^-s, so that its kappa is 1 / (1 + q / discount).
+
+    def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
+        super()._append(Phi, Y, out, weights)
+        anticipate = self.rule.anticipate
+        account_discounted(out, Y, self._terms, self.discount, anticipate, self._ledger)
+
+    def _account(self, out: Array, Y: Array) -> None:
+        """Do nothing: `_append` has added the rows."""
+
+    def _append_rows(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
+        super()._append_rows(Phi, Y, out, weights)
+        self._weigh_anticipation(out)
+
+    def _append_block(self, Phi: Array, Y: Array, out: Array, weights: Array | None) -> None:
+        super()._append_block(Phi, Y, out, weights)
+        self._weigh_anticipation(out)
+
+    def _weigh_anticipation(self, out: Array) -> None:
+        """Turn f kappa into f / (1 + q) and keep the terms of the bound of the rows."""
+        kappa = self._kappa[self._open : self._open + len(out)]
+        self._terms = bound_terms(kappa, self.discount, self.rule.anticipate)
+        if self.rule.anticipate:
+            # 1 + q = 1 + discount (1 / kappa - 1)
+            out /= (kappa + self.discount * (1.0 - kappa))[:, None]
+
+    def predict(self, Phi: Array) -> Array:
+        """Return the prediction of each row if it came next; changes nothing."""
+        F = Phi @ self.weights
+        return np.asarray(F / (1.0 + self._q(Phi)[:, None])) if self.rule.anticipate else F
+
+    def _q(self, Phi: Array) -> Array:
+        """Return phi'A^-1 phi of rows that may come next, whose open block's A is scaled."""
+        return self.leverage(Phi) * self.discount**-self._open
+
+    def _least(self) -> tuple[Array, Array]:
+        """Return V_T and its penalty, per output."""
+        kept, t = self.discount**self._open, self._open
+        b = kept * (self._b + self._Phi[:t].T @ self._target[:t])
+        least = self._ledger[TARGETS] - np.einsum("io,io->o", self.weights, b)
+        penalty = kept * self.alpha * np.einsum("io,io->o", self.weights, self.weights)
+        return np.maximum(least, 0.0), penalty
+
+    def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
+        """Return the discounted regret so far, in O(r)."""
+        least, penalty = self._least()
+        return discounted_certificate(
+            self._ledger[:, output], float(least[output]), float(penalty[output]), self.discount,
+            self.rule.anticipate, bounded,
+        )  # fmt: skip
+
+    def noise_variance(self) -> Array:
+        """Return sigma^2 (outputs,), with discounted sums of squares and of rows."""
+        rows = self._ledger[ONES]
+        return np.where(rows > 0.0, self._least()[0] / np.maximum(rows, 1e-300), np.nan)
+
+    def deviation(self, Phi: Array, diagonal: Array) -> Array:
+        """Return the standard deviation of y, as `Newton.deviation`."""
+        missed = np.maximum(diagonal - np.einsum("ij,ij->i", Phi, Phi), 0.0)
+        factor = 1.0 + self._q(Phi) + missed / self.alpha
+        return np.sqrt(factor[:, None] * self.noise_variance())
+
+
+class DiscountedSpan(ExactSpan):
+    """Kernel ridge or Kernel-AWV of the definition above: all points, any number of outputs.
+
+    The roots of the rows' weights, those of the discount among them, are in ``_roots``.
+    """
+
+    def __init__(
+        self, kernel: Kernel, alpha: float, anticipate: bool, columns: int, outputs: int,
+        discount: float,
+    ) -> None:  # fmt: skip
+        super().__init__(kernel, alpha, anticipate, columns, outputs)
+        self.discount = discount
+        self._roots = np.empty(0)
+        self._open = 0  # rows since the regulariser was put back
+        self._length = 1  # rows after which it is put back again
+        self._ages = np.empty((0, 1))
+
+    def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row."""
+        given = np.ones(len(X)) if weights is None else np.sqrt(weights)
+        parts, start = [], 0
+        while start < len(X):
+            rows = slice(start, min(len(X), start + self._length - self._open))
+            count = rows.stop - start
+            ages = self.discount ** (-0.5 * np.arange(self._open + 1, self._open + count + 1))
+            self._ages = ages[:, None]
+            P = self._learn_block(X[rows], Y[rows], given[rows] * ages)
+            parts.append(P)
+            self._open += count
+            if self._open == self._length:
+                self._put_back()
+            start = rows.stop
+        return np.concatenate(parts)
+
+    def _finish(self, F: Array, Y: Array, kappa: Array) -> Array:
+        # kappa = 1 / (1 + q / discount), as in `DiscountedForecaster`
+        P = F / (1.0 + self.discount * (1.0 / kappa - 1.0)) if self.anticipate else F
+        terms = bound_terms(kappa[:, 0], self.discount, self.anticipate)
+        account_discounted(
+            P / self._ages, Y / self._ages, terms, self.discount, self.anticipate, self._ledger
+        )
+        return P
+
+    def _put_back(self) -> None:
+        """Discount the rows, put the regulariser back, and factor again."""
+        kept = self.discount ** (0.5 * self._open)
+        targets = kept * (self._factor.used @ self._U.values)
+        self._roots = kept * self._roots
+        M = self._roots[:, None] * self.kernel(self.points, self.points) * self._roots
+        M.flat[:: len(M) + 1] += self.alpha
+        factor = GrowingCholesky(floor=self.alpha)
+        factor.append(np.empty((0, len(M))), M)
+        self._factor = factor
+        self._U = GrowingRows.from_state(factor.solve(targets))
+        self._coefficients = None
+        self._open, self._length = 0, put_back_rows(len(M), self.discount)
+
+    def _leverage(self, X: Array, K: Array) -> Array:
+        """Return q of rows that may come next; until the next `_put_back` the rows are scaled."""
+        return super()._leverage(X, K) * self.discount**-self._open
+
+    def deviation(self, X: Array) -> Array:
+        """Return the standard deviation of y, as `ExactSpan.deviation`, from discounted sums."""
+        U, rows = self._U.values, self._ledger[ONES]
+        kept = self.discount**self._open
+        noise = kept * self.alpha * np.einsum("io,io->o", U, U) / rows
+        q = self._leverage(X, self._values(X))
+        return np.sqrt((1.0 + q)[:, None] * noise)
+
+    def certificate(self, output: int = 0) -> Certificate:
+        """Return the discounted regret so far against the best function of the whole RKHS."""
+        U, c = self._U.values[:, output], self.coefficients[:, output]
+        kept = self.discount**self._open
+        least = kept * self.alpha * float(U @ U)
+        fit = kept * self.alpha**2 * float(c @ c)
+        return discounted_certificate(
+            self._ledger[:, output], least, max(least - fit, 0.0), self.discount, self.anticipate,
+            bounded=True,
+        )  # fmt: skip
+
+    STATE = (
+        *ExactSpan.STATE,
+        Count("open"),
+        Count("length", low=1, high=LONGEST_BLOCK),
+    )
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(self._open < self._length, "open rows are more than a block has")
+        require(self._roots is not None, "roots are missing")
+        super()._restored(sizes)

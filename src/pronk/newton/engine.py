@@ -315,8 +315,12 @@ class Newton(Stateful):
             given = () if weights is None else (weights[rows],)
             self._append(Phi[rows], Y[rows], out[rows], *given)
             start = stop
-        account(out, Y, self._ledger)
+        self._account(out, Y)
         return out
+
+    def _account(self, out: Array, Y: Array) -> None:
+        """Add rows with their predictions and targets to the ledger."""
+        account(out, Y, self._ledger)
 
     def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
         t, m = self._open, len(Phi)

@@ -92,8 +92,11 @@ class ExactSpan(Stateful):
         self._U.append(U)
         self._points.append(X)
         self._coefficients = None
-        F = Y - pivots * U
-        P = F * (self.alpha / pivots**2) if self.anticipate else F
+        return self._finish(Y - pivots * U, Y, self.alpha / pivots**2)
+
+    def _finish(self, F: Array, Y: Array, kappa: Array) -> Array:
+        """Return the predictions of rows with ridge predictions F and kappa = 1 / (1 + q)."""
+        P = F * kappa if self.anticipate else F
         account(P, Y, self._ledger)
         return P
 

@@ -54,6 +54,9 @@ def why_sequential(engine: Any) -> str | None:
     learner = getattr(engine, "learner", None)
     if not isinstance(learner, Newton) or not learner.rule.unit:
         return "its updates depend on its predictions"
+    reason: str | None = getattr(learner, "sequential", None)
+    if reason is not None:
+        return reason
     growth = getattr(engine, "growth", "carry")
     if growth == "exact":
         return 'history="exact" learns all rows again when the dictionary grows'

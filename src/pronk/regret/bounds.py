@@ -283,6 +283,57 @@ def pkawv_taylor_bound(
     return bound if degree >= taylor_degree(n, alpha, radius, bandwidth) else math.inf
 
 
+def discounted_awv_bound(
+    n: int,
+    alpha: float,
+    discount: float,
+    norms2: ArrayLike,
+    variation: float,
+    largest_label: float,
+    size: int,
+    largest_kernel: float = 1.0,
+) -> float:
+    """Return the bound on PKAWV with a discount against a sequence of functions u_1, .., u_n:
+
+        R(u) <= alpha |u_n|^2 + (1 - g) alpha sum_{t<n} |u_t|^2 + g V + sum_t c_t y_t^2,
+        sum_t c_t y_t^2 <= B^2/(2 - 1/g) r (log(1 + N k/(alpha r)) + n log(1/g)),
+
+    g = ``discount`` > 1/2 (else infinity), r = ``size`` features, k = ``largest_kernel`` >= k(x, x)
+    and N = (1 - g^n)/(1 - g). ``norms2`` (n,) are |u_t|^2, and ``variation`` is V, what the changes
+    of u cost on the past (`discounted_variation`):
+
+        V = sum_{t<n} F_t(u_{t+1}) - F_t(u_t),    F_t(u) = sum_{s<=t} g^(t-s) (y_s - u(x_s))^2.
+
+    The form is that of the discounted AWV forecaster of Jacobsen, Cutkosky (ICML 2024), whose
+    regulariser fades; here alpha I does not, which adds the sum of |u_t|^2. Proof: by the
+    certificate's inequality (`pronk.newton.discounted`), (y - p)^2 <= V_t - g V_{t-1} + c y^2. The
+    sum over t is V_n + (1 - g) sum_{t<n} V_t, V_t <= F_t(u_t) + alpha |u_t|^2, and
+    (y_t - u_t(x_t))^2 = F_t(u_t) - g F_{t-1}(u_t). With s = 2 - 1/g, c = q/(q + s) is at most
+    log(1 + q)/s, and det A_t >= g^r (1 + q_t) det A_{t-1}. For features of a growing dictionary u
+    is in its final span and rows are their projections. Nothing is claimed about the best discount.
+    """
+    squares = np.atleast_1d(np.asarray(norms2, dtype=np.float64))
+    check(
+        positive={"n": n, "alpha": alpha, "discount": discount},
+        nonnegative={
+            "largest_label": largest_label,
+            "size": size,
+            "largest_kernel": largest_kernel,
+            "norms2": float(squares.min(initial=0.0)),
+        },
+        at_most_one={"discount": discount},
+    )
+    if len(squares) != n:
+        raise ValueError(f"norms2 must have one entry per row, {n}, got {len(squares)}")
+    if discount <= 0.5:
+        return math.inf
+    penalty = alpha * float(squares[-1] + (1.0 - discount) * squares[:-1].sum())
+    rows = n if discount == 1.0 else (1.0 - discount**n) / (1.0 - discount)
+    logs = math.log1p(rows * largest_kernel / (alpha * size)) if size else 0.0
+    growth = size * (logs - n * math.log(discount))
+    return penalty + discount * variation + largest_label**2 / (2.0 - 1.0 / discount) * growth
+
+
 # -- the online Newton step with all points: KONS and Sketched-KONS -------------------------------
 
 
@@ -671,6 +722,7 @@ __all__ = [  # noqa: RUF022
     "taylor_degree",
     "taylor_gap",
     "pkawv_taylor_bound",
+    "discounted_awv_bound",
     "NewtonTerms",
     "newton_terms",
     "newton_bound",

@@ -142,6 +142,27 @@ def kernel_awv_penalised_regret(
     return np.cumsum(labels**2 * q / (1.0 + q) - awv**2 * q)
 
 
+def discounted_variation(Phi: ArrayLike, y: ArrayLike, U: ArrayLike, discount: float) -> float:
+    """Return what the changes of a sequence of functions u_t = phi'U[t] cost on the past:
+
+        sum_{t<n} F_t(u_{t+1}) - F_t(u_t),    F_t(u) = sum_{s<=t} discount^(t-s) (y_s - u'phi_s)^2,
+
+    for features Phi (n, r), targets y (n,) and weights U (n, r); the ``variation`` of
+    `discounted_awv_bound`. Time O(n r^2).
+    """
+    rows, labels = np.asarray(Phi, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    functions = np.asarray(U, dtype=np.float64)
+    if functions.shape != rows.shape or len(labels) != len(rows):
+        raise ValueError(f"U must have the shape of Phi, {rows.shape}, got {functions.shape}")
+    G, h, total = np.zeros((rows.shape[1], rows.shape[1])), np.zeros(rows.shape[1]), 0.0
+    for t in range(len(rows) - 1):
+        G = discount * G + np.outer(rows[t], rows[t])
+        h = discount * h + labels[t] * rows[t]
+        u, later = functions[t], functions[t + 1]
+        total += float(later @ G @ later - u @ G @ u - 2.0 * h @ (later - u))
+    return total
+
+
 def _factor(X: ArrayLike, y: Array, kernel: Any, alpha: float) -> tuple[Array, Array]:
     """Return the pivots of L L' = K + alpha I, and U = L^-1 y."""
     if not 0.0 < alpha < np.inf:

@@ -21,8 +21,9 @@ from typing import Any, ClassVar
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import PosteriorRegressor
+from pronk.estimators.families import DISCOUNT, PosteriorRegressor, discount_of
 from pronk.estimators.inputs import Interval
+from pronk.newton.discounted import DiscountedSpan
 from pronk.newton.exact import ExactSpan
 
 #: Read by the registry, the public names, the documentation and the laws: a literal, because the
@@ -58,6 +59,7 @@ class _KernelAWV(OnlineLearner):
         **OnlineLearner._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "anticipate": ["boolean"],
+        **DISCOUNT,
     }
 
     def __init__(
@@ -66,11 +68,15 @@ class _KernelAWV(OnlineLearner):
         *,
         alpha: float = 1.0,
         anticipate: bool = True,
+        discount: float = 1.0,
+        half_life: float | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
         self.alpha = alpha
         self.anticipate = anticipate
+        self.discount = discount
+        self.half_life = half_life
         self.random_state = random_state
 
     def _accepts_weights(self) -> bool:
@@ -78,14 +84,16 @@ class _KernelAWV(OnlineLearner):
 
     @property
     def _theorem(self) -> str | None:
-        return "kernel-awv" if self.anticipate else None
+        return "kernel-awv" if self.anticipate and discount_of(self) == 1.0 else None
 
     def _why_not_merged(self) -> str | None:
         return "it stores all its rows; pass the rows of one learner to partial_fit of the other"
 
     def _make_model(self, columns: int, outputs: int) -> ExactSpan:
-        kernel = get_kernel(self.kernel)
-        return ExactSpan(kernel, self.alpha, self.anticipate, columns, outputs)
+        kernel, discount = get_kernel(self.kernel), discount_of(self)
+        if discount == 1.0:
+            return ExactSpan(kernel, self.alpha, self.anticipate, columns, outputs)
+        return DiscountedSpan(kernel, self.alpha, self.anticipate, columns, outputs, discount)
 
 
 class KernelAWVRegressor(_KernelAWV, PosteriorRegressor):
@@ -98,6 +106,9 @@ class KernelAWVRegressor(_KernelAWV, PosteriorRegressor):
         Regularisation: alpha |f|^2 is added to the sum of squares.
     anticipate : bool, default True
         The AWV forecaster; False is the kernel ridge forecaster.
+    discount, half_life : float, default 1.0, None
+        How fast older rows lose weight, as in `PKAWVRegressor`. With either, a row takes O(t^3)
+        time, which is spread over several rows beyond 128 points.
     random_state : ignored
         The algorithm is deterministic; the parameter exists because all learners have it.
 

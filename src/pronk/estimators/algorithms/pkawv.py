@@ -10,10 +10,19 @@ from the stream. With A = alpha I + sum phi phi' and b = sum y phi,
 each past row as its projection on the span at the time of the row, in bounded memory;
 ``history="exact"`` solves again with all past rows in the new span, as in the paper.
 
-Cost per row: O(r^2) time and memory; with "exact" also O(t r) at each growth and O(t r) memory.
+With a ``discount`` below 1, or a ``half_life``, older rows count less: at row t row s counts
+discount^(t-1-s) in A and b, while alpha I does not fade. This is the discounted AWV forecaster of
+Jacobsen and Cutkosky, in which alpha fades too, so that A becomes singular where no rows come. The
+certificate is then that of the discounted losses; the regret against a sequence of functions that
+change over time follows from it (`pronk.regret.discounted_awv_bound`). The best discount for a
+stream is not chosen: the default learner has experts with several.
+
+Cost per row: O(r^2) time and memory; with "exact" also O(t r) at each growth and O(t r) memory;
+with a discount O(r^3) time, which is spread over several rows beyond 128 features.
 
 Reference: Jezequel, Gaillard, Rudi, "Efficient online learning with kernels for adversarial large
-scale problems", NeurIPS 2019, Eq. 4 and 8, Algorithms 1 and 2.
+scale problems", NeurIPS 2019, Eq. 4 and 8, Algorithms 1 and 2. Discount: Jacobsen, Cutkosky,
+"Online linear regression in dynamic environments via discounting", ICML 2024.
 """
 
 from __future__ import annotations
@@ -25,13 +34,16 @@ from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.families import (
+    DISCOUNT,
     SPACE,
     PosteriorRegressor,
+    discount_of,
     fixed_embedding,
     growing_dictionary,
     rule_of,
 )
 from pronk.estimators.inputs import Interval, StrOptions
+from pronk.newton.discounted import DiscountedForecaster
 from pronk.newton.engine import Newton, Squared
 from pronk.newton.spaces import FixedFeatures, GrowingFeatures, Growth
 
@@ -41,7 +53,7 @@ ENTRY = {
     "place": 30,
     "classes": ["PKAWVRegressor", "PKAWVClassifier"],
     "paper": "Jezequel, Gaillard, Rudi 2019 (PKAWV)",
-    "bounds": ["pkawv_bound", "pkawv_taylor_bound", "pkawv_kors_bound"],
+    "bounds": ["pkawv_bound", "pkawv_taylor_bound", "pkawv_kors_bound", "discounted_awv_bound"],
     "names": {
         "pkawv-taylor": {
             "use": "few columns, with a regret bound",
@@ -88,6 +100,7 @@ class _PKAWV(OnlineLearner):
         "anticipate": ["boolean"],
         **SPACE,
         "history": [StrOptions({"projected", "exact"})],
+        **DISCOUNT,
         "n_jobs": [Integral, None],
     }
 
@@ -106,6 +119,8 @@ class _PKAWV(OnlineLearner):
         dictionary: Any = None,
         budget: int | None = None,
         history: str = "projected",
+        discount: float = 1.0,
+        half_life: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -121,6 +136,8 @@ class _PKAWV(OnlineLearner):
         self.dictionary = dictionary
         self.budget = budget
         self.history = history
+        self.discount = discount
+        self.half_life = half_life
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -130,7 +147,8 @@ class _PKAWV(OnlineLearner):
     @property
     def _theorem(self) -> str | None:
         passes = getattr(self.__dict__.get("_model"), "passes", 1)
-        return "pkawv" if self.anticipate and passes == 1 else None
+        plain = self.anticipate and discount_of(self) == 1.0 and passes == 1
+        return "pkawv" if plain else None
 
     def _why_not_merged(self) -> str | None:
         if rule_of(self) is not None:
@@ -138,20 +156,32 @@ class _PKAWV(OnlineLearner):
                 "its dictionary is sampled from its own rows; give all learners the same points, "
                 "dictionary=points, or use features='taylor' or 'fourier'"
             )
+        if discount_of(self) != 1.0:
+            return "its rows count less with age, and the other learner's rows have no age in it"
         if self._measures_bandwidth:
             return "its bandwidth is measured from its own first rows; give a number"
         return None
 
     def _make_model(self, columns: int, outputs: int) -> FixedFeatures | GrowingFeatures:
         kernel = get_kernel(self.kernel)
-        rule = Squared(self.anticipate)
         dictionary = growing_dictionary(self, kernel, columns)
         if dictionary is not None:
             growth: Growth = "exact" if self.history == "exact" else "carry"
-            learner = Newton(rule, self.alpha, 0, outputs)
-            return GrowingFeatures(kernel, dictionary, learner, growth, lag=0)
+            if growth == "exact" and discount_of(self) != 1.0:
+                raise ValueError(
+                    "discount needs history='projected': exact history keeps all rows with the "
+                    "same weight and learns them again when the dictionary grows"
+                )
+            return GrowingFeatures(kernel, dictionary, self._learner(0, outputs), growth, lag=0)
         embedding = fixed_embedding(self, kernel, columns)
-        return FixedFeatures(embedding, Newton(rule, self.alpha, embedding.size, outputs))
+        return FixedFeatures(embedding, self._learner(embedding.size, outputs))
+
+    def _learner(self, size: int, outputs: int) -> Newton:
+        """Return the engine in R^size."""
+        discount = discount_of(self)
+        if discount == 1.0:
+            return Newton(Squared(self.anticipate), self.alpha, size, outputs)
+        return DiscountedForecaster(self.anticipate, self.alpha, size, outputs, discount)
 
 
 class PKAWVRegressor(_PKAWV, PosteriorRegressor):
@@ -184,10 +214,18 @@ class PKAWVRegressor(_PKAWV, PosteriorRegressor):
     history : "projected" or "exact", default "projected"
         Past rows when the dictionary grows: projections on the old span, in bounded memory, or
         recomputed from all past inputs, as in the paper.
+    discount : float in (0, 1], default 1.0
+        At row t, row s < t counts discount^(t-1-s), and the row that is predicted 1 in the AWV
+        forecaster; the regulariser alpha does not fade. For streams that drift. Not with exact
+        history. Beyond 128 features the regulariser is put back every few rows, in between it
+        fades by at most a tenth, or for eight rows.
+    half_life : float, optional
+        Rows after which a row counts half: another way to give discount = 0.5^(1 / half_life).
     random_state : int, Generator or None
     n_jobs : int, optional
         Threads for long calls, -1 for all cores. Predictions equal those of the sequential pass up
-        to rounding, and do not depend on the number of threads. Not with exact history.
+        to rounding, and do not depend on the number of threads. Not with exact history or a
+        discount.
 
     Examples
     --------
