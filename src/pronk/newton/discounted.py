@@ -315,7 +315,7 @@ class DiscountedSpan(ExactSpan):
         self._roots = np.empty(0)
         self._open = 0  # rows since the regulariser was put back
         self._length = 1  # rows after which it is put back again
-        self._ages = np.empty((0, 1))
+        self._ages: Array = np.empty((0, 1))
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
@@ -325,7 +325,7 @@ class DiscountedSpan(ExactSpan):
             rows = slice(start, min(len(X), start + self._length - self._open))
             count = rows.stop - start
             ages = self.discount ** (-0.5 * np.arange(self._open + 1, self._open + count + 1))
-            self._ages = ages[:, None]
+            self._ages = np.asarray(ages)[:, None]
             P = self._learn_block(X[rows], Y[rows], given[rows] * ages)
             parts.append(P)
             self._open += count

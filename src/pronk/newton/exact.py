@@ -159,7 +159,7 @@ class ExactSpan(Stateful):
             self._ledger[:, output], loss, max(least - loss, 0.0), determinant, self.anticipate
         )
 
-    STATE = (
+    STATE: ClassVar[tuple[Field, ...]] = (
         Rows("points", ("points", "columns")),
         Part("factor", sizes={"size": "points"}),
         Rows("U", ("points", "outputs")),
