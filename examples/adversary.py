@@ -10,10 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import pronk
-from pronk.data.generated import alternating
 from pronk.regret import cumulative_regret
 
-X, y = (np.concatenate(part) for part in zip(*alternating(100_000), strict=True))
+X, y = np.full((100_000, 1), 0.3), np.tile([1.0, -1.0], 50_000)
 horizons = np.geomspace(100, len(y), 13).astype(int)
 regrets = {}
 

@@ -297,6 +297,7 @@ def store(dataset: DataSet, X: Single, y: Single) -> Path:
     packed = pa.BufferOutputStream()
     parquet.write_table(table, packed, compression="zstd")
     place = directories()[0] / dataset.file
+    place.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(place, packed.getvalue())
     return place
 

@@ -147,7 +147,7 @@ def kors(job: Job) -> dict[str, Any]:
 
 def adversary(job: Job) -> dict[str, Any]:
     """Measure Section 6: one point, labels +1, -1, ..; the regret against 0 after each row."""
-    from pronk.data.generated import alternating
+    from papers.adversaries import alternating
 
     params = dict(job.settings["params"])
     if job.settings["algorithm"] != "ogd":

@@ -39,7 +39,7 @@ def plan(options: Options, _: list[Outcome]) -> list[Job]:
 
 def game(job: Job) -> dict[str, Any]:
     """Return sup_f [R_t(f) - alpha |f|^2] after each row that the adversary chose."""
-    from pronk.data.generated import greedy
+    from papers.adversaries import greedy
 
     learner = make_as_in_paper(
         job.settings["algorithm"], kernel=Gaussian(1.0), random_state=job.seed,

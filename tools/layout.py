@@ -12,6 +12,7 @@ import io
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import pronk
+from pronk.data.stream import BLOCK_ROWS
 
 PACKAGE = Path(pronk.__file__).parent
 #: The packages that a user's data passes through before and after the arithmetic.
@@ -48,26 +50,23 @@ def small_files() -> list[Path]:
     ]
 
 
-def files_entered(call: Callable[[], Any]) -> tuple[set[str], int]:
-    """Run a call; return the files of the package that it enters, and how many calls it makes."""
-    files: set[str] = set()
-    calls = 0
+def calls_by_file(call: Callable[[], Any]) -> Counter[str]:
+    """Run a call; return how many calls it makes into each file of the package."""
+    counts: Counter[str] = Counter()
 
     def note(frame: FrameType, event: str, _: Any) -> None:
-        nonlocal calls
         if event == "call" and frame.f_code.co_filename.startswith(str(PACKAGE)):
-            files.add(str(Path(frame.f_code.co_filename).relative_to(PACKAGE)))
-            calls += 1
+            counts[str(Path(frame.f_code.co_filename).relative_to(PACKAGE))] += 1
 
     sys.setprofile(note)
     try:
         call()
     finally:
         sys.setprofile(None)
-    return files, calls
+    return counts
 
 
-def path_of_a_row() -> tuple[set[str], int]:
+def path_of_a_row() -> Counter[str]:
     """Return the files that one row of the default learner enters, after 3,000 others."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, (3001, 4))
@@ -76,21 +75,32 @@ def path_of_a_row() -> tuple[set[str], int]:
     model.partial_fit(X[:2990], y[:2990])
     for row in range(2990, 3000):
         model.predict_then_learn(X[row : row + 1], y[row : row + 1])
-    return files_entered(lambda: model.predict_then_learn(X[3000:], y[3000:]))
+    return calls_by_file(lambda: model.predict_then_learn(X[3000:], y[3000:]))
 
 
-def path_through_run() -> tuple[set[str], int]:
+def path_through_run(rows: int) -> Counter[str]:
     """Return the files that `pronk run` enters, including set-up and summary."""
     from pronk.cli.app import app
 
     rng = np.random.default_rng(0)
-    rows = "\n".join(f"{a:.4f},{b:.4f},{a * b:.4f}" for a, b in rng.uniform(-1, 1, (300, 2)))
+    lines = "\n".join(f"{a:.4f},{b:.4f},{a * b:.4f}" for a, b in rng.uniform(-1, 1, (rows, 2)))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.csv"
-        file.write_text("a,b,y\n" + rows + "\n")
+        file.write_text("a,b,y\n" + lines + "\n")
         command = ["run", str(file), "--target", "y", "--json"]
         with contextlib.redirect_stdout(io.StringIO()):
-            return files_entered(lambda: app(command, standalone_mode=False))
+            return calls_by_file(lambda: app(command, standalone_mode=False))
+
+
+def path_of_a_block() -> set[str]:
+    """Return the files outside the learner that are entered more often when a file has more rows.
+
+    What sets up a run, or ends it, is called equally often for both.
+    """
+    few, many = path_through_run(6 * BLOCK_ROWS), path_through_run(9 * BLOCK_ROWS)
+    inside = ("core", "newton", "first_order", "aggregate", "parallel", "estimators")
+    grown = {file for file in many if many[file] > few[file]}
+    return {file for file in grown if file.partition("/")[0] not in inside}
 
 
 def options_of_run() -> int:
@@ -105,17 +115,19 @@ def options_of_run() -> int:
 def main() -> None:
     sources = tracked("src/*.py")
     words = sum(len(file.read_text().split()) for file in tracked("*.md"))
-    row, calls = path_of_a_row()
-    run, _ = path_through_run()
+    row, run, block = path_of_a_row(), path_through_run(300), path_of_a_block()
     small = small_files()
     print(f"Python files in src                          {len(sources)}")
     print(f"lines in src                                 {sum(map(lines, sources)):,}")
     print(f"files under {SMALL} lines in the outer packages   {len(small)}")
-    print(f"files that one row of the default learner passes through   {len(row)} ({calls} calls)")
+    calls = f"({row.total()} calls)"
+    print(f"files that one row of the default learner passes through   {len(row)} {calls}")
+    print(f"files outside the learner that a block of pronk run passes  {len(block)}")
     print(f"files of pronk run, from options to summary  {len(run)}")
     print(f"options of pronk run                         {options_of_run()}")
     print(f"words of Markdown                            {words:,}")
-    for title, files in (("one row", row), ("pronk run", run), ("small", set(map(str, small)))):
+    lists = {"one row": row, "a block": block, "pronk run": run, "small": map(str, small)}
+    for title, files in lists.items():
         print(f"\n{title}:", *sorted(files), sep="\n  ")
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import pronk
 from pronk.cli import app, main, screen
+from pronk.evaluate.formatting import number, size
 
 runner = CliRunner()
 
@@ -83,10 +84,10 @@ def test_the_demo_is_the_main_job_and_ends_with_the_command_for_a_file(tmp_path)
 
 
 def test_numbers_as_text():
-    assert [screen.number(v) for v in (0.0, 0.012346, 1.5, 123.456, 1e-9, float("inf"))] == [
+    assert [number(v) for v in (0.0, 0.012346, 1.5, 123.456, 1e-9, float("inf"))] == [
         "0.0000", "0.01235", "1.500", "123.5", "1.00e-09", "inf",
     ]  # fmt: skip
-    assert [screen.size(v) for v in (500, 20_000, 5_000_000)] == ["0.5 kB", "20 kB", "5.0 MB"]
+    assert [size(v) for v in (500, 20_000, 5_000_000)] == ["0.5 kB", "20 kB", "5.0 MB"]
     assert screen.bar_chart([0.01, 0.1, 1.0, 5.0, float("inf")], 0.01, 1.0) == "▁▅██!"
 
 

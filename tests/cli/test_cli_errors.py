@@ -13,8 +13,8 @@ import pronk
 from helpers import pronk_run
 from pronk.cli import checkpoint, outputs
 from pronk.cli.app import _algorithm_names
-from pronk.cli.errors import CommandError, end_with
 from pronk.cli.scale_out import learner_for_cluster
+from pronk.cli.screen import CommandError, end_with
 from pronk.data import stream
 
 ROWS = 300
@@ -84,7 +84,7 @@ def test_a_full_disk_is_named_by_its_option(run, monkeypatch, tmp_path, option, 
         monkeypatch.setattr(outputs.AppendedFile, "_append", full)
     else:
         monkeypatch.setattr(outputs.os, "fsync", full)
-        monkeypatch.setattr("pronk.estimators.files.save_checkpoint", lambda *_: None)
+        monkeypatch.setattr("pronk.cli.checkpoint.save_checkpoint", lambda *_: None)
     more = ["--checkpoint", tmp_path / "c", "--checkpoint-every", 64, "--metrics-every", 50]
     columns = "a,gap" if option == "--skip-bad" else "a,b"
     code, err = run(option, tmp_path / "f.csv", *more, columns=columns)

@@ -10,7 +10,7 @@ import pronk
 from helpers import pronk_run
 from pronk.data import FileStream
 from pronk.evaluate import progressive
-from pronk.evaluate.orders import order_of
+from pronk.evaluate.comparison_run import order_of
 
 ROWS = 300
 

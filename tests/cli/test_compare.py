@@ -13,7 +13,7 @@ import pyarrow.csv as arrow_csv
 import pytest
 
 from helpers import pronk_run
-from pronk.evaluate.results import load_results
+from pronk.evaluate.comparison import load_results
 from pronk.report import write_report
 
 ROWS = 300
@@ -76,10 +76,10 @@ def test_json_and_what_is_kept(capsys, tmp_path, file):
 
 
 def test_more_runs_use_the_records_of_earlier_ones(capsys, monkeypatch, tmp_path, file):
-    from pronk.evaluate import comparison
+    from pronk.evaluate import comparison_run
 
-    ran, plain = [], comparison._run
-    monkeypatch.setattr(comparison, "_run", lambda job: ran.append(job.seed) or plain(job))
+    ran, plain = [], comparison_run._run
+    monkeypatch.setattr(comparison_run, "_run", lambda job: ran.append(job.seed) or plain(job))
     pronk_run(capsys, *arguments(file, tmp_path))
     assert sorted(ran) == [0, 0, 0, 1, 1]
     ran.clear()
@@ -287,9 +287,9 @@ def test_what_can_be_read_only_once_is_refused(capsys, tmp_path):
 
 
 def test_a_random_order_without_disk_space_raises(capsys, monkeypatch, tmp_path, file):
-    from pronk.evaluate import orders
+    from pronk.evaluate import comparison_run
 
-    monkeypatch.setattr(orders, "disk_bytes", lambda *_: 10**18)
+    monkeypatch.setattr(comparison_run, "disk_bytes", lambda *_: 10**18)
     code, _, err = pronk_run(capsys, *arguments(file, tmp_path / "out", "--order", "random"))
     assert code == 2 and err.count("\n") == 1
     assert "--order random needs 1,000,000,000.0 GB" in err and "--order given" in err
@@ -339,16 +339,16 @@ def test_the_input_is_never_overwritten(capsys, tmp_path, file):
 
 
 def test_a_failed_run_keeps_the_others(capsys, monkeypatch, tmp_path, file):
-    from pronk.evaluate import comparison
+    from pronk.evaluate import comparison_run
 
-    plain = comparison._run
+    plain = comparison_run._run
 
     def broken(job):
         if job.label == "fogd" and job.seed == 1:
             raise ZeroDivisionError("no luck")
         return plain(job)
 
-    monkeypatch.setattr(comparison, "_run", broken)
+    monkeypatch.setattr(comparison_run, "_run", broken)
     code, out, err = pronk_run(capsys, *arguments(file, tmp_path))
     assert (code, out) == (1, "") and err.count("\n") == 1
     assert "fogd, seed 1: ZeroDivisionError: no luck" in err and "kept" in err
@@ -430,15 +430,15 @@ def test_a_killed_comparison_resumes(capsys, tmp_path, file):
 
 INTERRUPTED = """
 import os, signal
-from pronk.evaluate import comparison
-plain = comparison._run
+from pronk.evaluate import comparison_run
+plain = comparison_run._run
 
 def interrupt(job):
     if job.seed:
         os.kill(os.getpid(), signal.SIGINT)
     return plain(job)
 
-comparison._run = interrupt
+comparison_run._run = interrupt
 from pronk.cli import main
 main()
 """

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pronk
+from helpers import pronk_run
 from pronk.data import FileStream, StreamError
 from pronk.data.dates import decide, read, read_one
 from pronk.data.preparation import notes
@@ -102,6 +103,39 @@ def test_all_ways_in_give_the_same_numbers(tmp_path):
         for line in lines
     ]
     np.testing.assert_array_equal(single, expected)
+
+
+def test_a_number_in_a_column_of_times_is_its_seconds(tmp_path, capsys):
+    """In arrays, frames, tables, dicts, JSON and the files that a saved model predicts."""
+    polars = pytest.importorskip("polars")
+    moments = pd.date_range("2015-01-31 18:30", periods=60, freq="min")
+    seconds = moments.astype("datetime64[s]").astype(np.int64).to_numpy()
+    frame = pd.DataFrame({"when": moments})
+    model = pronk.Prepared(pronk.make("fogd", random_state=0))
+    model.fit(frame, np.arange(60.0))
+    expected = seconds[:, None].astype(np.float64)
+    numbers = pd.DataFrame({"when": seconds})
+    ways = [
+        frame, numbers, numbers.astype(float), polars.from_pandas(numbers),
+        pa.table({"when": seconds}), expected,
+    ]  # fmt: skip
+    for X in ways:
+        np.testing.assert_array_equal(model._rows(X), expected)
+        np.testing.assert_array_equal(model._rows(X[:1] if X is not ways[4] else X.slice(0, 1)),
+                                      expected[:1])  # fmt: skip
+    for value in (int(seconds[0]), float(seconds[0]), np.float64(seconds[0])):
+        np.testing.assert_array_equal(model._layout.row({"when": value}), expected[:1])
+    assert as_number(int(seconds[0]), "time") == as_number(float(seconds[0]), "time") == seconds[0]
+    model.save(tmp_path / "model.pronk")
+    found = []
+    for name, X in (("moments", frame), ("numbers", numbers)):
+        X.to_parquet(tmp_path / f"{name}.parquet")
+        code, out, err = pronk_run(
+            capsys, "predict", tmp_path / "model.pronk", tmp_path / f"{name}.parquet"
+        )
+        assert code == 0, err
+        found.append(out)
+    assert found[0] == found[1]
 
 
 @settings(deadline=None, max_examples=100)

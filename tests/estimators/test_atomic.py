@@ -58,3 +58,10 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path, monke
     monkeypatch.undo()
     assert os.listdir(tmp_path) == ["model"]
     assert place.read_bytes() == b"old"
+
+
+def test_a_folder_that_does_not_exist_is_an_error_that_names_it(tmp_path):
+    """A mistyped folder must not be created."""
+    with pytest.raises(FileNotFoundError, match=r"there is no folder '.*reslts'; make it first"):
+        write_atomically(tmp_path / "reslts" / "page.html", b"new")
+    assert os.listdir(tmp_path) == []

@@ -12,18 +12,16 @@ from hypothesis import strategies as st
 
 import pronk
 from pronk.data import FileStream, MinMax, Preparing, Reading
-from pronk.evaluate import comparison as module
+from pronk.evaluate import comparison_run
 from pronk.evaluate.comparison import (
     RECORDS,
     ComparedLearner,
     Comparison,
-    RunError,
-    cut,
-    inspect,
-    one_run,
-    record_rows,
+    OverRuns,
+    load_results,
+    results,
 )
-from pronk.evaluate.results import OverRuns, load_results, results
+from pronk.evaluate.comparison_run import RunError, cut, inspect, one_run, record_rows
 from pronk.evaluate.study import Store, run
 
 ROWS = 450
@@ -180,14 +178,14 @@ def test_a_failed_run_is_named(file):
 def test_warnings_become_notes(file, monkeypatch):
     import warnings
 
-    plain = module._run
+    plain = comparison_run._run
 
     def noisy(job):
         for _ in range(2):
             warnings.warn("a  little\njitter", stacklevel=1)
         return plain(job)
 
-    monkeypatch.setattr(module, "_run", noisy)
+    monkeypatch.setattr(comparison_run, "_run", noisy)
     assert one_run(comparison(file).jobs()[0])["notes"] == ["a little jitter"]
 
 

@@ -9,7 +9,7 @@ import pytest
 from pronk.evaluate import study
 from pronk.evaluate.study import Job, Store, perform, run
 
-JOB = Job("row", "set", "comparison:one_run", 3, {"alpha": 0.5}, {"file": "a.csv"})
+JOB = Job("row", "set", "comparison_run:one_run", 3, {"alpha": 0.5}, {"file": "a.csv"})
 
 
 def jobs(count):
@@ -107,8 +107,8 @@ def test_jobs_of_one_view_follow_each_other(tmp_path, performed):
 def test_a_job_has_one_thread(monkeypatch):
     from threadpoolctl import threadpool_info
 
-    from pronk.evaluate import comparison
+    from pronk.evaluate import comparison_run
 
     threads = lambda job: {"threads": [pool["num_threads"] for pool in threadpool_info()]}  # noqa: E731
-    monkeypatch.setattr(comparison, "one_run", threads)
+    monkeypatch.setattr(comparison_run, "one_run", threads)
     assert set(perform(JOB)["threads"]) <= {1}

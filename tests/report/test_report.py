@@ -13,9 +13,8 @@ pytest.importorskip("vl_convert")
 pytest.importorskip("matplotlib")
 
 from pronk.data import Preparing, Reading
-from pronk.evaluate.comparison import ComparedLearner, Comparison
+from pronk.evaluate.comparison import ComparedLearner, Comparison, results
 from pronk.evaluate.formatting import mean_and_deviation, microseconds
-from pronk.evaluate.results import results
 from pronk.evaluate.study import Store
 from pronk.report import html, write_figures, write_report
 from pronk.report.charts import charts, dash, line_chart, trade_off

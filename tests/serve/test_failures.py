@@ -22,10 +22,10 @@ from typer.testing import CliRunner
 from pronk.cli.app import app
 from pronk.estimators.atomic import InUse
 from pronk.serve import Client, recovery
-from pronk.serve.errors import HTTPError
 from pronk.serve.journal import JournalError
 from pronk.serve.recovery import DAY, drop, expire
 from pronk.serve.service import Service
+from pronk.serve.spec import HTTPError
 from pronk.serve.tokens import Tokens, TokensError
 from pronk.serve.worker import Queues, Task
 

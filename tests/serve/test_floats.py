@@ -13,9 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from serving import Site
 
-from pronk.serve import rows as floats
-from pronk.serve import rows as labels
-from pronk.serve.errors import HTTPError
+from pronk.serve.rows import (
+    check_labels,
+    float_table,
+    floats_of,
+    pack_floats,
+    pack_labels,
+    targets,
+    unpack_labels,
+)
+from pronk.serve.spec import HTTPError
 
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -31,19 +38,19 @@ def test_tables_and_lists_are_what_numpy_makes_of_them(
 ) -> None:
     flat = data.draw(st.lists(NUMBERS, min_size=rows, max_size=rows))
     table = [data.draw(st.lists(NUMBERS, min_size=width, max_size=width))] * rows
-    assert _same(floats.flat(flat), np.array(flat))
-    assert _same(floats.table(table, width), np.array(table))
-    assert floats.packed(np.array(flat)) == msgspec.msgpack.encode(flat)
+    assert _same(floats_of(flat), np.array(flat))
+    assert _same(float_table(table, width), np.array(table))
+    assert pack_floats(np.array(flat)) == msgspec.msgpack.encode(flat)
 
 
 @pytest.mark.parametrize("count", [1, 15, 16, 65_535, 65_536])
 def test_the_head_of_a_list_grows_with_it(count: int) -> None:
     values = np.arange(float(count))
-    assert _same(floats.flat(values.tolist()), values)
-    assert floats.packed(values) == msgspec.msgpack.encode(values.tolist())
+    assert _same(floats_of(values.tolist()), values)
+    assert pack_floats(values) == msgspec.msgpack.encode(values.tolist())
     wide = values.reshape(1, -1)
-    assert _same(floats.table(wide.tolist(), count), wide)
-    assert _same(floats.table(wide.T.tolist(), 1), wide.T)
+    assert _same(float_table(wide.tolist(), count), wide)
+    assert _same(float_table(wide.T.tolist(), 1), wide.T)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +68,13 @@ def test_the_head_of_a_list_grows_with_it(count: int) -> None:
     ],
 )
 def test_anything_else_is_left_to_a_closer_look(rows: list[Any]) -> None:
-    assert floats.table(rows, 2) is None
+    assert float_table(rows, 2) is None
 
 
 @pytest.mark.parametrize("bad", [2, None, True, "12345678", 2**70, [2.0]])
 def test_a_list_of_not_only_floats_is_left_to_a_closer_look(bad: Any) -> None:
-    assert floats.flat([1.0] * 20 + [bad]) is None
-    assert floats.flat([]) is None
+    assert floats_of([1.0] * 20 + [bad]) is None
+    assert floats_of([]) is None
 
 
 @pytest.mark.parametrize("count", [1, 40])  # few are looked at one by one, many as an array
@@ -85,28 +92,26 @@ def test_a_list_of_not_only_floats_is_left_to_a_closer_look(bad: Any) -> None:
 def test_a_bad_label_is_named_by_its_row(count: int, bad: Any, words: str) -> None:
     given = [0.5] * (count - 1) + [bad]
     with pytest.raises(HTTPError, match=rf"^row {count - 1}, label: .*{words}"):
-        labels.check_labels(given, count, "regression")
+        check_labels(given, count, "regression")
     if isinstance(bad, float):
         with pytest.raises(HTTPError, match=rf"^row {count - 1}, label: .*{words}"):
-            labels.check_labels(np.array(given), count, "regression")
+            check_labels(np.array(given), count, "regression")
     flags = np.ones(count, dtype=bool)
     with pytest.raises(HTTPError, match=r"^row 0, label: expected a number, got bool"):
-        labels.check_labels(flags, count, "regression")
+        check_labels(flags, count, "regression")
 
 
 @pytest.mark.parametrize("count", [1, 40])
 def test_labels_are_kept_alike_in_whatever_form_they_come(count: int) -> None:
     values = np.arange(count) / 2.0
-    kept = labels.pack_labels(values.tolist())
+    kept = pack_labels(values.tolist())
     mixed = [int(value) if value.is_integer() else value for value in values.tolist()]
     for form in (values, values.tolist(), mixed, values.astype(np.float32)):
-        assert labels.check_labels(form, count, "regression") == kept
-    back = labels.targets([kept, kept], "regression")
+        assert check_labels(form, count, "regression") == kept
+    back = targets([kept, kept], "regression")
     assert back.dtype == np.float64 and back.tolist() == values.tolist() * 2
     whole = np.arange(count)
-    assert labels.unpack_labels(labels.check_labels(whole, count, "classification")) == list(
-        range(count)
-    )
+    assert unpack_labels(check_labels(whole, count, "classification")) == list(range(count))
 
 
 def test_rows_are_one_content_in_whatever_form_they_come(site: Site) -> None:

@@ -14,8 +14,8 @@ from driving import bits, created, infer, label, learn, opened
 from numpy.testing import assert_allclose
 from serving import Site
 
-from pronk.serve.errors import HTTPError
 from pronk.serve.rows import Answer, pack_labels
+from pronk.serve.spec import HTTPError
 from pronk.serve.worker import Work
 
 

@@ -15,9 +15,9 @@ from serving import Site
 import pronk
 from pronk.keyed import Keyed
 from pronk.serve import recovery
-from pronk.serve.errors import HTTPError
 from pronk.serve.rows import pack_labels
 from pronk.serve.service import Service
+from pronk.serve.spec import HTTPError
 from pronk.serve.worker import Work
 
 TEMPLATE: dict[str, Any] = {"columns": ["x"], "key": "k", "scale": "none"}

@@ -65,11 +65,11 @@ def test_options_come_from_the_command_line_the_environment_and_a_file(
     )
     file.write_text(text)
     found = _started(monkeypatch, "--config", str(file))
-    assert (str(found.folder), found.port, found.most_bytes) == ("a", 1, 2000)
+    assert (str(found.folder), found.port, found.max_body) == ("a", 1, 2000)
     assert found.settings.label_days == 3.5 and found.settings.archive and found.as_json
     environment = {"PRONK_SERVE_CONFIG": str(file), "PRONK_SERVE_PORT": "2"}
     found = _started(monkeypatch, **environment)
-    assert (found.port, found.most_bytes) == (2, 2000)
+    assert (found.port, found.max_body) == (2, 2000)
     found = _started(monkeypatch, "b", "--port", "3", **environment)
     assert (str(found.folder), found.port) == ("b", 3)
 
@@ -84,11 +84,15 @@ def test_every_option_can_be_in_the_environment(tmp_path: Path, monkeypatch: Any
     found = _started(monkeypatch, **{f"PRONK_SERVE_{key}": value for key, value in values.items()})
     settings = found.settings
     assert (str(found.folder), found.host, found.port) == ("f", "::1", 5)
-    assert (found.certificate, found.key, found.token_file) == (Path("c"), Path("k"), Path("t"))
+    assert (found.tls_certificate, found.tls_key, found.token_file) == (
+        Path("c"),
+        Path("k"),
+        Path("t"),
+    )
     assert (settings.snapshot_rows, settings.queue_rows) == (6, 7)
     assert (settings.retention_days, settings.label_days) == (8.0, 9.0)
     assert settings.archive and settings.accept_missing and found.demo and found.as_json
-    assert (found.most_bytes, found.most_model_bytes, found.most_connections) == (1000, 1100, 12)
+    assert (found.max_body, found.max_model, found.max_connections) == (1000, 1100, 12)
     shown = CliRunner().invoke(app, ["serve", "--help"], env={"COLUMNS": "200"}).output
     options = {word for word in shown.split() if word.startswith("--")} - {"--help", "--config"}
     assert {option.strip(",.)") for option in options} >= {

@@ -8,37 +8,35 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from pronk._version import __version__
-from pronk.cli.errors import end_with
 from pronk.cli.options import (
     INPUT,
-    KEEPING,
+    KEEP,
     LEARNER,
     OUTPUT,
+    PREDICTIONS,
     PREPARING,
     READING,
     RESUME,
     SCALE_OUT,
-    WEIGHING,
+    TASK,
+    WEIGHT,
     AsJSON,
     Cluster,
-    IntervalOption,
-    NoProbabilities,
-    Order,
+    Option,
     PanelCommand,
     Seed,
-    Task,
-    TaskOption,
     Threads,
     Workers,
+    option,
     refuse_choices,
-    scale_of,
-    with_choices,
+    with_options,
 )
+from pronk.cli.screen import end_with
 from pronk.cli.serve import SERVE_SETTINGS, ServeCommand, serve
 from pronk.estimators.registry import DEFAULT_ALGORITHM
 
@@ -70,6 +68,13 @@ def _algorithm_names(incomplete: str) -> list[str]:
     from pronk.estimators.registry import algorithms
 
     return [name for name in algorithms() if name.startswith(incomplete)]
+
+
+def _target(help_text: str) -> dict[str, Option]:
+    return {"target": option(INPUT, str, "COLUMN", help_text, "--target", "-t")}
+
+
+REPORT = option(OUTPUT, Path, "FILE", "Write a report with charts (.html).")
 
 
 def _version(wanted: bool) -> None:
@@ -120,168 +125,116 @@ Examples:
 """
 
 
+#: The options of `pronk run`, by the field of `pronk.cli.run.RunOptions`.
+RUN = {
+    "skip_bad": option(
+        INPUT, Path, "FILE", "Skip invalid rows and write them to this file, with the reason."
+    ),
+    "delay": option(INPUT, int, "N", "Labels arrive N rows late.", default=0, min=0),
+    "algorithm": option(
+        LEARNER,
+        str,
+        "NAME",
+        "Name from `pronk algorithms`. Default: online-kernel, which needs no parameters.",
+        "--algorithm",
+        "-a",
+        autocompletion=_algorithm_names,
+    ),
+    "param": option(
+        LEARNER,
+        list,
+        "KEY=VALUE",
+        "Parameter of the learner, such as bandwidth=2; repeatable.",
+        "--param",
+        "-p",
+    ),
+    "by": option(LEARNER, str, "COLUMN", "Learn one model per value of this column."),
+    "seed": Option(Seed, 0),
+    "predictions": option(
+        OUTPUT,
+        Path,
+        "FILE",
+        "Write the prediction of every row, made before its label was used (.csv, .ndjson, "
+        ".parquet; - for standard output).",
+    ),
+    **PREDICTIONS,
+    "metrics": option(
+        OUTPUT, Path, "FILE", "Write the metrics to this file during the run (.csv, .ndjson)."
+    ),
+    "metrics_every": option(
+        OUTPUT, int, "N", "Rows between two records of --metrics.", default=1000, min=1
+    ),
+    "window": option(
+        OUTPUT, int, "N", "Recent metrics cover the last N rows.", default=1000, min=1
+    ),
+    "report": REPORT,
+    "save": option(
+        RESUME, Path, "MODEL", "Save the model with its scaling; with --by, a folder of models."
+    ),
+    "model": option(
+        RESUME,
+        Path,
+        "MODEL",
+        "Resume a saved model, with its scaling, categories and metrics. The file is replaced, "
+        "unless --save names another.",
+    ),
+    "again": option(
+        RESUME,
+        bool,
+        None,
+        "Learn a file even if the model has already learned it.",
+        "--again",
+        default=False,
+    ),
+    "checkpoint": option(
+        RESUME,
+        Path,
+        "FILE",
+        "Write snapshots to this file. After an interruption, the same command resumes from the "
+        "last one.",
+    ),
+    "checkpoint_every": option(
+        RESUME,
+        int,
+        "N",
+        "Rows between two snapshots, rounded up to whole blocks.",
+        default=100_000,
+        min=1,
+    ),
+    "workers": option(
+        SCALE_OUT,
+        int,
+        "N",
+        "Share the pass among N cores, if the learner can, or with --by.",
+        min=1,
+    ),
+    "cluster": Option(Cluster),
+}
+
+
 @app.command(cls=PanelCommand, epilog=RUN_EXAMPLES + EXIT_CODES)
-@with_choices(reading={**KEEPING, **WEIGHING}, preparing=PREPARING)
+@with_options(
+    reading={
+        **_target(
+            "Column to predict, or several: y1,y2. Required, except for LIBSVM files and "
+            "with --model."
+        ),
+        **TASK,
+        **READING,
+        **KEEP,
+        **WEIGHT,
+    },
+    options=RUN,
+    preparing=PREPARING,
+)
 def run(
     file: Input,
-    # -- input
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            "-t",
-            metavar="COLUMN",
-            help="Column to predict, or several: y1,y2. Required, except for LIBSVM files and "
-            "with --model.",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    task: TaskOption = Task.auto,
-    *,
     reading: dict[str, Any],
-    skip_bad: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Skip invalid rows and write them to this file, with the reason.",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    delay: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Labels arrive N rows late.", rich_help_panel=INPUT),
-    ] = 0,
-    # -- learner
-    algorithm: Annotated[
-        str | None,
-        typer.Option(
-            "--algorithm",
-            "-a",
-            metavar="NAME",
-            help="Name from `pronk algorithms`. Default: online-kernel, which needs no parameters.",
-            autocompletion=_algorithm_names,
-            rich_help_panel=LEARNER,
-        ),
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            "-p",
-            metavar="KEY=VALUE",
-            help="Parameter of the learner, such as bandwidth=2; repeatable.",
-            rich_help_panel=LEARNER,
-        ),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Learn one model per value of this column.",
-            rich_help_panel=LEARNER,
-        ),
-    ] = None,
+    options: dict[str, Any],
     preparing: dict[str, Any],
-    seed: Seed = 0,
-    # -- output
-    predictions: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the prediction of every row, made before its label was used (.csv, "
-            ".ndjson, .parquet; - for standard output).",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    interval: IntervalOption = None,
-    no_probabilities: NoProbabilities = False,
-    metrics: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the metrics to this file during the run (.csv, .ndjson).",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    metrics_every: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Rows between two records of --metrics.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = 1000,
-    window: Annotated[
-        int,
-        typer.Option(
-            min=1, metavar="N", help="Recent metrics cover the last N rows.", rich_help_panel=OUTPUT
-        ),
-    ] = 1000,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write a report with charts (.html).", rich_help_panel=OUTPUT
-        ),
-    ] = None,
     json: AsJSON = False,
-    # -- resume
-    save: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Save the model with its scaling; with --by, a folder of models.",
-            rich_help_panel=RESUME,
-        ),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="MODEL",
-            help="Resume a saved model, with its scaling, categories and metrics. The file is "
-            "replaced, unless --save names another.",
-            rich_help_panel=RESUME,
-        ),
-    ] = None,
-    again: Annotated[
-        bool,
-        typer.Option(
-            "--again",
-            help="Learn a file even if the model has already learned it.",
-            rich_help_panel=RESUME,
-        ),
-    ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write snapshots to this file. After an interruption, the same command resumes "
-            "from the last one.",
-            rich_help_panel=RESUME,
-        ),
-    ] = None,
-    checkpoint_every: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Rows between two snapshots, rounded up to whole blocks.",
-            rich_help_panel=RESUME,
-        ),
-    ] = 100_000,
-    # -- scale-out
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Share the pass among N cores, if the learner can, or with --by.",
-            rich_help_panel=SCALE_OUT,
-        ),
-    ] = None,
-    cluster: Cluster = None,
     threads: Threads = None,
-) -> None:
+) -> None:  # fmt: skip
     """Read a file once: predict every row, then learn it; print metrics, time and size.
 
     Rows without a label are only predicted.
@@ -289,39 +242,18 @@ def run(
     from pronk.cli.run import RunOptions, run_job
     from pronk.data import Preparing, Reading
 
-    if model is not None:
-        refuse_choices("--model", reading, {**preparing, "algorithm": algorithm, "param": param})
-    name = algorithm or DEFAULT_ALGORITHM
-    scale = preparing["scale"] or scale_of(name)
-    run_job(
-        RunOptions(
-            reading=Reading(
-                file, target, task=task.value, skip_bad=skip_bad is not None, **reading
-            ),
-            preparing=Preparing(**{**preparing, "scale": scale}),
-            algorithm=name,
-            params=tuple(param or ()),
-            model=model,
-            again=again,
-            delay=delay,
-            skip_bad=skip_bad,
-            save=save,
-            predictions=predictions,
-            interval=interval,
-            probabilities=not no_probabilities,
-            metrics=metrics,
-            metrics_every=metrics_every,
-            window=window,
-            report=report,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            seed=seed,
-            workers=workers,
-            cluster=cluster,
-            by=by,
-        ),
-        as_json=json,
+    if options["model"] is not None:
+        own = {name: options[name] for name in ("algorithm", "param")}
+        refuse_choices("--model", {**preparing, **own, "categorical": reading["categorical"]})
+    name = options.pop("algorithm") or DEFAULT_ALGORITHM
+    scale = preparing["scale"] or ("none" if name == DEFAULT_ALGORITHM else "minmax")
+    job = RunOptions(
+        reading=Reading(file, skip_bad=options["skip_bad"] is not None, **reading),
+        preparing=Preparing(**{**preparing, "scale": scale}),
+        algorithm=name,
+        **options,
     )
+    run_job(job, as_json=json)
 
 
 PREDICT_EXAMPLES = """\b
@@ -333,35 +265,25 @@ Examples:
 
 
 @app.command(cls=PanelCommand, epilog=PREDICT_EXAMPLES + EXIT_CODES)
-@with_choices(reading=KEEPING)
+@with_options(
+    reading={**_target("Column of labels, to print the metrics."), **READING, **KEEP},
+    options={
+        "output": option(
+            OUTPUT,
+            Path,
+            "FILE",
+            "Write the predictions to this file (.csv, .ndjson, .parquet); default: print them.",
+            "--output",
+            "-o",
+        ),
+        **PREDICTIONS,
+    },
+)
 def predict(
     model: Model,
     file: Input,
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            "-t",
-            metavar="COLUMN",
-            help="Column of labels, to print the metrics.",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    *,
     reading: dict[str, Any],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the predictions to this file (.csv, .ndjson, .parquet); default: print "
-            "them.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    interval: IntervalOption = None,
-    no_probabilities: NoProbabilities = False,
+    options: dict[str, Any],
     json: Annotated[
         bool,
         typer.Option(
@@ -376,14 +298,7 @@ def predict(
     from pronk.cli.predict import predict_file
     from pronk.data import Reading
 
-    predict_file(
-        model,
-        Reading(file, target, **reading),
-        output=output,
-        interval=interval,
-        probabilities=not no_probabilities,
-        as_json=json,
-    )
+    predict_file(model, Reading(file, **reading), as_json=json, **options)
 
 
 #: The default learner, a second-order and two first-order algorithms, all bounded.
@@ -397,96 +312,70 @@ Examples:
 """
 
 
+#: The options of `pronk compare`, by the field of `pronk.cli.compare.CompareOptions`.
+COMPARE = {
+    "order": option(
+        INPUT,
+        Literal["given", "random"],
+        None,
+        "given: as in the file; random: a different order for each run, sorted through a temporary "
+        "file (in TMPDIR) if there are many rows.",
+        default="given",
+    ),
+    "algorithms": option(
+        LEARNER,
+        str,
+        "A,B,..",
+        "Names from `pronk algorithms`; label=name to compare one algorithm with itself.",
+        "--algorithms",
+        "-a",
+        default=COMPARED,
+    ),
+    "param": option(
+        LEARNER,
+        list,
+        "[NAME:]KEY=VALUE",
+        "Parameter of one learner, or of all learners that have it; repeatable.",
+        "--param",
+        "-p",
+    ),
+    "runs": option(
+        LEARNER, int, "N", "Runs per learner, each with its own seed.", default=3, min=1
+    ),
+    "seed": option(LEARNER, int, "N", "Seed of the first run.", default=0, min=0),
+    "output": option(
+        OUTPUT,
+        Path,
+        "DIR",
+        "Folder of the results. Default: pronk-results/FILE-COLUMN.",
+        "--output",
+        "-o",
+    ),
+    "report": REPORT,
+    "figures": option(OUTPUT, Path, "DIR", "Write PNG and SVG figures."),
+    "fresh": option(RESUME, bool, None, "Repeat finished runs.", "--fresh", default=False),
+    "workers": Option(Workers, 2),
+    "cluster": Option(Cluster),
+}
+
+
 @app.command(cls=PanelCommand, epilog=COMPARE_EXAMPLES)
-@with_choices(reading={**READING, **WEIGHING}, preparing=PREPARING)
+@with_options(
+    reading={
+        **_target("Column to predict. Required, except for LIBSVM files."),
+        **TASK,
+        **READING,
+        **WEIGHT,
+    },
+    options=COMPARE,
+    preparing=PREPARING,
+)
 def compare(
     file: Annotated[str, typer.Argument(metavar="FILE", help=f"{FORMATS}.")],
-    # -- input
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target",
-            "-t",
-            metavar="COLUMN",
-            help="Column to predict. Required, except for LIBSVM files.",
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    task: TaskOption = Task.auto,
-    order: Annotated[
-        Order,
-        typer.Option(
-            help="given: as in the file; random: a different order for each run, sorted through a "
-            "temporary file (in TMPDIR) if there are many rows.",
-            rich_help_panel=INPUT,
-        ),
-    ] = Order.given,
-    *,
     reading: dict[str, Any],
-    # -- learner
-    algorithms: Annotated[
-        str,
-        typer.Option(
-            "--algorithms",
-            "-a",
-            metavar="A,B,..",
-            help="Names from `pronk algorithms`; label=name to compare one algorithm with itself.",
-            rich_help_panel=LEARNER,
-        ),
-    ] = COMPARED,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param",
-            "-p",
-            metavar="[NAME:]KEY=VALUE",
-            help="Parameter of one learner, or of all learners that have it; repeatable.",
-            rich_help_panel=LEARNER,
-        ),
-    ] = None,
+    options: dict[str, Any],
     preparing: dict[str, Any],
-    runs: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Runs per learner, each with its own seed.",
-            rich_help_panel=LEARNER,
-        ),
-    ] = 3,
-    seed: Annotated[
-        int,
-        typer.Option(min=0, metavar="N", help="Seed of the first run.", rich_help_panel=LEARNER),
-    ] = 0,
-    # -- output
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="DIR",
-            help="Folder of the results. Default: pronk-results/FILE-COLUMN.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Write a report with charts (.html).", rich_help_panel=OUTPUT
-        ),
-    ] = None,
-    figures: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write PNG and SVG figures.", rich_help_panel=OUTPUT),
-    ] = None,
     json: AsJSON = False,
-    # -- resume
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Repeat finished runs.", rich_help_panel=RESUME)
-    ] = False,
-    # -- scale-out
-    workers: Workers = 2,
-    cluster: Cluster = None,
     threads: Threads = None,
 ) -> None:
     """Compare several learners on a file. An interrupted comparison resumes where it stopped.
@@ -496,24 +385,8 @@ def compare(
     from pronk.cli.compare import CompareOptions, compare_learners
     from pronk.data import Reading
 
-    compare_learners(
-        CompareOptions(
-            reading=Reading(file, target, task=task.value, **reading),
-            preparing=preparing,
-            algorithms=algorithms,
-            params=tuple(param or ()),
-            runs=runs,
-            order=order.value,
-            seed=seed,
-            output=output,
-            report=report,
-            figures=figures,
-            fresh=fresh,
-            workers=workers,
-            cluster=cluster,
-        ),
-        as_json=json,
-    )
+    job = CompareOptions(reading=Reading(file, **reading), preparing=preparing, **options)
+    compare_learners(job, as_json=json)
 
 
 @app.command(epilog=EXIT_CODES)

@@ -19,14 +19,20 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Self
 
-from pronk.cli.errors import CommandError
+from pronk.cli.screen import CommandError
 from pronk.core.state import StateError, checked_count, require
 from pronk.data import Reading, StreamError
 from pronk.data.errors import without_secrets
 from pronk.data.opening import files_in_order, reads_once
 from pronk.data.source import located
-from pronk.estimators import files as storage
 from pronk.estimators.atomic import FileLock, InUse, remove_leftovers
+from pronk.estimators.files import (
+    CHECKPOINT,
+    ModelFileError,
+    load_checkpoint,
+    read_header,
+    save_checkpoint,
+)
 
 #: Bytes at the start of an input file that must be the same when a run resumes.
 _HEAD = 1 << 16
@@ -84,8 +90,8 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            tree = storage.load_checkpoint(self.path)
-        except storage.ModelFileError as error:
+            tree = load_checkpoint(self.path)
+        except ModelFileError as error:
             raise CommandError(f"--checkpoint: {error}") from None
         with damage_reported(f"--checkpoint: {str(self.path)!r}"):
             for name, kinds in _PARTS.items():
@@ -127,7 +133,7 @@ class Checkpoint:
         """Replace the snapshot; if writing fails, the last one remains."""
         tree = {"settings": self.settings, "rows": rows, **parts}
         try:
-            storage.save_checkpoint(tree, self.path)
+            save_checkpoint(tree, self.path)
         except OSError as error:
             raise CommandError(
                 f"--checkpoint: {str(self.path)!r} cannot be written: {error.strerror or error}; "
@@ -145,9 +151,9 @@ class Checkpoint:
 
 def checkpoint_record(path: Path) -> dict[str, Any] | None:
     """Return the training record in a checkpoint; None for a saved model."""
-    if storage.read_header(path)["class"] != storage.CHECKPOINT:
+    if read_header(path)["class"] != CHECKPOINT:
         return None
-    tree = storage.load_checkpoint(path)
+    tree = load_checkpoint(path)
     with damage_reported(f"--model: {str(path)!r}", "train it again"):
         evaluation = {**tree["evaluation"], "waiting": []}
         return {**tree["training_record"], "evaluation": without_part(evaluation)}
@@ -190,7 +196,7 @@ def damage_reported(
         raise
     except Exception as error:
         text = str(error).partition("\n")[0] or type(error).__name__
-        if not isinstance(error, StateError | storage.ModelFileError):
+        if not isinstance(error, StateError | ModelFileError):
             text = f"{type(error).__name__}: {text}"
         raise CommandError(f"{where} is damaged or was edited ({text}); {advice}") from None
 

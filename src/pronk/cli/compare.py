@@ -12,7 +12,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.table import Table
 
 from pronk.cli import screen
-from pronk.cli.errors import CommandError
 from pronk.cli.models import build, open_with_target, read_setting
 from pronk.cli.outputs import (
     check_directory,
@@ -23,6 +22,7 @@ from pronk.cli.outputs import (
     results_folder,
 )
 from pronk.cli.scale_out import cluster_errors, cluster_or_none
+from pronk.cli.screen import CommandError
 from pronk.core.checks import did_you_mean
 from pronk.data import FileStream, Preparing, Reading
 from pronk.data.errors import without_secret
@@ -35,16 +35,15 @@ from pronk.evaluate.comparison import (
     RECORDS,
     ComparedLearner,
     Comparison,
-    RunError,
-    inspect,
-    labelled,
-    prepare,
+    OverRuns,
+    Results,
+    Summary,
+    results,
 )
-from pronk.evaluate.formatting import mean_and_deviation, microseconds
+from pronk.evaluate.comparison_run import RunError, check_room, inspect, labelled, prepare
+from pronk.evaluate.formatting import mean_and_deviation, microseconds, size
 from pronk.evaluate.metrics import TITLES, describe_leads
 from pronk.evaluate.models import supports_weights
-from pronk.evaluate.orders import check_room
-from pronk.evaluate.results import OverRuns, Results, Summary, results
 from pronk.evaluate.study import run
 
 
@@ -55,7 +54,7 @@ class CompareOptions:
     reading: Reading
     preparing: dict[str, Any]
     algorithms: str
-    params: tuple[str, ...]
+    param: tuple[str, ...]
     runs: int
     order: str
     seed: int
@@ -160,7 +159,7 @@ def _comparison(options: CompareOptions, stream: FileStream, names: dict[str, st
         reason=stream.reason if reading.task == "auto" else "",
         columns=stream.columns,
         rows=0,
-        learners=_learners(names, options.params, stream.task, scale),
+        learners=_learners(names, options.param, stream.task, scale),
         runs=options.runs,
         preparing=Preparing(**{**options.preparing, "scale": scale or "minmax"}),
         order=options.order,
@@ -355,7 +354,7 @@ def _cells(one: Summary, metrics: Sequence[str]) -> list[str]:
         *(_plus_minus(one.metrics[name]) for name in metrics),
         microseconds(one.microseconds_per_row.mean, one.microseconds_per_row.deviation),
         f"{one.size.mean:,.0f}" if one.size else "-",
-        screen.size(round(one.memory.mean)),
+        size(round(one.memory.mean)),
     ]
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from rich.console import Console
 
 from pronk.cli import screen
-from pronk.cli.errors import CommandError
+from pronk.cli.screen import CommandError
 
 #: Files in the folder.
 DATA, PAGE, PREDICTIONS, MODEL = "rentals.csv", "page.html", "predictions.csv", "model.pronk"

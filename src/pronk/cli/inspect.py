@@ -12,10 +12,10 @@ from pronk.cli import screen
 from pronk.cli.models import learned_inputs
 from pronk.cli.scale_out import KeyedRun
 from pronk.data import Prepared
-from pronk.estimators import files as storage
+from pronk.estimators.files import CHECKPOINT, load, read_header
 from pronk.estimators.registry import algorithms
 from pronk.evaluate import held_bytes
-from pronk.evaluate.formatting import setting
+from pronk.evaluate.formatting import number, setting, size
 from pronk.keyed.store import FORMAT
 
 
@@ -24,10 +24,10 @@ def inspect_file(path: Path, *, as_json: bool) -> None:
     if path.is_dir():
         _show(_describe_folder(path), as_json=as_json)
         return
-    header = storage.read_header(path)
+    header = read_header(path)
     found: dict[str, Any] = {
         "file": str(path),
-        "kind": "checkpoint" if header["class"] == storage.CHECKPOINT else "model",
+        "kind": "checkpoint" if header["class"] == CHECKPOINT else "model",
         "format": header["format"],
         "written_by": header["pronk"],
         "bytes": path.stat().st_size,
@@ -40,7 +40,7 @@ def inspect_file(path: Path, *, as_json: bool) -> None:
             "settings": {k: v for k, v in tree["settings"].items() if k != "input"},
         }
     if found["kind"] == "model" or header["state"]["model"] is not None:
-        found["model"] = _describe(storage.load(path))
+        found["model"] = _describe(load(path))
     _show(found, as_json=as_json)
 
 
@@ -117,8 +117,7 @@ def _print(found: dict[str, Any]) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     by = f", written by pronk {found['written_by']}" if "written_by" in found else ""
-    size = screen.size(found["bytes"])
-    _row(table, "file", f"{found['kind']}, {size}, format {found['format']}{by}")
+    _row(table, "file", f"{found['kind']}, {size(found['bytes'])}, format {found['format']}{by}")
     if "checkpoint" in found:
         held = found["checkpoint"]
         state = "finished" if held["finished"] else "unfinished"
@@ -151,11 +150,11 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
         _row(table, "classes", f"{len(classes)}: {', '.join(classes[:8])}{more}")
     if "keys" in model:
         _row(table, "keys", f"{model['keys']:,} in column {model['by']}, one model per key")
-        means = (f"{name} {screen.number(value)}" for name, value in model["metrics"].items())
+        means = (f"{name} {number(value)}" for name, value in model["metrics"].items())
         _row(table, "metrics", ", ".join(means))
     else:
         _row(table, "points held", f"{model['points']:,}" if model["points"] else "none")
-        _row(table, "memory", screen.size(model["memory"]))
+        _row(table, "memory", size(model["memory"]))
     _row(table, "scaling", model["scale"])
     if model["missing"] != "error":
         _row(table, "missing", f"filled in with the {model['missing']}")
@@ -172,8 +171,8 @@ def _model_rows(table: Table, model: dict[str, Any]) -> None:
 
 
 def _certificate(held: dict[str, Any]) -> str:
-    bound = "none known" if held["bound"] is None else screen.number(held["bound"])
-    return f"regret {screen.number(held['regret'])}, bound {bound}"
+    bound = "none known" if held["bound"] is None else number(held["bound"])
+    return f"regret {number(held['regret'])}, bound {bound}"
 
 
 # -- `pronk algorithms` --------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pronk.cli.checkpoint import input_files
-from pronk.cli.errors import CommandError
 from pronk.cli.scale_out import KeyedRun, key_errors, with_key
+from pronk.cli.screen import CommandError
 from pronk.core.state import checked_count, require
 from pronk.data import FileStream, Prepared, Reading, StreamError
 from pronk.data.dates import DATE, TIME
@@ -290,7 +290,9 @@ def open_for_model(model: Any, path: Path, reading: Reading, rows: int | None = 
             "without names"
         )
     for name, kind, known in zip(stream.columns, stream.kinds, kinds, strict=True):
-        if kind != known and not {kind, known} <= {DATE, TIME} and not {kind, known} <= {*NUMERIC}:
+        # A number in a column of times is its seconds.
+        same = kind == known or {kind, known} <= {DATE, TIME} or {kind, known} <= {*NUMERIC}
+        if not same and (kind != NUMBER or known == CATEGORY):
             raise CommandError(
                 f"{reading.file!r}: column {name!r} is a {kind}, but the model has learned it as "
                 f"a {known}"

@@ -1,18 +1,17 @@
-"""Options shared by several commands, and the panels of the help."""
+"""Options shared by several commands, tables of options, and the panels of the help."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand
 
-from pronk.cli.errors import CommandError
-from pronk.estimators.registry import DEFAULT_ALGORITHM
+from pronk.cli.screen import CommandError
 
 #: Panels of the help, in the order in which it shows them.
 INPUT, LEARNER, OUTPUT, RESUME, SCALE_OUT = "Input", "Learner", "Output", "Resume", "Scale-out"
@@ -42,242 +41,188 @@ class PanelCommand(TyperCommand):
                     formatter.write_dl(records)
 
 
-class Task(StrEnum):
-    """What is predicted."""
-
-    auto = "auto"
-    regression = "regression"
-    classification = "classification"
-
-
-class Scale(StrEnum):
-    """How columns are scaled online."""
-
-    minmax = "minmax"
-    standard = "standard"
-    robust = "robust"
-    none = "none"
-
-
-class ScaleTarget(StrEnum):
-    """How numeric targets are scaled."""
-
-    auto = "auto"
-    standard = "standard"
-    none = "none"
-
-
-class Encoding(StrEnum):
-    """How a category gets its column."""
-
-    onehot = "onehot"
-    hash = "hash"
-
-
-class Missing(StrEnum):
-    """What happens to missing values."""
-
-    error = "error"
-    mean = "mean"
-
-
-class Dates(StrEnum):
-    """Order of day and month in dates that end with the year."""
-
-    auto = "auto"
-    dayfirst = "dayfirst"
-    monthfirst = "monthfirst"
-    iso = "iso"
-
-
-class Order(StrEnum):
-    """The order of the rows."""
-
-    given = "given"
-    random = "random"
-
-
-def scale_of(algorithm: str) -> str:
-    """Return the scaling of an algorithm when none is chosen."""
-    return Scale.none.value if algorithm == DEFAULT_ALGORITHM else Scale.minmax.value
-
-
-# -- how rows are read and prepared --------------------------------------------------------------
+# -- tables of options ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Choice:
-    """An option of several commands: its type and help, its default, and how its value is read."""
+class Option:
+    """An entry of a table: the type and help of an option, its default, how its value is read."""
 
     annotation: Any
     default: Any = None
     value: Callable[[Any], Any] = lambda given: given
 
 
-def _several(given: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(given or ())
+def option(
+    panel: str | None,
+    kind: Any,
+    metavar: str | None,
+    help_text: str,
+    *names: str,
+    default: Any = None,
+    **more: Any,
+) -> Option:
+    """Return an option of a table; ``names`` are needed only if the field's name is not enough.
+
+    ``kind`` is a type that Typer reads; `list` is a repeatable option, whose value is a tuple of
+    texts. Without a default the value may be None. ``more`` are arguments of `typer.Option`.
+    """
+    given = typer.Option(*names, metavar=metavar, help=help_text, rich_help_panel=panel, **more)
+    if kind is list:
+        return Option(Annotated[list[str] | None, given], None, lambda texts: tuple(texts or ()))
+    return Option(Annotated[kind | None if default is None else kind, given], default)
 
 
-def _names(help_text: str, panel: str = INPUT) -> Choice:
-    option = typer.Option(metavar="COLUMN,..", help=help_text, rich_help_panel=panel)
-    return Choice(Annotated[list[str] | None, option], None, _several)
+def switch_off(panel: str, help_text: str, name: str) -> Option:
+    """Return a flag whose value is True unless it is given."""
+    given = typer.Option(name, help=help_text, rich_help_panel=panel)
+    return Option(Annotated[bool, given], False, operator.not_)
 
 
-def _text(metavar: str, help_text: str) -> Choice:
-    option = typer.Option(metavar=metavar, help=help_text, rich_help_panel=INPUT)
-    return Choice(Annotated[str | None, option])
-
-
-def _enum(kind: type[StrEnum], default: StrEnum, help_text: str, panel: str = INPUT) -> Choice:
-    option = typer.Option(help=help_text, rich_help_panel=panel)
-    return Choice(Annotated[kind, option], default, lambda given: given.value)
-
-
-#: How rows are read, by the field of `pronk.data.Reading`.
-READING = {
-    "columns": _names("Use only these columns, in this order."),
-    "drop": _names("Ignore these columns."),
-    "categorical": _names("Columns of categories; auto: every text column except dates."),
-    "missing": _enum(
-        Missing, Missing.error, "Missing values: stop with an error, or fill in the mean so far."
-    ),
-    "dates": _enum(
-        Dates, Dates.auto, "Order in dates that end with the year; auto: inferred from the rows."
-    ),
-    "limit": Choice(
-        Annotated[
-            int | None,
-            typer.Option(min=1, metavar="N", help="Stop after N rows.", rich_help_panel=INPUT),
-        ]
-    ),
-    "delimiter": _text(
-        "CHARACTER", "Delimiter of a CSV file, if it is not a comma; \\t for a tab."
-    ),
-    "decimal": Choice(
-        Annotated[
-            str,
-            typer.Option(
-                metavar="CHARACTER",
-                help="Decimal mark in a CSV file: a point or a comma.",
-                rich_help_panel=INPUT,
-            ),
-        ],
-        ".",
-    ),
-    "na": Choice(
-        Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="TEXT",
-                help="Text that means missing in a CSV file, besides NA, null, ..; repeatable.",
-                rich_help_panel=INPUT,
-            ),
-        ],
-        None,
-        _several,
-    ),
-    "charset": _text(
-        "NAME",
-        "Text encoding, such as latin-1. Default: UTF-8, or UTF-16 with a byte-order mark.",
-    ),
-    "header": Choice(
-        Annotated[
-            bool,
-            typer.Option(
-                "--no-header",
-                help="The CSV file has no header; its columns are named x0, x1, ..",
-                rich_help_panel=INPUT,
-            ),
-        ],
-        False,
-        lambda given: not given,
-    ),
-    "query": _text("SQL", "Read the rows of a query; FILE is a DuckDB file, :memory: or adbc:.."),
-}
-
-#: How rows are prepared, by the field of `pronk.data.Preparing`.
-PREPARING = {
-    "scale": Choice(
-        Annotated[
-            Scale | None,
-            typer.Option(
-                help="Scale columns online: to [-1/2, 1/2], to deviation 1, or by quartiles. "
-                "Default: minmax, but none for the default learner, which scales its input.",
-                rich_help_panel=LEARNER,
-            ),
-        ],
-        None,
-        lambda given: None if given is None else given.value,
-    ),
-    "scale_target": _enum(
-        ScaleTarget,
-        ScaleTarget.auto,
-        "Learn (y - mean) / deviation, both estimated from the first rows; auto: unless the "
-        "learner scales its targets.",
-        LEARNER,
-    ),
-    "encoding": _enum(
-        Encoding,
-        Encoding.onehot,
-        "How a category gets its column: in order of appearance, or by a hash.",
-        LEARNER,
-    ),
-    "slots": Choice(
-        Annotated[
-            int,
-            typer.Option(
-                min=2,
-                metavar="N",
-                help="Number of columns for each column of categories.",
-                rich_help_panel=LEARNER,
-            ),
-        ],
-        32,
-    ),
-}
-
-
-def refuse_choices(because: str, reading: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-    """Raise if an option is given that a saved model has already decided."""
-    defaults = {"encoding": Encoding.onehot.value, "slots": 32, "scale_target": "auto"}
-    chosen = {**others, "categorical": reading["categorical"] or None}
-    for name, value in chosen.items():
-        if value is not None and value != defaults.get(name):
-            option = f"--{name.replace('_', '-')}"
-            raise CommandError(f"{option} cannot be given with {because}: the model has its own")
-
-
-def with_choices(**groups: Mapping[str, Choice]) -> Callable[[Callable[..., Any]], Any]:
-    """Add groups of options to a command, which receives each group as one argument, a dict."""
+def with_options(**tables: Mapping[str, Option]) -> Callable[[Callable[..., Any]], Any]:
+    """Add tables of options to a command, which receives each table as one argument, a dict."""
 
     def decorate(command: Callable[..., Any]) -> Any:
-        own = inspect.signature(command, eval_str=True).parameters
-        options = []
-        for name, parameter in own.items():
-            if name not in groups:
-                options.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-            options += [
-                inspect.Parameter(
-                    one,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=choice.default,
-                    annotation=choice.annotation,
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        parameters = []
+        for name, own in inspect.signature(command, eval_str=True).parameters.items():
+            if name not in tables:
+                parameters.append(own.replace(kind=keyword))
+            for one, given in tables.get(name, {}).items():
+                parameters.append(
+                    inspect.Parameter(
+                        one, keyword, default=given.default, annotation=given.annotation
+                    )
                 )
-                for one, choice in groups.get(name, {}).items()
-            ]
 
         def call(**given: Any) -> Any:
-            for name, group in groups.items():
-                given[name] = {one: group[one].value(given.pop(one)) for one in group}
+            for name, table in tables.items():
+                given[name] = {one: table[one].value(given.pop(one)) for one in table}
             return command(**given)
 
         call.__name__, call.__doc__ = command.__name__, command.__doc__
-        call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-        call.__annotations__ = {option.name: option.annotation for option in options}
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {one.name: one.annotation for one in parameters}
         return call
 
     return decorate
 
+
+# -- how rows are read and prepared --------------------------------------------------------------
+
+#: How rows are read, by the field of `pronk.data.Reading`.
+READING = {
+    "columns": option(INPUT, list, "COLUMN,..", "Use only these columns, in this order."),
+    "drop": option(INPUT, list, "COLUMN,..", "Ignore these columns."),
+    "categorical": option(
+        INPUT, list, "COLUMN,..", "Columns of categories; auto: every text column except dates."
+    ),
+    "missing": option(
+        INPUT,
+        Literal["error", "mean"],
+        None,
+        "Missing values: stop with an error, or fill in the mean so far.",
+        default="error",
+    ),
+    "dates": option(
+        INPUT,
+        Literal["auto", "dayfirst", "monthfirst", "iso"],
+        None,
+        "Order in dates that end with the year; auto: inferred from the rows.",
+        default="auto",
+    ),
+    "limit": option(INPUT, int, "N", "Stop after N rows.", min=1),
+    "delimiter": option(
+        INPUT, str, "CHARACTER", "Delimiter of a CSV file, if it is not a comma; \\t for a tab."
+    ),
+    "decimal": option(
+        INPUT, str, "CHARACTER", "Decimal mark in a CSV file: a point or a comma.", default="."
+    ),
+    "na": option(
+        INPUT, list, "TEXT", "Text that means missing in a CSV file, besides NA, null, ..; "
+        "repeatable.",
+    ),
+    "charset": option(
+        INPUT, str, "NAME",
+        "Text encoding, such as latin-1. Default: UTF-8, or UTF-16 with a byte-order mark.",
+    ),
+    "header": switch_off(
+        INPUT, "The CSV file has no header; its columns are named x0, x1, ..", "--no-header"
+    ),
+    "query": option(
+        INPUT, str, "SQL", "Read the rows of a query; FILE is a DuckDB file, :memory: or adbc:.."
+    ),
+}  # fmt: skip
+#: Further fields of `Reading` for commands that learn.
+TASK = {
+    "task": option(
+        INPUT,
+        Literal["auto", "regression", "classification"],
+        None,
+        "auto: classification if the target looks like labels.",
+        default="auto",
+    )
+}
+WEIGHT = {
+    "weight": option(
+        INPUT, str, "COLUMN",
+        "Column of sample weights (0: predict only), not used as a feature. Metrics count every "
+        "row once.",
+    )
+}  # fmt: skip
+#: Further field of `Reading` for commands that write predictions.
+KEEP = {"keep": option(OUTPUT, list, "COLUMN,..", "Copy these columns to the predictions.")}
+
+#: How rows are prepared, by the field of `pronk.data.Preparing`.
+PREPARING = {
+    "scale": option(
+        LEARNER,
+        Literal["minmax", "standard", "robust", "none"],
+        None,
+        "Scale columns online: to [-1/2, 1/2], to deviation 1, or by quartiles. Default: minmax, "
+        "but none for the default learner, which scales its input.",
+    ),
+    "scale_target": option(
+        LEARNER,
+        Literal["auto", "standard", "none"],
+        None,
+        "Learn (y - mean) / deviation, both estimated from the first rows; auto: unless the "
+        "learner scales its targets.",
+        default="auto",
+    ),
+    "encoding": option(
+        LEARNER,
+        Literal["onehot", "hash"],
+        None,
+        "How a category gets its column: in order of appearance, or by a hash.",
+        default="onehot",
+    ),
+    "slots": option(
+        LEARNER, int, "N", "Number of columns for each column of categories.", default=32, min=2
+    ),
+}
+
+
+def refuse_choices(because: str, given: Mapping[str, Any]) -> None:
+    """Raise if an option is given that a saved model has already decided."""
+    for name, value in given.items():
+        default = PREPARING[name].default if name in PREPARING else None
+        if value not in (None, (), default):
+            raise CommandError(
+                f"--{name.replace('_', '-')} cannot be given with {because}: the model has its own"
+            )
+
+
+#: What the predictions contain.
+PREDICTIONS = {
+    "interval": option(
+        OUTPUT,
+        float,
+        "SHARE",
+        "Add prediction intervals that contain y with this probability, such as 0.9.",
+    ),
+    "probabilities": switch_off(OUTPUT, "Leave out class probabilities.", "--no-probabilities"),
+}
 
 # -- single options ------------------------------------------------------------------------------
 
@@ -303,40 +248,9 @@ Threads = Annotated[
         rich_help_panel=SCALE_OUT,
     ),
 ]
-TaskOption = Annotated[
-    Task,
-    typer.Option(
-        help="auto: classification if the target looks like labels.", rich_help_panel=INPUT
-    ),
-]
 Seed = Annotated[
     int,
     typer.Option(min=0, metavar="N", help="Seed of the random numbers.", rich_help_panel=LEARNER),
-]
-#: READING and the columns that are copied to the predictions.
-KEEPING = {**READING, "keep": _names("Copy these columns to the predictions.", OUTPUT)}
-#: Field of `pronk.data.Reading` for commands that learn.
-WEIGHING = {
-    "weight": _text(
-        "COLUMN",
-        "Column of sample weights (0: predict only), not used as a feature. Metrics count "
-        "every row once.",
-    )
-}
-IntervalOption = Annotated[
-    float | None,
-    typer.Option(
-        "--interval",
-        metavar="SHARE",
-        help="Add prediction intervals that contain y with this probability, such as 0.9.",
-        rich_help_panel=OUTPUT,
-    ),
-]
-NoProbabilities = Annotated[
-    bool,
-    typer.Option(
-        "--no-probabilities", help="Leave out class probabilities.", rich_help_panel=OUTPUT
-    ),
 ]
 #: Processes of commands that do many runs.
 Workers = Annotated[

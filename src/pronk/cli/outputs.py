@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
 
-from pronk.cli.errors import CommandError
+from pronk.cli.screen import CommandError
 from pronk.data.opening import NDJSON, Origins
 from pronk.data.stream import BadRow
 from pronk.estimators.atomic import regular_or_new

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.cli import screen
-from pronk.cli.errors import CommandError
 from pronk.cli.models import missing_value_error, open_for_model, target_names, task_of
 from pronk.cli.outputs import check_outputs
 from pronk.cli.predictions import (
@@ -23,11 +22,13 @@ from pronk.cli.predictions import (
     check_interval,
 )
 from pronk.cli.scale_out import KeyedRun
+from pronk.cli.screen import CommandError
 from pronk.core.checks import without_label
 from pronk.data import FileStream, Reading, StreamError
 from pronk.data.errors import without_secret
 from pronk.data.preparation import notes
 from pronk.estimators import files
+from pronk.evaluate.formatting import number
 from pronk.evaluate.metrics import DEFAULTS, Averages, get_metrics
 from pronk.evaluate.models import BlockAdapter, has_probabilities
 
@@ -112,7 +113,7 @@ def predict_file(
             }
         )
         return
-    text = "".join(f", {name} {screen.number(value)}" for name, value in metrics.items())
+    text = "".join(f", {name} {number(value)}" for name, value in metrics.items())
     screen.output().print(f"{rows:,} rows predicted{text}: {output}", markup=False, soft_wrap=True)
 
 

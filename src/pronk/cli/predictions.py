@@ -25,8 +25,8 @@ import pyarrow.ipc as ipc
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
-from pronk.cli.errors import CommandError
 from pronk.cli.outputs import AppendedFile, csv_lines, json_lines
+from pronk.cli.screen import CommandError
 from pronk.core.state import require
 from pronk.data.opening import NDJSON, PARQUET
 from pronk.evaluate.forecasts import Forecast

@@ -13,7 +13,6 @@ from rich.console import Console
 
 from pronk.cli import screen
 from pronk.cli.checkpoint import checkpoint_record, damage_reported, locked
-from pronk.cli.errors import CommandError
 from pronk.cli.models import (
     build,
     input_contents,
@@ -39,6 +38,7 @@ from pronk.cli.scale_out import (
     use_workers,
     with_key,
 )
+from pronk.cli.screen import CommandError
 from pronk.cli.summary import as_dict, note_columns, note_worse, print_summary, write_page
 from pronk.cluster.pool import reads_rows_here
 from pronk.data import FileStream, Preparing, Reading
@@ -46,7 +46,7 @@ from pronk.data.prepared import prepared
 from pronk.estimators import files
 from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find
-from pronk.evaluate.comparison import warm_up
+from pronk.evaluate.comparison_run import warm_up
 from pronk.evaluate.models import supports_weights
 from pronk.evaluate.scoring import long_piece
 from pronk.keyed import Keyed
@@ -59,7 +59,7 @@ class RunOptions:
     reading: Reading
     preparing: Preparing
     algorithm: str
-    params: tuple[str, ...] = ()
+    param: tuple[str, ...] = ()
     model: Path | None = None
     again: bool = False
     delay: int = 0
@@ -150,8 +150,8 @@ def _new_model(job: RunOptions, stack: ExitStack) -> tuple[Any, FileStream, dict
     with key_errors(job.by):
         stream = open_with_target(reading, block_rows(job, default))
     keyed = job.by is not None
-    learner = build(job.algorithm, stream.task, job.params, job.seed, per_key=keyed)
-    given = dict(map(read_setting, job.params))
+    learner = build(job.algorithm, stream.task, job.param, job.seed, per_key=keyed)
+    given = dict(map(read_setting, job.param))
     chosen = defaults_of(job.algorithm, stream.task, given, per_key=keyed)
     model: Any = prepared(learner, stream, job.preparing)
     if keyed:

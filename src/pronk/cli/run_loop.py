@@ -23,7 +23,6 @@ from pronk.cli.checkpoint import (
     input_files,
     without_part,
 )
-from pronk.cli.errors import CommandError
 from pronk.cli.models import LearnedFile, LearnedInput, add_input
 from pronk.cli.outputs import AppendedFile, BadRowsFile, MetricsFile
 from pronk.cli.predictions import (
@@ -34,6 +33,7 @@ from pronk.cli.predictions import (
     StandardOutput,
 )
 from pronk.cli.scale_out import KeyedRun, cluster_errors, learner_for_cluster, open_cluster
+from pronk.cli.screen import CommandError
 from pronk.cluster import ClusterPass
 from pronk.cluster.pool import pool_for, reads_rows_here
 from pronk.cluster.run import Advance
@@ -41,10 +41,10 @@ from pronk.core.state import require
 from pronk.data import FileStream, StreamError
 from pronk.data.errors import option
 from pronk.data.stream import BadRow, Block
-from pronk.estimators import files as storage
+from pronk.estimators.files import learner_from_tree, learner_tree
 from pronk.evaluate import Evaluation, Record
 from pronk.evaluate.forecasts import checked_labels
-from pronk.evaluate.formatting import Bar
+from pronk.evaluate.formatting import Bar, number
 from pronk.evaluate.metrics import ALL
 from pronk.evaluate.models import has_probabilities
 from pronk.evaluate.scoring import PIECE
@@ -339,7 +339,7 @@ class RunLoop:
         return self.evaluation.record()
 
     def _rows(self, stack: ExitStack) -> None:
-        bar = Bar(self.stream, console=self.console, number=screen.number)
+        bar = Bar(self.stream, console=self.console, number=number)
         stack.enter_context(bar)
         signals = Interruptions()
         if self.checkpoint is not None:
@@ -431,7 +431,7 @@ class RunLoop:
             **self.stream.decides(),
             **{option(name): value for name, value in asdict(job.preparing).items()},
             "--algorithm": job.algorithm,
-            "--param": list(job.params),
+            "--param": list(job.param),
             "--seed": job.seed,
             "the extension of --predictions": job.predictions and job.predictions.suffix.lower(),
             "--interval": job.interval,
@@ -448,7 +448,7 @@ class RunLoop:
         fitted = self.model.__sklearn_is_fitted__()
         self.checkpoint.save(
             self.position,
-            model=storage.learner_tree(self.model) if fitted else None,
+            model=learner_tree(self.model) if fitted else None,
             evaluation=self.evaluation.to_state(),
             training_record=self._facts(),
             **self.files.positions(),
@@ -463,7 +463,7 @@ class RunLoop:
         where = f"--checkpoint: {str(self.checkpoint.path)!r}"
         with damage_reported(where):
             if tree["model"] is not None:
-                self.model = storage.learner_from_tree(tree["model"], self.checkpoint.path)
+                self.model = learner_from_tree(tree["model"], self.checkpoint.path)
             self.evaluation = self._evaluation()
             self.evaluation.restore(tree["evaluation"])
             known = self.evaluation.rows + self.evaluation.unlabelled

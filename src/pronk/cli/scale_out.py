@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.cli.errors import CommandError
+from pronk.cli.screen import CommandError
 from pronk.cluster.pool import CALL, NoWorkersError, reads_rows_here
 from pronk.data import Prepared, Preparing, Reading, StreamError
 from pronk.data.values import NUMERIC

@@ -1,34 +1,45 @@
-"""Consoles, notes, progress bars and JSON, for all commands."""
+"""Consoles, notes, progress bars and JSON of all commands, and failures as one line.
+
+It is imported at every start, so Rich and the data package are imported where they are needed.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import platform
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Any
 
 from pronk._version import __version__
-from pronk.cli.errors import visible as visible
-from pronk.evaluate.formatting import finite
-from pronk.evaluate.formatting import number as number
-from pronk.evaluate.formatting import size as size
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _BARS = "▁▂▃▄▅▆▇█"
 
 
 def output() -> Console:
     """Return the console for results, on stdout."""
+    from rich.console import Console
+
     return Console(highlight=False)
 
 
 def messages() -> Console:
     """Return the console for progress and notes, on stderr, so that results can be piped."""
+    from rich.console import Console
+
     return Console(stderr=True, highlight=False)
+
+
+def visible(text: str) -> str:
+    """Return a text with its control characters escaped, which a terminal would obey."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def note(text: str, console: Console | None = None) -> None:
@@ -56,6 +67,8 @@ def warnings_as_notes(console: Console) -> Iterator[None]:
 
 def print_json(value: Any, file: Any = None) -> None:
     """Print one JSON object; NaN and infinity, which JSON lacks, become null."""
+    from pronk.evaluate.formatting import finite
+
     print(json.dumps(finite(value), indent=2), file=file)
 
 
@@ -74,3 +87,51 @@ def bar_chart(values: Sequence[float], low: float, high: float) -> str:
         level = math.log(value / low) / span if 0 < low < value < math.inf else 0.0
         bars += _BARS[min(len(_BARS) - 1, int(level * len(_BARS)))] if value < math.inf else "!"
     return bars
+
+
+# -- failures: one line on stderr and an exit code, no traceback -----------------------------------
+
+
+class CommandError(Exception):
+    """A failure with a one-line message and an exit code."""
+
+    def __init__(self, message: str, code: int = 2) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def end_with(error: BaseException) -> int:
+    """Print an error and return the exit code; PRONK_TRACEBACK=1 in the environment raises it."""
+    if os.environ.get("PRONK_TRACEBACK"):
+        raise error
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 1
+    if isinstance(error, BrokenPipeError):  # `pronk algorithms | head`
+        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    from pronk.data.errors import without_secret  # slow to import
+
+    message, code = _describe(error)
+    message = without_secret(message)
+    print("pronk: " + visible(" ".join(message.split())), file=sys.stderr)
+    return code
+
+
+def _describe(error: BaseException) -> tuple[str, int]:
+    if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
+        return "interrupted from the keyboard", 130
+    if isinstance(error, CommandError):
+        return str(error), error.code
+    if hasattr(error, "as_options"):  # a StreamError, without importing it
+        return error.as_options(), 2
+    if hasattr(error, "format_message"):  # Typer's usage errors
+        return f"{error.format_message()} (--help lists the options)", 2
+    if isinstance(error, MemoryError):
+        return f"out of memory: {error}".rstrip(": "), 1
+    if isinstance(error, OSError):
+        name = f"{error.filename}: " if error.filename else ""
+        return f"{name}{error.strerror or error}", 1
+    if isinstance(error, ValueError) and type(error).__name__ != "LinAlgError":
+        return str(error), 2
+    return f"failed: {type(error).__name__}: {error}", 1

@@ -15,8 +15,8 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command
 
-from pronk.cli.errors import CommandError
-from pronk.cli.options import AsJSON, PanelCommand
+from pronk.cli.options import AsJSON, PanelCommand, option, with_options
+from pronk.cli.screen import CommandError, print_json
 
 PREFIX = "PRONK_SERVE"
 SERVE_SETTINGS = {"auto_envvar_prefix": PREFIX}
@@ -68,7 +68,60 @@ def _configured(context: typer.Context, path: Path | None) -> Path | None:
 #: Panels of the help.
 ADDRESS, DATA, LIMITS = "Address and access", "Data", "Limits"
 
+#: Where and how the server listens, by the field of `pronk.serve.run.ServeOptions`.
+SERVER = {
+    "host": option(ADDRESS, str, "ADDRESS", "Address to listen on.", default="127.0.0.1"),
+    "port": option(
+        ADDRESS, int, "N", "Port to listen on; 0 chooses a free port.", default=8765, min=0,
+        max=65535,
+    ),
+    "tls_certificate": option(
+        ADDRESS, Path, "FILE", "Serve HTTPS with this certificate chain (PEM)."
+    ),
+    "tls_key": option(ADDRESS, Path, "FILE", "Private key of the certificate (PEM)."),
+    "token_file": option(
+        ADDRESS, Path, "FILE",
+        "Further access tokens, one per line with its scopes; a single token can be given as "
+        "$PRONK_SERVE_TOKEN.",
+    ),
+    "max_body": option(
+        LIMITS, int, "BYTES", "Largest request body.", default=16_000_000, min=1000
+    ),
+    "max_model": option(
+        LIMITS, int, "BYTES", "Largest uploaded model file.", default=1_000_000_000, min=1000
+    ),
+    "max_connections": option(
+        LIMITS, int, "N", "Most open connections; idle ones are closed for new ones.",
+        default=2_000, min=1,
+    ),
+}  # fmt: skip
+#: What the service keeps, by the field of `pronk.serve.service.Settings`.
+SETTINGS = {
+    "snapshot_rows": option(
+        DATA, int, "N", "Rows that a model learns between two snapshots.", default=50_000, min=1
+    ),
+    "retention_days": option(
+        DATA, float, "N", "Days that rows and their ids are kept.", default=30.0, min=0.0
+    ),
+    "label_days": option(
+        DATA, float, "N", "Days that a prediction waits for its label.", default=7.0, min=0.0
+    ),
+    "archive": option(
+        DATA, bool, None, "Write rows to Parquet files in FOLDER/archive before they are deleted.",
+        "--archive", default=False,
+    ),
+    "accept_missing": option(
+        DATA, bool, None, "Start even if acknowledged labels are missing from the journal.",
+        "--accept-missing", default=False,
+    ),
+    "queue_rows": option(
+        LIMITS, int, "N", "Rows that may wait to be learned; further requests must retry.",
+        default=100_000, min=1,
+    ),
+}  # fmt: skip
 
+
+@with_options(server=SERVER, settings=SETTINGS)
 def serve(
     folder: Annotated[
         Path | None,
@@ -87,114 +140,9 @@ def serve(
             help="Read options from a TOML file, for example: port = 8765.",
         ),
     ] = None,
-    host: Annotated[
-        str,
-        typer.Option(metavar="ADDRESS", help="Address to listen on.", rich_help_panel=ADDRESS),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=65535,
-            metavar="N",
-            help="Port to listen on; 0 chooses a free port.",
-            rich_help_panel=ADDRESS,
-        ),
-    ] = 8765,
-    tls_certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Serve HTTPS with this certificate chain (PEM).",
-            rich_help_panel=ADDRESS,
-        ),
-    ] = None,
-    tls_key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Private key of the certificate (PEM).",
-            rich_help_panel=ADDRESS,
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Further access tokens, one per line with its scopes; a single token can be "
-            "given as $PRONK_SERVE_TOKEN.",
-            rich_help_panel=ADDRESS,
-        ),
-    ] = None,
-    snapshot_rows: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Rows that a model learns between two snapshots.",
-            rich_help_panel=DATA,
-        ),
-    ] = 50_000,
-    retention_days: Annotated[
-        float,
-        typer.Option(
-            min=0.0, metavar="N", help="Days that rows and their ids are kept.",
-            rich_help_panel=DATA,
-        ),
-    ] = 30.0,
-    label_days: Annotated[
-        float,
-        typer.Option(
-            min=0.0, metavar="N", help="Days that a prediction waits for its label.",
-            rich_help_panel=DATA,
-        ),
-    ] = 7.0,
-    archive: Annotated[
-        bool,
-        typer.Option(
-            "--archive",
-            help="Write rows to Parquet files in FOLDER/archive before they are deleted.",
-            rich_help_panel=DATA,
-        ),
-    ] = False,
-    accept_missing: Annotated[
-        bool,
-        typer.Option(
-            "--accept-missing",
-            help="Start even if acknowledged labels are missing from the journal.",
-            rich_help_panel=DATA,
-        ),
-    ] = False,
-    queue_rows: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Rows that may wait to be learned; further requests must retry.",
-            rich_help_panel=LIMITS,
-        ),
-    ] = 100_000,
-    max_body: Annotated[
-        int,
-        typer.Option(
-            min=1000, metavar="BYTES", help="Largest request body.", rich_help_panel=LIMITS
-        ),
-    ] = 16_000_000,
-    max_model: Annotated[
-        int,
-        typer.Option(
-            min=1000, metavar="BYTES", help="Largest uploaded model file.", rich_help_panel=LIMITS
-        ),
-    ] = 1_000_000_000,
-    max_connections: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Most open connections; idle ones are closed for new ones.",
-            rich_help_panel=LIMITS,
-        ),
-    ] = 2_000,
+    *,
+    server: dict[str, Any],
+    settings: dict[str, Any],
     demo: Annotated[
         bool,
         typer.Option(
@@ -205,62 +153,33 @@ def serve(
     json: Annotated[
         bool, typer.Option("--json", help="Print address and token as one JSON object.")
     ] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Serve models over HTTP: they predict, and learn when labels arrive; no label is lost.
 
     `pronk serve FOLDER` starts the server. `pronk serve token FOLDER --scope infer` creates an
     access token, also before the first start (see `pronk serve token --help`). Every option can
     also be set in the environment (PRONK_SERVE_PORT for --port) or in a file (--config).
     """
-    run = _serve_module()
-    with ExitStack() as stack:
-        if folder is None:
-            if not demo:
-                raise CommandError("which folder? pronk serve FOLDER, or pronk serve --demo")
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="pronk-demo-")))
-        _serve(
-            run.ServeOptions(
-                folder=folder,
-                host=host,
-                port=port,
-                certificate=tls_certificate,
-                key=tls_key,
-                most_bytes=max_body,
-                most_model_bytes=max_model,
-                most_connections=max_connections,
-                token_file=token_file,
-                demo=demo,
-                as_json=json,
-                settings=run.Settings(
-                    queue_rows=queue_rows,
-                    snapshot_rows=snapshot_rows,
-                    retention_days=retention_days,
-                    label_days=label_days,
-                    archive=archive,
-                    accept_missing=accept_missing,
-                ),
-            )
-        )
-
-
-def _serve_module() -> Any:
     try:
         from pronk.serve import run
+        from pronk.serve.service import Settings
     except ImportError as error:
         raise CommandError(
             f"serve needs further packages ({error.name} is missing): "
             'pip install ".[serve]" in the clone'
         ) from None
-    return run
-
-
-def _serve(options: Any) -> None:
-    from pronk.serve import run
-
-    try:
-        run.run(options)
-    except run.ServeError as error:
-        raise CommandError(str(error), 1) from None
+    with ExitStack() as stack:
+        if folder is None:
+            if not demo:
+                raise CommandError("which folder? pronk serve FOLDER, or pronk serve --demo")
+            folder = Path(stack.enter_context(TemporaryDirectory(prefix="pronk-demo-")))
+        options = run.ServeOptions(
+            folder, settings=Settings(**settings), demo=demo, as_json=json, **server
+        )
+        try:
+            run.run(options)
+        except run.ServeError as error:
+            raise CommandError(str(error), 1) from None
 
 
 _token_app = typer.Typer(
@@ -310,9 +229,7 @@ def token(
     except OSError as error:
         raise CommandError(f"{folder} cannot be used: {error.strerror or error}", 1) from None
     if as_json:
-        from pronk.cli import screen  # heavy
-
-        screen.print_json(found)
+        print_json(found)
     elif text:
         print(text)
 

@@ -12,15 +12,16 @@ from rich.console import Console
 from rich.table import Table
 
 from pronk.cli import screen
-from pronk.cli.errors import CommandError
 from pronk.cli.models import describe_choices
 from pronk.cli.predictions import StandardOutput
 from pronk.cli.run_loop import RunLoop
 from pronk.cli.scale_out import KeyedRun
+from pronk.cli.screen import CommandError
 from pronk.data.errors import option, without_secret
-from pronk.data.preparation import in_a_line, notes
+from pronk.data.preparation import columns_in_words, notes
 from pronk.estimators.registry import DEFAULT_ALGORITHM
 from pronk.evaluate import Record, held_bytes
+from pronk.evaluate.formatting import number, size
 from pronk.evaluate.metrics import TITLES, describe_leads
 from pronk.evaluate.trace import Trace
 
@@ -57,8 +58,8 @@ def _metrics(run: RunLoop, last: Record) -> Table:
     for name, value in last.metrics.items():
         values = [*([part[1][name]] if part else []), value]
         values += [last.windowed[name]] if recent else []
-        theirs = [screen.number(one[name]) if name in one else "" for one in baselines.values()]
-        table.add_row(TITLES[name], *map(screen.number, values), *theirs)
+        theirs = [number(one[name]) if name in one else "" for one in baselines.values()]
+        table.add_row(TITLES[name], *map(number, values), *theirs)
     return table
 
 
@@ -69,7 +70,7 @@ def _metrics_per_target(run: RunLoop, last: Record) -> Table:
     for name in last.metrics:
         table.add_column(TITLES[name], justify="right")
     for target, own in zip(run.several, last.outputs, strict=True):
-        table.add_row(screen.visible(target), *map(screen.number, own.values()))
+        table.add_row(screen.visible(target), *map(number, own.values()))
     return table
 
 
@@ -95,7 +96,7 @@ def _facts(run: RunLoop, last: Record) -> Table:
     weighted = f", weighted by {screen.visible(stream.weight)}" if stream.weight else ""
     before = f", {run.before:,} of them learned earlier" if run.before else ""
     table.add_row("rows", f"{last.rows:,} of {len(stream.columns)} columns{weighted}{before}")
-    table.add_row("columns", screen.visible(in_a_line(columns_of(run))))
+    table.add_row("columns", screen.visible(columns_in_words(columns_of(run))))
     if last.unlabelled:
         table.add_row("no label", f"{last.unlabelled:,} rows, only predicted")
     if run.files.bad is not None:
@@ -109,7 +110,7 @@ def _facts(run: RunLoop, last: Record) -> Table:
         table.add_row("keys", f"{len(run.model.keyed):,}, one model per key")
     else:
         table.add_row("points held", f"{last.size:,}" if last.size else "none: fixed features")
-    table.add_row("memory", screen.size(held_bytes(run.model)))
+    table.add_row("memory", size(held_bytes(run.model)))
     printed = isinstance(run.files.predictions, StandardOutput)
     files = {
         "model": job.save,
@@ -142,7 +143,7 @@ def _loss_curve(trace: Trace) -> str:
         return "-"
     low, high = min(known), max(known)
     bars = screen.bar_chart(losses, 0.99 * low, 1.01 * high)
-    return f"{bars} {trace.metric.name} {screen.number(low)} to {screen.number(high)}"
+    return f"{bars} {trace.metric.name} {number(low)} to {number(high)}"
 
 
 def _drift(trace: Trace) -> str:
@@ -197,11 +198,11 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
         "file": Path(without_secret(job.reading.file)).name,
         "target": str(stream.target),
         **({} if stream.weight is None else {"weight": stream.weight}),
-        "columns": in_a_line(columns_of(run)),
+        "columns": columns_in_words(columns_of(run)),
         "task": _task(run),
         "scaling": job.preparing.scale,
         "points held": f"{last.size:,}" if last.size else "none: fixed features",
-        "memory": screen.size(held_bytes(model)),
+        "memory": size(held_bytes(model)),
         "parameters": ", ".join(f"{name}={value}" for name, value in params.items()),
         "versions": ", ".join(f"{name} {text}" for name, text in screen.versions().items()),
     }

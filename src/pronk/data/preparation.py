@@ -401,7 +401,7 @@ def column(name: str, kind: str, order: str, encoder: Categories | None = None) 
     return found
 
 
-def in_words(found: dict[str, Any]) -> str:
+def column_in_words(found: dict[str, Any]) -> str:
     """Describe a column in words, without its name."""
     if found["kind"] == CATEGORY:
         if "categories" not in found:
@@ -413,11 +413,11 @@ def in_words(found: dict[str, Any]) -> str:
     return f"{_WORDS[found['kind']]}{_ORDERS[found.get('dates', ISO)]}{unread}"
 
 
-def in_a_line(columns: Sequence[dict[str, Any]]) -> str:
+def columns_in_words(columns: Sequence[dict[str, Any]]) -> str:
     """Describe all columns in one line; columns with the same description are grouped."""
     groups: dict[str, list[str]] = {}
     for found in columns:
-        groups.setdefault(in_words(found), []).append(found["name"])
+        groups.setdefault(column_in_words(found), []).append(found["name"])
     return "; ".join(f"{_listed(names)}: {words}" for words, names in groups.items())
 
 

@@ -25,10 +25,9 @@ from pronk.core.state import require
 from pronk.data.dates import DATES, ORDERS
 from pronk.data.frames import Layout, layout_of, whole
 from pronk.data.preparation import Preparation, column, prepare
-from pronk.data.scaling import make_scaler
+from pronk.data.scaling import ScaledTargets, joined, make_scaler, scales_targets
 from pronk.data.schema import MISSING, Preparing
 from pronk.data.stream import FileStream
-from pronk.data.targets import ScaledTargets, joined, scales_targets
 from pronk.data.values import KINDS, NUMBER
 from pronk.estimators import files
 from pronk.estimators.estimator import as_html, own_lock
@@ -216,7 +215,7 @@ class Prepared(Parameters):
         first value of a column, "iso" treats them as text; see `pronk.data.dates`.
     scale_target : "auto", "standard" or "none"
         Whether y is given to a regressor as (y - mean) / deviation of the first rows, at most 256
-        (see `pronk.data.targets`); "auto" does it unless the learner scales targets itself. The
+        (see `pronk.data.scaling`); "auto" does it unless the learner scales targets itself. The
         learner's own outputs, such as ``certificate()``, are then in these units.
 
     Examples

@@ -20,8 +20,8 @@ and for JSON: a model that was trained on a CSV file and is then given frames or
 same values. A category that is spelled like one of these words must be renamed. Labels are not
 converted: a label is missing where its file or array has no value.
 
-In arrays of numbers and in JSON, a number in a column of times is its seconds, and an array of
-numbers has the code of a category (`code`), as `FileStream` returns both.
+A number in a column of times is its seconds, in arrays, frames, files and JSON. An array of numbers
+has the code of a category (`code`), as `FileStream` returns it.
 """
 
 from __future__ import annotations
@@ -104,11 +104,13 @@ def as_numbers(values: pa.Array, kind: str, order: str = ISO) -> Array:
         return codes(values)
     if kind == BOOLEAN:
         return truths(values)
-    text = is_text(values.type)
-    if kind != NUMBER and text:
-        return read(_with_nulls(values), kind, order)
+    values = _with_nulls(values) if is_text(values.type) else values
     if kind == NUMBER and not pa.types.is_temporal(values.type):
-        return numbers(_with_nulls(values) if text else values)
+        return numbers(values)
+    if is_text(values.type):
+        return read(values, kind, order)
+    if is_number(values.type) and not pa.types.is_boolean(values.type):
+        return numbers(values)  # of seconds
     return seconds(values)
 
 
@@ -449,6 +451,8 @@ def _cell(value: Any, kind: str, order: str) -> float | None:
 def _seconds_of(value: Any, kind: str, order: str) -> float | None:
     if type(value) is str:
         return read_one(value, kind, order)
+    if type(value) in (float, np.float64) or (type(value) is int and abs(value) < 2**53):
+        return float(value)
     if kind == CLOCK:
         return _clock(value) if type(value) is datetime.time and value.tzinfo is None else None
     if type(value) is datetime.date:

@@ -31,13 +31,16 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 def write_atomically(path: str | Path, data: bytes, permissions: int | None = None) -> None:
     """Write a file, whole or not at all; of a symbolic link, the file that it names.
 
-    ``permissions`` default to those of the existing file, or of a new file. Raise an OSError if
-    ``path`` is a device, a pipe, a socket or a directory, which a rename would replace.
+    ``permissions`` default to those of the existing file, or of a new file. Raise an OSError if the
+    folder does not exist, or if ``path`` is a device, a pipe, a socket or a directory, which a
+    rename would replace.
     """
     place = Path(os.path.realpath(path))
     if not regular_or_new(place):
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    place.parent.mkdir(parents=True, exist_ok=True)
+    if not place.parent.is_dir():
+        reason = f"there is no folder {str(place.parent)!r}; make it first"
+        raise FileNotFoundError(errno.ENOENT, reason)
     remove_leftovers(place)
     handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
     try:

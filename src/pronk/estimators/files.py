@@ -10,7 +10,6 @@ returns a learner that works, or raises a `ModelFileError`.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import importlib
 import json
@@ -190,11 +189,8 @@ def unpack(value: Any, arrays: dict[str, NDArray[Any]]) -> Any:
 
 def save(learner: Any, path: str | Path) -> None:
     """Write a fitted learner to ``path``, whole or not at all; the folder must exist."""
-    folder = Path(os.path.realpath(path)).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(errno.ENOENT, f"there is no folder {str(folder)!r}; make it first")
     tree = learner_tree(learner)
-    _save(tree["class"], tree["params"], tree["state"], Path(path))
+    write_atomically(path, encode(tree["class"], tree["params"], tree["state"]))
 
 
 def to_bytes(learner: Any) -> bytes:
@@ -216,7 +212,7 @@ def save_checkpoint(tree: dict[str, Any], path: str | Path) -> None:
 
     Its entry "model" is a `learner_tree`, or None before the first labelled row.
     """
-    _save(CHECKPOINT, {}, tree, Path(path))
+    write_atomically(path, encode(CHECKPOINT, {}, tree))
 
 
 def load(path: str | Path, kernel: Callable[..., Any] | None = None) -> Any:
@@ -347,10 +343,6 @@ def learner_class(name: Any, path: str | Path) -> Any:
             f"{path} contains a {name!r}, which this version of pronk does not know"
         )
     return found
-
-
-def _save(kind: str, params: Any, state: Any, path: Path) -> None:
-    write_atomically(path, encode(kind, params, state))
 
 
 # -- the state of a learner ------------------------------------------------------------------------

@@ -1,33 +1,25 @@
-"""Several learners over one file, some runs each: who is compared on what, and how."""
+"""Several learners over one file, some runs each: who is compared on what, and the results.
+
+`pronk.evaluate.comparison_run` does the runs.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import warnings
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, NamedTuple
+from statistics import fmean, stdev
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from pronk.core.checks import without_gaps, without_label
-from pronk.data import FileStream, Preparing, Reading, StreamError
+from pronk.data import Preparing, Reading
 from pronk.data.errors import without_secret, without_secrets
-from pronk.data.prepared import prepared
 from pronk.estimators.atomic import write_atomically
 from pronk.estimators.registry import make
-from pronk.evaluate.baselines import RunningMajority, RunningMean
-from pronk.evaluate.formatting import setting
+from pronk.evaluate.baselines import Lead, RunningMajority, RunningMean, leads
 from pronk.evaluate.metrics import DEFAULTS
-from pronk.evaluate.models import Weights, adapt
-from pronk.evaluate.orders import order_of, shuffled
-from pronk.evaluate.progressive import Evaluation
-from pronk.evaluate.scoring import Record, part
-from pronk.evaluate.study import Job
+from pronk.evaluate.study import Job, Outcome, Store
 
 ORDERS = ("given", "random")
 #: Windows of the windowed loss, and rows that a window has at least.
@@ -143,7 +135,7 @@ class Comparison:
                     "rows": self.rows,
                     "window": self.window,
                 }
-                work, seed = "comparison:one_run", self.seed + run
+                work, seed = "comparison_run:one_run", self.seed + run
                 jobs.append(Job(compared.label, self.group, work, seed, settings, self.view))
         return jobs
 
@@ -204,246 +196,171 @@ def _check_kinds(saved: Any) -> None:
         raise ValueError("'task' is missing or invalid")
 
 
-# -- the file --------------------------------------------------------------------------------------
+# -- results: mean and deviation over the runs of each learner, the best first ---------------------
+
+#: Numbers that the result of every run has.
+_FIGURES = ("rows", "seconds", "microseconds_per_row", "memory")
 
 
-def open_stream(view: dict[str, Any]) -> FileStream:
-    """Open the rows of a view."""
-    return Reading.of(view).open()
+@dataclass(frozen=True)
+class OverRuns:
+    """Mean and standard deviation over runs; a single run has no deviation."""
+
+    mean: float
+    deviation: float | None = None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> OverRuns:
+        known = len(values) > 1 and all(map(math.isfinite, values))
+        return cls(fmean(values), stdev(values) if known else None)
+
+    def to_dict(self) -> dict[str, float | None]:
+        return {"mean": self.mean, "std": self.deviation}
 
 
-def prepare(learner: Any, scale: str, stream: FileStream, view: dict[str, Any]) -> Any:
-    """Wrap a learner in the preparation of its columns."""
-    return prepared(learner, stream, replace(Preparing.of(view), scale=scale))
+@dataclass(frozen=True)
+class Summary:
+    """One learner over its runs."""
 
-
-class Inspection(NamedTuple):
-    """What was found in a file."""
-
-    rows: int
-    unlabelled: int
-    digest: str
-
-
-def inspect(stream: FileStream) -> Inspection:
-    """Read the whole file once before the runs; raise if no learner can learn from it.
-
-    The digest is that of the file, or of the rows if they come from several files or a database.
-    """
-    rows, unlabelled, labels, digest = 0, 0, set[Any](), hashlib.sha256()
-    one_file = stream.reading.query is None and stream.path.is_file()
-    for block in stream.blocks():
-        X, y = block.X, block.y
-        rows += len(y)
-        missing = without_label(y)
-        if missing is not None:
-            unlabelled += int(missing.sum())
-            y = y[~missing]
-        if stream.task == "classification" and len(labels) < 2:
-            labels.update(y.tolist())
-        if not one_file:
-            digest.update(X.tobytes() + repr(y.tolist()).encode())
-            digest.update(b"" if block.weights is None else block.weights.tobytes())
-    if rows == unlabelled:
-        raise StreamError(f"no row has a label in column {stream.target!r}", argument="target")
-    if stream.task == "classification" and len(labels) == 1:
-        raise StreamError(
-            f"all {rows - unlabelled:,} rows have the label {labels.pop()!s}; there is nothing to "
-            "learn",
-            argument="target",
-        )
-    if not one_file:
-        return Inspection(rows, unlabelled, digest.hexdigest())
-    with stream.path.open("rb") as file:
-        return Inspection(rows, unlabelled, hashlib.file_digest(file, "sha256").hexdigest())
-
-
-# -- one run ---------------------------------------------------------------------------------------
-#
-# A run reads the file in its own order or in a random one and keeps a curve: records at some rows,
-# ten per power of ten for logarithmic axes and up to fifty at equal distances for windows. Between
-# two records the learner gets blocks of the usual length, so its time is that of a plain pass.
-
-Block = tuple[NDArray[np.float64], NDArray[Any]]
-
-#: Records per power of ten.
-STEPS = 10
-#: Rows that a copy learns first, so that times do not include compilation.
-WARM = 300
-#: Further rows learned one at a time, by another compiled loop.
-SINGLE = 3
-
-
-class RunError(Exception):
-    """A run failed; the message says which and why."""
-
-
-def one_run(job: Job) -> dict[str, Any]:
-    """Run one learner over the file; return its final scores and its curve."""
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            result = _run(job)
-    except MemoryError:
-        raise
-    except Exception as error:
-        what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-        raise RunError(f"{job.label}, seed {job.seed}: {what}") from error
-    texts = [" ".join(str(warning.message).split()) for warning in caught]
-    return {**result, "notes": list(dict.fromkeys(texts))}
-
-
-def _run(job: Job) -> dict[str, Any]:
-    settings, stream = job.settings, open_stream(job.view)
-    model, learner = _model(job, stream)
-    warm_up(_model(job, stream)[0], stream, WARM, weighted=bool(settings["algorithm"]))
-    evaluation = Evaluation(model, window=settings["window"], memory=True, trace=False)
-    recorded = record_rows(settings["rows"], settings["window"])
-    curve, rows = Curve(), 0
-    for X, y in cut(_blocks(job, stream), recorded):
-        X, weights = _split_weights(X, stream)
-        # The baseline does not support sample weights.
-        evaluation.feed(X, y, weights if settings["algorithm"] else None)
-        rows += len(y)
-        if rows in recorded:
-            curve.add(rows, evaluation.record(), _certificate(learner))
-    if rows != settings["rows"]:
-        raise ValueError(f"the file now has {rows} rows; it had {settings['rows']}")
-    last = curve.records[-1]
-    params = learner.get_params() if hasattr(learner, "get_params") else {}
-    return {
-        "rows": last.rows,
-        "unlabelled": last.unlabelled,
-        "metrics": last.metrics,
-        "recent": last.windowed,
-        "seconds": last.seconds,
-        "microseconds_per_row": last.microseconds_per_row,
-        "size": last.size,
-        "memory": last.memory,
-        "params": {
-            name: setting(value) for name, value in params.items() if name != "random_state"
-        },
-        "curve": curve.to_dict(),
-    }
-
-
-class Curve:
-    """Records along a stream, kept as columns."""
-
-    def __init__(self) -> None:
-        self.rows: list[int] = []
-        self.records: list[Record] = []
-        self.certificates: list[dict[str, Any] | None] = []
-
-    def add(self, rows: int, record: Record, certificate: dict[str, Any] | None) -> None:
-        """Add a record after so many rows of the stream, with or without a label."""
-        self.rows.append(rows)
-        self.records.append(record)
-        self.certificates.append(certificate)
+    label: str
+    algorithm: str
+    params: dict[str, Any]
+    runs: int
+    metrics: dict[str, OverRuns]
+    recent: dict[str, OverRuns]
+    microseconds_per_row: OverRuns
+    size: OverRuns | None
+    memory: OverRuns
+    records: list[Outcome] = field(repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the columns by name, with regret and bound if they are known."""
-        names, records = list(self.records[-1].metrics), self.records
-        curve: dict[str, Any] = {
-            "rows": self.rows,
-            "metrics": {name: [r.metrics.get(name) for r in records] for name in names},
-            "windowed": {name: [r.windowed.get(name) for r in records] for name in names},
-            "seconds": [record.seconds for record in records],
-            "size": [record.size for record in records],
-            "memory": [record.memory for record in records],
+        """Return the figures for JSON, without the curves."""
+        return {
+            "name": self.label,
+            "algorithm": self.algorithm or None,
+            "params": self.params,
+            "runs": self.runs,
+            "metrics": {name: spread.to_dict() for name, spread in self.metrics.items()},
+            "recent": {name: spread.to_dict() for name, spread in self.recent.items()},
+            "microseconds_per_row": self.microseconds_per_row.to_dict(),
+            "size": None if self.size is None else self.size.to_dict(),
+            "memory": self.memory.to_dict(),
         }
-        if any(self.certificates):
-            for name in ("regret", "bound"):
-                curve[name] = [c[name] if c else None for c in self.certificates]
-        return curve
 
 
-def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
-    """Return the model of a run and the learner in it."""
-    compared = ComparedLearner(job.label, job.settings["algorithm"], job.settings["params"])
-    learner = compared.build(job.view["task"], job.seed)
-    if not compared.algorithm:
-        return learner, learner
-    model = prepare(learner, job.settings["scale"], stream, job.view)
-    return model, model.learner_
+def summary(compared: ComparedLearner, records: list[Outcome], task: str) -> Summary:
+    """Summarise the records of a learner."""
+    results = [record["result"] for record in records]
+    names = DEFAULTS[task]
+    sizes = [result["size"] for result in results]
+
+    def spread(part: str, name: str) -> OverRuns:
+        return OverRuns.of([_number(result[part][name]) for result in results])
+
+    return Summary(
+        compared.label,
+        compared.algorithm,
+        results[0]["params"],
+        len(results),
+        {name: spread("metrics", name) for name in names},
+        {name: spread("recent", name) for name in names},
+        OverRuns.of([result["microseconds_per_row"] for result in results]),
+        OverRuns.of(sizes) if all(sizes) else None,
+        OverRuns.of([result["memory"] for result in results]),
+        records,
+    )
 
 
-def warm_up(twin: Any, stream: FileStream, rows: int = 64, weighted: bool = True) -> None:
-    """Learn the first rows with a copy of a model.
-
-    This compiles the code, so that times are clean, and finds invalid parameters.
-    """
-    X, y, weights = labelled(*stream.head(rows + SINGLE)[:3])
-    if not len(y):
-        return
-    adapter = adapt(twin, stream.task == "classification")
-    for i in (0, *range(rows, len(y))):
-        some = slice(i, i + 1 if i else rows)
-        adapter.predict_then_learn(X[some], y[some], part(weights, some) if weighted else None)
+def _number(value: float | None) -> float:
+    """Read a figure from JSON, which stores infinity as null."""
+    return math.inf if value is None else value
 
 
-def labelled(
-    X: NDArray[np.float64], y: NDArray[Any], weights: Weights = None
-) -> tuple[NDArray[np.float64], NDArray[Any], Weights]:
-    """Return the rows that have a label."""
-    missing = without_label(y)
-    if missing is None:
-        return X, y, weights
-    y = y[~missing]
-    return X[~missing], without_gaps(y) if len(y) else y, part(weights, ~missing)
+@dataclass(frozen=True)
+class Results:
+    """A comparison and the summaries of its finished runs, the best first."""
+
+    comparison: Comparison
+    summaries: list[Summary]
+    baseline: Summary | None
+    damaged: int = 0
+    """Lines of the records that could not be read."""
+
+    @property
+    def everyone(self) -> list[Summary]:
+        """The learners, then the baseline."""
+        return [*self.summaries, *([self.baseline] if self.baseline else [])]
+
+    @property
+    def missing(self) -> int:
+        """Number of unfinished runs."""
+        jobs = len(self.comparison.jobs())
+        return jobs - sum(summary.runs for summary in self.everyone)
+
+    def worse(self, one: Summary) -> list[Lead]:
+        """Return the metrics in which the baseline is better than a learner, by means over runs."""
+        if self.baseline is None:
+            return []
+        own, theirs = (
+            {name: spread.mean for name, spread in each.metrics.items()}
+            for each in (one, self.baseline)
+        )
+        return leads(own, {self.baseline.label: theirs})
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """Versions and machine of the last run."""
+        records = [record for summary in self.everyone for record in summary.records]
+        made: dict[str, Any] = records[-1]["made"] if records else {}
+        return made
 
 
-def _certificate(learner: Any) -> dict[str, Any] | None:
-    """Return regret and bound of a learner that tracks them."""
-    if not hasattr(learner, "certificate"):
-        return None
+def results(
+    comparison: Comparison, store: Store, keys: Sequence[tuple[str, str]] | None = None
+) -> Results:
+    """Return the results of a comparison in a store, by its keys or the given ones."""
+    found: dict[str, list[Outcome]] = {}
+    if keys is None:
+        keys = [(job.label, job.key) for job in comparison.jobs()]
+    for label, key in keys:
+        record = store.find(key)
+        if record is not None:
+            found.setdefault(label, []).append(_checked(record, store.path))
+    summaries = [
+        summary(compared, found[compared.label], comparison.task)
+        for compared in comparison.learners
+        if compared.label in found
+    ]
+    name = comparison.metric
+    summaries.sort(key=lambda one: one.metrics[name].mean)
+    last = comparison.baseline
+    baseline = summary(last, found[last.label], comparison.task) if last.label in found else None
+    return Results(comparison, summaries, baseline, store.damaged)
+
+
+def _checked(record: Outcome, path: Path) -> Outcome:
+    """Return a record; raise a ValueError if it lacks figures of the summary."""
     try:
-        certificate: dict[str, Any] = learner.certificate().to_dict()
-    except (ValueError, TypeError):
-        return None
-    return certificate
+        result = record["result"]
+        assert {"metrics", "recent", "size", "params"} <= result.keys()
+        assert all(isinstance(result[name], int | float) for name in _FIGURES)
+        assert all(len(result["curve"][name]) for name in ("rows", "seconds", "memory"))
+    except (AssertionError, AttributeError, KeyError, TypeError):
+        raise ValueError(
+            f"{str(path)!r} is damaged: a run of {record.get('label', 'unknown')!r} lacks "
+            "figures; `pronk compare --fresh` repeats all runs"
+        ) from None
+    return record
 
 
-# -- rows --------------------------------------------------------------------------------------
-
-
-def record_rows(rows: int, window: int) -> frozenset[int]:
-    """Return the rows of the records: ten per power of ten from row 10, each window, the end."""
-    decades = math.log10(max(rows, 10) / 10)
-    powers = {round(10 * 10 ** (i / STEPS)) for i in range(math.floor(decades * STEPS) + 1)}
-    return frozenset({m for m in {*powers, *range(window, rows, window)} if m < rows} | {rows})
-
-
-def cut(blocks: Iterable[Block], rows: Iterable[int]) -> Iterator[Block]:
-    """Cut the blocks after the rows of the records."""
-    ends, done = sorted(rows), 0
-    for X, y in blocks:
-        inside = [end - done for end in ends if done < end < done + len(y)]
-        for start, end in zip([0, *inside], [*inside, len(y)], strict=True):
-            yield X[start:end], y[start:end]
-        done += len(y)
-
-
-def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
-    """Yield the rows of a run, in the order of the file or in the random order of its seed."""
-    blocks, columns = _with_weights(stream), len(stream.columns) + (stream.weight is not None)
-    if job.settings["order"] == "given":
-        yield from blocks
-    else:
-        order = order_of(job.seed, job.settings["rows"])
-        yield from shuffled(blocks, order, columns, stream.task)
-
-
-def _with_weights(stream: FileStream) -> Iterator[Block]:
-    """Yield the rows with their weights as last column, so that shuffling keeps both together."""
-    for X, y, weights, *_ in stream.blocks():
-        yield (X if weights is None else np.column_stack([X, weights])), y
-
-
-def _split_weights(
-    X: NDArray[np.float64], stream: FileStream
-) -> tuple[NDArray[np.float64], Weights]:
-    """Split rows and weights again."""
-    if stream.weight is None:
-        return X, None
-    return np.ascontiguousarray(X[:, :-1]), np.ascontiguousarray(X[:, -1])
+def load_results(directory: Path) -> Results:
+    """Load the results of `pronk compare` from a folder; raise a ValueError if there are none."""
+    comparison, keys = Comparison.load(directory)
+    store = Store(directory / RECORDS)
+    found = results(comparison, store, keys)
+    if not found.everyone:
+        what = "has no finished run yet"
+        if store.damaged:
+            what = f"has no readable run; {RECORDS} is damaged"
+        raise ValueError(f"{str(directory)!r} {what}; run `pronk compare` again")
+    return found

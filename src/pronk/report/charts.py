@@ -1,4 +1,4 @@
-"""Charts of a comparison: curves over the runs of each learner, drawn as Vega-Lite by Altair.
+"""Charts of a comparison: curves over the runs of each learner, as Vega-Lite, PNG or SVG.
 
 A chart gives only the index of a colour; the page defines the colours for light and dark mode.
 Lines also differ by their dashes. The parameter "shown" lists the learners that are drawn.
@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import altair as alt
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.estimators.atomic import write_atomically
+from pronk.evaluate.comparison import Results, Summary
 from pronk.evaluate.metrics import TITLES
-from pronk.evaluate.results import Results, Summary
+from pronk.evaluate.pictures import COLOURS
 
 Array = NDArray[np.float64]
 
@@ -284,8 +288,8 @@ def trade_off(results: Results, labels: Sequence[str]) -> dict[str, Any]:
     values = [
         {
             "learner": one.label,
-            "time": _short(time),
-            "loss": _short(loss),
+            "time": short(time),
+            "loss": short(loss),
             "memory": round(one.memory.mean),
             "place": place,
         }
@@ -389,9 +393,9 @@ def _around(values: Sequence[float], log: bool, share: float) -> list[float]:
     low, high = min(values), max(values)
     if log:
         room = max((high / low) ** share, 1.2)
-        return [_short(low / room), _short(high * room)]
+        return [short(low / room), short(high * room)]
     room = share * (high - low) or 1.0
-    return [_short(low - room), _short(high + room)]
+    return [short(low - room), short(high + room)]
 
 
 def _finished(chart: Any, labels: Sequence[str], description: str) -> dict[str, Any]:
@@ -439,18 +443,79 @@ def _values(chart: Chart) -> list[dict[str, Any]]:
         for i, mean in enumerate(one.mean):
             if not np.isfinite(mean) or (chart.log_y and mean <= 0):
                 continue
-            value = {"learner": one.label, "rows": int(one.rows[i]), "value": _short(mean)}
+            value = {"learner": one.label, "rows": int(one.rows[i]), "value": short(mean)}
             if one.kind:
                 value["kind"] = one.kind
             if one.deviation is not None and np.isfinite(one.deviation[i]):
                 # On a logarithmic axis a band must not reach zero.
                 least = mean / 10 if chart.log_y else -np.inf
-                value["low"] = _short(max(mean - one.deviation[i], least))
-                value["high"] = _short(mean + one.deviation[i])
+                value["low"] = short(max(mean - one.deviation[i], least))
+                value["high"] = short(mean + one.deviation[i])
             values.append(value)
     return values
 
 
-def _short(value: float) -> float:
+def short(value: float) -> float:
     """Round to five digits, which halves the size of the page."""
     return float(f"{value:.5g}")
+
+
+# -- PNG and SVG for papers, by Matplotlib ---------------------------------------------------------
+
+GREY = "#6b6b6b"
+_LINE_STYLES = ("-", (0, (6, 3)), (0, (2, 2)), (0, (9, 3, 2, 3)))
+
+
+def write_figures(results: Results, directory: Path) -> list[Path]:
+    """Write one PNG and one SVG per chart and return the paths."""
+    directory.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for chart in charts(results):
+        figure = _drawn(chart, results)
+        for ending in ("svg", "png"):
+            path = directory / f"{chart.name}.{ending}"
+            # Without dates, the same results give the same bytes.
+            stamp = {"Date": None} if ending == "svg" else {"Software": None}
+            drawn = BytesIO()
+            figure.savefig(drawn, format=ending, dpi=200, metadata=stamp)
+            write_atomically(path, drawn.getvalue())
+            paths.append(path)
+    return paths
+
+
+def _drawn(chart: Chart, results: Results) -> Any:
+    import matplotlib
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    matplotlib.rcParams["svg.hashsalt"] = "pronk"
+    figure = Figure(figsize=(6.0, 3.8), layout="constrained")
+    axes = figure.add_subplot()
+    labels = [one.label for one in results.everyone]
+    for one in chart.series:
+        i = labels.index(one.label)
+        grey = results.baseline is not None and one.label == results.baseline.label
+        colour = GREY if grey else COLOURS[i % len(COLOURS)]
+        style = _LINE_STYLES[(i + i // 8) % len(_LINE_STYLES)]
+        if one.kind:
+            style = "-" if one.kind == "regret" else "--"
+        name = f"{one.label}: {one.kind}" if one.kind else one.label
+        mean = np.where(one.mean > 0, one.mean, np.nan) if chart.log_y else one.mean
+        axes.plot(one.rows, mean, color=colour, linestyle=style, linewidth=1.4, label=name)
+        if one.deviation is not None:
+            low = mean - one.deviation
+            low = np.maximum(low, mean / 10) if chart.log_y else low
+            axes.fill_between(one.rows, low, mean + one.deviation, color=colour, alpha=0.15, lw=0)
+    axes.set_xlabel("rows")
+    axes.set_ylabel(chart.y)
+    axes.set_xscale("log" if chart.log_x else "linear")
+    axes.set_yscale("log" if chart.log_y else "linear")
+    bottom, top = axes.get_ylim()
+    if chart.log_y and top < 100 * bottom:  # few powers of ten: more ticks, plain numbers
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.grid(alpha=0.25, linewidth=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside right upper", fontsize="small", frameon=False)
+    return figure

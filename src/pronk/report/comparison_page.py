@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pronk.data.errors import without_secret
 from pronk.data.schema import as_words
 from pronk.estimators.atomic import write_atomically
-from pronk.evaluate.comparison import Comparison
+from pronk.evaluate.comparison import Comparison, OverRuns, Results, Summary
 from pronk.evaluate.formatting import count, mean_and_deviation, microseconds, number, size
 from pronk.evaluate.metrics import TITLES, describe_leads
-from pronk.evaluate.results import OverRuns, Results, Summary
-from pronk.report.charts import charts
-from pronk.report.rendering import render
+from pronk.report.charts import charts, dash, line_chart, trade_off
+from pronk.report.page import Cell, Stroke, Table, TableRow, render
 
 # -- settings --------------------------------------------------------------------------------------
 
@@ -113,41 +111,6 @@ def _params(one: Summary) -> str:
 # -- tables ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Stroke:
-    """Hold the colour and the dashes of a learner."""
-
-    colour: str
-    dashes: str
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Hold the text of a cell, and whether it is the best of its column."""
-
-    text: str
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """Hold the name and the cells of a row."""
-
-    name: str
-    cells: list[Cell]
-    line: Stroke | None = None
-    baseline: bool = False
-
-
-@dataclass(frozen=True)
-class Table:
-    """Hold the header, the rows and the note below a table."""
-
-    header: list[str]
-    rows: list[TableRow]
-    note: str = ""
-
-
 def main_table(results: Results) -> Table:
     """Return the table of all learners."""
     metrics = list(results.everyone[0].metrics)
@@ -221,8 +184,6 @@ def _ends(curve: dict[str, Any]) -> tuple[float | None, float | None]:
 
 def line(i: int, is_baseline: bool) -> Stroke:
     """Return how the i-th learner is drawn."""
-    from pronk.report.charts import dash
-
     colour = "--grey" if is_baseline else f"--c{i % 8}"
     return Stroke(colour, " ".join(map(str, dash(i))))
 
@@ -246,8 +207,6 @@ def write_report(results: Results, path: Path) -> None:
 
 def html(results: Results) -> str:
     """Return the report as text."""
-    from pronk.report.charts import line_chart, trade_off
-
     comparison = results.comparison
     labels = [one.label for one in results.everyone]
     drawn = charts(results)

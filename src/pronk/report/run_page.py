@@ -15,9 +15,8 @@ from pronk.evaluate.formatting import count, number
 from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.pictures import Picture, pictures
 from pronk.evaluate.trace import Trace
-from pronk.report.charts import HEIGHT, NUMBER
-from pronk.report.comparison_page import Cell, Table, TableRow
-from pronk.report.rendering import render
+from pronk.report.charts import HEIGHT, NUMBER, short
+from pronk.report.page import Cell, Table, TableRow, render
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
@@ -163,7 +162,7 @@ def chart(picture: Picture) -> dict[str, Any]:
 def _layers(picture: Picture) -> list[dict[str, Any]]:
     names = [curve.name for curve in picture.curves]
     values = [
-        {"x": _short(x), "y": _short(y), "name": curve.name, "row": i}
+        {"x": short(x), "y": short(y), "name": curve.name, "row": i}
         for curve in picture.curves
         for i, (x, y) in enumerate(zip(curve.x, curve.y, strict=True))
         if np.isfinite(x) and np.isfinite(y) and (y > 0 or not picture.log_y)
@@ -247,7 +246,7 @@ def _counts(picture: Picture) -> dict[str, Any]:
     labels, matrix = picture.counts
     totals = np.maximum(matrix.sum(axis=1), 1)
     values = [
-        {"label": labels[i], "prediction": labels[j], "rows": int(n), "share": _short(n / total)}
+        {"label": labels[i], "prediction": labels[j], "rows": int(n), "share": short(n / total)}
         for i, total in enumerate(totals)
         for j, n in enumerate(matrix[i])
     ]
@@ -280,8 +279,3 @@ def _counts(picture: Picture) -> dict[str, Any]:
 
 def _narrow(labels: Sequence[str]) -> bool:
     return sum(map(len, labels)) <= 30 and len(labels) <= 8
-
-
-def _short(value: float) -> float:
-    """Round to five digits."""
-    return float(f"{value:.5g}")

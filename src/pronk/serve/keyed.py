@@ -20,10 +20,10 @@ from pronk.estimators import files
 from pronk.keyed import Keyed, StoreError
 from pronk.keyed.keys import encode_key, shard_of
 from pronk.serve import recovery
-from pronk.serve.errors import HTTPError
 from pronk.serve.journal import Entry, Journal, ModelRow
 from pronk.serve.online import Array, LiveScores, OnlineModel, finite_or_none
 from pronk.serve.rows import Answer
+from pronk.serve.spec import HTTPError
 
 #: Models of keys in memory, per keyed model.
 CACHE_SIZE = 1000

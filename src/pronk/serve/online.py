@@ -20,10 +20,9 @@ from pronk.estimators import files
 from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.forecasts import Items
 from pronk.evaluate.metrics import DEFAULTS, METRICS
-from pronk.serve import rows as answers
 from pronk.serve import spec
 from pronk.serve.journal import LABEL, Entry, ModelRow
-from pronk.serve.rows import Answer, Columns, label_kind, targets
+from pronk.serve.rows import Answer, Columns, label_kind, targets, unpack_answer
 
 Array = NDArray[np.float64]
 
@@ -357,7 +356,7 @@ class OnlineModel:
             rows = slice(start, start + entry.size)
             start += entry.size
             if entry.kind == LABEL and entry.answer is not None:
-                earlier = answers.unpack(entry.answer)
+                earlier = unpack_answer(entry.answer)
                 earlier.version = entry.sequence
                 given[rows] = self._scored(earlier.prediction)
                 if lower is not None and upper is not None:

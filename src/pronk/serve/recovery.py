@@ -20,7 +20,7 @@ from typing import Any
 
 from pronk.core.state import require
 from pronk.estimators import files
-from pronk.serve import rows, spec
+from pronk.serve import spec
 from pronk.serve.journal import (
     LABEL,
     LARGEST,
@@ -33,7 +33,7 @@ from pronk.serve.journal import (
     ModelRow,
 )
 from pronk.serve.online import FolderState, OnlineModel
-from pronk.serve.rows import Answer, unpack_labels
+from pronk.serve.rows import Answer, pack_answers, unpack_answers, unpack_labels
 
 #: Automatic snapshots to keep: one may be damaged.
 KEPT = 3
@@ -142,7 +142,7 @@ def replay(journal: Journal, online: OnlineModel, up_to: int | None = None) -> N
         kept = journal.answers(number, online.number)
         found = online.relearn(block, None if kept is None else _stored_answers(block, kept))
         if kept is None:
-            missing.append((number, online.number, rows.pack(found)))
+            missing.append((number, online.number, pack_answers(found)))
         if len(missing) >= 1000:
             journal.write(answers=missing)
             missing = []
@@ -152,7 +152,7 @@ def replay(journal: Journal, online: OnlineModel, up_to: int | None = None) -> N
 
 def _stored_answers(block: list[Entry], kept: bytes) -> list[Answer] | None:
     """Return the stored answers of a block's entries; None if some were rolled back."""
-    by_version = {answer.version: answer for answer in rows.unpack_block(kept)}
+    by_version = {answer.version: answer for answer in unpack_answers(kept)}
     found = [by_version.get(entry.sequence) for entry in block]
     return None if None in found else [answer for answer in found if answer is not None]
 

@@ -24,8 +24,7 @@ from pronk.data.values import (
     has_hours,
     is_missing_word,
 )
-from pronk.serve.errors import HTTPError
-from pronk.serve.spec import Spec
+from pronk.serve.spec import HTTPError, Spec
 
 # -- lists of floats as msgpack --------------------------------------------------------------------
 #
@@ -50,7 +49,7 @@ def _head(count: int) -> bytes:
     return b"\xdd" + count.to_bytes(4, "big")
 
 
-def unpacked(data: bytes) -> Array | None:
+def unpack_floats(data: bytes) -> Array | None:
     """Return a packed list as an array; None if it is empty or not a list of floats."""
     count = len(data) // _STEP
     start = len(data) - _STEP * count
@@ -62,22 +61,22 @@ def unpacked(data: bytes) -> Array | None:
     return np.ndarray((count,), ">f8", data, start + 1, (_STEP,)).astype(np.float64)
 
 
-def flat(values: Sequence[Any] | NDArray[Any]) -> Array | None:
+def floats_of(values: Sequence[Any] | NDArray[Any]) -> Array | None:
     """Return a list of floats or an array of numbers as an array; None for anything else."""
     if isinstance(values, np.ndarray):
         return values.astype(np.float64, copy=False) if values.dtype.kind in "iuf" else None
     data = _encoded(values)
-    return None if data is None else unpacked(data)
+    return None if data is None else unpack_floats(data)
 
 
-def packed(values: Array) -> bytes:
+def pack_floats(values: Array) -> bytes:
     """Return an array of numbers as a packed list."""
     cells = np.empty(len(values), dtype=[("mark", "u1"), ("value", ">f8")])
     cells["mark"], cells["value"] = _FLOAT, values
     return _head(len(values)) + cells.tobytes()
 
 
-def table(rows: Sequence[Any], width: int) -> Array | None:
+def float_table(rows: Sequence[Any], width: int) -> Array | None:
     """Return lists of ``width`` floats as an array; None for anything else."""
     data = _encoded(rows)
     start, head = len(_head(len(rows))), _head(width)
@@ -183,7 +182,7 @@ class Columns:
         return array("d", row).tobytes()
 
     def _array(self, rows: Sequence[Any]) -> Array:
-        found = table(rows, len(self.names))
+        found = float_table(rows, len(self.names))
         if found is not None:
             return found
         try:
@@ -337,9 +336,9 @@ def check_labels(labels: Sequence[Any] | NDArray[Any], count: int, task: str) ->
 
 def _checked_numbers(labels: Sequence[Any] | NDArray[Any]) -> bytes:
     if len(labels) >= _FEW:
-        values = flat(labels)
+        values = floats_of(labels)
         if values is not None and (np.abs(values) <= LARGEST_LABEL).all():
-            return packed(values)
+            return pack_floats(values)
         labels = labels.tolist() if isinstance(labels, np.ndarray) else labels
     return encode([_number(value, row) for row, value in enumerate(labels)])
 
@@ -393,7 +392,7 @@ def targets(packed: Sequence[bytes], task: str) -> NDArray[Any]:
 
 
 def _numbers(packed: bytes) -> Array:
-    found = unpacked(packed)
+    found = unpack_floats(packed)
     return np.array(unpack_labels(packed), dtype=np.float64) if found is None else found
 
 
@@ -416,20 +415,19 @@ class Answer(msgspec.Struct, array_like=True, omit_defaults=True):
     untrained: bool = False  # the model has learned nothing yet
 
 
-_encode = msgspec.msgpack.Encoder().encode
 _one = msgspec.msgpack.Decoder(Answer)
 _several = msgspec.msgpack.Decoder(list[Answer])
 
 
-def pack(answer: Answer | list[Answer]) -> bytes:
-    return _encode(answer)
+def pack_answers(answer: Answer | list[Answer]) -> bytes:
+    return encode(answer)
 
 
-def unpack(data: bytes) -> Answer:
+def unpack_answer(data: bytes) -> Answer:
     return _one.decode(data)
 
 
-def unpack_block(data: bytes) -> list[Answer]:
+def unpack_answers(data: bytes) -> list[Answer]:
     return _several.decode(data)
 
 

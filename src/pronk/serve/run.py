@@ -44,11 +44,11 @@ class ServeOptions:
     folder: Path
     host: str = "127.0.0.1"
     port: int = 8765
-    certificate: Path | None = None
-    key: Path | None = None
-    most_bytes: int = 16_000_000
-    most_model_bytes: int = 1_000_000_000
-    most_connections: int = LimitedProtocol.most_connections
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    max_body: int = 16_000_000
+    max_model: int = 1_000_000_000
+    max_connections: int = LimitedProtocol.most_connections
     token_file: Path | None = None
     seconds: float = 30.0
     settings: Settings = field(default_factory=Settings)
@@ -122,8 +122,8 @@ def run(options: ServeOptions) -> None:
         first = None if len(tokens) else tokens.add(("admin",), "first")
     except TokensError as error:
         raise ServeError(str(error)) from None
-    app = App(service, tokens, options.most_bytes, options.most_model_bytes, options.seconds)
-    limits = {"most_connections": options.most_connections}
+    app = App(service, tokens, options.max_body, options.max_model, options.seconds)
+    limits = {"most_connections": options.max_connections}
     config = uvicorn.Config(
         app,
         http=type("Protocol", (LimitedProtocol,), limits),
@@ -134,12 +134,12 @@ def run(options: ServeOptions) -> None:
         server_header=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=20,
-        ssl_certfile=options.certificate,
-        ssl_keyfile=options.key,
+        ssl_certfile=options.tls_certificate,
+        ssl_keyfile=options.tls_key,
     )
     server = Server(config, app)
     app.on_failure = server.end
-    scheme = "https" if options.certificate else "http"
+    scheme = "https" if options.tls_certificate else "http"
     host = f"[{options.host}]" if ":" in options.host else options.host
     address = f"{scheme}://{host}:{listening.getsockname()[1]}"
     _greet(address, first, options.folder, as_json=options.as_json)
@@ -153,7 +153,7 @@ def run(options: ServeOptions) -> None:
 
 def _check_tls(options: ServeOptions) -> None:
     """Raise if the TLS certificate or its key cannot be used."""
-    certificate, key = options.certificate, options.key
+    certificate, key = options.tls_certificate, options.tls_key
     if (certificate is None) != (key is None):
         raise ServeError("--tls-certificate and --tls-key must be given together")
     if certificate is None or key is None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from pronk.estimators.atomic import FileLock
 from pronk.serve import keyed, recovery, spec
-from pronk.serve import rows as answers
-from pronk.serve.errors import HTTPError, unknown_model
 from pronk.serve.journal import ROLLBACK, Batch, Entry, Journal, JournalError, ModelRow
 from pronk.serve.online import FolderState, OnlineModel
 from pronk.serve.recovery import PORTION, drop, expire
+from pronk.serve.rows import pack_answers
+from pronk.serve.spec import HTTPError
 from pronk.serve.worker import (
     GROUP,
     Counters,
@@ -191,7 +191,7 @@ class Service:
         """Return a model by name."""
         found = self.models.get(name)
         if found is None:
-            raise unknown_model(name)
+            raise HTTPError(404, f"there is no model {name!r}; GET /v2/models lists all models")
         return found
 
     def submit(self, work: Work) -> None:
@@ -364,7 +364,7 @@ class Service:
         """Write the answers that wait for the model's next transaction."""
         waiting = online.unwritten
         if waiting:
-            packed = [(block, online.number, answers.pack(a)) for block, a in waiting.items()]
+            packed = [(block, online.number, pack_answers(a)) for block, a in waiting.items()]
             self.journal.commit(lambda last: Batch(answers=packed))
             waiting.clear()
 

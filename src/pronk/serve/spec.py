@@ -1,4 +1,7 @@
-"""Specification of a model (algorithm, task, parameters, columns, preparation) and its learner."""
+"""Specification of a model (algorithm, task, parameters, columns, preparation) and its learner.
+
+`HTTPError`, by which every module of the service ends a request, is defined here too.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,22 @@ from pronk.data.prepared import Prepared
 from pronk.data.values import BOOLEAN, CATEGORY, NUMBER, NUMERIC
 from pronk.estimators import files
 from pronk.estimators.registry import ALIASES, DEFAULT_ALGORITHM, find, make, make_for_key
-from pronk.serve.errors import HTTPError
 
 #: A name is part of file names, metric labels and URLs: only characters that need no escaping.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 MOST_COLUMNS = 10_000
 #: Algorithm of a model that was created from a model file; its learner is in its snapshots only.
 FILE = "file"
+
+
+class HTTPError(Exception):
+    """End a request with an error status and a one-line message; the request changed nothing."""
+
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = headers or {}
+
 
 Positive = Annotated[int, Meta(ge=1, le=MOST_COLUMNS)]
 

@@ -19,11 +19,17 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from pronk.serve import rows as answers
-from pronk.serve.errors import HTTPError
 from pronk.serve.journal import LABEL, LEARN, PREDICT, Batch, Entry, Journal, JournalError
 from pronk.serve.online import REFUSALS, OnlineModel
-from pronk.serve.rows import Answer, label_kind, unpack_labels
+from pronk.serve.rows import (
+    Answer,
+    label_kind,
+    pack_answers,
+    unpack_answer,
+    unpack_answers,
+    unpack_labels,
+)
+from pronk.serve.spec import HTTPError
 
 # -- requests and queues ---------------------------------------------------------------------------
 
@@ -329,11 +335,11 @@ class Writer:
 
     def _stored(self, model: OnlineModel, entry: Entry) -> Answer | HTTPError:
         if entry.kind == PREDICT:
-            return answers.unpack(entry.answer or b"")
+            return unpack_answer(entry.answer or b"")
         block = entry.block or 0
         found = model.unwritten.get(block)
         if found is None:
-            found = answers.unpack_block(self.journal.answers(block, entry.model) or b"\x90")
+            found = unpack_answers(self.journal.answers(block, entry.model) or b"\x90")
         for answer in found:
             if answer.version == entry.sequence:
                 return _outcome(answer)
@@ -367,7 +373,7 @@ class Writer:
                     work.outcome = _refusal(error)
                     continue
                 work.outcome = found
-                predicted[work] = answers.pack(found)
+                predicted[work] = pack_answers(found)
         todo = [work for work in works if work.labels is not None or work in predicted]
         began = perf_counter()
         try:
@@ -408,7 +414,7 @@ class Writer:
                 )  # fmt: skip
             batch.entries.append(work.entry)
         for number, found in model.unwritten.items():
-            batch.answers.append((number, model.number, answers.pack(found)))
+            batch.answers.append((number, model.number, pack_answers(found)))
         return batch
 
     def _learn(self, works: list[Work]) -> None:

@@ -15,9 +15,9 @@ import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from pronk.serve.errors import HTTPError
 from pronk.serve.http.exchange import Receive, Scope, Send, send_bytes
 from pronk.serve.service import Service
+from pronk.serve.spec import HTTPError
 from pronk.serve.status import LiveStatus
 
 # -- Prometheus ------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def calls(page: Page) -> dict[str, dict[str, Any]]:
+def page_routes(page: Page) -> dict[str, dict[str, Any]]:
     """Return the routes of the page; the page itself needs no token, its events do."""
     static = {"GET": (page.page, None)}
     return {

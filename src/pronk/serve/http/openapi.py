@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from pronk._version import __version__
+from pronk.serve.http.bodies import InputTensor
 from pronk.serve.http.exchange import JSON, Receive, Scope, Send, send_bytes
-from pronk.serve.http.tensors import InputTensor
 from pronk.serve.rows import Response
 from pronk.serve.spec import NAME, Spec
 

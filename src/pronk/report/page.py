@@ -1,16 +1,57 @@
-"""Render a template to a self-contained HTML page that loads nothing from the network.
+"""What the pages share: tables, and a template rendered to a self-contained HTML file.
 
-The template engine escapes all texts, except for the scripts, styles and data embedded here. The
-page's Content-Security-Policy forbids network access. Tables and settings need no JavaScript;
-charts need it.
+A page loads nothing from the network, and its Content-Security-Policy forbids it. The template
+engine escapes all texts, except for the scripts, styles and data embedded here. Tables and settings
+need no JavaScript; charts need it.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """Hold the colour and the dashes of a learner."""
+
+    colour: str
+    dashes: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Hold the text of a cell, and whether it is the best of its column."""
+
+    text: str
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """Hold the name and the cells of a row."""
+
+    name: str
+    cells: list[Cell]
+    line: Stroke | None = None
+    baseline: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Hold the header, the rows and the note below a table."""
+
+    header: list[str]
+    rows: list[TableRow]
+    note: str = ""
+
+
+# -- rendering -------------------------------------------------------------------------------------
 
 
 @cache

@@ -5,8 +5,8 @@ import pytest
 
 import pronk
 from naive import awv, ons, regret
+from papers.adversaries import alternating, greedy, repeating
 from pronk import Gaussian
-from pronk.data.generated import alternating, greedy, repeating
 from pronk.regret import cumulative_regret, kernel_awv_penalised_regret, penalised_regret
 
 LENGTHS = [200, 400, 800, 1600, 3200]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pronk.evaluate import orders
-from pronk.evaluate.orders import check_room, disk_bytes, order_of, shuffled
+from pronk.evaluate import comparison_run as orders
+from pronk.evaluate.comparison_run import check_room, disk_bytes, order_of, shuffled
 
 
 def blocks(X, y, size):

@@ -1,0 +1,413 @@
+"""The runs of a comparison: learn a file in its order or in a random one, and keep a curve."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.core.checks import without_gaps, without_label
+from pronk.data import FileStream, Preparing, Reading, StreamError
+from pronk.data.errors import Argument
+from pronk.data.prepared import prepared
+from pronk.evaluate.comparison import ComparedLearner
+from pronk.evaluate.formatting import setting
+from pronk.evaluate.models import Weights, adapt
+from pronk.evaluate.progressive import Evaluation
+from pronk.evaluate.scoring import Record, part
+from pronk.evaluate.study import Job
+
+Array = NDArray[np.float64]
+Block = tuple[Array, NDArray[Any]]
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+def open_stream(view: dict[str, Any]) -> FileStream:
+    """Open the rows of a view."""
+    return Reading.of(view).open()
+
+
+def prepare(learner: Any, scale: str, stream: FileStream, view: dict[str, Any]) -> Any:
+    """Wrap a learner in the preparation of its columns."""
+    return prepared(learner, stream, replace(Preparing.of(view), scale=scale))
+
+
+class Inspection(NamedTuple):
+    """What was found in a file."""
+
+    rows: int
+    unlabelled: int
+    digest: str
+
+
+def inspect(stream: FileStream) -> Inspection:
+    """Read the whole file once before the runs; raise if no learner can learn from it.
+
+    The digest is that of the file, or of the rows if they come from several files or a database.
+    """
+    rows, unlabelled, labels, digest = 0, 0, set[Any](), hashlib.sha256()
+    one_file = stream.reading.query is None and stream.path.is_file()
+    for block in stream.blocks():
+        X, y = block.X, block.y
+        rows += len(y)
+        missing = without_label(y)
+        if missing is not None:
+            unlabelled += int(missing.sum())
+            y = y[~missing]
+        if stream.task == "classification" and len(labels) < 2:
+            labels.update(y.tolist())
+        if not one_file:
+            digest.update(X.tobytes() + repr(y.tolist()).encode())
+            digest.update(b"" if block.weights is None else block.weights.tobytes())
+    if rows == unlabelled:
+        raise StreamError(f"no row has a label in column {stream.target!r}", argument="target")
+    if stream.task == "classification" and len(labels) == 1:
+        raise StreamError(
+            f"all {rows - unlabelled:,} rows have the label {labels.pop()!s}; there is nothing to "
+            "learn",
+            argument="target",
+        )
+    if not one_file:
+        return Inspection(rows, unlabelled, digest.hexdigest())
+    with stream.path.open("rb") as file:
+        return Inspection(rows, unlabelled, hashlib.file_digest(file, "sha256").hexdigest())
+
+
+# -- one run ---------------------------------------------------------------------------------------
+#
+# A run reads the file in its own order or in a random one and keeps a curve: records at some rows,
+# ten per power of ten for logarithmic axes and up to fifty at equal distances for windows. Between
+# two records the learner gets blocks of the usual length, so its time is that of a plain pass.
+
+#: Records per power of ten.
+STEPS = 10
+#: Rows that a copy learns first, so that times do not include compilation.
+WARM = 300
+#: Further rows learned one at a time, by another compiled loop.
+SINGLE = 3
+
+
+class RunError(Exception):
+    """A run failed; the message says which and why."""
+
+
+def one_run(job: Job) -> dict[str, Any]:
+    """Run one learner over the file; return its final scores and its curve."""
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = _run(job)
+    except MemoryError:
+        raise
+    except Exception as error:
+        what = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise RunError(f"{job.label}, seed {job.seed}: {what}") from error
+    texts = [" ".join(str(warning.message).split()) for warning in caught]
+    return {**result, "notes": list(dict.fromkeys(texts))}
+
+
+def _run(job: Job) -> dict[str, Any]:
+    settings, stream = job.settings, open_stream(job.view)
+    model, learner = _model(job, stream)
+    warm_up(_model(job, stream)[0], stream, WARM, weighted=bool(settings["algorithm"]))
+    evaluation = Evaluation(model, window=settings["window"], memory=True, trace=False)
+    recorded = record_rows(settings["rows"], settings["window"])
+    curve, rows = Curve(), 0
+    for X, y in cut(_blocks(job, stream), recorded):
+        X, weights = _split_weights(X, stream)
+        # The baseline does not support sample weights.
+        evaluation.feed(X, y, weights if settings["algorithm"] else None)
+        rows += len(y)
+        if rows in recorded:
+            curve.add(rows, evaluation.record(), _certificate(learner))
+    if rows != settings["rows"]:
+        raise ValueError(f"the file now has {rows} rows; it had {settings['rows']}")
+    last = curve.records[-1]
+    params = learner.get_params() if hasattr(learner, "get_params") else {}
+    return {
+        "rows": last.rows,
+        "unlabelled": last.unlabelled,
+        "metrics": last.metrics,
+        "recent": last.windowed,
+        "seconds": last.seconds,
+        "microseconds_per_row": last.microseconds_per_row,
+        "size": last.size,
+        "memory": last.memory,
+        "params": {
+            name: setting(value) for name, value in params.items() if name != "random_state"
+        },
+        "curve": curve.to_dict(),
+    }
+
+
+class Curve:
+    """Records along a stream, kept as columns."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+        self.records: list[Record] = []
+        self.certificates: list[dict[str, Any] | None] = []
+
+    def add(self, rows: int, record: Record, certificate: dict[str, Any] | None) -> None:
+        """Add a record after so many rows of the stream, with or without a label."""
+        self.rows.append(rows)
+        self.records.append(record)
+        self.certificates.append(certificate)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the columns by name, with regret and bound if they are known."""
+        names, records = list(self.records[-1].metrics), self.records
+        curve: dict[str, Any] = {
+            "rows": self.rows,
+            "metrics": {name: [r.metrics.get(name) for r in records] for name in names},
+            "windowed": {name: [r.windowed.get(name) for r in records] for name in names},
+            "seconds": [record.seconds for record in records],
+            "size": [record.size for record in records],
+            "memory": [record.memory for record in records],
+        }
+        if any(self.certificates):
+            for name in ("regret", "bound"):
+                curve[name] = [c[name] if c else None for c in self.certificates]
+        return curve
+
+
+def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
+    """Return the model of a run and the learner in it."""
+    compared = ComparedLearner(job.label, job.settings["algorithm"], job.settings["params"])
+    learner = compared.build(job.view["task"], job.seed)
+    if not compared.algorithm:
+        return learner, learner
+    model = prepare(learner, job.settings["scale"], stream, job.view)
+    return model, model.learner_
+
+
+def warm_up(twin: Any, stream: FileStream, rows: int = 64, weighted: bool = True) -> None:
+    """Learn the first rows with a copy of a model.
+
+    This compiles the code, so that times are clean, and finds invalid parameters.
+    """
+    X, y, weights = labelled(*stream.head(rows + SINGLE)[:3])
+    if not len(y):
+        return
+    adapter = adapt(twin, stream.task == "classification")
+    for i in (0, *range(rows, len(y))):
+        some = slice(i, i + 1 if i else rows)
+        adapter.predict_then_learn(X[some], y[some], part(weights, some) if weighted else None)
+
+
+def labelled(
+    X: Array, y: NDArray[Any], weights: Weights = None
+) -> tuple[Array, NDArray[Any], Weights]:
+    """Return the rows that have a label."""
+    missing = without_label(y)
+    if missing is None:
+        return X, y, weights
+    y = y[~missing]
+    return X[~missing], without_gaps(y) if len(y) else y, part(weights, ~missing)
+
+
+def _certificate(learner: Any) -> dict[str, Any] | None:
+    """Return regret and bound of a learner that tracks them."""
+    if not hasattr(learner, "certificate"):
+        return None
+    try:
+        certificate: dict[str, Any] = learner.certificate().to_dict()
+    except (ValueError, TypeError):
+        return None
+    return certificate
+
+
+# -- rows --------------------------------------------------------------------------------------
+
+
+def record_rows(rows: int, window: int) -> frozenset[int]:
+    """Return the rows of the records: ten per power of ten from row 10, each window, the end."""
+    decades = math.log10(max(rows, 10) / 10)
+    powers = {round(10 * 10 ** (i / STEPS)) for i in range(math.floor(decades * STEPS) + 1)}
+    return frozenset({m for m in {*powers, *range(window, rows, window)} if m < rows} | {rows})
+
+
+def cut(blocks: Iterable[Block], rows: Iterable[int]) -> Iterator[Block]:
+    """Cut the blocks after the rows of the records."""
+    ends, done = sorted(rows), 0
+    for X, y in blocks:
+        inside = [end - done for end in ends if done < end < done + len(y)]
+        for start, end in zip([0, *inside], [*inside, len(y)], strict=True):
+            yield X[start:end], y[start:end]
+        done += len(y)
+
+
+def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
+    """Yield the rows of a run, in the order of the file or in the random order of its seed."""
+    blocks, columns = _with_weights(stream), len(stream.columns) + (stream.weight is not None)
+    if job.settings["order"] == "given":
+        yield from blocks
+    else:
+        order = order_of(job.seed, job.settings["rows"])
+        yield from shuffled(blocks, order, columns, stream.task)
+
+
+def _with_weights(stream: FileStream) -> Iterator[Block]:
+    """Yield the rows with their weights as last column, so that shuffling keeps both together."""
+    for X, y, weights, *_ in stream.blocks():
+        yield (X if weights is None else np.column_stack([X, weights])), y
+
+
+def _split_weights(X: Array, stream: FileStream) -> tuple[Array, Weights]:
+    """Split rows and weights again."""
+    if stream.weight is None:
+        return X, None
+    return np.ascontiguousarray(X[:, :-1]), np.ascontiguousarray(X[:, -1])
+
+
+# -- random orders -------------------------------------------------------------------------------
+#
+# The new order is cut into parts that fit into memory. The stream is read once, and each row is
+# written to the region of its part in a temporary file; then the file is read once, part by part,
+# and each part is sorted. Both passes read sequentially. A stream that fits into one part needs no
+# file. Memory: some tens of megabytes and 16 bytes per row.
+
+#: Rows of an output block, and bytes of a part.
+BLOCK = 4096
+PART = 1 << 25
+
+
+def order_of(seed: int, rows: int) -> NDArray[np.intp]:
+    """Return the random permutation of a run."""
+    return np.random.default_rng([seed, 1]).permutation(rows)
+
+
+def disk_bytes(rows: int, columns: int) -> int:
+    """Return the bytes of the temporary file of a random order; 0 if it needs none."""
+    needed = 8 * rows * (columns + 1)
+    return needed if needed > PART else 0
+
+
+def check_room(rows: int, columns: int, files: int = 1) -> None:
+    """Raise if the temporary directory has no room for so many temporary files."""
+    needed = files * disk_bytes(rows, columns)
+    directory = tempfile.gettempdir()
+    if needed and needed > (free := shutil.disk_usage(directory).free):
+        raise StreamError(
+            Argument("order", "random"),
+            f" needs {needed / 1e9:,.1f} GB in the temporary directory {directory!r}, which has "
+            f"{free / 1e9:,.1f} GB free; choose another one with TMPDIR, or give ",
+            *(Argument("order", "given"), ", which needs none"),
+        )
+
+
+def shuffled(
+    blocks: Iterable[Block], order: NDArray[np.intp], columns: int, task: str
+) -> Iterator[Block]:
+    """Yield the rows of some blocks in a new order: row ``order[0]``, then ``order[1]``, ..
+
+    Raise a ValueError if the blocks do not have as many rows as the order.
+    """
+    targets = _Targets(task)
+    width = columns + 1
+    part = max(1, PART // (8 * width * BLOCK)) * BLOCK  # rows of it: whole blocks
+    if len(order) <= part:
+        rows = np.concatenate([_table(X, targets.encode(y)) for X, y in blocks])
+        _check_length(len(rows), len(order))
+        yield from _in_order(rows, order, targets)
+        return
+    check_room(len(order), columns)
+    with tempfile.TemporaryFile() as file:
+        _distribute(blocks, order, part, width, targets, file)
+        file.seek(0)
+        for start in range(0, len(order), part):
+            chosen = order[start : start + part]
+            rows = np.frombuffer(file.read(8 * width * len(chosen))).reshape(-1, width)
+            # A part has its rows in the order of the stream.
+            yield from _in_order(rows, np.argsort(np.argsort(chosen)), targets)
+
+
+def _distribute(
+    blocks: Iterable[Block],
+    order: NDArray[np.intp],
+    part: int,
+    width: int,
+    targets: _Targets,
+    file: Any,
+) -> None:
+    """Write each row to its part of the file, in the order of the stream."""
+    parts = np.empty(len(order), dtype=np.int32)
+    parts[order] = np.arange(len(order)) // part
+    ends = np.arange(0, len(order), part)  # next row of each part
+    held: list[Array] = []
+    read, waiting = 0, 0
+
+    def flush() -> None:
+        nonlocal held, waiting
+        rows, of = np.concatenate(held), parts[read - waiting : read]
+        sorted_ = np.argsort(of, kind="stable")
+        rows, of = rows[sorted_], of[sorted_]
+        starts = np.flatnonzero(np.diff(of, prepend=-1))
+        for start, end in zip(starts, [*starts[1:], len(of)], strict=True):
+            file.seek(8 * width * int(ends[of[start]]))
+            file.write(rows[start:end].data)
+            ends[of[start]] += end - start
+        held, waiting = [], 0
+
+    for X, y in blocks:
+        held.append(_table(X, targets.encode(y)))
+        read += len(y)
+        waiting += len(y)
+        if read > len(order):
+            break
+        if waiting >= part:
+            flush()
+    _check_length(read, len(order))
+    if waiting:
+        flush()
+
+
+def _table(X: Array, y: Array) -> Array:
+    return np.column_stack([X, y])
+
+
+def _in_order(rows: Array, order: NDArray[np.intp], targets: _Targets) -> Iterator[Block]:
+    for start in range(0, len(order), BLOCK):
+        chosen = rows[order[start : start + BLOCK]]
+        yield np.ascontiguousarray(chosen[:, :-1]), targets.decode(chosen[:, -1])
+
+
+def _check_length(rows: int, expected: int) -> None:
+    if rows != expected:
+        raise ValueError(f"the file now has {rows} rows; it had {expected}")
+
+
+class _Targets:
+    """Targets as a column of numbers; labels are numbered in order of appearance."""
+
+    def __init__(self, task: str) -> None:
+        self._labels: dict[Any, int] | None = {} if task == "classification" else None
+
+    def encode(self, y: NDArray[Any]) -> Array:
+        labels = self._labels
+        if labels is None:
+            return y
+        codes = [
+            np.nan if label is None else labels.setdefault(label, len(labels))
+            for label in y.tolist()
+        ]
+        return np.array(codes, dtype=np.float64)
+
+    def decode(self, column: Array) -> NDArray[Any]:
+        if self._labels is None:
+            return column.copy()
+        labels, missing = np.array([*self._labels]), np.isnan(column)
+        if not missing.any():
+            return labels[column.astype(np.intp)]
+        y = np.full(len(column), None, dtype=object)
+        y[~missing] = labels[column[~missing].astype(np.intp)].tolist()
+        return y

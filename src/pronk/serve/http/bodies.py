@@ -1,0 +1,366 @@
+"""Bodies of infer and learn: rows and labels as JSON, NDJSON or tensors, decoded and checked.
+
+Tensors are those of the Open Inference Protocol: one for all columns, or one per column.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, Meta, UnsetType
+from numpy.typing import NDArray
+
+from pronk.data.values import NUMBER
+from pronk.serve.http.exchange import size_of
+from pronk.serve.online import OnlineModel
+from pronk.serve.rows import Columns, check_labels, float_table, floats_of
+from pronk.serve.spec import HTTPError
+from pronk.serve.worker import Work
+
+# -- tensors ---------------------------------------------------------------------------------------
+
+#: Names of the tensor that holds labels.
+LABELS = ("label", "labels")
+_NUMBERS = {
+    "FP64", "FP32", "FP16", "INT64", "INT32", "INT16", "INT8",
+    "UINT64", "UINT32", "UINT16", "UINT8", "BOOL",
+}  # fmt: skip
+
+
+class InputTensor(msgspec.Struct):
+    """Input tensor of a request."""
+
+    name: str
+    shape: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1, max_length=2)]
+    datatype: str
+    data: list[Any] = []
+    parameters: dict[str, Any] | None = None
+
+
+_BINARY = {
+    "FP64": "<f8", "FP32": "<f4", "FP16": "<f2", "INT64": "<i8", "INT32": "<i4", "INT16": "<i2",
+    "INT8": "<i1", "UINT64": "<u8", "UINT32": "<u4", "UINT16": "<u2", "UINT8": "<u1", "BOOL": "?",
+}  # fmt: skip
+
+
+def read_binary(tensors: list[InputTensor], data: memoryview) -> dict[int, NDArray[Any]]:
+    """Return the tensors that follow the JSON (the protocol's binary extension), by index."""
+    found, start = {}, 0
+    for place, tensor in enumerate(tensors):
+        size = (tensor.parameters or {}).get("binary_data_size")
+        if size is None:
+            continue
+        kind = _BINARY.get(tensor.datatype)
+        count = int(np.prod(tensor.shape, dtype=object))
+        name = tensor.name[:100]
+        if kind is None:
+            raise HTTPError(422, f"inputs: {name!r} cannot be binary with its datatype")
+        if type(size) is not int or size != count * np.dtype(kind).itemsize:
+            raise HTTPError(422, f"inputs: {name!r} has {size!r} bytes for its shape and datatype")
+        if start + size > len(data):
+            raise HTTPError(422, f"inputs: {name!r} extends past the end of the body")
+        values = np.frombuffer(data[start : start + size], dtype=kind)
+        found[place] = values.reshape(tensor.shape)
+        start += size
+    if start != len(data):
+        raise HTTPError(422, f"the body has {len(data) - start} bytes that belong to no tensor")
+    return found
+
+
+def binary_rows(tensors: list[InputTensor], data: memoryview, columns: Columns) -> tuple[Any, Any]:
+    """Do as `rows_of`; return rows and labels as arrays if they are one binary tensor each."""
+    arrays = read_binary(tensors, data)
+    rest, rows, labels = [], None, None
+    features = sum(not _is_label(tensor, columns) for tensor in tensors)
+    for place, tensor in enumerate(tensors):
+        values = arrays.get(place)
+        if values is None:
+            rest.append(tensor)
+        elif _is_label(tensor, columns) and values.ndim == 1:
+            labels = values
+        elif features == 1 and _is_table(tensor, columns):
+            rows = np.ascontiguousarray(values, dtype=np.float64)
+        else:
+            tensor.data = values.ravel().tolist()
+            rest.append(tensor)
+    more_rows, more_labels = rows_of(rest, columns)
+    return more_rows if rows is None else rows, more_labels if labels is None else labels
+
+
+def _is_label(tensor: InputTensor, columns: Columns) -> bool:
+    return tensor.name in LABELS and tensor.name not in columns.places
+
+
+def _is_table(tensor: InputTensor, columns: Columns) -> bool:
+    """Return whether a tensor has all columns of a model whose columns are numbers."""
+    return (
+        columns.plain
+        and columns.key is None
+        and tensor.datatype in _NUMBERS
+        and tensor.shape[1:] == [len(columns.names)]
+    )
+
+
+def _numbers(tensor: InputTensor) -> NDArray[np.float64] | None:
+    """Return a table of floats as an array; None if its values must be checked one by one."""
+    nested = bool(tensor.data) and isinstance(tensor.data[0], list)
+    found = float_table(tensor.data, tensor.shape[1]) if nested else floats_of(tensor.data)
+    fits = found is not None and found.size == tensor.shape[0] * tensor.shape[1] > 0
+    return found.reshape(tensor.shape) if found is not None and fits else None
+
+
+def rows_of(tensors: list[InputTensor], columns: Columns) -> tuple[Any, list[Any] | None]:
+    """Return rows in the order of the columns, and the labels or None.
+
+    Rows are an array if they are one tensor of floats, otherwise a list of lists.
+    """
+    labels = None
+    features = []
+    for tensor in tensors:
+        if _is_label(tensor, columns):
+            labels = [row[0] for row in _rows(tensor, width=1)]
+        else:
+            features.append(tensor)
+    if len(features) == 1 and features[0].name not in columns.places:
+        table = _numbers(features[0]) if _is_table(features[0], columns) else None
+        if table is not None:
+            return table, labels
+        return _rows(features[0], len(columns.names)), labels
+    if not features:
+        return [], labels
+    given = {tensor.name: tensor for tensor in features}
+    for name in columns.names:
+        if name not in given:
+            raise HTTPError(422, f"inputs: there is no tensor for the column {name!r}")
+    unknown = [name for name in given if name not in columns.places]
+    if unknown or len(given) < len(features):
+        name = unknown[0] if unknown else "a column"
+        raise HTTPError(422, f"inputs: the tensor {name[:100]!r} is unknown or occurs twice")
+    parts = [_rows(given[name], width=1) for name in columns.names]
+    for place, kind in enumerate(columns.kinds):
+        if kind == NUMBER and given[columns.names[place]].datatype == "BOOL":
+            parts[place] = [[float(value)] for (value,) in parts[place]]
+    if len({len(part) for part in parts}) > 1:
+        raise HTTPError(422, "inputs: the tensors have different numbers of rows")
+    return [[part[i][0] for part in parts] for i in range(len(parts[0]))], labels
+
+
+def _rows(tensor: InputTensor, width: int) -> list[list[Any]]:
+    """Return a tensor of shape [rows] or [rows, width], nested or flat, as a list of rows."""
+    if tensor.datatype not in _NUMBERS and tensor.datatype != "BYTES":
+        raise HTTPError(422, f"inputs: unknown datatype {tensor.datatype[:20]!r}")
+    given = tensor.shape[1] if len(tensor.shape) == 2 else 1
+    if given != width:
+        raise HTTPError(
+            422, f"inputs: {tensor.name[:100]!r} has {given} columns, {width} are expected"
+        )
+    flat: list[Any] = []
+    for item in tensor.data:
+        if isinstance(item, list):
+            flat.extend(item)
+        else:
+            flat.append(item)
+    if len(flat) != tensor.shape[0] * width:
+        raise HTTPError(
+            422, f"inputs: {tensor.name[:100]!r} has {len(flat)} values for shape {tensor.shape}"
+        )
+    for value in flat:
+        if isinstance(value, list | dict):
+            raise HTTPError(422, f"inputs: {tensor.name[:100]!r} is nested too deeply")
+    if tensor.datatype == "BOOL" and width == 1:
+        return [[value] for value in flat]
+    if tensor.datatype in _NUMBERS:
+        flat = [int(value) if isinstance(value, bool) else value for value in flat]
+    return [flat[i : i + width] for i in range(0, len(flat), width)]
+
+
+# -- bodies ----------------------------------------------------------------------------------------
+
+#: An id of a request: unique within its model.
+Id = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Label = float | int | str | bool
+
+
+class Decoders:
+    """Decode and check the bodies of infer and learn for one model.
+
+    The types of its columns are checked while the JSON is decoded. If that fails, `_explained`
+    finds the row and the column in a second, slower pass.
+    """
+
+    def __init__(self, columns: Columns, task: str) -> None:
+        label: Any = float if task == "regression" else Label
+        row: Any = columns.row_type
+        body = msgspec.defstruct(
+            "Body",
+            [
+                ("id", Id | None, None),
+                ("row", row | UnsetType, UNSET),
+                ("rows", list.__class_getitem__(row) | UnsetType, UNSET),
+                ("inputs", list[InputTensor] | UnsetType, UNSET),
+                ("label", label | UnsetType, UNSET),
+                ("labels", list.__class_getitem__(label) | UnsetType, UNSET),
+                ("outputs", Any, None),
+                ("parameters", Any, None),
+            ],
+            forbid_unknown_fields=True,
+        )
+        self.body = msgspec.json.Decoder(body)
+
+
+def decoders(online: OnlineModel) -> Decoders:
+    """Return the decoders of a model, which are built once."""
+    found: Decoders | None = getattr(online, "decoders", None)
+    if found is None:
+        found = Decoders(online.columns, online.spec.task)
+        online.decoders = found  # type: ignore[attr-defined]
+    return found
+
+
+def binary_work(online: OnlineModel, body: bytes, length: bytes, learn: bool) -> Work:
+    """Decode a body whose first ``length`` bytes are JSON, followed by binary tensors."""
+    size = size_of(length)
+    if size is None or size > len(body):
+        raise HTTPError(
+            422, "Inference-Header-Content-Length must be the length of the JSON in bytes"
+        )
+    try:
+        given: Any = decoders(online).body.decode(body[:size])
+    except msgspec.ValidationError as error:
+        raise HTTPError(422, str(error)[:300]) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise not_json(error, body[:size]) from None
+    if given.inputs is UNSET or given.row is not UNSET or given.rows is not UNSET:
+        raise HTTPError(422, "a binary body must have inputs, without row or rows")
+    rows, labels = binary_rows(given.inputs, memoryview(body)[size:], online.columns)
+    if labels is not None:
+        if given.labels is not UNSET or given.label is not UNSET:
+            raise HTTPError(422, "labels are given twice, as a tensor and beside it")
+    elif given.labels is not UNSET:
+        labels = given.labels
+    return _made(online, given.id, rows if len(rows) else None, labels, learn)
+
+
+def work_of(online: OnlineModel, body: bytes, learn: bool) -> Work:
+    """Decode a JSON body."""
+    try:
+        given = decoders(online).body.decode(body)
+    except msgspec.ValidationError as error:
+        raise _explained(online, body, str(error)) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise not_json(error, body) from None
+    return _work(online, given, learn)
+
+
+def works_of_lines(online: OnlineModel, body: bytes, learn: bool) -> list[Work | HTTPError]:
+    """Decode each line of a body to work or an error; raise if no line is valid."""
+    found: list[Work | HTTPError]
+    try:
+        bodies = decoders(online).body.decode_lines(body)
+        found = [_or_refused(_work, online, given, learn) for given in bodies]
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        lines = [line for line in body.split(b"\n") if line.strip()]
+        found = [_or_refused(work_of, online, line, learn) for line in lines]
+    if not found:
+        raise HTTPError(422, "the body has no lines")
+    if isinstance(found[0], HTTPError) and not any(isinstance(work, Work) for work in found):
+        raise HTTPError(found[0].status, f"line 0: {found[0]}")
+    return found
+
+
+def _or_refused(made: Callable[..., Work], online: OnlineModel, given: Any, learn: bool) -> Any:
+    try:
+        return made(online, given, learn)
+    except HTTPError as error:
+        return error
+
+
+def _work(online: OnlineModel, given: Any, learn: bool) -> Work:
+    rows, labels = _content(online.columns, given)
+    return _made(online, given.id, rows, labels, learn)
+
+
+def _made(online: OnlineModel, id: str | None, rows: Any, labels: Any, learn: bool) -> Work:
+    if not learn:
+        if labels is not None:
+            raise HTTPError(422, "labels: infer takes none; POST them to learn")
+        if rows is None:
+            raise HTTPError(422, "rows, row or inputs must be given")
+        return Work(online, id, online.columns.pack(rows), None, len(rows))
+    if labels is None:
+        raise HTTPError(422, "label or labels must be given")
+    if rows is None:
+        if id is None:
+            raise HTTPError(422, "labels without rows need the id of an earlier prediction")
+        packed = check_labels(labels, len(labels), online.spec.task)
+        return Work(online, id, None, packed, len(labels))
+    kept = online.columns.pack(rows)
+    packed = check_labels(labels, len(rows), online.spec.task)
+    return Work(online, id, kept, packed, len(rows))
+
+
+def _content(columns: Columns, given: Any) -> tuple[Sequence[Any] | None, Any]:
+    """Return the rows and the labels of a body, from any of their forms."""
+    forms = [name for name in ("row", "rows", "inputs") if getattr(given, name) is not UNSET]
+    if len(forms) > 1:
+        raise HTTPError(422, f"only one of {' and '.join(forms)} may be given")
+    if given.label is not UNSET and given.labels is not UNSET:
+        raise HTTPError(422, "only one of label and labels may be given")
+    labels = None
+    if given.label is not UNSET:
+        labels = [given.label]
+    elif given.labels is not UNSET:
+        labels = given.labels
+    if not forms:
+        return None, labels
+    if forms[0] == "row":
+        return [given.row], labels
+    if forms[0] == "rows":
+        return given.rows, labels
+    rows, more = rows_of(given.inputs, columns)
+    if more is not None and labels is not None:
+        raise HTTPError(422, "labels are given twice, as a tensor and beside it")
+    if isinstance(rows, list):
+        columns.explain(rows)
+    if more is None:
+        more = labels
+    if not len(rows) and more is not None:
+        return None, more
+    return rows, more
+
+
+def _explained(online: OnlineModel, body: bytes, message: str) -> HTTPError:
+    """Return an error that names the row and the column with a wrong type."""
+    try:
+        given = json.loads(body)
+        if isinstance(given, dict):
+            if "rows" in given:
+                online.columns.explain(given["rows"])
+            if "row" in given:
+                online.columns.explain([given["row"]])
+            labels = given.get("labels", [given["label"]] if "label" in given else None)
+            if isinstance(labels, list):
+                check_labels(labels, len(labels), online.spec.task)
+    except HTTPError as error:
+        return error
+    except (ValueError, RecursionError):
+        pass
+    return HTTPError(422, message[:300])
+
+
+_NOT_FINITE = re.compile(rb"[\[:,\s]-?(NaN|Infinity)")
+
+
+def not_json(error: Exception, body: bytes) -> HTTPError:
+    """Return the error for a body that is not JSON."""
+    if isinstance(error, RecursionError):
+        return HTTPError(400, "the body is nested too deeply")
+    hint = "; JSON has no NaN and Infinity, use null for a missing value"
+    return HTTPError(
+        400, f"the body is not JSON: {error}"[:300] + (hint if _NOT_FINITE.search(body) else "")
+    )
