@@ -83,7 +83,8 @@ def path_through_run(rows: int) -> Counter[str]:
     from pronk.cli.app import app
 
     rng = np.random.default_rng(0)
-    lines = "\n".join(f"{a:.4f},{b:.4f},{a * b:.4f}" for a, b in rng.uniform(-1, 1, (rows, 2)))
+    # All digits: a file of some megabytes is read in several pieces.
+    lines = "\n".join(f"{a},{b},{a * b}" for a, b in rng.uniform(-1, 1, (rows, 2)).tolist())
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "rows.csv"
         file.write_text("a,b,y\n" + lines + "\n")

@@ -351,7 +351,7 @@ def test_one_row_that_is_odd_is_named_as_in_a_longer_frame(frame, y):
         ("a", "x", "'a' has 'x' at row 0"),
         ("a", None, "'a' is missing or NaN at row 0"),
         ("a", np.inf, "inf at row 0"),
-        ("time", 3.5, "'time' has 3.5"),
+        ("time", True, "'time' has True"),
         ("a", 10**30, "too large"),
     ]:
         one = frame[:1].astype(object).assign(**{name: [value]})

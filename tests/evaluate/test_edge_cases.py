@@ -6,11 +6,12 @@ import pytest
 import pronk
 from pronk.core.state import StateError
 from pronk.evaluate import Evaluation, RunningMajority, RunningMean
-from pronk.evaluate.forecasts import Forecast, checked_column, figure
-from pronk.evaluate.metrics import get_metrics
+from pronk.evaluate.evaluation import pieces
+from pronk.evaluate.fields import checked_column, figure
+from pronk.evaluate.metrics import Counts, get_metrics
+from pronk.evaluate.models import Forecast
 from pronk.evaluate.pictures import LABELS, pictures
-from pronk.evaluate.scoring import gather, pieces
-from pronk.evaluate.statistics import Counts
+from pronk.evaluate.progressive import gather
 from pronk.evaluate.trace import SEGMENTS, SHORTEST, ModelHistory
 
 

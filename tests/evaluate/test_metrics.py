@@ -11,9 +11,18 @@ import pronk
 from pronk.estimators import files
 from pronk.evaluate import Evaluation, RunningMajority, progressive
 from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
-from pronk.evaluate.forecasts import Forecast
-from pronk.evaluate.metrics import ALL, Scores, get_scores
-from pronk.evaluate.statistics import BINS, RATIO, STATISTICS, Counts, Ranks, bin_of
+from pronk.evaluate.metrics import (
+    ALL,
+    BINS,
+    RATIO,
+    STATISTICS,
+    Counts,
+    Ranks,
+    Scores,
+    bin_of,
+    get_scores,
+)
+from pronk.evaluate.models import Forecast
 from pronk.evaluate.trace import SAMPLE, SEGMENTS, Sample, SegmentSums
 
 N, WINDOW = 3000, 400

@@ -10,9 +10,9 @@ import pronk
 from pronk.data import drifting
 from pronk.estimators import files
 from pronk.evaluate import Evaluation, RunningMajority, RunningMean, held_bytes, progressive
+from pronk.evaluate.evaluation import first_pieces
 from pronk.evaluate.metrics import METRICS, get_metrics
 from pronk.evaluate.pictures import pictures
-from pronk.evaluate.scoring import first_pieces
 
 N = 1000
 

@@ -59,7 +59,7 @@ def test_every_kind_of_expert_has_a_name_on_the_page() -> None:
     from types import SimpleNamespace
     from typing import Any
 
-    from pronk.serve.status import _experts
+    from pronk.serve.http.monitoring import _experts
 
     kernel = {"factor": 2.0, "alpha": 0.1, "window": 100, "view": "relevance", "bandwidth": 1.5}
     baseline: dict[str, Any] = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))

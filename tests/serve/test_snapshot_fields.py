@@ -18,9 +18,9 @@ from driving import created, learn, opened
 
 from pronk.estimators import files
 from pronk.serve import recovery
+from pronk.serve.http.monitoring import _details, describe
 from pronk.serve.journal import LEARN, Entry, Journal
 from pronk.serve.rows import pack_labels
-from pronk.serve.status import _details, describe
 
 OTHERS: tuple[Any, ...] = (
     "text", None, -1, 2**70, 0.5, [], {}, True, [[1]], float("nan"), np.zeros((2, 2)), np.zeros(3)
@@ -80,9 +80,8 @@ def test_a_snapshot_is_used_or_skipped(tmp_path: Path, task: str) -> None:
 
 def _works(online: Any, label: Any) -> None:
     rows = online.columns.pack([[1.0, 2.0]])
-    service: Any = None
     for _ in range(2):
-        assert json.dumps([describe(service, online, True), _details(online)], allow_nan=False)
+        assert json.dumps([describe(online, True), _details(online)], allow_nan=False)
         online.predict(rows)
         online.tree()
         packed = pack_labels([label])

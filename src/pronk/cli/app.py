@@ -5,6 +5,7 @@ The module of a command is imported when the command is called, so that `pronk -
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pronk._version import __version__
+from pronk.cli import screen
 from pronk.cli.options import (
     INPUT,
     KEEP,
@@ -36,7 +38,7 @@ from pronk.cli.options import (
     refuse_choices,
     with_options,
 )
-from pronk.cli.screen import end_with
+from pronk.cli.screen import CommandError, end_with
 from pronk.cli.serve import SERVE_SETTINGS, ServeCommand, serve
 from pronk.estimators.registry import DEFAULT_ALGORITHM
 
@@ -109,9 +111,33 @@ def demo(
     json: AsJSON = False,
 ) -> None:
     """Run `pronk run` on a generated file, then print the command for a file of your own."""
-    from pronk.cli.demo import run_demo
+    from pronk.data.generated import write_rentals
 
-    run_demo(output, rows=rows, seed=seed, as_json=json)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        write_rentals(output / "rentals.csv", rows, seed)
+    except OSError as error:
+        reason = error.strerror or error
+        raise CommandError(f"--output: {str(output)!r} cannot be written: {reason}") from None
+    choices = ["--categorical", "auto", "--missing", "mean"]
+    command = ["run", str(output / "rentals.csv"), "--target", "rentals", "--task", "regression"]
+    command += [*choices, "--interval", "0.9"]
+    files = {"predictions": "predictions.csv", "save": "model.pronk", "report": "page.html"}
+    for name, file in files.items():
+        command += [f"--{name}", str(output / file)]
+    console = screen.messages() if json else screen.output()
+
+    def show(text: str, style: str = "") -> None:  # without wrapping, so that it can be copied
+        console.print(text, style=style, markup=False, soft_wrap=True)
+
+    show(f"Generated {output / 'rentals.csv'}. The command that learns it:\n")
+    show(f"    {shlex.join(['pronk', *command])}\n", "bold")
+    app(args=[*command, *(["--json"] if json else [])], standalone_mode=False)
+    # In a clone the command is in .venv, which may not be on the PATH.
+    name = sys.argv[0] if Path(sys.argv[0]).name == "pronk" else "pronk"
+    own = [name, "run", "FILE", "--target", "COLUMN", *choices, "--report", "page.html"]
+    show(f"\nOpen {output / 'page.html'} in a browser. The command for a file of your own:\n")
+    show(f"    {shlex.join(own)}\n", "bold")
 
 
 RUN_EXAMPLES = """\b

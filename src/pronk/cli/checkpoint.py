@@ -11,13 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
-from typing import Any, Self
+from typing import Any
 
 from pronk.cli.screen import CommandError
 from pronk.core.state import StateError, checked_count, require
@@ -54,18 +51,6 @@ _PARTS: dict[str, tuple[type, ...]] = {
     "bad": (list, type(None)),
     "finished": (bool,),
 }
-
-
-class Stopped(BaseException):
-    """Raised between two blocks after a signal to stop."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-    @property
-    def name(self) -> str:
-        return signal.Signals(self.number).name
 
 
 class Checkpoint:
@@ -267,51 +252,3 @@ def _changed(before: Any, now: Any, files: Sequence[Any]) -> str:
             if file.read(1) not in b"\r\n":
                 return "whose last line was incomplete"
     return ""
-
-
-class Interruptions:
-    """Defers SIGINT and SIGTERM to the end of a block while a run has checkpoints.
-
-    A second signal stops at once.
-    """
-
-    def __init__(self) -> None:
-        self._working = False
-        self._received = 0
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        import pyarrow as pa
-
-        if threading.current_thread() is threading.main_thread():
-            pa.enable_signal_handlers(False)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._receive)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._release()
-
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        self._release()
-        if not self._working:
-            raise Stopped(number)
-        self._received = number
-
-    def _release(self) -> None:
-        import pyarrow as pa
-
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        if self._before:
-            pa.enable_signal_handlers(True)
-        self._before = {}
-
-    @contextmanager
-    def block(self) -> Iterator[None]:
-        """Process a block; a signal received meanwhile stops the run at its end."""
-        self._working = True
-        yield
-        self._working = False
-        if self._received:
-            raise Stopped(self._received)

@@ -29,8 +29,7 @@ from pronk.cli.outputs import AppendedFile, csv_lines, json_lines
 from pronk.cli.screen import CommandError
 from pronk.core.state import require
 from pronk.data.opening import NDJSON, PARQUET
-from pronk.evaluate.forecasts import Forecast
-from pronk.evaluate.models import has_intervals
+from pronk.evaluate.models import Forecast, has_intervals
 
 ENDINGS = (".csv", *NDJSON, *PARQUET)
 #: The file name of standard output.

@@ -48,7 +48,7 @@ from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find
 from pronk.evaluate.comparison_run import warm_up
 from pronk.evaluate.models import supports_weights
-from pronk.evaluate.scoring import long_piece
+from pronk.evaluate.progressive import long_piece
 from pronk.keyed import Keyed
 
 

@@ -1,23 +1,25 @@
-"""The loop of `pronk run`: blocks of rows, its output files, and snapshots between blocks."""
+"""The loop of `pronk run`: blocks, its output files, snapshots and signals between blocks."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
 from rich.console import Console
 
 from pronk.cli import screen
 from pronk.cli.checkpoint import (
     Checkpoint,
-    Interruptions,
-    Stopped,
     damage_reported,
     fingerprint,
     input_files,
@@ -43,11 +45,11 @@ from pronk.data.errors import option
 from pronk.data.stream import BadRow, Block
 from pronk.estimators.files import learner_from_tree, learner_tree
 from pronk.evaluate import Evaluation, Record
-from pronk.evaluate.forecasts import checked_labels
+from pronk.evaluate.evaluation import PIECE
+from pronk.evaluate.fields import checked_labels
 from pronk.evaluate.formatting import Bar, number
 from pronk.evaluate.metrics import ALL
 from pronk.evaluate.models import has_probabilities
-from pronk.evaluate.scoring import PIECE
 from pronk.evaluate.trace import Trace
 from pronk.parallel import using_pool
 
@@ -185,6 +187,62 @@ def _begin_or_resume(file: AppendedFile, place: list[int] | None) -> None:
 def _position(file: AppendedFile) -> list[int]:
     file.sync()
     return [file.rows, file.bytes]
+
+
+class Stopped(BaseException):
+    """Raised between two blocks after a signal to stop."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def name(self) -> str:
+        return signal.Signals(self.number).name
+
+
+class Interruptions:
+    """Defers SIGINT and SIGTERM to the end of a block while a run has checkpoints.
+
+    A second signal stops at once.
+    """
+
+    def __init__(self) -> None:
+        self._working = False
+        self._received = 0
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            pa.enable_signal_handlers(False)
+            for sent in (signal.SIGINT, signal.SIGTERM):
+                self._before[sent] = signal.signal(sent, self._receive)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._release()
+
+    def _receive(self, number: int, frame: FrameType | None) -> None:
+        self._release()
+        if not self._working:
+            raise Stopped(number)
+        self._received = number
+
+    def _release(self) -> None:
+        for sent, handler in self._before.items():
+            signal.signal(sent, handler)
+        if self._before:
+            pa.enable_signal_handlers(True)
+        self._before = {}
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Process a block; a signal received meanwhile stops the run at its end."""
+        self._working = True
+        yield
+        self._working = False
+        if self._received:
+            raise Stopped(self._received)
 
 
 class RunLoop:
@@ -340,7 +398,9 @@ class RunLoop:
 
     def _rows(self, stack: ExitStack) -> None:
         bar = Bar(self.stream, console=self.console, number=number)
-        stack.enter_context(bar)
+        shown = self.console.is_terminal
+        if shown:
+            stack.enter_context(bar)
         signals = Interruptions()
         if self.checkpoint is not None:
             stack.enter_context(signals)
@@ -348,7 +408,8 @@ class RunLoop:
             with signals.block():
                 step()
                 self._write()
-                bar.show(self.evaluation)
+                if shown:
+                    bar.show(self.evaluation)
                 # A shorter block precedes an invalid row or the end.
                 whole = self.position % self.stream.rows == 0
                 if self.checkpoint is not None and whole and self.checkpoint.due(self.position):

@@ -20,7 +20,7 @@ from pronk.data import Prepared, Preparing, Reading, StreamError
 from pronk.data.values import NUMERIC
 from pronk.estimators import files
 from pronk.evaluate.models import set_jobs
-from pronk.evaluate.scoring import LONG_PIECE
+from pronk.evaluate.progressive import LONG_PIECE
 from pronk.keyed import Keyed, StoreError
 from pronk.keyed.keys import Keys
 from pronk.keyed.learner import learner_of

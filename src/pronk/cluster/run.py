@@ -33,7 +33,7 @@ from pronk.core.linalg import add_products
 from pronk.core.runtime import limited
 from pronk.estimators import files
 from pronk.estimators.estimator import OnlineLearner
-from pronk.evaluate.progressive import Evaluation
+from pronk.evaluate.evaluation import Evaluation
 from pronk.newton.certificate import merge_ledgers
 from pronk.newton.spaces import CHUNK, GrowingFeatures
 from pronk.parallel.newton import FixedMap, accept, grow, span_map

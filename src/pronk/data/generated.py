@@ -1,8 +1,11 @@
-"""Generate streams in blocks: the same rows for the same seed, in blocks of any size."""
+"""Generate a stream in blocks, and the file of `pronk demo`; the same rows for the same seed."""
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,3 +59,41 @@ def drifting(
         A = amplitudes[(rows * (jumps + 1)) // n_rows]
         y = (A * np.cos(X @ W + phases + rates * s)).sum(axis=1)
         yield X, y + noise * noises.standard_normal(len(rows))
+
+
+_STATIONS = ("harbour", "museum", "park", "station", "university")
+#: The share of the rows after which the price is halved, and the share of temperatures missing.
+_CHANGE, _GAPS = 0.6, 0.02
+
+
+def write_rentals(path: Path, rows: int, seed: int) -> None:
+    """Write a CSV file of hourly rentals of bicycles at five stations; the target is "rentals".
+
+    It has what real files have: a time, a category, numbers with missing values, and a target whose
+    dependence on them changes along the stream.
+    """
+    rng = np.random.default_rng(seed)
+    hours = np.arange(rows) // len(_STATIONS)
+    place = np.arange(rows) % len(_STATIONS)
+    hour, weekend = hours % 24, (hours // 24) % 7 >= 5
+    season = np.sin(2 * np.pi * hours / (24 * 60))
+    temperature = 12 + 8 * season + 4 * np.sin(2 * np.pi * (hour - 9) / 24)
+    temperature += rng.normal(0, 1.5, rows)
+    rain = rng.random(rows) < 0.15
+    peak = np.exp(-0.5 * ((hour - 8) / 1.5) ** 2) + np.exp(-0.5 * ((hour - 17) / 2.0) ** 2)
+    leisure = np.exp(-0.5 * ((hour - 14) / 4.0) ** 2)
+    commuters = np.array([0.4, 0.3, 0.2, 1.0, 0.8])[place]
+    mean = 4 + 30 * np.where(weekend, 0.6 * leisure, commuters * peak + 0.3 * leisure)
+    mean *= np.exp(-(((temperature - 21) / 14) ** 2)) * np.where(rain, 0.5, 1.0)
+    mean *= np.where(np.arange(rows) >= _CHANGE * rows, 2.0, 1.0)
+    rentals = rng.poisson(mean)
+    unknown = rng.random(rows) < _GAPS
+    start = datetime(2025, 3, 1)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["time", "place", "temperature", "rain", "rentals"])
+        for i in range(rows):
+            when = start + timedelta(hours=int(hours[i]))
+            degrees = "" if unknown[i] else f"{temperature[i]:.1f}"
+            wet = "yes" if rain[i] else "no"
+            writer.writerow([when.isoformat(), _STATIONS[place[i]], degrees, wet, rentals[i]])

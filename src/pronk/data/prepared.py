@@ -363,7 +363,7 @@ class Prepared(Parameters):
 
         The learner's number of rows shows whether it was rolled back; the preparation then is too.
         """
-        X = whole(X)
+        X = X if type(X) is np.ndarray else whole(X)
         with own_lock(self):
             before, seen = dict(self.__dict__), self._learned
             try:
@@ -494,7 +494,9 @@ class Prepared(Parameters):
 
     def _rows(self, X: Any) -> Array:
         fills = self.missing == "mean"
-        rows = self._layout.rows(X, fills)
+        plain = type(X) is np.ndarray and X.dtype == np.float64 and X.flags.c_contiguous
+        plain = plain and X.shape[1:] == (len(self._layout.kinds),)
+        rows = X if plain else self._layout.rows(X, fills)
         checked = np.where(np.isnan(rows), 0.0, rows) if fills else rows
         if not fills and self._layout.names is not None:
             self._check_no_gaps(rows)

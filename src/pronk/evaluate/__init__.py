@@ -1,10 +1,10 @@
 """Learners run over streams: progressive validation."""
 
 from pronk.evaluate.baselines import RunningMajority, RunningMean
+from pronk.evaluate.evaluation import Evaluation, Record
 from pronk.evaluate.metrics import METRICS, Metric
 from pronk.evaluate.models import held_bytes
-from pronk.evaluate.progressive import Evaluation, progressive
-from pronk.evaluate.scoring import Record
+from pronk.evaluate.progressive import progressive
 
 __all__ = [
     "METRICS",

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.state import Count, Sizes, Stateful, checked_count, require
-from pronk.evaluate.forecasts import Items, LabelList, Reals, checked_labels
+from pronk.evaluate.fields import Items, LabelList, Reals, checked_labels
 
 Array = NDArray[np.float64]
 

@@ -19,10 +19,9 @@ from pronk.data import FileStream, Preparing, Reading, StreamError
 from pronk.data.errors import Argument
 from pronk.data.prepared import prepared
 from pronk.evaluate.comparison import ComparedLearner
+from pronk.evaluate.evaluation import Evaluation, Record, part
 from pronk.evaluate.formatting import setting
 from pronk.evaluate.models import Weights, adapt
-from pronk.evaluate.progressive import Evaluation
-from pronk.evaluate.scoring import Record, part
 from pronk.evaluate.study import Job
 
 Array = NDArray[np.float64]

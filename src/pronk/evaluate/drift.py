@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.state import Count, Field, Sizes, Stateful, checked_count, require
-from pronk.evaluate.forecasts import AnyReal, Items, Values, figure
+from pronk.evaluate.fields import AnyReal, Items, Values, figure
 
 Array = NDArray[np.float64]
 

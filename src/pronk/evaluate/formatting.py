@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pronk.evaluate.progressive import Evaluation
+    from pronk.evaluate.evaluation import Evaluation
 
 
 def number(value: float) -> str:

@@ -1,4 +1,22 @@
-"""Metrics over all rows so far and over a window of the last rows: mean losses and statistics."""
+"""Metrics: mean losses and statistics, over all rows so far and over a window of the last rows.
+
+A statistic is a metric that is not a mean of losses: counts, ranks and sums, in bounded memory.
+It has a value over all rows, which does not depend on the cut into blocks, and an exact value
+over the last rows, for windows. Over all rows, ranks and medians are computed from bins.
+
+    log_loss            mean of -log p(y), p at least 2.2e-16 as in scikit-learn; excluded are
+                        rows before any label was known, and the first row of a label to which
+                        the model gave probability 0
+    auc                 area under the ROC curve, of one class against the rest, mean over classes;
+                        rows whose odds differ by less than 1.6 % share a bin and count as ties
+    balanced_accuracy   mean over the classes of the share of their rows predicted correctly
+    kappa               Cohen's: (a - e) / (1 - e), a the accuracy, e that of shuffled predictions
+    f1                  macro F1: the mean over the classes of 2 hits / (rows + times predicted)
+    r2                  1 - sum (y - p)^2 / sum (y - mean y)^2, the mean over outputs
+    medae               median absolute error; in bins, within 0.5 % of an order statistic
+
+References: Masson, Rim, Lee, "DDSketch", VLDB 2019 (bins of equal ratio).
+"""
 
 from __future__ import annotations
 
@@ -7,17 +25,34 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.checks import did_you_mean
-from pronk.core.state import Count, Parts, Sizes, StateError, Stateful, require
+from pronk.core.state import (
+    MOST,
+    Count,
+    Numbers,
+    Parts,
+    Sizes,
+    StateError,
+    Stateful,
+    require,
+)
 from pronk.evaluate.baselines import Lead
-from pronk.evaluate.forecasts import AnyReal, Forecast, Items, checked_column, doubles, joined
+from pronk.evaluate.fields import (
+    AnyReal,
+    Items,
+    LabelList,
+    Reals,
+    Values,
+    checked_column,
+    doubles,
+)
 from pronk.evaluate.formatting import number
-from pronk.evaluate.statistics import STATISTICS, Explained, Running, Statistic
+from pronk.evaluate.models import Forecast, joined
 
 Array = NDArray[np.float64]
 Losses = Callable[[NDArray[Any], NDArray[Any]], Any]
@@ -45,6 +80,9 @@ def describe_leads(leads: Iterable[Lead]) -> str:
             name = TITLES.get(one.metric, one.metric)
             texts.setdefault(one.baseline, []).append(f"{name} {own} against {theirs}")
     return "; ".join(f"worse than the {label}: {', '.join(each)}" for label, each in texts.items())
+
+
+# -- mean losses ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -101,6 +139,428 @@ ALL = {
 }
 
 
+# -- statistics ----------------------------------------------------------------------------------
+
+
+class Counts(Stateful):
+    """The confusion matrix; its size grows with the labels, not with the rows.
+
+    >>> import numpy as np
+    >>> from pronk.evaluate.models import Forecast
+    >>> counts = Counts()
+    >>> counts.add(np.array(["a", "b", "b"]), Forecast(np.array(["a", "a", "b"])))
+    >>> print(counts.labels, counts.matrix.tolist(), round(counts.kappa, 3))
+    ['a', 'b'] [[1, 0], [1, 1]] 0.4
+    """
+
+    def __init__(self) -> None:
+        self._labels: list[Any] = []
+        self._places: dict[Any, int] = {}
+        self._table = np.zeros((1, 1), dtype=np.int64)  # the last column: no label was predicted
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        """Add some rows."""
+        own = self._codes(y)
+        named = self._codes(forecast.values)
+        size = len(self._labels) + 1
+        held = self._table
+        if len(held) < size:
+            self._table = np.zeros((size, size), dtype=np.int64)
+            self._table[: len(held), : len(held) - 1] = held[:, :-1]
+            self._table[: len(held), -1] = held[:, -1]
+        place = own * size + np.where(named < 0, size - 1, named)
+        self._table += np.bincount(place, minlength=size * size).reshape(size, size)
+
+    def _codes(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the number of each label; -1 for none."""
+        if values.dtype == object:
+            several = values.tolist()
+            codes = [self._code(value) for value in several]
+            return np.array(codes, dtype=np.int64)
+        found, place = np.unique(values, return_inverse=True)
+        codes = [self._code(value) for value in found.tolist()]
+        return np.array(codes, dtype=np.int64)[place]
+
+    def _code(self, label: Any) -> int:
+        if label is None:
+            return -1
+        if label not in self._places:
+            self._places[label] = len(self._labels)
+            self._labels.append(label)
+        return self._places[label]
+
+    def _order(self) -> list[int]:
+        """Return the numbers of the labels that occurred, sorted by label."""
+        occurred = [i for i in range(len(self._labels)) if self._table[i].any()]
+        return sorted(occurred, key=lambda i: self._labels[i])
+
+    @property
+    def labels(self) -> list[Any]:
+        """The labels that occurred, sorted."""
+        return [self._labels[i] for i in self._order()]
+
+    @property
+    def matrix(self) -> NDArray[np.int64]:
+        """Rows by label, columns by prediction, both in the order of `labels`.
+
+        Rows without a prediction, or predicted as a label that never occurred, are in no column.
+        """
+        order = self._order()
+        return self._table[np.ix_(order, order)]
+
+    @property
+    def _sums(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Hits, rows and times predicted, for each label that occurred."""
+        order = self._order()
+        hits = self._table.diagonal()[order]
+        return hits, self._table.sum(axis=1)[order], self._table.sum(axis=0)[order]
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """Mean over the labels of the share of their rows predicted correctly."""
+        hits, rows, _ = self._sums
+        return float(np.mean(hits / rows)) if len(rows) else math.nan
+
+    @property
+    def kappa(self) -> float:
+        """Cohen's kappa; NaN if there is a single label."""
+        hits, rows, named = self._sums
+        total = float(rows.sum())
+        if not total:
+            return math.nan
+        agreed, chance = hits.sum() / total, float((rows / total * (named / total)).sum())
+        return float((agreed - chance) / (1.0 - chance)) if chance < 1.0 else math.nan
+
+    @property
+    def f1(self) -> float:
+        """Macro F1: the mean over the labels of 2 hits / (rows + times predicted)."""
+        hits, rows, named = self._sums
+        return float(np.mean(2.0 * hits / (rows + named))) if len(rows) else math.nan
+
+    STATE = (LabelList("labels"), Numbers("table", ("side", "side"), whole=True, low=0))
+
+    def _restored(self, sizes: Sizes) -> None:
+        # Labels of a block that failed may have no row yet.
+        require(1 <= sizes["side"] <= sizes["labels"] + 1, "table is not that of the labels")
+        self._places = {label: i for i, label in enumerate(self._labels)}
+
+
+#: Bins of the log odds from -SPAN to SPAN.
+BINS, SPAN = 2048, 16.0
+#: Ratio of neighbouring bins of absolute errors.
+RATIO = 1.01
+#: Bound of the bin numbers: beyond those of the smallest and the largest double.
+FARTHEST = math.ceil(745.2 / math.log(RATIO))
+#: Lower bound of probabilities, as in scikit-learn.
+LEAST = float(np.finfo(np.float64).eps)
+
+
+class Running(Protocol):
+    """A statistic of all rows so far; `recent` computes it for the last rows."""
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None: ...
+    def value(self) -> float: ...
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float: ...
+    def to_state(self) -> Any: ...
+    def restore(self, state: Any) -> None: ...
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A metric that is not a mean of losses."""
+
+    name: str
+    running: Callable[[], Running]
+    probabilities: bool = False
+    """Whether it needs probabilities."""
+
+
+class LogLoss(Stateful):
+    """Sum and number of the losses, and the first row of each label."""
+
+    def __init__(self) -> None:
+        self.sums = np.zeros(2)
+        self.rows = 0
+        self.first: dict[Any, int] = {}
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        labels, places = np.unique(y, return_index=True)
+        for label, place in zip(labels.tolist(), places.tolist(), strict=True):
+            self.first.setdefault(label, self.rows + place)
+        self.rows += len(y)
+        losses = self._losses(y, forecast)
+        self.sums = self.sums + np.array([losses.sum(), float(len(losses))])
+
+    def value(self) -> float:
+        return float(self.sums[0] / self.sums[1]) if self.sums[1] else math.nan
+
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        losses = self._losses(y, forecast)
+        return float(losses.mean()) if len(losses) else math.nan
+
+    def _losses(self, y: NDArray[Any], forecast: Forecast) -> Array:
+        """Return the losses of the last rows, without excluded ones."""
+        shares = share_of_label(y, forecast)
+        start = self.rows - len(y)
+        new = np.array([place - start for place in self.first.values() if place >= start], np.intp)
+        shares[new[shares[new] == 0.0]] = np.nan  # the label was unknown
+        return -np.log(np.clip(shares[~np.isnan(shares)], LEAST, 1.0))
+
+    STATE = (
+        Values("sums", (2,), "sums"),
+        Count("rows", "rows"),
+        LabelList("labels", "_labels"),
+        Numbers("first", ("labels",), "_places", whole=True, low=0),
+    )
+
+    @property
+    def _labels(self) -> list[Any]:
+        return list(self.first)
+
+    @property
+    def _places(self) -> NDArray[np.int64]:
+        return np.array(list(self.first.values()), dtype=np.int64)
+
+    def _assign(self, values: dict[str, Any]) -> None:
+        places = values["first"].tolist()
+        good = all(place < values["rows"] for place in places) and len(set(places)) == len(places)
+        require(good, "first does not have one row per label")
+        self.sums, self.rows = values["sums"], values["rows"]
+        self.first = dict(zip(values["labels"], places, strict=True))
+
+
+def share_of_label(y: NDArray[Any], forecast: Forecast) -> Array:
+    """Return the predicted probability of each row's label; NaN before any label was known."""
+    assert forecast.probabilities is not None and forecast.classes is not None
+    if not len(forecast.classes):
+        return np.full(len(y), np.nan)
+    shares = np.where(np.isnan(forecast.probabilities).any(axis=1), np.nan, 0.0)
+    for i, label in enumerate(forecast.classes):
+        rows = np.flatnonzero(y == label)
+        shares[rows] = forecast.probabilities[rows, i]
+    return shares
+
+
+class Ranks(Stateful):
+    """Histograms of the log odds of each class, for its own rows and for the others."""
+
+    def __init__(self) -> None:
+        self.labels: list[Any] = []
+        self.bins = np.zeros((0, 2, BINS), dtype=np.int64)
+        self.rows = 0
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        assert forecast.probabilities is not None and forecast.classes is not None
+        known = ~np.isnan(forecast.probabilities).any(axis=1) & (len(forecast.classes) > 0)
+        for label in [*forecast.classes.tolist(), *np.unique(y[known]).tolist()]:
+            if label not in self.labels:
+                self._add_class(label)
+        shares = forecast.share_of(np.array(self.labels))[known]
+        y = y[known]
+        for i, label in enumerate(self.labels):
+            own = (y == label).astype(np.int64)
+            place = own * BINS + bin_of(shares[:, i])
+            self.bins[i] += np.bincount(place, minlength=2 * BINS).reshape(2, BINS)
+        self.rows += len(y)
+
+    def _add_class(self, label: Any) -> None:
+        """Add a class, which had probability 0 in all earlier rows."""
+        new = np.zeros((1, 2, BINS), dtype=np.int64)
+        new[0, 0, 0] = self.rows
+        self.labels.append(label)
+        self.bins = np.concatenate((self.bins, new))
+
+    def value(self) -> float:
+        return _mean([area(others, own) for others, own in self.bins])
+
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return exact_auc(y, forecast)
+
+    STATE = (
+        LabelList("labels", "labels"),
+        Numbers("bins", ("labels", 2, BINS), "bins", whole=True, low=0),
+        Count("rows", "rows"),
+    )
+
+
+def bin_of(shares: Array) -> NDArray[np.int64]:
+    """Return the bin of each probability."""
+    with np.errstate(divide="ignore"):
+        odds = np.log(shares) - np.log1p(-shares)
+    place = np.clip(odds, -SPAN, SPAN) + SPAN
+    return np.minimum((place * (BINS / (2 * SPAN))).astype(np.int64), BINS - 1)
+
+
+def area(others: NDArray[np.int64], own: NDArray[np.int64]) -> float:
+    """Return the share of ordered pairs (row of the class, other row), ties counted half.
+
+    NaN if there are no pairs.
+
+    >>> import numpy as np
+    >>> print(area(np.array([2, 1, 0]), np.array([0, 1, 1])))
+    0.9166666666666666
+    """
+    pairs = float(others.sum()) * float(own.sum())
+    if not pairs:
+        return math.nan
+    below = np.cumsum(others) - others
+    return float((own * (below + 0.5 * others)).sum() / pairs)
+
+
+def exact_auc(y: NDArray[Any], forecast: Forecast) -> float:
+    """Return the AUC from the exact ranks of the rows."""
+    assert forecast.probabilities is not None and forecast.classes is not None
+    known = ~np.isnan(forecast.probabilities).any(axis=1)
+    labels = np.union1d(forecast.classes, y[known])
+    shares = forecast.share_of(labels)[known]
+    areas = []
+    for i, label in enumerate(labels):
+        _, place = np.unique(shares[:, i], return_inverse=True)
+        own = (y[known] == label).astype(np.int64)
+        size = int(place.max()) + 1 if len(place) else 0
+        bins = np.bincount(own * size + place, minlength=2 * size).reshape(2, size)
+        areas.append(area(bins[0], bins[1]))
+    return _mean(areas)
+
+
+class Explained(Stateful):
+    """Sums for R2, with the pairwise update of Chan, Golub and LeVeque."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.mean: Any = 0.0
+        self.spread: Any = 0.0  # sum (y - mean y)^2
+        self.errors: Any = 0.0  # sum (y - p)^2
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        if not len(y):
+            return
+        n, mean = len(y), y.mean(axis=0)
+        total, step = self.rows + n, mean - self.mean
+        spread = ((y - mean) ** 2).sum(axis=0)
+        self.spread = self.spread + spread + step * step * (self.rows * n / total)
+        self.mean = self.mean + step * (n / total)
+        self.errors = self.errors + ((y - forecast.values) ** 2).sum(axis=0)
+        self.rows = total
+
+    def value(self) -> float:
+        spread = np.atleast_1d(self.spread)
+        if not self.rows or not (spread > 0).all():
+            return math.nan
+        return float(np.mean(1.0 - np.atleast_1d(self.errors) / spread))
+
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return _of_these(Explained(), y, forecast)
+
+    STATE = (Count("rows", "rows"), *(Reals(name, name) for name in ("mean", "spread", "errors")))
+
+    def _restored(self, sizes: Sizes) -> None:
+        shapes = {np.shape(value) for value in (self.mean, self.spread, self.errors)}
+        require(len(shapes) == 1, "mean, spread and errors are not of one shape")
+
+
+class MedianError(Stateful):
+    """Absolute errors in bins of equal ratio; the mean over several outputs."""
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        self.zeros = 0
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        errors = absolute_errors(y, forecast)
+        positive = errors[errors > 0]
+        self.zeros += len(errors) - len(positive)
+        places = np.ceil(np.log(positive) / math.log(RATIO)).astype(np.int64)
+        for place, count in zip(*np.unique(places, return_counts=True), strict=True):
+            self.counts[int(place)] = self.counts.get(int(place), 0) + int(count)
+
+    def value(self) -> float:
+        rows = self.zeros + sum(self.counts.values())
+        if not rows:
+            return math.nan
+        return 0.5 * (self._order((rows - 1) // 2) + self._order(rows // 2))
+
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return float(np.median(absolute_errors(y, forecast)))
+
+    def _order(self, rank: int) -> float:
+        """Return the error of a rank, counted from 0."""
+        below = self.zeros
+        if rank < below:
+            return 0.0
+        for place in sorted(self.counts):
+            below += self.counts[place]
+            if rank < below:
+                return 2.0 * RATIO**place / (RATIO + 1.0)
+        raise AssertionError("a rank beyond all rows")
+
+    STATE = (
+        Count("zeros", "zeros"),
+        Numbers("places", ("bins",), whole=True, low=-FARTHEST, high=FARTHEST),
+        Numbers("counts", ("bins",), "_times", whole=True, low=0, high=MOST),
+    )
+
+    @property
+    def _places(self) -> NDArray[np.int64]:
+        return np.array(list(self.counts), dtype=np.int64)
+
+    @property
+    def _times(self) -> NDArray[np.int64]:
+        return np.array(list(self.counts.values()), dtype=np.int64)
+
+    def _assign(self, values: dict[str, Any]) -> None:
+        places = values["places"].tolist()
+        require(len(set(places)) == len(places), "places are not distinct")
+        self.zeros = values["zeros"]
+        self.counts = dict(zip(places, values["counts"].tolist(), strict=True))
+
+
+def absolute_errors(y: NDArray[Any], forecast: Forecast) -> Array:
+    """Return one error per row: the mean over several outputs."""
+    errors = np.abs(np.asarray(y, dtype=np.float64) - forecast.values)
+    return np.asarray(errors.mean(axis=1) if errors.ndim == 2 else errors)
+
+
+def _mean(values: list[float]) -> float:
+    known = [value for value in values if not math.isnan(value)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def _of_these(empty: Running, y: NDArray[Any], forecast: Forecast) -> float:
+    """Return a statistic of some rows."""
+    empty.add(y, forecast)
+    return empty.value()
+
+
+class Agreement(Counts):
+    """A metric computed from the confusion matrix."""
+
+    def __init__(self, figure: str) -> None:
+        super().__init__()
+        self.figure = figure
+
+    def value(self) -> float:
+        return float(getattr(self, self.figure))
+
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return _of_these(Agreement(self.figure), y, forecast)
+
+
+STATISTICS: dict[str, Statistic] = {
+    statistic.name: statistic
+    for statistic in (
+        Statistic("log_loss", LogLoss, probabilities=True),
+        Statistic("auc", Ranks, probabilities=True),
+        *(Statistic(n, partial(Agreement, n)) for n in ("balanced_accuracy", "kappa", "f1")),
+        Statistic("r2", Explained),
+        Statistic("medae", MedianError),
+    )
+}
+
+
+# -- by name -------------------------------------------------------------------------------------
+
+
 def get_metrics(metrics: Any) -> list[Metric]:
     """Return metrics that are means of losses, from names, functions (y, predictions) -> losses."""
     found = []
@@ -136,6 +596,9 @@ def _get(metric: Any) -> Metric | Statistic:
     known = [*METRICS, *STATISTICS]
     hint = did_you_mean(metric, known, otherwise=f"; known: {', '.join(known)}")
     raise ValueError(f"metric {metric!r} is not known{hint}")
+
+
+# -- over all rows and over a window -------------------------------------------------------------
 
 
 class Averages(Stateful):

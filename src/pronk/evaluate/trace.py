@@ -17,9 +17,17 @@ from numpy.typing import NDArray
 from pronk.core.state import Count, Part, Sizes, Stateful, checked_count, require
 from pronk.evaluate.baselines import LastLabel, LastValue, RunningMajority, RunningMean
 from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
-from pronk.evaluate.forecasts import AnyReal, Forecast, Items, Values, figure
-from pronk.evaluate.metrics import ALL, DEFAULTS, METRICS, Scores, get_scores
-from pronk.evaluate.statistics import Counts, absolute_errors
+from pronk.evaluate.fields import AnyReal, Items, Values, figure
+from pronk.evaluate.metrics import (
+    ALL,
+    DEFAULTS,
+    METRICS,
+    Counts,
+    Scores,
+    absolute_errors,
+    get_scores,
+)
+from pronk.evaluate.models import Forecast
 
 Array = NDArray[np.float64]
 

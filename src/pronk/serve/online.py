@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, checked_count, require
 from pronk.estimators import files
 from pronk.evaluate.baselines import RunningMajority, RunningMean
-from pronk.evaluate.forecasts import Items
+from pronk.evaluate.fields import Items
 from pronk.evaluate.metrics import DEFAULTS, METRICS
 from pronk.serve import spec
 from pronk.serve.journal import LABEL, Entry, ModelRow

@@ -30,12 +30,11 @@ from pronk.serve.http.exchange import (
     send_json,
     send_lines,
 )
-from pronk.serve.http.monitoring import POLICY, Metrics, Page, page_routes
+from pronk.serve.http.monitoring import POLICY, Metrics, Page, describe, page_routes
 from pronk.serve.http.openapi import Docs
 from pronk.serve.rows import response
 from pronk.serve.service import Service
 from pronk.serve.spec import HTTPError
-from pronk.serve.status import describe
 from pronk.serve.tokens import Tokens
 from pronk.serve.worker import Work, resolve
 
@@ -126,24 +125,23 @@ class Calls:
             data = await read_body(scope, receive, self.most_model_bytes, FILE_SECONDS, hint)
             given, learner = await asyncio.to_thread(spec.read_upload, data)
             online, new = await self._schedule(self.service.create, name, given, learner)
-            await send_json(send, describe(self.service, online), 201 if new else 200)
+            await send_json(send, describe(online), 201 if new else 200)
             return
         given = _decode(_spec_decoder, await self._body(scope, receive))
         async with self._creating:  # one compilation at a time
             if name not in self.service.models:
                 await asyncio.to_thread(spec.check, given)
             online, new = await self._schedule(self.service.create, name, given)
-        await send_json(send, describe(self.service, online), 201 if new else 200)
+        await send_json(send, describe(online), 201 if new else 200)
 
     async def models(self, scope: Scope, receive: Receive, send: Send) -> None:
-        service = self.service
-        found = [describe(service, online) for online in service.models.values()]
+        found = [describe(online) for online in self.service.models.values()]
         await send_json(send, {"models": found})
 
     async def model(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:
         online = self.service.model(name)
         # In a thread: it waits for the model's lock, and the certificate is computed.
-        found = await asyncio.to_thread(describe, self.service, online, long=True)
+        found = await asyncio.to_thread(describe, online, long=True)
         await send_json(send, found)
 
     async def model_ready(self, scope: Scope, receive: Receive, send: Send, name: str) -> None:

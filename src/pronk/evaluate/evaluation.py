@@ -1,0 +1,577 @@
+"""One model evaluated progressively: every row is predicted and scored before it is learned.
+
+The model gets whole blocks and losses are vectors, so the evaluation costs a few NumPy calls per
+block, not per row. The metrics of a record are exact at its row, wherever the blocks are cut; its
+time and size are those at the end of the block that contains the row. An evaluation can stop
+between two blocks and resume from its state.
+
+A row without a label (NaN for a number, None for a label) is predicted and changes nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pronk.core.checks import labelled_runs, without_gaps, without_label
+from pronk.core.state import checked_count, load_part, require
+from pronk.evaluate.baselines import Lead, leads
+from pronk.evaluate.fields import figure
+from pronk.evaluate.formatting import number
+from pronk.evaluate.metrics import DEFAULTS, Scores, Statistic, get_scores
+from pronk.evaluate.models import (
+    Adapter,
+    Forecast,
+    Weights,
+    adapt,
+    column,
+    held_bytes,
+    joined,
+    predicts_labels,
+)
+from pronk.evaluate.trace import Trace
+
+#: The model gets longer blocks in pieces of this many rows.
+PIECE = 4096
+#: Rows of the first pieces of a stream.
+EARLY = 256
+_FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "trace"}
+_FIELDS |= {"waiting"}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The state of an evaluation after some rows."""
+
+    rows: int
+    """Rows scored so far."""
+    metrics: dict[str, float]
+    """Means over all rows so far."""
+    windowed: dict[str, float]
+    """Means over the last ``window`` rows."""
+    seconds: float
+    """Time spent in the model."""
+    size: int | None
+    """Points held by the model (its ``size_``), if it has this attribute."""
+    memory: int | None
+    """Bytes held by the model, with ``memory=True``."""
+    predictions: NDArray[Any] | None = field(default=None, repr=False)
+    """Predictions since the last record, with ``predictions=True``."""
+    targets: NDArray[Any] | None = field(default=None, repr=False)
+    """The targets of those rows; NaN or None where a row had none."""
+    forecast: Forecast | None = field(default=None, repr=False)
+    """The predictions with probabilities and intervals, if requested."""
+    unlabelled: int = 0
+    """Rows without a label so far, which were only predicted."""
+    outputs: tuple[dict[str, float], ...] = ()
+    """The metrics of each target, if there are several."""
+    untimed: int = 0
+    """Rows not included in ``seconds``: those of an earlier run of the same model."""
+
+    @property
+    def microseconds_per_row(self) -> float:
+        """Time in the model for one row."""
+        return 1e6 * self.seconds / max(1, self.rows + self.unlabelled - self.untimed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers for JSON, without predictions."""
+        return {
+            "rows": self.rows,
+            "unlabelled": self.unlabelled,
+            "metrics": dict(self.metrics),
+            "windowed": dict(self.windowed),
+            "seconds": self.seconds,
+            "microseconds_per_row": self.microseconds_per_row,
+            "size": self.size,
+            "memory": self.memory,
+        }
+
+
+class Evaluation:
+    """Progressive validation, called with one block at a time; see `progressive`.
+
+    `feed` passes a block to the model and returns its records; `record` returns one at any time;
+    `finish` ends the stream and returns the last record.
+
+    Parameters
+    ----------
+    model : a pronk learner, or any model with river's ``predict_one`` and ``learn_one``
+    metrics, every, window, delay, predictions, memory, probabilities, interval : see `progressive`
+    columns : names of the columns, for models that get a dict per row
+    trace : whether to keep a `Trace`, the data of a report
+    piece : rows per call of the model
+    short_first : whether the first pieces are short, for charts of a short stream
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        metrics: Any = None,
+        every: int | None = None,
+        *,
+        window: int | None = None,
+        delay: int = 0,
+        predictions: bool = False,
+        memory: bool = True,
+        columns: Sequence[str] | None = None,
+        probabilities: bool = False,
+        interval: float | None = None,
+        trace: bool = True,
+        piece: int = PIECE,
+        short_first: bool = False,
+    ) -> None:
+        for name, count in (("every", every), ("window", window)):
+            if count is not None and count < 1:
+                raise ValueError(f"{name} must be at least 1 row, got {count}")
+        if delay < 0:
+            raise ValueError(f"delay must be 0 or more rows, got {delay}")
+        self.model = model
+        self.every = every
+        self.window = window if window is not None else every
+        self.delay = delay
+        self.piece = piece
+        self.probabilities = probabilities
+        self.interval = interval
+        self.rows = 0
+        self.unlabelled = 0
+        self.seconds = 0.0
+        self.trace: Trace | None = None
+        """Losses along the stream, alarms, calibration: the data of a report."""
+        self._columns = columns
+        self._short_first = short_first
+        self._traced = trace
+        self._keep_forecasts = predictions
+        self._measure_memory = memory
+        self._untimed = 0  # rows from before the clock was started
+        self._labels: bool | None = None
+        self._adapter: Adapter | None = None
+        self._metrics = None if metrics is None else get_scores(metrics)
+        self._scores: Scores | None = None
+        self._each: list[Scores] = []  # of several targets
+        self._part: Scores | None = None  # of the rows since `begin_part`
+        self._part_rows = 0
+        # x, y, forecast, weight
+        self._waiting: deque[tuple[Any, Any, Forecast, float | None]] = deque()
+        self._kept: list[tuple[NDArray[Any], Forecast]] = []
+        self._recorded = 0
+        self._memory: int | None = None  # None: the model has changed since it was measured
+
+    def feed(self, X: Any, y: Any, weights: Weights = None) -> list[Record]:
+        """Predict and learn a block; return the records of its rows.
+
+        ``weights`` are sample weights for learning; metrics count every row once.
+        """
+        y = np.asarray(y)
+        adapter = self._adapter or self._start(y)
+        records = []
+        done = self.rows + self.unlabelled
+        watched = self._short_first and self._traced and not self.delay
+        blocks = first_pieces(X, y, weights, done) if watched else [(X, y, weights)]
+        for piece, targets, own in chain.from_iterable(
+            pieces(rows, labels, self.piece, given) for rows, labels, given in blocks
+        ):
+            missing = without_label(targets)
+            if self.delay:
+                records += self._feed_delayed(adapter, piece, targets, own)
+            elif missing is None:
+                records += self._feed_labelled(adapter, piece, targets, own)
+            else:
+                for rows, unlabelled in labelled_runs(missing):
+                    some, known = piece[rows], without_gaps(targets[rows])
+                    if unlabelled:
+                        self._feed_unlabelled(adapter, some, known)
+                    else:
+                        records += self._feed_labelled(adapter, some, known, part(own, rows))
+        return records
+
+    def count(self, y: NDArray[Any], predictions: NDArray[Any], seconds: float) -> list[Record]:
+        """Score rows that a model predicted and learned in other processes, as `feed` does."""
+        if self._adapter is None:
+            self._start(y)
+        self.seconds += seconds
+        self._memory = None
+        records, missing = [], without_label(y)
+        flags = np.zeros(len(y), dtype=bool) if missing is None else missing
+        for rows, unlabelled in labelled_runs(flags):
+            forecast = Forecast(predictions[rows])
+            if unlabelled:
+                self._count_unlabelled(y[rows], forecast)
+            else:
+                records += self._score(without_gaps(y[rows]), forecast)
+        if self.trace is not None:
+            self.trace.observe_model(self.rows, self.model)
+        return records
+
+    def _feed_labelled(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+    ) -> list[Record]:
+        began = perf_counter()
+        forecast = adapter.predict_then_learn(X, y, weights)
+        self.seconds += perf_counter() - began
+        self._memory = None
+        records = self._score(y, forecast)
+        if self.trace is not None:
+            self.trace.observe_model(self.rows, self.model)
+        return records
+
+    def _feed_unlabelled(self, adapter: Adapter, X: Any, y: NDArray[Any]) -> None:
+        began = perf_counter()
+        forecast = adapter.predict(X).widened(_outputs(y))
+        self.seconds += perf_counter() - began
+        self._count_unlabelled(y, forecast)
+
+    def _feed_delayed(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+    ) -> list[Record]:
+        began = perf_counter()
+        arrived = self._delayed(adapter, X, y, weights)
+        self.seconds += perf_counter() - began
+        self._memory = None
+        return self._score_mixed(arrived)
+
+    def _delayed(
+        self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
+    ) -> list[tuple[Any, Forecast]]:
+        """Predict each row, then learn the row whose label arrives."""
+        arrived = []
+        for i in range(len(y)):
+            x = X[i : i + 1]
+            weight = None if weights is None else float(weights[i])
+            predicted = adapter.predict(x).widened(_outputs(y))
+            self._waiting.append((x, y[i], predicted, weight))
+            if len(self._waiting) > self.delay:
+                x, target, forecast, weight = self._waiting.popleft()
+                self._learn_one(adapter, x, target, weight)
+                arrived.append((target, forecast))
+        return arrived
+
+    def _learn_one(self, adapter: Adapter, x: Any, target: Any, weight: float | None) -> None:
+        y = column([target])
+        if without_label(y) is None:
+            adapter.learn(x, y, None if weight is None else np.array([weight]))
+
+    def finish(self) -> Record | None:
+        """Score the rows that wait for labels; return the last record, if there is a new one."""
+        if self._waiting and self._adapter is not None:
+            rest = list(self._waiting)
+            self._waiting.clear()
+            began = perf_counter()
+            for x, target, _, weight in rest:
+                self._learn_one(self._adapter, x, target, weight)
+            self.seconds += perf_counter() - began
+            self._memory = None
+            self.every = None  # one record for the rest
+            self._score_mixed([(target, forecast) for _, target, forecast, _ in rest])
+        if not self.rows:
+            what = "has no row with a label" if self.unlabelled else "has no rows"
+            raise ValueError(f"the stream {what}")
+        fresh = self.rows + self.unlabelled > self._recorded
+        return self.record() if fresh else None
+
+    # -- scores ----------------------------------------------------------------------------------
+
+    def _start(self, y: NDArray[Any]) -> Adapter:
+        return self._begin(predicts_labels(self.model, y))
+
+    def _begin(self, labels: bool) -> Adapter:
+        """Start scoring, when it is known whether predictions are labels or numbers."""
+        self._labels = labels
+        shares = labels and self.probabilities
+        coverage = None if labels else self.interval
+        self._adapter = adapt(self.model, labels, self._columns, shares, coverage)
+        if self._metrics is None:
+            self._metrics = get_scores(DEFAULTS["classification" if labels else "regression"])
+        for metric in self._metrics:
+            if isinstance(metric, Statistic) and metric.probabilities and not shares:
+                raise ValueError(
+                    f"metric {metric.name!r} needs probabilities: probabilities=True, and a "
+                    "classifier that has them"
+                )
+        self._scores = Scores(self._metrics, self.window)
+        if self._traced:
+            self.trace = Trace(labels, shares, coverage)
+        return self._adapter
+
+    def begin_part(self) -> None:
+        """Count the following rows separately too; see `part`."""
+        self._part, self._part_rows = Scores(self._metrics or [], None), 0
+
+    @property
+    def part(self) -> tuple[int, dict[str, float]] | None:
+        """Rows since `begin_part` and their metrics; None if `begin_part` was not called."""
+        return None if self._part is None else (self._part_rows, self._part.values())
+
+    def _count_unlabelled(self, y: NDArray[Any], forecast: Forecast) -> None:
+        """Count rows without a label."""
+        self.unlabelled += len(y)
+        if self._keep_forecasts:
+            self._kept.append((y, forecast))
+
+    def _score_mixed(self, arrived: Sequence[tuple[Any, Forecast]]) -> list[Record]:
+        """Score rows that arrived one by one; some may have no label."""
+        if not arrived:
+            return []
+        targets, forecasts = zip(*arrived, strict=True)
+        y, forecast = column(targets), joined(forecasts)
+        missing = without_label(y)
+        if missing is None:
+            return self._score(y, forecast)
+        records = []
+        for rows, unlabelled in labelled_runs(missing):
+            if unlabelled:
+                self._count_unlabelled(y[rows], forecast[rows])
+            else:
+                records += self._score(without_gaps(y[rows]), forecast[rows])
+        return records
+
+    def _score(self, y: NDArray[Any], forecast: Forecast) -> list[Record]:
+        """Add the losses, and return the records that are due."""
+        if not len(y):
+            return []
+        assert self._scores is not None
+        losses = self._scores.losses(y, forecast)
+        if self.trace is not None:
+            self.trace.add(y, forecast, self.unlabelled)
+        ends = [len(y)]
+        if self.every is not None:
+            due = range(self.every - self.rows % self.every, len(y) + 1, self.every)
+            ends = [*due] if due and due[-1] == len(y) else [*due, len(y)]
+        records, start = [], 0
+        for end in ends:
+            some = [values[start:end] for values in losses]
+            self._scores.add(y[start:end], forecast[start:end], some)
+            if self._part is not None:
+                self._part.add(y[start:end], forecast[start:end], some)
+                self._part_rows += end - start
+            if y.ndim == 2:
+                self._score_each(y[start:end], forecast.values[start:end])
+            self.rows += end - start
+            if self._keep_forecasts:
+                self._kept.append((y[start:end], forecast[start:end]))
+            if self.every is not None and self.rows % self.every == 0:
+                records.append(self.record())
+            start = end
+        return records
+
+    def _score_each(self, y: NDArray[Any], predictions: NDArray[Any]) -> None:
+        if not self._each:
+            self._each = [Scores(self._metrics or [], self.window) for _ in range(y.shape[1])]
+        for scores, own, predicted in zip(self._each, y.T, predictions.T, strict=True):
+            one = Forecast(np.ascontiguousarray(predicted))
+            targets = np.ascontiguousarray(own)
+            scores.add(targets, one, scores.losses(targets, one))
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Means over all rows so far."""
+        return {} if self._scores is None else self._scores.values()
+
+    @property
+    def recent(self) -> dict[str, float]:
+        """Means over the last ``window`` rows."""
+        return {} if self._scores is None else self._scores.recent()
+
+    @property
+    def worse(self) -> list[Lead]:
+        """Metrics over all rows in which a baseline is better, with those of the baseline."""
+        return [] if self.trace is None else leads(self.metrics, self.trace.baselines)
+
+    def plot(self) -> Any:
+        """Draw charts of the run so far in a Matplotlib figure, which a notebook shows.
+
+        Loss along the stream with that of a baseline, drift alarms, points and experts' weights;
+        residuals and coverage for numbers, calibration and confusion for labels.
+        """
+        if self.trace is None or not self.rows:
+            raise ValueError("nothing to plot: no row was scored, or trace=False")
+        from pronk.evaluate.pictures import draw, pictures
+
+        return draw(pictures(self.trace))
+
+    def _repr_html_(self) -> str:
+        """Return the metrics as an HTML table, for a notebook."""
+        if self.trace is None or not self.rows:
+            return f"<code>{type(self).__name__}: no row was scored yet</code>"
+        recent, baselines = self.recent, self.trace.baselines
+        rows = "".join(
+            f"<tr><th>{name}</th><td>{number(value)}</td><td>{number(recent[name])}</td>"
+            + "".join(
+                f"<td>{number(theirs[name]) if name in theirs else ''}</td>"
+                for theirs in baselines.values()
+            )
+            + "</tr>"
+            for name, value in self.metrics.items()
+        )
+        titles = ["", "all rows", "recent", *baselines]
+        head = "<tr>" + "".join(f"<th>{title}</th>" for title in titles) + "</tr>"
+        alarms = ", ".join(f"{alarm.row:,}" for alarm in self.trace.alarms) or "none"
+        return (
+            f"<table>{head}{rows}</table><p>{self.rows:,} rows, drift alarms at rows: {alarms}</p>"
+        )
+
+    def record(self) -> Record:
+        """Return the current state, with the predictions since the last record."""
+        self._recorded = self.rows + self.unlabelled
+        targets, forecast = None, None
+        if self._keep_forecasts and self._kept:
+            targets = np.concatenate([pair[0] for pair in self._kept])
+            forecast = joined([pair[1] for pair in self._kept])
+            self._kept = []
+        if self._measure_memory and self._memory is None:
+            self._memory = held_bytes(self.model)
+        size = getattr(self.model, "size_", None)
+        return Record(
+            rows=self.rows,
+            metrics=self.metrics,
+            windowed=self.recent,
+            seconds=self.seconds,
+            untimed=self._untimed,
+            size=None if size is None else int(size),
+            memory=self._memory,
+            predictions=None if forecast is None else forecast.values,
+            targets=targets,
+            forecast=forecast,
+            unlabelled=self.unlabelled,
+            outputs=tuple(one.values() for one in self._each),
+        )
+
+    # -- state -----------------------------------------------------------------------------------
+
+    def to_state(self, *, clock: bool = True) -> dict[str, Any]:
+        """Return everything but the model and the arguments, for a checkpoint between two blocks.
+
+        Without ``clock`` the state depends only on the rows, and times start over.
+        """
+        if self._kept:
+            raise ValueError("there are predictions that are in no record: call record() first")
+        waiting = [
+            [np.asarray(x), y, forecast.to_state(), *([] if weight is None else [weight])]
+            for x, y, forecast, weight in self._waiting
+        ]
+        return {
+            "rows": self.rows,
+            "unlabelled": self.unlabelled,
+            "seconds": self.seconds if clock else 0.0,
+            "untimed": self._untimed if clock else self.rows + self.unlabelled,
+            "recorded": self._recorded,
+            "labels": self._labels,
+            "scores": None if self._scores is None else self._scores.to_state(),
+            "trace": None if self.trace is None else self.trace.to_state(),
+            "waiting": waiting,
+            **self._part_state(),
+            **({"each": [one.to_state() for one in self._each]} if self._each else {}),
+        }
+
+    def restore(self, state: Any) -> None:
+        """Restore the result of `to_state` in an evaluation with the same arguments and model.
+
+        The state may come from a file: raise a StateError if it is damaged.
+        """
+        require(isinstance(state, dict) and set(state) >= _FIELDS, "the evaluation lacks fields")
+        self.rows = checked_count(state["rows"], "rows")
+        self.unlabelled = checked_count(state["unlabelled"], "unlabelled")
+        self._recorded = checked_count(state["recorded"], "recorded")
+        self._untimed = checked_count(state["untimed"], "untimed", 0, self.rows + self.unlabelled)
+        self.seconds = figure(state["seconds"], "seconds")
+        if state["labels"] is None:
+            return
+        require(type(state["labels"]) is bool, "labels is neither true nor false")
+        self._begin(state["labels"])
+        assert self._scores is not None
+        load_part(self._scores, state["scores"], "scores")
+        self._scores.check_restored(state["labels"])
+        if self.trace is not None:
+            load_part(self.trace, state["trace"], "trace")
+            require(self.trace.segments.rows == self.rows, "trace has other rows")
+            shapes = self._scores.outputs | self.trace.outputs
+            require(len(shapes) <= 1 or not self.rows, "the targets have several shapes")
+        self._restore_each(state.get("each", []))
+        if "part" in state:
+            self._restore_part(state["part"])
+        require(isinstance(state["waiting"], list), "waiting is not a list")
+        require(len(state["waiting"]) <= self.delay, "more rows wait than delay allows")
+        self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
+
+    def _part_state(self) -> dict[str, Any]:
+        if self._part is None:
+            return {}
+        return {"part": {"rows": self._part_rows, "scores": self._part.to_state()}}
+
+    def _restore_part(self, state: Any) -> None:
+        require(isinstance(state, dict) and set(state) == {"rows", "scores"}, "part lacks fields")
+        self.begin_part()
+        assert self._part is not None
+        self._part_rows = checked_count(state["rows"], "part", 0, self.rows)
+        load_part(self._part, state["scores"], "part")
+        self._part.check_restored(bool(self.trace and self.trace.task == "classification"))
+
+    def _restore_each(self, states: Any) -> None:
+        require(isinstance(states, list), "each is not a list")
+        several = {shape[0] for shape in self._scores.outputs if shape} if self._scores else set()
+        require(not states or several == {len(states)} or not self.rows, "each is of other targets")
+        self._each = [Scores(self._metrics or [], self.window) for _ in states]
+        for scores, held in zip(self._each, states, strict=True):
+            load_part(scores, held, "each")
+            scores.check_restored(False)
+
+
+def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
+    """Read a row that waits for its label from a file."""
+    require(isinstance(entry, list) and len(entry) in (3, 4), "waiting has no rows")
+    x, y, forecast = entry[0], entry[1], Forecast.from_state(entry[2])
+    good = isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype.kind == "f" and len(x) == 1
+    require(good and len(forecast) == 1, "waiting has no rows")
+    simple = y is None or isinstance(y, str | int | float)
+    require(simple or (isinstance(y, np.ndarray) and y.dtype.kind == "f"), "waiting has no labels")
+    return x, y, forecast, figure(entry[3], "waiting") if len(entry) == 4 else None
+
+
+def _outputs(y: NDArray[Any]) -> int | None:
+    return y.shape[1] if y.ndim == 2 else None
+
+
+# -- blocks cut into pieces ------------------------------------------------------------------------
+
+
+def pieces(
+    X: Any, y: NDArray[Any], length: int = PIECE, weights: NDArray[np.float64] | None = None
+) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
+    """Yield a block, in pieces if it is long and X is an array or a sparse matrix."""
+    if len(y) <= length or not (isinstance(X, np.ndarray) or hasattr(X, "tocsr")):
+        yield X, y, weights
+        return
+    if len(y) != X.shape[0]:
+        raise ValueError(f"y has {len(y)} rows but X has {X.shape[0]}: give one label per row")
+    for start in range(0, len(y), length):
+        rows = slice(start, start + length)
+        yield X[rows], y[rows], part(weights, rows)
+
+
+def first_pieces(
+    X: Any, y: NDArray[Any], weights: NDArray[np.float64] | None, done: int
+) -> Iterator[tuple[Any, NDArray[Any], NDArray[np.float64] | None]]:
+    """Yield a block after ``done`` rows, cut at every 256th of the first 4,096 rows of the stream.
+
+    Charts of short streams then have several points for what is measured between blocks.
+    """
+    arrays = isinstance(X, np.ndarray) and len(y) == len(X)
+    if done >= PIECE or not arrays or len(y) <= EARLY - done % EARLY:
+        yield X, y, weights
+        return
+    first = EARLY - done % EARLY
+    ends = [*range(first, min(len(y), PIECE - done), EARLY), min(len(y), PIECE - done), len(y)]
+    for start, end in pairwise(sorted({0, *ends})):
+        rows = slice(start, end)
+        yield X[rows], y[rows], part(weights, rows)
+
+
+def part(values: Any, rows: Any) -> Any:
+    """Return some rows of an optional array."""
+    return None if values is None else values[rows]
