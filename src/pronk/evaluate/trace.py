@@ -47,8 +47,8 @@ class SegmentSums(Stateful):
     [ 32  64  96 100] [15.5 47.5 79.5 97.5]
     """
 
-    def __init__(self, columns: int) -> None:
-        self.length = SHORTEST
+    def __init__(self, columns: int, length: int = SHORTEST) -> None:
+        self.length = length
         self.rows = 0
         self.sums = np.zeros((0, columns + 1))  # the last column counts the rows
 
@@ -56,21 +56,28 @@ class SegmentSums(Stateful):
         """Add the quantities of the next rows, shape (n, columns)."""
         values = np.column_stack((values, np.ones(len(values))))
         while len(values):
-            last = len(self.sums) * self.length
-            room = last - self.rows
-            if not room:
-                if len(self.sums) == SEGMENTS:
-                    self._double()
-                    continue
-                new = min(-(-len(values) // self.length), SEGMENTS - len(self.sums))
-                self.sums = np.concatenate((self.sums, np.zeros((new, self.sums.shape[1]))))
-                continue
-            taken = values[:room]
-            places = (self.rows + np.arange(len(taken))) // self.length
-            np.add.at(self.sums, places, taken)
-            self.rows += len(taken)
-            values = values[room:]
-        self.sums = self.sums[: -(-self.rows // self.length)]
+            room = SEGMENTS * self.length - self.rows
+            if room:
+                self._add(values[:room])
+                values = values[room:]
+            else:
+                self._double()
+
+    def _add(self, values: Array) -> None:
+        """Add rows for which there is room, one after the other, so that any cut gives the same."""
+        full, begun = divmod(self.rows, self.length)
+        self.rows += len(values)
+        if begun:
+            end = self.length - begun
+            self.sums[full] = _total(np.concatenate((self.sums[full:], values[:end])))
+            values = values[end:]
+        if len(values):
+            whole = len(values) // self.length * self.length
+            segments = values[:whole].reshape(-1, self.length, values.shape[1])
+            sums = [self.sums, segments.cumsum(axis=1)[:, -1]]
+            if whole < len(values):
+                sums.append(_total(values[whole:])[None, :])
+            self.sums = np.concatenate(sums)
 
     def _double(self) -> None:
         self.sums = self.sums[0::2] + self.sums[1::2]
@@ -87,7 +94,7 @@ class SegmentSums(Stateful):
         return np.asarray(self.sums[:, :-1] / self.sums[:, -1:])
 
     STATE = (
-        Count("length", "length", low=SHORTEST),
+        Count("length", "length", low=1),
         Count("rows", "rows"),
         Values("sums", ("segments", "columns"), "sums"),
     )
@@ -99,6 +106,11 @@ class SegmentSums(Stateful):
         segments = -(-self.rows // self.length)
         good = sizes["segments"] == segments <= SEGMENTS
         require(good, "sums does not have the segments of the rows")
+
+
+def _total(values: Array) -> Array:
+    """Return the sum of some rows, added one after the other."""
+    return np.asarray(values.cumsum(axis=0)[-1])
 
 
 def _checked_entry(state: Any, name: str) -> tuple[int, dict[str, float]]:

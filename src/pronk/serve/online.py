@@ -20,6 +20,7 @@ from pronk.estimators import files
 from pronk.evaluate.baselines import RunningMajority, RunningMean
 from pronk.evaluate.fields import Items
 from pronk.evaluate.metrics import DEFAULTS, METRICS
+from pronk.evaluate.trace import SegmentSums
 from pronk.serve import spec
 from pronk.serve.journal import LABEL, Entry, ModelRow
 from pronk.serve.rows import Answer, Columns, label_kind, targets, unpack_answer
@@ -28,55 +29,8 @@ Array = NDArray[np.float64]
 
 # -- scores ----------------------------------------------------------------------------------------
 
-#: Most pieces of the loss curve, and the rows per piece at first.
-MOST_PIECES = 240
+#: Rows of a segment of the loss curve at first.
 FIRST_LENGTH = 16
-
-
-class LossCurve(Stateful):
-    """Sum losses over pieces of equally many rows; with too many pieces, join them in pairs."""
-
-    def __init__(self, series: int) -> None:
-        self.length = FIRST_LENGTH
-        self.rows = 0
-        self.sums = np.zeros((0, series))
-
-    def add(self, values: Array) -> None:
-        """Add the losses of rows, (rows, series)."""
-        while self.rows + len(values) > MOST_PIECES * self.length:
-            self._join()
-        first, end = self.rows // self.length, self.rows + len(values)
-        more = -(-end // self.length) - len(self.sums)
-        if more > 0:
-            self.sums = np.concatenate([self.sums, np.zeros((more, values.shape[1]))])
-        starts = np.arange(first * self.length, end, self.length) - self.rows
-        self.sums[first:] += np.add.reduceat(values, np.maximum(starts, 0))
-        self.rows = end
-
-    def _join(self) -> None:
-        padded = np.concatenate([self.sums, np.zeros((len(self.sums) % 2, self.sums.shape[1]))])
-        self.sums = padded[::2] + padded[1::2]
-        self.length *= 2
-
-    def points(self) -> tuple[list[int], Array]:
-        """Return the last row of each piece and the means over it, (pieces, series)."""
-        ends = np.minimum(np.arange(1, len(self.sums) + 1) * self.length, self.rows)
-        counts = np.diff(np.concatenate([[0], ends]))
-        return ends.tolist(), self.sums / counts[:, None]
-
-    STATE = (
-        Count("length", "length", low=FIRST_LENGTH),
-        Count("rows", "rows"),
-        Numbers("sums", ("pieces", "series"), "sums", low=0.0, high=math.inf),
-    )
-
-    def _sizes(self) -> dict[str, int]:
-        return {"series": self.sums.shape[1]}
-
-    def _restored(self, sizes: Sizes) -> None:
-        pieces = -(-self.rows // self.length)
-        require(pieces <= MOST_PIECES, f"length is too small for {self.rows} rows")
-        require(sizes["pieces"] == pieces, f"sums has {sizes['pieces']} pieces, not {pieces}")
 
 
 class LiveScores(Stateful):
@@ -92,7 +46,7 @@ class LiveScores(Stateful):
         self.baseline_totals = np.zeros(len(self.names))
         self.covered = [0, 0]  # intervals, and intervals that contained the label
         self.baseline: Any = RunningMean() if task == "regression" else RunningMajority()
-        self.curve = LossCurve(2)
+        self.curve = SegmentSums(2, FIRST_LENGTH)
 
     def add(
         self, y: NDArray[Any], predictions: NDArray[Any], lower: Array | None, upper: Array | None

@@ -295,7 +295,7 @@ def _summary(online: OnlineModel) -> dict[str, Any]:
 def _details(online: OnlineModel) -> dict[str, Any]:
     scores, spec = online.scores, online.spec
     with online.lock:
-        ends, means = scores.curve.points()
+        ends, means = scores.curve.ends.tolist(), scores.curve.means
         points = online.points
         experts = _experts(online)
     regression = spec.task == "regression"
