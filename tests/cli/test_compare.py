@@ -445,6 +445,7 @@ main()
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="POSIX signals")
+@pytest.mark.slow
 def test_a_signal_stops_a_real_process_in_one_line(tmp_path, file):
     said = [str(argument) for argument in arguments(file, tmp_path)]
     process = subprocess.run(

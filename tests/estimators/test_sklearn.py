@@ -39,8 +39,8 @@ def expected(estimator):
 
 
 #: Learners with methods or checks of their own; what the checks test is shared by all others.
-OWN_CODE = ("OnlineKernelRegressor", "OnlineKernelClassifier", "ProsNKONSClassifier",
-            "KernelOGDRegressor", "DualSVRGClassifier", "KRLSRegressor")  # fmt: skip
+OWN_CODE = ("OnlineKernelRegressor", "ProsNKONSClassifier", "KernelOGDRegressor",
+            "DualSVRGClassifier", "KRLSRegressor")  # fmt: skip
 
 
 @parametrize_with_checks(
