@@ -5,8 +5,8 @@ VENV   ?= .venv
 JOBS   ?= 2
 EVERY  ?= 0
 
-# What `make coverage` runs as plain Python, which is a hundred times slower than compiled code: the
-# tests nearest to it, each for so many seconds of the processor at most.
+# What `make coverage` runs as plain Python, a hundred times slower than compiled code: the tests
+# nearest to compiled code, each for at most PLAIN_SECONDS of CPU time.
 COVERED ?= tests/core tests/newton tests/first_order tests/aggregate/test_default_parts.py \
     tests/aggregate/test_online_kernel.py tests/data/test_stream_preparing.py \
     tests/aggregate/test_one_row.py tests/estimators/test_weights.py
@@ -27,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help install demo test testall doctest docs lint format bench soak mutants fingerprints coverage dist clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
 install: $(STAMP) ## create .venv and install pronk with its tools into it
 
@@ -76,21 +76,14 @@ format: $(STAMP) ## let ruff rewrite the code
 
 bench: $(STAMP) ## run every benchmarks/bench_*.py
 	@set -e; for script in benchmarks/bench_*.py; do \
-	    if test -e "$$script"; then \
-	        printf '\n== %s\n' "$$script"; $(BIN)/python "$$script"; \
-	    else \
-	        echo "no benchmarks yet"; \
-	    fi; \
+	    printf '\n== %s\n' "$$script"; $(BIN)/python "$$script"; \
 	done
 
 soak: $(STAMP) ## run the long reliability tests (benchmarks/soak.py)
-	@if test -e benchmarks/soak.py; then \
-	    $(BIN)/python benchmarks/soak.py && $(BIN)/python benchmarks/soak_cluster.py; \
-	else \
-	    echo "no soak tests yet"; \
-	fi
+	$(BIN)/python benchmarks/soak.py
+	$(BIN)/python benchmarks/soak_cluster.py
 
-mutants: $(STAMP) ## change the code on purpose, see what no test notices (long; EVERY=7: more)
+mutants: $(STAMP) ## change the code on purpose, list changes that no test notices (long; EVERY=7: more)
 	$(BIN)/python -m tools.mutants --every $(EVERY)
 
 fingerprints: $(STAMP) ## digests of what every learner predicts and saves (AGAINST=old.json: what differs)
@@ -98,7 +91,7 @@ fingerprints: $(STAMP) ## digests of what every learner predicts and saves (AGAI
 
 # Two runs put together: compiled functions as plain Python, so that their lines count (some tests of
 # exact bits fail then), and all tests as they are.
-coverage: $(STAMP) ## lines that no test walks, in htmlcov/ (long)
+coverage: $(STAMP) ## lines that no test runs, in htmlcov/ (long)
 	rm -f .coverage .coverage.*
 	-NUMBA_DISABLE_JIT=1 PRONK_TEST_SECONDS=$(PLAIN_SECONDS) \
 	    $(BIN)/coverage run --data-file=.coverage.plain -m pytest -q $(COVERED)
