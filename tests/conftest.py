@@ -27,15 +27,23 @@ if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def left_out(numbers, sizes):
-    """Return whether a `thinned` test leaves out a combination, given by numbers of values."""
+def remaining(sizes):
+    """Return the combinations of a `thinned` test that remain, by numbers of values.
+
+    The two parameters with most values are free, of two parameters the first one. With their
+    numbers i and j (else 0), a further one of s values has (i // r + j) % s, r the product of the
+    further sizes before it. So it has every value, since j (else i) has at least s.
+    """
     order = sorted(range(len(sizes)), key=lambda axis: -sizes[axis])
     free = 1 if len(sizes) == 2 else 2
-    return any(
-        numbers[axis] != sum(numbers[earlier] for earlier in order[:k]) % sizes[axis]
-        for k, axis in enumerate(order)
-        if k >= free
-    )
+    found = set()
+    for base in product(*(range(sizes[axis]) for axis in order[:free])):
+        numbers, radix = dict(zip(order, base, strict=False)), 1
+        for axis in order[free:]:
+            numbers[axis] = (base[0] // radix + sum(base[1:])) % sizes[axis]
+            radix *= sizes[axis]
+        found.add(tuple(numbers[axis] for axis in range(len(sizes))))
+    return found
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -50,8 +58,10 @@ def pytest_collection_modifyitems(items):
         if rest:
             continue  # some were chosen by name
         sizes = [of_fixtures, *sizes] if of_fixtures > 1 else sizes
+        kept = remaining(sizes)
+        assert all(len({numbers[axis] for numbers in kept}) == n for axis, n in enumerate(sizes))
         for item, numbers in zip(same, product(*map(range, sizes)), strict=True):
-            if left_out(numbers, sizes):
+            if numbers not in kept:
                 item.add_marker(pytest.mark.matrix)
 
 
