@@ -94,6 +94,7 @@ def test_rows_written_in_any_cut_are_predicted_alike(tmp_path, capsys):
     np.testing.assert_allclose(given, wanted, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_predict_answers_as_rows_come(tmp_path, capsys):
     file, model = tmp_path / "d.csv", tmp_path / "m.pronk"
     file.write_text("\n".join(["a,y", *rows(200)]) + "\n")
@@ -106,6 +107,7 @@ def test_predict_answers_as_rows_come(tmp_path, capsys):
         assert talk.end()[0] == 0
 
 
+@pytest.mark.slow
 def test_labels_that_come_late_have_probabilities_in_json():
     with Talk("run", "-", "-t", "y", "--task", "classification", "--predictions", "-",
               "--json") as talk:  # fmt: skip

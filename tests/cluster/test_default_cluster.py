@@ -58,7 +58,7 @@ def test_numbers_of_the_sequential_pass_with_intervals():
     assert model.n_seen_ == ROWS and (model.dictionary_ == one.dictionary_).all()
 
 
-@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("prepared", [pytest.param(False, marks=pytest.mark.matrix), True])
 def test_new_labels_during_the_pass_with_probabilities(prepared):
     def learner():
         learner = pronk.OnlineKernelClassifier(budget=30, random_state=1)

@@ -51,12 +51,12 @@ RUN = [
 ]
 
 
-#: Commands that start processes of their own, or never end.
+#: Commands that start other processes, or do not end.
 APART = {"serve"}
 
 
 def run_command(arguments):
-    """The exit code and the messages of a command; in this process, which has all imported."""
+    """Run a command in this process; return its exit code and messages."""
     if APART & {*arguments}:
         command = [sys.executable, "-m", "pronk", *arguments]
         result = subprocess.run(command, capture_output=True, text=True, env=environment())
@@ -70,7 +70,17 @@ def run_command(arguments):
     return end.value.code, err.getvalue()
 
 
-@pytest.mark.parametrize("page", RUN, ids=name_of)
+#: Pages whose blocks take some seconds.
+LONG = ("tutorial.md", "compare.md", "river.md")
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=name_of(page), marks=[pytest.mark.slow] * (page.name in LONG))
+        for page in RUN
+    ],
+)
 def test_the_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path, monkeypatch):
     if "river" in page.name:
         pytest.importorskip("river")

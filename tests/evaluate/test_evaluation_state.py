@@ -33,7 +33,9 @@ def evaluation(task, model=None):
     )
 
 
-@pytest.fixture(params=["regression", "classification"], scope="module")
+@pytest.fixture(
+    params=[pytest.param("regression", marks=pytest.mark.matrix), "classification"], scope="module"
+)
 def held(request):
     """A task, a model that learned some rows, and the state of its evaluation."""
     whole = evaluation(request.param)

@@ -50,7 +50,9 @@ def _changed(tree: Any, path: tuple[Any, ...], value: Any) -> Any:
     return found
 
 
-@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize(
+    "task", [pytest.param("regression", marks=pytest.mark.matrix), "classification"]
+)
 def test_a_snapshot_is_used_or_skipped(tmp_path: Path, task: str) -> None:
     service = opened(tmp_path)
     parameters = {"n_features": 5} | ({"loss": "logistic"} if task == "classification" else {})
