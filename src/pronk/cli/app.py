@@ -34,6 +34,7 @@ from pronk.cli.options import (
     Seed,
     Threads,
     Workers,
+    annotated,
     option,
     refuse_choices,
     with_options,
@@ -73,10 +74,10 @@ def _algorithm_names(incomplete: str) -> list[str]:
 
 
 def _target(help_text: str) -> dict[str, Option]:
-    return {"target": option(INPUT, str, "COLUMN", help_text, "--target", "-t")}
+    return {"target": option(INPUT, str, help_text, "COLUMN", short="-t")}
 
 
-REPORT = option(OUTPUT, Path, "FILE", "Write a report with charts (.html).")
+REPORT = option(OUTPUT, Path, "Write a report with charts (.html).")
 
 
 def _version(wanted: bool) -> None:
@@ -154,87 +155,71 @@ Examples:
 #: The options of `pronk run`, by the field of `pronk.cli.run.RunOptions`.
 RUN = {
     "skip_bad": option(
-        INPUT, Path, "FILE", "Skip invalid rows and write them to this file, with the reason."
+        INPUT, Path, "Skip invalid rows and write them to this file, with the reason."
     ),
-    "delay": option(INPUT, int, "N", "Labels arrive N rows late.", default=0, min=0),
+    "delay": option(INPUT, int, "Labels arrive N rows late.", default=0, min=0),
     "algorithm": option(
         LEARNER,
         str,
-        "NAME",
         "Name from `pronk algorithms`. Default: online-kernel, which needs no parameters.",
-        "--algorithm",
-        "-a",
+        "NAME",
+        short="-a",
         autocompletion=_algorithm_names,
     ),
     "param": option(
         LEARNER,
         list,
-        "KEY=VALUE",
         "Parameter of the learner, such as bandwidth=2; repeatable.",
-        "--param",
-        "-p",
+        "KEY=VALUE",
+        short="-p",
     ),
-    "by": option(LEARNER, str, "COLUMN", "Learn one model per value of this column."),
-    "seed": Option(Seed, 0),
+    "by": option(LEARNER, str, "Learn one model per value of this column.", "COLUMN"),
+    "seed": annotated(Seed, 0),
     "predictions": option(
         OUTPUT,
         Path,
-        "FILE",
         "Write the prediction of every row, made before its label was used (.csv, .ndjson, "
         ".parquet; - for standard output).",
     ),
     **PREDICTIONS,
     "metrics": option(
-        OUTPUT, Path, "FILE", "Write the metrics to this file during the run (.csv, .ndjson)."
+        OUTPUT, Path, "Write the metrics to this file during the run (.csv, .ndjson)."
     ),
     "metrics_every": option(
-        OUTPUT, int, "N", "Rows between two records of --metrics.", default=1000, min=1
+        OUTPUT, int, "Rows between two records of --metrics.", default=1000, min=1
     ),
-    "window": option(
-        OUTPUT, int, "N", "Recent metrics cover the last N rows.", default=1000, min=1
-    ),
+    "window": option(OUTPUT, int, "Recent metrics cover the last N rows.", default=1000, min=1),
     "report": REPORT,
     "save": option(
-        RESUME, Path, "MODEL", "Save the model with its scaling; with --by, a folder of models."
+        RESUME, Path, "Save the model with its scaling; with --by, a folder of models.", "MODEL"
     ),
     "model": option(
         RESUME,
         Path,
-        "MODEL",
         "Resume a saved model, with its scaling, categories and metrics. The file is replaced, "
         "unless --save names another.",
+        "MODEL",
     ),
     "again": option(
-        RESUME,
-        bool,
-        None,
-        "Learn a file even if the model has already learned it.",
-        "--again",
-        default=False,
+        RESUME, bool, "Learn a file even if the model has already learned it.", default=False
     ),
     "checkpoint": option(
         RESUME,
         Path,
-        "FILE",
         "Write snapshots to this file. After an interruption, the same command resumes from the "
         "last one.",
     ),
     "checkpoint_every": option(
         RESUME,
         int,
-        "N",
         "Rows between two snapshots, rounded up to whole blocks.",
         default=100_000,
         min=1,
     ),
     "workers": option(
-        SCALE_OUT,
-        int,
-        "N",
-        "Share the pass among N cores, if the learner can, or with --by.",
-        min=1,
+        SCALE_OUT, int, "Share the pass among N cores, if the learner can, or with --by.", min=1
     ),
-    "cluster": Option(Cluster),
+    "cluster": annotated(Cluster),
 }
 
 
@@ -297,10 +282,8 @@ Examples:
         "output": option(
             OUTPUT,
             Path,
-            "FILE",
             "Write the predictions to this file (.csv, .ndjson, .parquet); default: print them.",
-            "--output",
-            "-o",
+            short="-o",
         ),
         **PREDICTIONS,
     },
@@ -343,7 +326,6 @@ COMPARE = {
     "order": option(
         INPUT,
         Literal["given", "random"],
-        None,
         "given: as in the file; random: a different order for each run, sorted through a temporary "
         "file (in TMPDIR) if there are many rows.",
         default="given",
@@ -351,37 +333,32 @@ COMPARE = {
     "algorithms": option(
         LEARNER,
         str,
-        "A,B,..",
         "Names from `pronk algorithms`; label=name to compare one algorithm with itself.",
-        "--algorithms",
-        "-a",
+        "A,B,..",
+        short="-a",
         default=COMPARED,
     ),
     "param": option(
         LEARNER,
         list,
-        "[NAME:]KEY=VALUE",
         "Parameter of one learner, or of all learners that have it; repeatable.",
-        "--param",
-        "-p",
+        "[NAME:]KEY=VALUE",
+        short="-p",
     ),
-    "runs": option(
-        LEARNER, int, "N", "Runs per learner, each with its own seed.", default=3, min=1
-    ),
-    "seed": option(LEARNER, int, "N", "Seed of the first run.", default=0, min=0),
+    "runs": option(LEARNER, int, "Runs per learner, each with its own seed.", default=3, min=1),
+    "seed": option(LEARNER, int, "Seed of the first run.", default=0, min=0),
     "output": option(
         OUTPUT,
         Path,
-        "DIR",
         "Folder of the results. Default: pronk-results/FILE-COLUMN.",
-        "--output",
-        "-o",
+        "DIR",
+        short="-o",
     ),
     "report": REPORT,
-    "figures": option(OUTPUT, Path, "DIR", "Write PNG and SVG figures."),
-    "fresh": option(RESUME, bool, None, "Repeat finished runs.", "--fresh", default=False),
-    "workers": Option(Workers, 2),
-    "cluster": Option(Cluster),
+    "figures": option(OUTPUT, Path, "Write PNG and SVG figures.", "DIR"),
+    "fresh": option(RESUME, bool, "Repeat finished runs.", default=False),
+    "workers": annotated(Workers, 2),
+    "cluster": annotated(Cluster),
 }
 
 

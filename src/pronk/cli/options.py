@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -46,37 +47,61 @@ class PanelCommand(TyperCommand):
 
 @dataclass(frozen=True)
 class Option:
-    """An entry of a table: the type and help of an option, its default, how its value is read."""
+    """An entry of a table: type and help by the name of its field, default, how a value is read."""
 
-    annotation: Any
+    annotation: Callable[[str], Any]
     default: Any = None
     value: Callable[[Any], Any] = lambda given: given
+
+
+#: Words for a value in the help, by its type.
+_METAVARS = {int: "N", float: "N", Path: "FILE"}
 
 
 def option(
     panel: str | None,
     kind: Any,
-    metavar: str | None,
     help_text: str,
-    *names: str,
+    metavar: str | None = None,
+    *,
+    short: str | None = None,
     default: Any = None,
     **more: Any,
 ) -> Option:
-    """Return an option of a table; ``names`` are needed only if the field's name is not enough.
+    """Return an option of a table; its name is that of its field.
 
     ``kind`` is a type that Typer reads; `list` is a repeatable option, whose value is a tuple of
     texts. Without a default the value may be None. ``more`` are arguments of `typer.Option`.
     """
-    given = typer.Option(*names, metavar=metavar, help=help_text, rich_help_panel=panel, **more)
-    if kind is list:
-        return Option(Annotated[list[str] | None, given], None, lambda texts: tuple(texts or ()))
-    return Option(Annotated[kind | None if default is None else kind, given], default)
+    several = kind is list
+    type_ = list[str] if several else kind
+    type_ = type_ | None if default is None else type_
+    more |= {"metavar": metavar or _METAVARS.get(kind), "help": help_text, "rich_help_panel": panel}
+
+    def annotation(name: str) -> Any:
+        names = [f"--{name.replace('_', '-')}", *([short] if short else [])]
+        return Annotated[type_, typer.Option(*names, **more)]
+
+    return Option(annotation, default, _as_tuple) if several else Option(annotation, default)
 
 
-def switch_off(panel: str, help_text: str, name: str) -> Option:
-    """Return a flag whose value is True unless it is given."""
-    given = typer.Option(name, help=help_text, rich_help_panel=panel)
-    return Option(Annotated[bool, given], False, operator.not_)
+def _as_tuple(texts: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(texts or ())
+
+
+def switch_off(panel: str, help_text: str) -> Option:
+    """Return the flag --no-NAME, whose value is True unless it is given."""
+
+    def annotation(name: str) -> Any:
+        given = typer.Option(f"--no-{name}", help=help_text, rich_help_panel=panel)
+        return Annotated[bool, given]
+
+    return Option(annotation, False, operator.not_)
+
+
+def annotated(annotation: Any, default: Any = None) -> Option:
+    """Return an option of a table from an annotation, such as `Cluster`."""
+    return Option(lambda _: annotation, default)
 
 
 def with_options(**tables: Mapping[str, Option]) -> Callable[[Callable[..., Any]], Any]:
@@ -91,7 +116,7 @@ def with_options(**tables: Mapping[str, Option]) -> Callable[[Callable[..., Any]
             for one, given in tables.get(name, {}).items():
                 parameters.append(
                     inspect.Parameter(
-                        one, keyword, default=given.default, annotation=given.annotation
+                        one, keyword, default=given.default, annotation=given.annotation(one)
                     )
                 )
 
@@ -112,80 +137,79 @@ def with_options(**tables: Mapping[str, Option]) -> Callable[[Callable[..., Any]
 
 #: How rows are read, by the field of `pronk.data.Reading`.
 READING = {
-    "columns": option(INPUT, list, "COLUMN,..", "Use only these columns, in this order."),
-    "drop": option(INPUT, list, "COLUMN,..", "Ignore these columns."),
+    "columns": option(INPUT, list, "Use only these columns, in this order.", "COLUMN,.."),
+    "drop": option(INPUT, list, "Ignore these columns.", "COLUMN,.."),
     "categorical": option(
-        INPUT, list, "COLUMN,..", "Columns of categories; auto: every text column except dates."
+        INPUT, list, "Columns of categories; auto: every text column except dates.", "COLUMN,.."
     ),
     "missing": option(
         INPUT,
         Literal["error", "mean"],
-        None,
         "Missing values: stop with an error, or fill in the mean so far.",
         default="error",
     ),
     "dates": option(
         INPUT,
         Literal["auto", "dayfirst", "monthfirst", "iso"],
-        None,
         "Order in dates that end with the year; auto: inferred from the rows.",
         default="auto",
     ),
-    "limit": option(INPUT, int, "N", "Stop after N rows.", min=1),
+    "limit": option(INPUT, int, "Stop after N rows.", min=1),
     "delimiter": option(
-        INPUT, str, "CHARACTER", "Delimiter of a CSV file, if it is not a comma; \\t for a tab."
+        INPUT, str, "Delimiter of a CSV file, if it is not a comma; \\t for a tab.", "CHARACTER"
     ),
     "decimal": option(
-        INPUT, str, "CHARACTER", "Decimal mark in a CSV file: a point or a comma.", default="."
+        INPUT, str, "Decimal mark in a CSV file: a point or a comma.", "CHARACTER", default="."
     ),
     "na": option(
-        INPUT, list, "TEXT", "Text that means missing in a CSV file, besides NA, null, ..; "
-        "repeatable.",
+        INPUT,
+        list,
+        "Text that means missing in a CSV file, besides NA, null, ..; repeatable.",
+        "TEXT",
     ),
     "charset": option(
-        INPUT, str, "NAME",
+        INPUT,
+        str,
         "Text encoding, such as latin-1. Default: UTF-8, or UTF-16 with a byte-order mark.",
+        "NAME",
     ),
-    "header": switch_off(
-        INPUT, "The CSV file has no header; its columns are named x0, x1, ..", "--no-header"
-    ),
+    "header": switch_off(INPUT, "The CSV file has no header; its columns are named x0, x1, .."),
     "query": option(
-        INPUT, str, "SQL", "Read the rows of a query; FILE is a DuckDB file, :memory: or adbc:.."
+        INPUT, str, "Read the rows of a query; FILE is a DuckDB file, :memory: or adbc:..", "SQL"
     ),
-}  # fmt: skip
+}
 #: Further fields of `Reading` for commands that learn.
 TASK = {
     "task": option(
         INPUT,
         Literal["auto", "regression", "classification"],
-        None,
         "auto: classification if the target looks like labels.",
         default="auto",
     )
 }
 WEIGHT = {
     "weight": option(
-        INPUT, str, "COLUMN",
+        INPUT,
+        str,
         "Column of sample weights (0: predict only), not used as a feature. Metrics count every "
         "row once.",
+        "COLUMN",
     )
-}  # fmt: skip
+}
 #: Further field of `Reading` for commands that write predictions.
-KEEP = {"keep": option(OUTPUT, list, "COLUMN,..", "Copy these columns to the predictions.")}
+KEEP = {"keep": option(OUTPUT, list, "Copy these columns to the predictions.", "COLUMN,..")}
 
 #: How rows are prepared, by the field of `pronk.data.Preparing`.
 PREPARING = {
     "scale": option(
         LEARNER,
         Literal["minmax", "standard", "robust", "none"],
-        None,
         "Scale columns online: to [-1/2, 1/2], to deviation 1, or by quartiles. Default: minmax, "
         "but none for the default learner, which scales its input.",
     ),
     "scale_target": option(
         LEARNER,
         Literal["auto", "standard", "none"],
-        None,
         "Learn (y - mean) / deviation, both estimated from the first rows; auto: unless the "
         "learner scales its targets.",
         default="auto",
@@ -193,12 +217,11 @@ PREPARING = {
     "encoding": option(
         LEARNER,
         Literal["onehot", "hash"],
-        None,
         "How a category gets its column: in order of appearance, or by a hash.",
         default="onehot",
     ),
     "slots": option(
-        LEARNER, int, "N", "Number of columns for each column of categories.", default=32, min=2
+        LEARNER, int, "Number of columns for each column of categories.", default=32, min=2
     ),
 }
 
@@ -218,10 +241,10 @@ PREDICTIONS = {
     "interval": option(
         OUTPUT,
         float,
-        "SHARE",
         "Add prediction intervals that contain y with this probability, such as 0.9.",
+        "SHARE",
     ),
-    "probabilities": switch_off(OUTPUT, "Leave out class probabilities.", "--no-probabilities"),
+    "probabilities": switch_off(OUTPUT, "Leave out class probabilities."),
 }
 
 # -- single options ------------------------------------------------------------------------------

@@ -70,55 +70,58 @@ ADDRESS, DATA, LIMITS = "Address and access", "Data", "Limits"
 
 #: Where and how the server listens, by the field of `pronk.serve.run.ServeOptions`.
 SERVER = {
-    "host": option(ADDRESS, str, "ADDRESS", "Address to listen on.", default="127.0.0.1"),
+    "host": option(ADDRESS, str, "Address to listen on.", "ADDRESS", default="127.0.0.1"),
     "port": option(
-        ADDRESS, int, "N", "Port to listen on; 0 chooses a free port.", default=8765, min=0,
-        max=65535,
+        ADDRESS, int, "Port to listen on; 0 chooses a free port.", default=8765, min=0, max=65535
     ),
-    "tls_certificate": option(
-        ADDRESS, Path, "FILE", "Serve HTTPS with this certificate chain (PEM)."
-    ),
-    "tls_key": option(ADDRESS, Path, "FILE", "Private key of the certificate (PEM)."),
+    "tls_certificate": option(ADDRESS, Path, "Serve HTTPS with this certificate chain (PEM)."),
+    "tls_key": option(ADDRESS, Path, "Private key of the certificate (PEM)."),
     "token_file": option(
-        ADDRESS, Path, "FILE",
+        ADDRESS,
+        Path,
         "Further access tokens, one per line with its scopes; a single token can be given as "
         "$PRONK_SERVE_TOKEN.",
     ),
-    "max_body": option(
-        LIMITS, int, "BYTES", "Largest request body.", default=16_000_000, min=1000
-    ),
+    "max_body": option(LIMITS, int, "Largest request body.", "BYTES", default=16_000_000, min=1000),
     "max_model": option(
-        LIMITS, int, "BYTES", "Largest uploaded model file.", default=1_000_000_000, min=1000
+        LIMITS, int, "Largest uploaded model file.", "BYTES", default=1_000_000_000, min=1000
     ),
     "max_connections": option(
-        LIMITS, int, "N", "Most open connections; idle ones are closed for new ones.",
-        default=2_000, min=1,
+        LIMITS,
+        int,
+        "Most open connections; idle ones are closed for new ones.",
+        default=2_000,
+        min=1,
     ),
-}  # fmt: skip
+}
 #: What the service keeps, by the field of `pronk.serve.service.Settings`.
 SETTINGS = {
     "snapshot_rows": option(
-        DATA, int, "N", "Rows that a model learns between two snapshots.", default=50_000, min=1
+        DATA, int, "Rows that a model learns between two snapshots.", default=50_000, min=1
     ),
     "retention_days": option(
-        DATA, float, "N", "Days that rows and their ids are kept.", default=30.0, min=0.0
+        DATA, float, "Days that rows and their ids are kept.", default=30.0, min=0.0
     ),
     "label_days": option(
-        DATA, float, "N", "Days that a prediction waits for its label.", default=7.0, min=0.0
+        DATA, float, "Days that a prediction waits for its label.", default=7.0, min=0.0
     ),
     "archive": option(
-        DATA, bool, None, "Write rows to Parquet files in FOLDER/archive before they are deleted.",
-        "--archive", default=False,
+        DATA,
+        bool,
+        "Write rows to Parquet files in FOLDER/archive before they are deleted.",
+        default=False,
     ),
     "accept_missing": option(
-        DATA, bool, None, "Start even if acknowledged labels are missing from the journal.",
-        "--accept-missing", default=False,
+        DATA, bool, "Start even if acknowledged labels are missing from the journal.", default=False
     ),
     "queue_rows": option(
-        LIMITS, int, "N", "Rows that may wait to be learned; further requests must retry.",
-        default=100_000, min=1,
+        LIMITS,
+        int,
+        "Rows that may wait to be learned; further requests must retry.",
+        default=100_000,
+        min=1,
     ),
-}  # fmt: skip
+}
 
 
 @with_options(server=SERVER, settings=SETTINGS)
