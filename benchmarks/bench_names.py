@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import io
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -68,6 +69,8 @@ def page(table: dict[str, dict[str, float | None]], sets: list[str], rows: int) 
             value = row.get(one)
             if value is None:
                 cells.append("-")
+            elif math.isnan(value):
+                cells.append("refused")
             elif value < 1:
                 cells.append(f"{value:.2f}" if value < 0.995 else f"{value:.3f}")
             else:

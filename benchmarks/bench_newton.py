@@ -12,7 +12,15 @@ from measure import dgemm_rate, pass_seconds, report, seconds  # first: it bound
 import numpy as np  # isort: skip
 import pronk  # isort: skip
 from sklearn.base import clone  # isort: skip
-from pronk import Gaussian, KONSRegressor, PKAWVRegressor, ProsNKONSClassifier, ProsNKONSRegressor
+from pronk import (
+    AIOLIClassifier,
+    Gaussian,
+    KONSRegressor,
+    PKAWVClassifier,
+    PKAWVRegressor,
+    ProsNKONSClassifier,
+    ProsNKONSRegressor,
+)
 
 
 def paper_listing(X: np.ndarray, y: np.ndarray, sigma: float) -> np.ndarray:
@@ -110,6 +118,24 @@ def pros_n_kons() -> None:
                took / floor, "x", target)  # fmt: skip
 
 
+def aioli() -> None:
+    """Measure AIOLI and PKAWV in turns, on the same points."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, size=(10_000, 8))
+    y = np.where(np.sin(3 * X[:, 0]) + X[:, 1] > 0, 1, -1)
+    for points in (30, 100, 300, 600):
+        options = {"kernel": Gaussian(0.7), "dictionary": 1.2 * X[:points]}
+        times: dict[type, list[float]] = {PKAWVClassifier: [], AIOLIClassifier: []}
+        for _ in range(5):
+            for kind, taken in times.items():
+                learner = kind(**options).partial_fit(X[:10], y[:10])
+                start = time.process_time()
+                learner.predict_then_learn(X, y)
+                taken.append(time.process_time() - start)
+        ratio = min(times[AIOLIClassifier]) / min(times[PKAWVClassifier])
+        report(f"AIOLI / PKAWV, {points} points, in blocks", ratio, "x", "<= 1.5")
+
+
 def cod_rna() -> None:
     folder = os.environ.get("PRONK_DATA")
     if not folder:
@@ -181,6 +207,7 @@ if __name__ == "__main__":
     taylor()
     nystrom()
     pros_n_kons()
+    aioli()
     cod_rna()
     kons()
     memory()
