@@ -46,8 +46,9 @@ from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, GrowingRows
 from pronk.core.state import Count, Sizes, require
 from pronk.newton.certificate import LOSS, ROWS, TARGETS, Certificate
-from pronk.newton.engine import LONGEST_BLOCK, SMALL, Newton, Squared
+from pronk.newton.engine import AIOLI, LONGEST_BLOCK, SMALL, Newton, Squared
 from pronk.newton.exact import ExactSpan
+from pronk.newton.recurrence import anticipated_margins
 
 Array = NDArray[np.float64]
 
@@ -69,10 +70,15 @@ class InEpochs(Squared):
 
 
 class DiscountedNewton(Newton):
-    """Ridge or AWV with the discount 1 - 1/window; without a window the plain engine."""
+    """Ridge, AWV or AIOLI with the discount 1 - 1/window; without a window the plain engine."""
 
     def __init__(
-        self, rule: Squared, alpha: float, size: int, outputs: int = 1, window: float | None = None
+        self,
+        rule: Squared | AIOLI,
+        alpha: float,
+        size: int,
+        outputs: int = 1,
+        window: float | None = None,
     ) -> None:
         self.discount = 1.0 if window is None else 1.0 - 1.0 / window
         super().__init__(rule, alpha, size, outputs)
@@ -86,6 +92,10 @@ class DiscountedNewton(Newton):
             super()._append(Phi, Y, out, weights)
             return
         roots = self._roots(self._open, self._open + len(Phi))[:, None]
+        if not self.rule.unit:
+            own = roots[:, 0] ** 2
+            super()._append(Phi, Y, out, own if weights is None else own * weights)
+            return
         super()._append(Phi * roots, Y * roots, out)
         out /= roots
 
@@ -114,6 +124,10 @@ class DiscountedNewton(Newton):
         """Return the prediction of each row if it came next; changes nothing."""
         if self.discount == 1.0:
             return super().predict(Phi)
+        if not self.rule.unit:
+            F = np.ascontiguousarray(Phi @ self.weights)
+            anticipated_margins(F, self.leverage(Phi * self._root_next()), F)
+            return F
         return super().predict(Phi * self._root_next()) / self._root_next()
 
     def variance(self, Phi: Array) -> Array:
@@ -122,6 +136,12 @@ class DiscountedNewton(Newton):
 
     def _root_next(self) -> float:
         return 1.0 if self.discount == 1.0 else float(self.discount ** (-0.5 * (self._open + 1)))
+
+    def certificate(self, output: int = 0, bounded: bool = True) -> Certificate:
+        """As `Newton.certificate`; with a discount AIOLI has none."""
+        if self.forgets and not self.rule.unit:
+            raise ValueError("AIOLI with a discount has no certificate: its losses are not added")
+        return super().certificate(output, bounded)
 
     def grow_by(self, count: int) -> None:
         """Add ``count`` coordinates in which all rows so far are 0, with one copy."""

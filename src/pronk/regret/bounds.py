@@ -643,7 +643,7 @@ def nons_ald_bound(
     (u - y)^2 = (p - y)^2 + g (u - p) + g^2 (u - p)^2/(4 (p - y)^2), so `newton_bound` holds for
     these rows with R_D <= 0. R_G <= log det(A/alpha)/eta, and A has J eigenvalues. A projected row
     is within sqrt(nu) of the row itself, which changes a loss of f by at most L |f| sqrt(nu).
-    The order d_eff log n of Li, Liao (ICML 2023) needs J of that order at nu of the order 1/n^2.
+    The bound is of the order d_eff log n where J is of the order d_eff at nu of the order 1/n^2.
     """
     check(
         positive={"n": n, "alpha": alpha, "eta": eta, "clip": clip},

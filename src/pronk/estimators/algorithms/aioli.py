@@ -16,7 +16,7 @@ rows stay as their projections on the span of their own times.
 Cost per row and output: O(r^2) time and memory, r features.
 
 Reference: Jezequel, Gaillard, Rudi, "Efficient improper learning for online logistic regression",
-COLT 2020, Algorithm 1 (here on kernel features).
+COLT 2020 (here on kernel features).
 """
 
 from __future__ import annotations
