@@ -52,6 +52,9 @@ ENTRY = {
 class AIOLIClassifier(OnlineClassifier):
     """AIOLI: logistic regression on kernel features, with probabilities of its own.
 
+    Labels other than -1 and 1 or False and True cost a second matrix A while a third class is
+    possible; ``partial_fit(..., classes=)`` avoids it.
+
     Parameters
     ----------
     kernel : name, kernel or function, default "gaussian"
@@ -67,9 +70,6 @@ class AIOLIClassifier(OnlineClassifier):
         Degree of the Taylor features; number of random frequencies.
     gamma, epsilon, beta, dictionary, budget : as in `PKAWVRegressor`
     random_state : int, Generator or None
-
-    Labels other than -1 and 1 or False and True cost a second matrix A while a third class may
-    come; ``partial_fit(..., classes=)`` avoids it.
 
     Examples
     --------
