@@ -25,6 +25,8 @@ _HOMES = {
     "pronk.estimators.registry": ("algorithms", "make", "warmup"),
     "pronk.estimators.files": ("ModelFileError", "load"),
     "pronk.estimators.merging": ("merge",),
+    "pronk.compat.calibrated": ("Calibrated",),
+    "pronk.compat.intervals": ("Intervals",),
     "pronk.keyed.learner": ("Keyed",),
     "pronk.data.pending": ("Pending",),
     "pronk.data.prepared": ("Prepared",),

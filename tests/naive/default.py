@@ -207,9 +207,9 @@ def half_widths(r, p, coverages, start, rate=0.03, windows=(1000, 20), own=1.5, 
     return np.array(used)
 
 
-def slopes(M, labels, surest=0.99, window=500):
+def slopes(M, labels, surest=0.99, window=500, start=(1.0, 0.0), H=((1, 0), (0, 1))):
     """Return the slopes (a, b) of probabilities after rows of margins M (n, classes)."""
-    theta, H = np.array([1.0, 0.0]), np.eye(2)
+    theta, H = np.array(start), np.array(H, dtype=float)
     for m, label in zip(M, labels, strict=True):
         F = np.column_stack((np.log((1 + surest * m) / 2), m))
         P = np.exp(F @ theta) / np.exp(F @ theta).sum()

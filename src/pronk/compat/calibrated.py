@@ -1,0 +1,302 @@
+"""`Calibrated`: class probabilities that follow the outcomes, around any classifier.
+
+A model's scores become a margin m in [-1, 1] per class, which is m = 2 p - 1 for a probability p
+(of a predicted label 1, of the others 0) and m = d / (|d| + u) for a decision d, u the mean of |d|
+so far. Two slopes (a, b) then follow the log loss by online Newton steps with a window of 500 rows
+(`Temperature` in `pronk.aggregate.calibration`):
+
+    P_k = exp(z_k) / sum_j exp(z_j),    z_k = a log((1 + m_k) / 2) + b m_k
+
+a alone is temperature scaling of the probabilities. z increases with the margin, so the most
+probable class stays the predicted one. For a model that predicts labels only, P is the share of
+rows on which it was right lately.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from pronk.aggregate.calibration import Temperature, newton_step
+from pronk.compat.intervals import ModelWrapper
+from pronk.compat.models import Scores, together
+from pronk.core.runtime import limited
+from pronk.core.state import require
+from pronk.data.prepared import count_rows
+from pronk.estimators.classifier import OUTPUTS
+from pronk.estimators.estimator import own_lock
+from pronk.estimators.inputs import check_given, check_length, check_weights
+from pronk.estimators.labels import MAX_CLASSES, Labels
+
+Array = NDArray[np.float64]
+
+
+class Slopes(Temperature):
+    """The slopes of margins over any number of classes, learned row by row."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    @property
+    def current(self) -> Array:
+        """The slopes (a, b)."""
+        return self._slopes
+
+    def learn_row(self, margins: Array, label: int) -> Array:
+        """Learn the margins (classes,) of a row, of which ``label`` was right; return (a, b)."""
+        used = self._slopes.copy()
+        newton_step(np.ascontiguousarray(margins), label, self._slopes, self._H)
+        return used
+
+
+class Calibrated(ClassifierMixin, ModelWrapper):
+    """Calibrated class probabilities around any classifier.
+
+    Parameters
+    ----------
+    model : a classifier
+        With ``partial_fit`` and ``predict`` (scikit-learn), ``learn_one`` and ``predict_one``
+        (river), or a pronk learner. A copy of it learns, ``model_``. Probabilities, decisions or
+        labels are calibrated, the first of these that it has.
+
+    Rows are learned in order, those of other libraries' models one at a time. A scikit-learn model
+    must know all classes at its first row: they are ``classes`` of the first call of `partial_fit`,
+    or the labels in that call.
+
+    If a call raises, a pronk learner inside is rolled back. Other models cannot be; they have then
+    learned the rows before the one that raised, and ``n_seen_`` counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.naive_bayes import BernoulliNB
+    >>> import pronk
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.integers(0, 2, 3000)
+    >>> y = np.where(rng.uniform(size=3000) < 0.25, 1 - x, x)  # x is right three times in four
+    >>> X = np.column_stack([x] * 5)  # naive Bayes counts the column five times
+    >>> model = pronk.Calibrated(BernoulliNB()).partial_fit(X, y, classes=[0, 1])
+    >>> plain, calibrated = (m.predict_proba([[1] * 5])[0, 1] for m in (model.model_, model))
+    >>> print(f"{plain:.3f} becomes {calibrated:.2f}")
+    0.994 becomes 0.74
+    """
+
+    _labels_expected = True
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels given so far, in rows or as ``classes=``, sorted."""
+        check_is_fitted(self)
+        return self._labels.known
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def predict_then_learn(
+        self, X: Any, y: Any, output: str = "label", *, sample_weight: Any = None
+    ) -> Any:
+        """Predict each row, then learn it, in order; return the predicted labels.
+
+        ``output="probability"`` returns (n, classes), the classes being ``classes_`` after the call
+        (NaN before any label is known, 0 for a class that was not known yet), ``output="both"`` the
+        pair of labels and probabilities, and ``output="decision"`` margins in [-1, 1].
+        """
+        if output not in OUTPUTS:
+            raise ValueError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
+        return self._learn(X, y, None, output, sample_weight)
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Sequence[Any] | None = None, *, sample_weight: Any = None
+    ) -> Self:
+        """Learn the rows in order. ``classes`` in the first call fixes the list of labels."""
+        self._learn(X, y, classes, "label", sample_weight)
+        return self
+
+    def _learn(self, X: Any, y: Any, classes: Any, output: str, sample_weight: Any) -> Any:
+        with own_lock(self), limited:
+            n = count_rows(X)
+            if not n:
+                return self._no_rows(y, output)
+            before = self._known_labels(classes)
+            values, known_from, after = before.receive(y, n, MAX_CLASSES)
+            weights = check_weights(sample_weight, n)
+            first = not self.__sklearn_is_fitted__()
+            if first:
+                self._start(after.known)
+            parts: list[Scores] = []
+            try:
+                for scores in self._predictor_of().scores(X, values, weights):
+                    parts.append(scores)
+            finally:
+                done = sum(len(part.values) for part in parts)
+                if not done and first:
+                    self._reset()
+                elif done:
+                    if done < n:
+                        values, known_from, after = before.receive(y[:done], done, MAX_CLASSES)
+                    P, slopes = self._calibrate(together(parts), values, known_from, after)
+            return self._answer(P, slopes, known_from, output)
+
+    def _known_labels(self, classes: Any) -> Labels:
+        """Return the labels before a call; raise if ``classes`` differ from them."""
+        if not self.__sklearn_is_fitted__():
+            return Labels(classes)
+        if classes is not None and not np.array_equal(np.unique(classes), self._labels.known):
+            raise ValueError(
+                f"classes={list(classes)} differ from the classes known so far, "
+                f"{self._labels.known.tolist()}"
+            )
+        return self._labels
+
+    def _start(self, classes: NDArray[Any]) -> None:
+        model = self._checked_copy()
+        self.model_, self.n_seen_ = model, 0
+        self._given_classes = classes.tolist()
+        self._slopes, self._decisions = Slopes(), np.zeros(2)  # count and sum of |d|
+
+    def _reset(self) -> None:
+        for name in ("model_", "n_seen_", "_given_classes", "_slopes", "_decisions", "_predictor"):
+            self.__dict__.pop(name, None)
+
+    def _calibrate(
+        self, scores: Scores, values: NDArray[Any], known_from: NDArray[np.int64], after: Labels
+    ) -> tuple[Array, Array]:
+        """Learn slopes from rows; return margins, as `Labels` places them, and slopes (n, 2)."""
+        P, self._decisions = self._margins(scores, after, learn=True)
+        slopes = np.empty((len(values), 2))
+        own = np.searchsorted(after.known, values)
+        columns = np.searchsorted(after.classes, after.known)
+        for t in range(len(values)):
+            known = np.flatnonzero((known_from <= t) | (np.arange(len(known_from)) == own[t]))
+            if len(known) < 2:
+                slopes[t] = self._slopes.current
+                continue
+            if len(after.classes) == 2:
+                M = np.array([-P[t, 1], P[t, 1]])
+            else:
+                M = P[t, 1 + columns[known]]
+            slopes[t] = self._slopes.learn_row(M, int(np.searchsorted(known, own[t])))
+        self._labels = after
+        self.n_seen_ += len(values)
+        return P, slopes
+
+    def _margins(self, scores: Scores, labels: Labels, learn: bool = False) -> tuple[Array, Array]:
+        """Return margins (n, 1 + classes) behind a column of no meaning, and the decisions' sums.
+
+        Two classes have the margin of the second one. Absent classes have the margin -1.
+        """
+        places = {label: j for j, label in enumerate(scores.classes)}
+        found = [places.get(label, -1) for label in labels.classes.tolist()]
+        values = np.zeros((len(scores.values), len(found)))
+        there = [k for k, j in enumerate(found) if j >= 0]
+        held = np.clip(np.nan_to_num(scores.values), -1e150, 1e150)
+        values[:, there] = held[:, [found[k] for k in there]]
+        sums = self._decisions
+        if scores.kind == "decision":
+            sizes = np.abs(held).mean(axis=1)
+            before = np.column_stack((np.arange(len(sizes)), np.cumsum(sizes) - sizes))
+            counts, totals = (sums + before * learn).T
+            if learn:
+                sums = sums + np.array([len(sizes), sizes.sum()])
+            unit = np.where(totals > 0.0, totals / np.maximum(counts, 1.0), 1.0)[:, None]
+            margins = np.full(values.shape, -1.0)
+            margins[:, there] = values[:, there] / (np.abs(values[:, there]) + unit)
+            second = margins[:, 1:2] if len(found) == 2 else margins
+        else:
+            total = values.sum(axis=1, keepdims=True)
+            shares = np.divide(values, total, out=np.zeros_like(values), where=total > 0.0)
+            margins = 2.0 * shares - 1.0
+            second = shares[:, 1:2] - shares[:, :1] if len(found) == 2 else margins
+        blank = np.zeros((len(values), 1))
+        return np.hstack((blank, second[:, : len(found)] if len(found) > 1 else blank[:, :0])), sums
+
+    def _answer(self, P: Array, slopes: Array, known_from: NDArray[np.int64], output: str) -> Any:
+        labels = self._labels
+        if output == "decision":
+            return labels.decisions(P)
+        named = labels.predicted(P, known_from) if output != "probability" else None
+        if output == "label":
+            return named
+
+        def link(margins: Array, rows: slice) -> Array:
+            return self._slopes.shares(margins, slopes[rows])
+
+        shares = labels.probabilities(P, known_from, link)
+        return shares if output == "probability" else (named, shares)
+
+    def _no_rows(self, y: Any, output: str) -> Any:
+        check_given(y)
+        check_length(y, 0)
+        known = self.classes_ if self.__sklearn_is_fitted__() else np.empty(0, dtype=object)
+        named, shares = known[:0], np.empty((0, len(known)))
+        return {"label": named, "both": (named, shares)}.get(output, shares)
+
+    # -- the current model --------------------------------------------------------------------
+
+    def _current(self, X: Any) -> Array:
+        """Return the margins of rows that may come next."""
+        check_is_fitted(self)
+        if not count_rows(X):
+            return np.empty((0, self._labels.outputs))
+        return self._margins(self._predictor_of().predict_scores(X), self._labels)[0]
+
+    def decision_function(self, X: Any) -> Array:
+        """Return margins in [-1, 1], (n,) or (n, classes); >= 0 means ``classes_[1]``."""
+        with own_lock(self):
+            P = self._current(X)  # first, because it raises if nothing was learned
+            return self._labels.decisions(P)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels with the current model; changes nothing."""
+        with own_lock(self):
+            P = self._current(X)
+            return self._labels.predicted(P)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return probabilities (n, classes); the most probable class is the predicted one."""
+        with own_lock(self):
+            P = self._current(X)
+            known_from = np.zeros(len(self._labels.known), dtype=np.int64)
+
+            def link(margins: Array, rows: slice) -> Array:
+                return self._slopes.shares(margins)
+
+            return self._labels.probabilities(P, known_from, link)
+
+    def predict_one(self, x: Any) -> Any:
+        """Predict one row, a dict or a vector; None before the first row is learned."""
+        return self._one_prediction(x) if self.__sklearn_is_fitted__() else None
+
+    def predict_proba_one(self, x: Any) -> dict[Any, float]:
+        """Return the probabilities of one row by label; empty before the first row is learned."""
+        if not self.__sklearn_is_fitted__():
+            return {}
+        shares = self.predict_proba(self._one(x))[0].tolist()
+        return dict(zip(self.classes_.tolist(), shares, strict=True))
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def _fitted_state(self) -> dict[str, Any]:
+        with own_lock(self):
+            return {
+                **self._saved_model(),
+                "labels": self._labels.to_state(),
+                "slopes": self._slopes.to_state(),
+                "decisions": self._decisions.copy(),
+            }
+
+    def _restore(self, state: Any) -> None:
+        self._restore_model(state, {"labels", "slopes", "decisions"})
+        self._labels = Labels.from_state(state["labels"], linear=True)
+        self._given_classes = self._labels.known.tolist()
+        self._slopes = Slopes()
+        self._slopes.restore(state["slopes"])
+        sums = state["decisions"]
+        good = isinstance(sums, np.ndarray) and sums.shape == (2,) and sums.dtype == np.float64
+        good = good and bool((sums >= 0.0).all() and (sums < 1e300).all())
+        require(good, "decisions are not a count and a sum")
+        self._decisions = sums.copy()

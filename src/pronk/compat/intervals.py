@@ -1,0 +1,539 @@
+"""`Intervals`: adaptive prediction intervals around any regressor.
+
+The intervals are those of the default learner (`pronk.aggregate.calibration`), which need nothing
+but predictions made before the target was used, and the targets. A half-width is h s:
+
+    s   the error scale: how large errors are at such rows, an AWV forecaster of log e^2 on
+        (1, p, p^2) and kernel features of the numbers in the row
+    h   by quantile tracking: a miss widens the next intervals, a hit narrows them, so that the
+        share of misses goes to 1 - coverage on any stream, for any model
+
+`ErrorTracker` sets scales and points from the first rows, as the default learner does: at rows 8,
+32, 128 and 512 from all rows so far, which it then learns again. Predictions of a model that
+diverges are not bounded, so where the error scale reads them they are clipped to three standard
+deviations of the targets, and their errors to a hundred. Before row 8 the half-width is the largest
+error so far.
+
+References: Gibbs, Candes, NeurIPS 2021; Angelopoulos, Candes, Tibshirani, NeurIPS 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from pronk.aggregate import calibration
+from pronk.aggregate.calibration import COVERAGES, POINTS, ErrorScale, at_coverage
+from pronk.aggregate.settings import PLAIN, View, typical_distance
+from pronk.compat.models import (
+    NumericColumns,
+    Predictor,
+    copy_of,
+    is_classifier,
+    predictor,
+)
+from pronk.core.kernels import Gaussian, Kernel
+from pronk.core.linalg import GrowingRows
+from pronk.core.runtime import limited
+from pronk.core.scales import FixedScale, without_outliers
+from pronk.core.state import (
+    Count,
+    Numbers,
+    Part,
+    Real,
+    Rows,
+    Sizes,
+    Stateful,
+    checked_count,
+    require,
+)
+from pronk.data.prepared import count_rows
+from pronk.estimators import files
+from pronk.estimators.estimator import own_lock
+from pronk.estimators.inputs import (
+    Parameters,
+    check_targets,
+    check_weights,
+    keep_keys,
+    one_row,
+)
+
+Array = NDArray[np.float64]
+
+#: Rows at which scales and points are set from all rows so far.
+STAGES = (8, 32, 128, 512)
+#: Predictions are clipped here, in deviations of the targets, where the error scale reads them.
+LARGEST_READ = 3.0
+#: An error counts as at most this many deviations of the targets in the error scale.
+LARGEST_ERROR = 100.0
+
+
+class ErrorTracker(Stateful):
+    """Half-widths of intervals from rows X (n, columns), predictions P and targets Y (n, outputs).
+
+    Blocks are exact: the cut into calls changes nothing but rounding.
+    """
+
+    def __init__(self, columns: int, outputs: int) -> None:
+        self.columns, self.outputs = columns, outputs
+        self._rows = 0
+        self._first_X = GrowingRows(columns)
+        self._first_P, self._first_Y = GrowingRows(outputs), GrowingRows(outputs)
+        self._level, self._size = np.zeros(outputs), np.ones(outputs)
+        self._unit = 1.0
+        self._scale: FixedScale | None = None
+        self._points = np.empty((0, columns))  # scaled
+        self._error_scale: ErrorScale | None = None
+        self._intervals = calibration.Intervals(outputs)
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def learn(self, X: Array, P: Array, Y: Array) -> Array:
+        """Track the errors of rows in order; return half-widths (n, coverages, outputs) before."""
+        widths, start = [np.empty((0, len(COVERAGES), self.outputs))], 0
+        while start < len(X):
+            left = [stage - self._rows for stage in STAGES if stage > self._rows]
+            rows = slice(start, min(len(X), start + left[0]) if left else len(X))
+            widths.append(self._learn_rows(X[rows], P[rows], Y[rows]))
+            start = rows.stop
+            if self._rows in STAGES:
+                self._set_stage()
+        return np.concatenate(widths)
+
+    def _learn_rows(self, X: Array, P: Array, Y: Array) -> Array:
+        if self._rows < STAGES[-1]:
+            for held, values in ((self._first_X, X), (self._first_P, P), (self._first_Y, Y)):
+                held.append(values)
+        scales = np.ones(P.shape)
+        if self._error_scale is not None:
+            Z = X if self._scale is None else self._scale.learn_transform(X)
+            scales = self._error_scale.learn(self._features(Z), *self._read(P, Y)) * self._size
+        # The first prediction was made before any target was known: its error does not count.
+        first = int(self._rows == 0)
+        widths = self._intervals.learn(P[first:], scales[first:], Y[first:])
+        self._rows += len(X)
+        return np.concatenate((np.full((first, *widths.shape[1:]), np.nan), widths))
+
+    def _set_stage(self) -> None:
+        """Set scales and points from the rows so far; learn their errors again."""
+        X, P, Y = (rows.values for rows in (self._first_X, self._first_P, self._first_Y))
+        if len(X) == STAGES[0]:
+            self._intervals.start()  # from now on in units of the error scale
+        usual = without_outliers(Y)
+        deviation = usual.std(axis=0)
+        varies = deviation > 1e-12 * np.abs(usual).max(axis=0)
+        self._level, self._size = usual.mean(axis=0), np.where(varies, deviation, 1.0)
+        self._points, self._scale = np.empty((0, self.columns)), None
+        Z = X
+        if self.columns:
+            self._scale = FixedScale(X)
+            Z = self._scale.transform(X)
+            self._unit = typical_distance(Gaussian(), Z)
+        self._error_scale = self._new_error_scale()
+        if self.columns:
+            places = np.unique(np.linspace(0, len(Z) - 1, POINTS).astype(np.intp))
+            self._extend_span(np.ascontiguousarray(Z[places]))
+        self._error_scale.grow()
+        self._error_scale.learn(self._features(Z[1:]), *self._read(P[1:], Y[1:]))
+        if len(X) == STAGES[-1]:
+            self._first_X = GrowingRows(self.columns)
+            self._first_P, self._first_Y = GrowingRows(self.outputs), GrowingRows(self.outputs)
+
+    def _new_error_scale(self) -> ErrorScale:
+        view = View(PLAIN, Gaussian(), np.ones(self.columns), self._unit)
+        return ErrorScale(view, self.outputs, POINTS)
+
+    def _extend_span(self, rows: Array) -> None:
+        """Make the span of some scaled rows; those that depend on others are no points."""
+        assert self._error_scale is not None
+        kept = self._error_scale.group.offer(rows, self._points, len(rows))
+        self._points = np.ascontiguousarray(rows[kept])
+
+    def _features(self, Z: Array) -> Array:
+        """Return the kernel features (n, r) of scaled rows."""
+        assert self._error_scale is not None
+        if not self.columns:
+            return np.empty((len(Z), 0))
+        group = self._error_scale.group
+        return group.features(group.kernel(np.ascontiguousarray(Z), self._points))
+
+    def _read(self, P: Array, Y: Array) -> tuple[Array, Array]:
+        """Return predictions as the error scale reads them, and targets with the same errors."""
+        read = np.clip((P - self._level) / self._size, -LARGEST_READ, LARGEST_READ)
+        return read, read + np.clip((Y - P) / self._size, -LARGEST_ERROR, LARGEST_ERROR)
+
+    # -- the current state --------------------------------------------------------------------
+
+    def half_widths(self, X: Array, P: Array, coverage: float) -> Array:
+        """Return the half-widths (n, outputs) of rows that may come next."""
+        scales = np.ones(P.shape)
+        if self._error_scale is not None:
+            Z = X if self._scale is None else self._scale.transform(X)
+            read = self._read(P, P)[0]
+            scales = self._error_scale.predict(self._features(Z), read) * self._size
+        return self._intervals.half_widths(P, scales, coverage)
+
+    STATE = (
+        Count("rows"),
+        Rows("first_X", ("first", "columns")),
+        Rows("first_P", ("first", "outputs")),
+        Rows("first_Y", ("first", "outputs")),
+        Numbers("level", ("outputs",), written="replaced"),
+        Numbers("size", ("outputs",), low=1e-300, written="replaced"),
+        Real("unit", low=1e-300),
+        Part("scale", make="_empty_scale"),
+        Numbers("points", ("points", "columns"), written="replaced"),
+        Part("error_scale", make="_restored_error_scale"),
+        Part("intervals", sizes={"outputs": "outputs"}),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"columns": self.columns, "outputs": self.outputs}
+
+    def _empty_scale(self) -> FixedScale:
+        return FixedScale(np.zeros((1, self.columns)))
+
+    def _restored_error_scale(self) -> ErrorScale:
+        return self._new_error_scale()
+
+    def _load(self, state: Any) -> Sizes:
+        # The unit is a parameter of the error scale's kernel, which is made before it is restored.
+        unit = state.get("unit") if isinstance(state, dict) else None
+        require(type(unit) is float and 1e-300 <= unit <= 1e150, "unit is not a positive number")
+        self._unit = unit  # type: ignore[assignment]
+        return super()._load(state)
+
+    def _restored(self, sizes: Sizes) -> None:
+        held = self._rows >= STAGES[0]
+        require((self._error_scale is not None) == held, "error_scale is not there as rows says")
+        scaled = held and self.columns > 0
+        require((self._scale is not None) == scaled, "scale is not there as rows says")
+        kept = self._rows if self._rows < STAGES[-1] else 0
+        require(sizes["first"] == kept, "first_X has another number of rows than rows says")
+        if self._error_scale is None:
+            require(not len(self._points), "points are there before the first stage")
+            return
+        points = self._points
+        require(len(points) <= POINTS, "points are too many")
+        require(np.abs(points).max(initial=0.0) <= 1e6, "points are not scaled rows")
+        self._points = np.empty((0, self.columns))
+        if len(points):
+            self._extend_span(points)
+        require(len(self._points) == len(points), "points depend on each other")
+        self._error_scale.require_size()
+
+
+# -- the estimator -------------------------------------------------------------------------------
+
+
+class ModelWrapper(Parameters):
+    """An estimator around a model of any library, of which a copy learns, ``model_``."""
+
+    _labels_expected: ClassVar[bool]
+    model_: Any
+    n_seen_: int
+    partial_fit: Callable[..., Self]
+    predict: Callable[..., NDArray[Any]]
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def _checked_copy(self) -> Any:
+        """Return a copy of the model that has not learned anything; raise if it does not fit."""
+        predictor(self.model)  # raises if it is no model
+        found = is_classifier(self.model)
+        if found is not None and found != self._labels_expected:
+            what, other = ("classifier", "Calibrated") if found else ("regressor", "Intervals")
+            raise ValueError(
+                f"model must not be a {what}, got {type(self.model).__name__}; use pronk.{other}"
+            )
+        return copy_of(self.model)
+
+    def learn_one(self, x: Any, y: Any) -> Self:
+        """Learn one row, a dict or a vector."""
+        self.partial_fit(self._one(x), [y])
+        keep_keys(self, x)
+        return self
+
+    def _one(self, x: Any) -> Any:
+        """Return one row, a dict or a vector, as rows of the model."""
+        if hasattr(self.model, "_one"):  # Prepared
+            rows: Any = self.__dict__.get("model_", self.model)._one(x)
+            return rows
+        river = not hasattr(self.model, "predict_then_learn") and hasattr(self.model, "learn_one")
+        return [x] if river and isinstance(x, dict) else one_row(self, x)
+
+    def _one_prediction(self, x: Any) -> Any:
+        """Return the prediction of one row as a Python value."""
+        found = self.predict(self._one(x))[0]
+        return found.item() if isinstance(found, np.generic) else found
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, then learn the rows in order: one pass."""
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh.partial_fit(X, y, sample_weight=sample_weight)
+        fresh._check_learned()
+        with own_lock(self):
+            self.__dict__ = {**fresh.__dict__, "_lock": own_lock(self)}
+        return self
+
+    def _check_learned(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise ValueError("X has 0 rows: there is nothing to learn")
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the model, where it counts them."""
+        check_is_fitted(self)
+        return int(self.model_.n_features_in_)
+
+    @property
+    def size_(self) -> int:
+        """Points that the model holds now; 0 for a model without points."""
+        check_is_fitted(self)
+        return int(getattr(self.model_, "size_", 0))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "model_" in self.__dict__
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: state[name] for name in state if name not in ("_lock", "_predictor")}
+
+    def _predictor_of(self) -> Predictor:
+        """Return the interface of the model that learns."""
+        held = self.__dict__.get("_predictor")
+        if held is None:
+            classes = self.__dict__.get("_given_classes")
+            held = self._predictor = predictor(self.model_, classes, self.n_seen_ > 0)
+        return held
+
+    # -- files ---------------------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write to one file (no pickle), where the model can be; `pronk.load` reads it."""
+        files.save(self, path)
+
+    def _check_can_be_saved(self) -> None:
+        kernel = getattr(getattr(self.model, "learner", self.model), "kernel", None)
+        function = callable(kernel) and not isinstance(kernel, Kernel)
+        if function or not hasattr(self.model, "_fitted_state"):
+            raise ValueError(
+                f"a {type(self.model).__name__} cannot be saved without pickle; use pickle.dump or "
+                f"joblib.dump for the whole {type(self).__name__}, or wrap a pronk learner"
+            )
+
+    def _file_params(self) -> dict[str, Any]:
+        self._check_can_be_saved()
+        params = self.get_params(deep=False)
+        return {**params, "model": files.settings_text(params["model"])}
+
+    @classmethod
+    def _from_file(cls, params: dict[str, Any]) -> Self:
+        model = files.from_settings_text(params["model"], "the file")
+        return cls(**{**params, "model": model})
+
+    def _saved_model(self) -> dict[str, Any]:
+        self._check_can_be_saved()
+        check_is_fitted(self)
+        return {
+            "model": files.learner_tree(self.model_),
+            "n_seen_": self.n_seen_,
+            "keys": self.__dict__.get("_keys"),
+        }
+
+    def _restore_model(self, state: Any, names: set[str]) -> None:
+        require(isinstance(state, dict), "the state is not a table")
+        known = {"model", "n_seen_", "keys"} | names
+        require(set(state) == known, "the state has other entries than it should")
+        self.model_ = files.learner_from_tree(state["model"], "model", tried=False)
+        require(type(self.model_) is type(self.model), "model is of another class")
+        self.n_seen_ = checked_count(state["n_seen_"], "n_seen_", 1)
+        if state["keys"] is not None:
+            names_given = isinstance(state["keys"], list)
+            require(names_given and all(type(k) is str for k in state["keys"]), "keys are no names")
+            self._keys = state["keys"]
+
+    def _try_out(self) -> None:
+        """Test the model of a file, which then is known to work."""
+        self.model_._try_out()
+
+
+def _around(P: Array, half: Array) -> Array:
+    return np.stack((P - half, P + half), axis=-1)
+
+
+def _check_coverage(coverage: float) -> None:
+    if not 0.0 < coverage <= COVERAGES[-1]:
+        raise ValueError(f"coverage must lie in (0, {COVERAGES[-1]}], got {coverage!r}")
+
+
+class Intervals(RegressorMixin, ModelWrapper):
+    """Adaptive prediction intervals around any regressor.
+
+    Parameters
+    ----------
+    model : a regressor
+        With ``partial_fit`` and ``predict`` (scikit-learn), ``learn_one`` and ``predict_one``
+        (river), or a pronk learner. A copy of it learns, ``model_``.
+
+    Rows are learned in order, those of other libraries' models one at a time, and intervals are
+    made before y is used. Their long-run coverage is correct for any model and stream, also under
+    drift; they are wider where errors on similar rows were larger.
+
+    If a call raises, a pronk learner inside is rolled back. Other models cannot be; they have then
+    learned the rows before the one that raised, and ``n_seen_`` counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import SGDRegressor
+    >>> import pronk
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (3000, 2))
+    >>> y = X[:, 0] + (0.1 + np.abs(X[:, 1])) * rng.normal(size=3000)
+    >>> model = pronk.Intervals(SGDRegressor())
+    >>> predictions, intervals = model.predict_then_learn(X, y, interval=0.9)
+    >>> covered = (intervals[:, 0] <= y) & (y <= intervals[:, 1])
+    >>> print(f"coverage {covered[500:].mean():.2f}")
+    coverage 0.91
+    >>> narrow, wide = np.diff(model.predict_interval([[0, 0], [0, 1]], 0.9))[:, 0]
+    >>> print(f"widths {narrow:.1f} and {wide:.1f}")
+    widths 0.9 and 3.6
+    """
+
+    _labels_expected = False
+    _tracker: ErrorTracker
+    _columns: NumericColumns
+    _flat: bool
+
+    def predict_then_learn(
+        self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None
+    ) -> Any:
+        """Predict each row, then learn it, in order; return the predictions.
+
+        With ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
+        probability, (n, 2) or (n, outputs, 2); NaN for the first two rows, before which no error
+        is known.
+        """
+        if interval is not None:
+            _check_coverage(interval)
+        with own_lock(self), limited:
+            n = count_rows(X)
+            Y = check_targets(y, n)
+            weights = check_weights(sample_weight, n)
+            if not n:
+                return Y if interval is None else (Y, _around(Y, Y))
+            P, widths = self._learn(X, Y, weights)
+        shape = Y.shape
+        if interval is None:
+            return P.reshape(shape)
+        return P.reshape(shape), _around(P, at_coverage(widths, interval)).reshape(*shape, 2)
+
+    def _learn(self, X: Any, Y: Array, weights: Array | None) -> tuple[Array, Array]:
+        """Learn rows; return predictions (n, outputs) and half-widths (n, coverages, outputs)."""
+        outputs = 1 if Y.ndim == 1 else Y.shape[1]
+        if not self.__sklearn_is_fitted__():
+            model, columns = self._checked_copy(), NumericColumns(X)
+            tracker = ErrorTracker(columns.width, outputs)
+            started = {"n_seen_": 0, "_columns": columns, "_tracker": tracker, "model_": model}
+        else:
+            started = {}
+            if (outputs, Y.ndim == 1) != (self._tracker.outputs, self._flat):
+                raise ValueError(f"y has {outputs} columns; it began with {self._tracker.outputs}")
+        columns = started.get("_columns") or self._columns
+        numbers = columns.of(X)
+        self.__dict__.update(started)
+        self._flat = Y.ndim == 1
+        parts: list[Array] = []
+        try:
+            for P in self._predictor_of().numbers(X, Y, weights):
+                parts.append(P)
+        finally:
+            done = sum(len(part) for part in parts)
+            if not done and started:
+                for name in (*started, "_flat", "_predictor"):
+                    self.__dict__.pop(name, None)
+            elif done:
+                P = np.concatenate(parts)
+                widths = self._tracker.learn(numbers[:done], P, Y[:done].reshape(done, outputs))
+                self.n_seen_ += done
+        return P, widths
+
+    def partial_fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> Self:
+        """Learn the rows in order."""
+        self.predict_then_learn(X, y, sample_weight=sample_weight)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predict with the current model; changes nothing."""
+        check_is_fitted(self)
+        with own_lock(self):
+            P = self._predict(X)
+        return P[:, 0] if self._flat else P
+
+    def _predict(self, X: Any) -> Array:
+        if not count_rows(X):
+            return np.empty((0, self._tracker.outputs))
+        return np.asarray(self._predictor_of().predict_numbers(X), dtype=np.float64)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Return intervals (n, 2), or (n, outputs, 2), that contain y with the given probability.
+
+        Intervals of a larger coverage contain those of a smaller one. NaN before two rows were
+        learned.
+        """
+        _check_coverage(coverage)
+        check_is_fitted(self)
+        with own_lock(self), limited:
+            P = self._predict(X)
+            half = P
+            if len(P):
+                half = self._tracker.half_widths(self._columns.of(X), P, coverage)
+        return _around(P[:, 0], half[:, 0]) if self._flat else _around(P, half)
+
+    def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
+        """Return the intervals of `predict_then_learn` instead of its predictions."""
+        intervals: Array = self.predict_then_learn(X, y, interval=coverage)[1]
+        return intervals
+
+    def predict_one(self, x: Any) -> Any:
+        """Predict one row, a dict or a vector; 0 before the first row is learned."""
+        return self._one_prediction(x) if self.__sklearn_is_fitted__() else 0.0
+
+    def predict_interval_one(self, x: Any, coverage: float = 0.9) -> tuple[float, float]:
+        """Return the interval of one row; NaN before two rows are learned."""
+        if not self.__sklearn_is_fitted__():
+            return float("nan"), float("nan")
+        low, high = self.predict_interval(self._one(x), coverage)[0].tolist()
+        return low, high
+
+    def _fitted_state(self) -> dict[str, Any]:
+        with own_lock(self):
+            return {
+                **self._saved_model(),
+                "flat": self._flat,
+                "outputs": self._tracker.outputs,
+                "columns": self._columns.names,
+                "width": self._columns.width,
+                "tracker": self._tracker.to_state(),
+            }
+
+    def _restore(self, state: Any) -> None:
+        self._restore_model(state, {"flat", "outputs", "columns", "width", "tracker"})
+        require(type(state["flat"]) is bool, "flat is not true or false")
+        self._flat = state["flat"]
+        outputs = checked_count(state["outputs"], "outputs", 1, 1 if self._flat else 1000)
+        names, width = state["columns"], checked_count(state["width"], "width", 0, 10**6)
+        named = names is None or (isinstance(names, list) and len(names) == width)
+        require(named, "columns do not fit their number")
+        self._columns = NumericColumns.restored(names, width)
+        self._tracker = ErrorTracker(width, outputs)
+        self._tracker.restore(state["tracker"])
+        require(self._tracker._rows == self.n_seen_, "tracker has other rows than n_seen_")

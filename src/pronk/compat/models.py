@@ -1,0 +1,373 @@
+"""One interface for the models of several libraries: predict each row, then learn it.
+
+| a model with | is called with |
+|:--|:--|
+| ``predict_then_learn`` (pronk) | whole blocks |
+| ``learn_one`` and ``predict_one`` (river) | one dict per row |
+| ``partial_fit`` and ``predict`` (scikit-learn) | one row at a time, in the container it came in |
+
+Rows of other libraries' models are learned one by one, because a prediction must be made before the
+row's label is used. `Scores` are what a classifier predicts: probabilities where it has them,
+otherwise real-valued decisions, otherwise labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from pronk.core.state import LARGEST_TARGET
+from pronk.data.prepared import count_rows
+from pronk.estimators.inputs import LARGEST_INPUT, from_arrow
+
+Array = NDArray[np.float64]
+
+
+class Scores(NamedTuple):
+    """Predictions of a classifier: ``values`` (n, classes) of a kind, in the order of ``classes``.
+
+    ``kind`` is "probability" (also of predicted labels, as 0 and 1) or "decision", real numbers of
+    which the largest is the predicted class.
+    """
+
+    kind: str
+    classes: list[Any]
+    values: Array
+
+
+class Predictor(Protocol):
+    """A model as the wrappers call it.
+
+    ``numbers`` and ``scores`` yield predictions of one or more rows, made before their y was used,
+    and learn the rows. A model that raises has learned exactly the rows that were yielded.
+    """
+
+    def numbers(self, X: Any, y: Array, weights: Array | None) -> Iterator[Array]: ...
+    def scores(self, X: Any, y: NDArray[Any], weights: Array | None) -> Iterator[Scores]: ...
+    def predict_numbers(self, X: Any) -> Array: ...
+    def predict_scores(self, X: Any) -> Scores: ...
+
+
+def predictor(model: Any, classes: Sequence[Any] | None = None, started: bool = False) -> Predictor:
+    """Return the interface of a model, which has learned rows if it is ``started``.
+
+    ``classes`` are those that a model of scikit-learn must know.
+    """
+    if hasattr(model, "predict_then_learn"):
+        return Blocks(model)
+    if hasattr(model, "learn_one") and hasattr(model, "predict_one"):
+        return Dicts(model, started)
+    if hasattr(model, "partial_fit") and hasattr(model, "predict"):
+        return Rows(model, classes)
+    raise TypeError(
+        f"model must have learn_one and predict_one, or partial_fit and predict; a "
+        f"{type(model).__name__} has neither"
+    )
+
+
+def copy_of(model: Any) -> Any:
+    """Return a model of the same parameters that has not learned anything."""
+    own = not hasattr(model, "get_params") and hasattr(model, "clone")
+    return model.clone() if own else clone(model)
+
+
+def is_classifier(model: Any) -> bool | None:
+    """Return whether a model predicts labels; None where it does not say."""
+    if hasattr(model, "__sklearn_tags__"):
+        kind = model.__sklearn_tags__().estimator_type
+        return None if kind is None else kind == "classifier"
+    for name in ("_last_step", "_wrapped_model"):  # of river's pipelines and wrappers
+        if hasattr(model, name):
+            return is_classifier(getattr(model, name))
+    names = {kind.__name__ for kind in type(model).__mro__}
+    return "Classifier" in names if names & {"Classifier", "Regressor"} else None
+
+
+# -- pronk -------------------------------------------------------------------------------------
+
+
+class Blocks:
+    """A pronk learner."""
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+
+    def numbers(self, X: Any, y: Array, weights: Array | None) -> Iterator[Array]:
+        P = self._model.predict_then_learn(X, y, **_weighted(weights))
+        yield np.asarray(P).reshape(len(y), -1)
+
+    def scores(self, X: Any, y: NDArray[Any], weights: Array | None) -> Iterator[Scores]:
+        kind = self._kind
+        values = self._model.predict_then_learn(X, y, output=kind, **_weighted(weights))
+        yield self._scores(kind, values)
+
+    def predict_numbers(self, X: Any) -> Array:
+        return np.asarray(self._model.predict(X)).reshape(count_rows(X), -1)
+
+    def predict_scores(self, X: Any) -> Scores:
+        kind = self._kind
+        method = "predict_proba" if kind == "probability" else "decision_function"
+        return self._scores(kind, getattr(self._model, method)(X))
+
+    @property
+    def _kind(self) -> str:
+        return "probability" if hasattr(self._model, "predict_proba") else "decision"
+
+    def _scores(self, kind: str, values: Array) -> Scores:
+        classes = self._model.classes_.tolist()
+        if kind == "decision":
+            return Scores(kind, classes, _two_columns(values, len(classes)))
+        return Scores(kind, classes, np.nan_to_num(values))
+
+
+# -- river -------------------------------------------------------------------------------------
+
+
+class Dicts:
+    """A river model."""
+
+    def __init__(self, model: Any, started: bool) -> None:
+        self._model, self._started = model, started
+
+    def numbers(self, X: Any, y: Array, weights: Array | None) -> Iterator[Array]:
+        _refuse_weights(weights)
+        if y.ndim == 2 and y.shape[1] > 1:
+            raise ValueError(f"y has {y.shape[1]} columns; a river model has one output")
+        targets = y.reshape(-1).tolist()
+        for i, (x, target) in enumerate(zip(dicts_of(X), targets, strict=True)):
+            p = self._model.predict_one(x)
+            P = np.array([[0.0 if p is None else p]])
+            if not self._started:
+                P = np.nan_to_num(P, posinf=0.0, neginf=0.0)  # a scaler has no range yet
+            check_prediction(P, i, self._model)
+            self._model.learn_one(x, target)
+            self._started = True
+            yield P
+
+    def scores(self, X: Any, y: NDArray[Any], weights: Array | None) -> Iterator[Scores]:
+        _refuse_weights(weights)
+        for x, label in zip(dicts_of(X), y.tolist(), strict=True):
+            found = self._shares(x)
+            self._model.learn_one(x, label)
+            yield Scores("probability", list(found), np.array([list(found.values())]))
+
+    def predict_numbers(self, X: Any) -> Array:
+        values = [self._model.predict_one(x) for x in dicts_of(X)]
+        return np.array([0.0 if p is None else p for p in values], dtype=np.float64)[:, None]
+
+    def predict_scores(self, X: Any) -> Scores:
+        rows = [self._shares(x) for x in dicts_of(X)]
+        return together(
+            [Scores("probability", list(row), np.array([list(row.values())])) for row in rows]
+        )
+
+    def _shares(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """Return the probability of each label; 1 for the predicted one if there are none."""
+        try:
+            found = self._model.predict_proba_one(x)
+        except (NotImplementedError, AttributeError):
+            label = self._model.predict_one(x)
+            found = {} if label is None else {label: 1.0}
+        return {_plain(label): float(share) for label, share in found.items()}
+
+
+# -- scikit-learn ------------------------------------------------------------------------------
+
+
+class Rows:
+    """A scikit-learn model."""
+
+    def __init__(self, model: Any, classes: Sequence[Any] | None) -> None:
+        self._model, self._classes = model, classes
+
+    def numbers(self, X: Any, y: Array, weights: Array | None) -> Iterator[Array]:
+        row_of = _slicer(X)
+        for i in range(len(y)):
+            row, more = row_of(i), _weighted(weights, i)
+            p = self._before_learning(self._model.predict, row)
+            P = np.zeros(y[i].size) if p is None else np.asarray(p, dtype=np.float64)
+            check_prediction(P, i, self._model)
+            self._model.partial_fit(row, y[i : i + 1], **more)
+            yield P.reshape(1, -1)
+
+    def scores(self, X: Any, y: NDArray[Any], weights: Array | None) -> Iterator[Scores]:
+        row_of, known = _slicer(X), {"classes": np.asarray(self._classes)}
+        for i in range(len(y)):
+            row, more = row_of(i), _weighted(weights, i)
+            found = self._before_learning(self.predict_scores, row)
+            first = {} if hasattr(self._model, "classes_") else known
+            self._model.partial_fit(row, y[i : i + 1], **first, **more)
+            yield Scores("probability", [], np.empty((1, 0))) if found is None else found
+
+    def predict_numbers(self, X: Any) -> Array:
+        return np.asarray(self._model.predict(_readable(X))).reshape(count_rows(X), -1)
+
+    def predict_scores(self, X: Any) -> Scores:
+        model, X = self._model, _readable(X)
+        classes = model.classes_.tolist()
+        if hasattr(model, "predict_proba"):
+            return Scores("probability", classes, np.asarray(model.predict_proba(X)))
+        if hasattr(model, "decision_function"):
+            values = _two_columns(model.decision_function(X), len(classes))
+            return Scores("decision", classes, values)
+        named = np.asarray(model.predict(X))
+        return Scores("probability", classes, (named[:, None] == model.classes_).astype(float))
+
+    @staticmethod
+    def _before_learning(method: Callable[[Any], Any], row: Any) -> Any:
+        """Return the prediction of a row; None before the model has learned anything."""
+        try:
+            return method(row)
+        except (NotFittedError, AttributeError):  # some estimators have no check of their own
+            return None
+
+
+def _slicer(X: Any) -> Callable[[int], Any]:
+    """Return a function of i that returns row i in the container of X."""
+    X = _readable(X)
+    if hasattr(X, "iloc"):
+        return lambda i: X.iloc[i : i + 1]
+    return lambda i: X[i : i + 1]
+
+
+def _readable(X: Any) -> Any:
+    """Return rows as scikit-learn accepts them."""
+    if hasattr(X, "column_names"):
+        return from_arrow(X)
+    return np.asarray(X) if isinstance(X, list | tuple) else X
+
+
+# -- rows, labels and scores ----------------------------------------------------------------------
+
+
+def dicts_of(X: Any) -> list[dict[Any, Any]]:
+    """Return rows as dicts, named by the columns of a frame, else by the numbers of the columns."""
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        return [dict(row) for row in X]
+    for method, arguments in (("to_dicts", ()), ("to_pylist", ()), ("to_dict", ("records",))):
+        if hasattr(X, method):  # polars, Arrow, pandas
+            rows: list[dict[Any, Any]] = getattr(X, method)(*arguments)
+            return rows
+    values = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return [dict(enumerate(row)) for row in values.tolist()]
+
+
+def check_prediction(P: Array, row: int, model: Any) -> None:
+    """Raise if a prediction is not a number that a target may be; the row is not learned then."""
+    if not np.abs(P).max() <= LARGEST_TARGET:  # also for NaN
+        raise ValueError(
+            f"the prediction of row {row} (counting from 0) by {type(model).__name__} is not "
+            "finite; scale the columns, or choose a smaller learning rate"
+        )
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _two_columns(values: Any, classes: int) -> Array:
+    """Return decisions (n, classes) where two classes, or a lone one, have a single column."""
+    decisions = np.asarray(values, dtype=np.float64)
+    if decisions.ndim == 2:
+        return decisions
+    return np.column_stack((-decisions, decisions))[:, :classes]
+
+
+def together(parts: Sequence[Scores]) -> Scores:
+    """Return the scores of several parts with a column per class of any of them, 0 elsewhere."""
+    classes = list(dict.fromkeys(label for part in parts for label in part.classes))
+    values = np.zeros((sum(len(part.values) for part in parts), len(classes)))
+    start = 0
+    for part in parts:
+        stop = start + len(part.values)
+        values[start:stop, [classes.index(label) for label in part.classes]] = part.values
+        start = stop
+    kind = next((part.kind for part in parts if part.classes), "probability")
+    return Scores(kind, classes, values)
+
+
+def _weighted(weights: Array | None, row: int | None = None) -> dict[str, Any]:
+    """Return the argument ``sample_weight``, of one row or of all, if there are weights."""
+    if weights is None:
+        return {}
+    return {"sample_weight": weights if row is None else weights[row : row + 1]}
+
+
+def _refuse_weights(weights: Array | None) -> None:
+    if weights is not None:
+        raise ValueError("sample_weight is not supported by a model with predict_one and learn_one")
+
+
+# -- the numbers in a row --------------------------------------------------------------------------
+
+
+class NumericColumns:
+    """The columns of the first rows that hold numbers; text and other columns are left out.
+
+    A value that is missing, or absent from a dict, counts as 0. A sparse matrix has no columns
+    here.
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.names: list[Any] | None = None  # of a frame or of dicts; None for arrays
+        self.width = 0
+        if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+            self.names = [name for name, value in X[0].items() if _is_number(value)]
+        elif hasattr(X, "column_names") or hasattr(X, "columns"):
+            self.names = [name for name in _names(X) if _is_numeric(_column(X, name))]
+        elif not hasattr(X, "toarray"):
+            values = np.asarray(X)
+            self.width = values.shape[1] if values.dtype.kind in "biuf" and values.ndim == 2 else 0
+        self.width = self.width if self.names is None else len(self.names)
+
+    @classmethod
+    def restored(cls, names: list[Any] | None, width: int) -> NumericColumns:
+        """Return columns from what a file has of them."""
+        columns = cls(np.empty((0, width)))
+        columns.names = names
+        return columns
+
+    def of(self, X: Any) -> Array:
+        """Return the numbers (n, width) of rows."""
+        n = count_rows(X)
+        if not self.width:
+            return np.empty((n, 0))
+        if self.names is None:
+            rows = np.array(X, dtype=np.float64, ndmin=2)
+            if rows.shape != (n, self.width):
+                raise ValueError(f"X has {rows.shape[1]} columns; the first rows had {self.width}")
+        elif isinstance(X, list | tuple):
+            rows = np.array([[_number(x.get(name)) for name in self.names] for x in X])
+        else:
+            there = set(_names(X))
+            rows = np.zeros((n, self.width))
+            for j, name in enumerate(self.names):
+                if name in there:
+                    rows[:, j] = np.asarray(_column(X, name), dtype=np.float64)
+        rows[~np.isfinite(rows)] = 0.0
+        return np.clip(rows, -LARGEST_INPUT, LARGEST_INPUT)
+
+
+def _names(X: Any) -> list[Any]:
+    return list(X.column_names if hasattr(X, "column_names") else X.columns)
+
+
+def _column(X: Any, name: Any) -> Any:
+    return X.column(name).to_numpy() if hasattr(X, "column_names") else X[name]
+
+
+def _is_numeric(column: Any) -> bool:
+    return np.asarray(column).dtype.kind in "biuf"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number | np.bool_)
+
+
+def _number(value: Any) -> float:
+    return float(value) if _is_number(value) else 0.0
