@@ -85,8 +85,11 @@ def mapie_split(P, y):
     return ends
 
 
-def mapie_adaptive(P, y, gamma=0.005):
-    """MAPIE's TimeSeriesRegressor with adaptive conformal inference, updated after each row."""
+def mapie_online(P, y, gamma=0.0):
+    """MAPIE's TimeSeriesRegressor, whose scores, those of the last rows, are updated by each row.
+
+    With a positive ``gamma`` the level is adapted too (adaptive conformal inference).
+    """
     from mapie.regression import TimeSeriesRegressor
 
     X, ends = P[:, None], np.full((len(y), 2), np.nan)
@@ -98,18 +101,22 @@ def mapie_adaptive(P, y, gamma=0.005):
     for i in range(FIRST, len(y)):
         row = slice(i, i + 1)
         ends[i] = model.predict(X[row], allow_infinite_bounds=True, **options)[1][0, :, 0]
-        model.adapt_conformal_inference(X[row], y[row], gamma=gamma, **options)
+        if gamma:
+            model.adapt_conformal_inference(X[row], y[row], gamma=gamma, **options)
         model.update(X[row], y[row])
-    # An infinite end becomes the largest distance from a prediction to a target so far.
+    # An infinite end becomes the largest error of the rows before.
     reach = np.maximum.accumulate(np.abs(y - P))
-    return np.clip(ends, (P - reach)[:, None], (P + reach)[:, None])
+    reach = np.concatenate((reach[:1], reach[:-1]))[:, None]
+    return np.clip(ends, P[:, None] - reach, P[:, None] + reach)
 
 
+OURS = "pronk.Intervals"
 METHODS = {
     "river, all errors": jackknife,
-    "river, window of 500": lambda P, y: jackknife(P, y, 500),
+    "river, window": lambda P, y: jackknife(P, y, FIRST),
     "MAPIE, split": mapie_split,
-    "MAPIE, adaptive": mapie_adaptive,
+    "MAPIE, window": mapie_online,
+    "MAPIE, adaptive": lambda P, y: mapie_online(P, y, 0.005),
 }
 
 
@@ -130,7 +137,7 @@ def measure():
         data = sets.read(name, rows=ROWS)
         for model, make in MODELS.items():
             P, ends = pronk.Intervals(make()).predict_then_learn(data.X, data.y, interval=COVERAGE)
-            yield name, model, "pronk.Intervals", scored(ends, data.y)
+            yield name, model, OURS, scored(ends, data.y)
             for method, run in METHODS.items():
                 if mapie or "MAPIE" not in method:
                     yield name, model, method, scored(run(P, data.y), data.y)
@@ -162,42 +169,49 @@ def overhead():
 
 
 COLUMNS = ["set", "model", "intervals", "width", "Winkler", "coverage", "by fifths of the stream"]
+SUMMARY = ["intervals", "Winkler score / pronk's", "best score", "coverage of fifths"]
 INTRO = f"""\
 {100 * COVERAGE:.0f} % intervals around two models of river with default parameters, a linear one
-(`MinMaxScaler | LinearRegression`) and a forest (`ARFRegressor`), on the first {ROWS:,} rows of five
-sets: `bike_hour` and `flights2001` in the order of time, the others shuffled. All methods get the
-same predictions, made before each target was used. Width and Winkler score are means over the rows
-after the first {FIRST}, in standard deviations of y. The score is the width, plus
-{2 / (1 - COVERAGE):.0f} times the distance by which y is missed; smaller is better, and the best
-one of each model is bold. Coverage should be {COVERAGE}, in every fifth of the stream. Written by
-`python benchmarks/bench_intervals.py --write`."""
+(`MinMaxScaler | LinearRegression`) and a forest (`ARFRegressor`), on the first {ROWS:,} rows of
+five sets: `bike_hour` and `flights2001` in the order of time, the others shuffled. All methods get
+the same predictions, made before each target was used. Figures are over the rows after the first
+{FIRST}. Written by `python benchmarks/bench_intervals.py --write`."""
 
+NOTES = f"""\
+The Winkler score is the width, plus {2 / (1 - COVERAGE):.0f} times the distance by which y is
+missed; smaller is better. The first column is the geometric mean over the ten cases. Coverage
+should be {COVERAGE} in every fifth of the stream.
 
-def notes(best, count, blocks, one):
-    return [
-        f"`pronk.Intervals` has the best Winkler score in {best} of {count} cases, and the coverage "
-        "nearest to its level by fifths.",
-        "- **river's `RegressionJackknife`** takes quantiles of signed errors, so all rows have the "
-        "same width at a time, and an interval may be asymmetric. Over all errors so far, its "
-        "estimate of the quantiles is lost after some very large errors, which the forest makes on "
-        "casp and cadata. The window of 500 rows is a good choice on these sets; with it, coverage "
-        "falls behind where errors change quickly.\n"
-        f"- **MAPIE, split** is `SplitConformalRegressor`, calibrated once on the first {FIRST} "
-        "rows: it is made for models that do not learn on. **MAPIE, adaptive** is "
-        '`TimeSeriesRegressor(method="aci")` with gamma 0.005, whose level and scores (of the '
-        f"last {FIRST} rows) are updated after every row. An infinite end counts as the largest error "
-        "so far.\n"
-        "- **`pronk.Intervals`** adapts the level, and the width to the row. It has no window and no "
-        "calibration rows. Quantile tracking moves the width after every row, which costs some "
-        "percent of the score on a stationary stream with even noise (casp, linear), and gains where "
-        "noise depends on the row (cadata) or on time (bike_hour).\n"
-        f"- Added time: {blocks:.0f} microseconds of CPU time per row in blocks of 300, "
-        f"{one:.0f} one row at a time (8 columns, one output, one thread).",
-    ]
+- **`pronk.Intervals`** needs no window and no rows for calibration, and is narrow where the noise
+  depends on the row (cadata, powerplant). It is symmetric around the prediction: where errors are
+  skewed (bike_hour, flights2001, casp with the linear model), an interval between two quantiles
+  has a better score.
+- **river, window** is `RegressionJackknife(model, {COVERAGE}, {FIRST})`: quantiles of the signed
+  errors of the last {FIRST} rows, so all rows have the same width at a time. **river, all errors**
+  is its default; the estimated quantiles are lost after some very large errors of the forest.
+- **MAPIE, split** is `SplitConformalRegressor`, calibrated once on the first {FIRST} rows; it is
+  made for models that do not learn on. **MAPIE, window** is `TimeSeriesRegressor`, whose absolute
+  errors of the last {FIRST} rows are updated after every row; **MAPIE, adaptive** also adapts the
+  level (gamma 0.005). An infinite end counts as the largest error before.
+- `pronk.Intervals` adds {{blocks:.0f}} microseconds of CPU time per row in blocks of 300, and
+  {{one:.0f}} one row at a time (8 columns, one output, one thread)."""
 
 
 def number(value):
     return f"{value:.2f}" if value < 100 else "> 100"
+
+
+def summary(cases):
+    """Return a row per method from the scores of all cases, by case and method."""
+    leaders = [min(found, key=lambda method: found[method][1]) for found in cases.values()]
+    rows = []
+    for method in next(iter(cases.values())):
+        ratios = [found[method][1] / found[OURS][1] for found in cases.values()]
+        shares = [share for found in cases.values() for share in found[method][2]]
+        mean = np.exp(np.mean(np.log(ratios)))
+        best, ends = leaders.count(method), f"{min(shares):.2f} .. {max(shares):.2f}"
+        rows.append([method, number(mean), f"{best} of {len(leaders)}", ends])
+    return rows
 
 
 def main():
@@ -205,21 +219,24 @@ def main():
     parser.add_argument("--write", action="store_true", help="keep the table as a page")
     options = parser.parse_args()
     rows, cases = [], {}
-    for name, model, method, (width, winkler, fifths) in measure():
+    for name, model, method, scores in measure():
+        width, winkler, fifths = scores
         cells = [name, model, method, number(width), number(winkler), f"{np.mean(fifths):.2f}"]
         rows.append([*cells, " ".join(f"{share:.2f}" for share in fifths)])
-        cases.setdefault((name, model), {})[method] = winkler
-        print("".join(f"{cell:>22}" for cell in rows[-1]), flush=True)
-    leaders = {case: min(found, key=found.get) for case, found in cases.items()}
+        cases.setdefault((name, model), {})[method] = scores
+        print(" ".join(f"{cell:>22}" for cell in rows[-1]), flush=True)
     for cells in rows:
-        if leaders[cells[0], cells[1]] == cells[2]:
+        found = cases[cells[0], cells[1]]
+        if found[cells[2]][1] == min(score for _, score, _ in found.values()):
             cells[4] = f"**{cells[4]}**"
-    best = sum(leader == "pronk.Intervals" for leader in leaders.values())
-    found = notes(best, len(leaders), *overhead())
-    print(*found, sep="\n")
+    blocks, one = overhead()
+    notes = NOTES.format(blocks=blocks, one=one)
+    print(*summary(cases), notes, sep="\n")
     if options.write:
-        table = results.table(COLUMNS, rows, left=3)
-        results.keep_page("intervals", ["# Intervals around any model", INTRO, *table, *found])
+        parts = ["# Intervals around any model", INTRO]
+        parts += results.table(SUMMARY, summary(cases), left=1)
+        parts += [*notes.split("\n\n"), "## All cases", "Width and score in deviations of y."]
+        results.keep_page("intervals", [*parts, *results.table(COLUMNS, rows, left=3)])
 
 
 if __name__ == "__main__":
