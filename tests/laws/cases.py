@@ -63,12 +63,14 @@ FORMS: list[tuple[str, str, dict[str, Any]]] = [
     ("awv-polynomial", "kernel-awv", {"kernel": pronk.Polynomial(2, 1.0), "alpha": 10.0}),
 ]
 
-#: Names that are the code of another name with other parameters, as all `FORMS` are. Laws of the
-#: interface, which do not depend on the algorithm, leave them to `make testall`.
+#: Names and forms that run the code of another one with other parameters. Laws of the interface
+#: (inputs, labels, files, roll-back) leave them to `make testall`.
 SAME_CODE = {
-    "kernel-ridge", "pkrr-taylor", "pkrr-nystrom", "pros-n-kons", "b-kons", "dual-svrg-c",
-    "dual-svrg-am", "rbp", "forgetron", "projectron++", "bogd", "bsgd-r", "pa-2",
-    *(name for name, _, _ in FORMS),
+    "kernel-ridge", "pkrr-taylor", "pkrr-nystrom", "pros-n-kons", "b-kons", "dual-svrg-am", "rbp",
+    "projectron++", "bogd", "bsgd-r", "pa-2", "online-kernel-few", "pkawv-budget", "pkawv-fourier",
+    "pkawv-points", "pkawv-ald", "pkawv-uniform", "pkawv-laplacian", "pkrr-matern",
+    "pkrr-half-life", "awv-polynomial", "pros-n-kons-first", "con-kons-points", "aioli-budget", "aioli-fourier",
+    "dual-svrg-auto", "pa-1-merge", "pa-2-random",
 }  # fmt: skip
 
 

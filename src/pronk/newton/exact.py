@@ -235,14 +235,14 @@ class KONS(Stateful):
         block = KonsBlock(weights)
         block.G = (own - V.T @ V) / self.alpha
         block.F = F[:, None].copy()
-        out = self._learn_rows(X, Y, K, own, block)
+        out = self._learn_rows(X, Y, own, block)
         c = block.target[:, 0]
         self._add_block(K, own, V, c, np.sqrt(block.curvature))
         self._points.append(X)
         self._coefficients.append(block.target)
         return out
 
-    def _learn_rows(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
+    def _learn_rows(self, X: Array, Y: Array, own: Array, block: KonsBlock) -> Array:
         """Run the recurrence over the block; the curvature of every row enters A."""
         out = np.empty((len(X), 1))
         batch = recurrence.Batch(Y, block.weights, out)
@@ -328,7 +328,7 @@ class SketchedKONS(KONS):
         self.kors = Dictionary(kernel, columns, KORS(alpha, epsilon, beta), seed)
         self._coins = np.array([floor, epsilon, beta, alpha])
 
-    def _learn_rows(self, X: Array, Y: Array, K: Array, own: Array, block: KonsBlock) -> Array:
+    def _learn_rows(self, X: Array, Y: Array, own: Array, block: KonsBlock) -> Array:
         """Run the recurrence from point to point of KORS, which change the scores of later rows."""
         out = np.empty((len(X), 1))
         batch = recurrence.Batch(Y, block.weights, out)
