@@ -69,8 +69,8 @@ SAME_CODE = {
     "kernel-ridge", "pkrr-taylor", "pkrr-nystrom", "pros-n-kons", "b-kons", "dual-svrg-am", "rbp",
     "projectron++", "bogd", "bsgd-r", "pa-2", "online-kernel-few", "pkawv-budget", "pkawv-fourier",
     "pkawv-points", "pkawv-ald", "pkawv-uniform", "pkawv-laplacian", "pkrr-matern",
-    "pkrr-half-life", "awv-polynomial", "pros-n-kons-first", "con-kons-points", "aioli-budget", "aioli-fourier",
-    "dual-svrg-auto", "pa-1-merge", "pa-2-random",
+    "pkrr-half-life", "awv-polynomial", "pros-n-kons-first", "con-kons-points", "aioli-budget",
+    "aioli-fourier", "dual-svrg-auto", "pa-1-merge", "pa-2-random",
 }  # fmt: skip
 
 
