@@ -110,6 +110,16 @@ def test_large_spaces_put_the_regulariser_back_every_few_rows(monkeypatch, learn
     assert certificate.regret <= certificate.bound
 
 
+def test_the_compiled_loop_and_the_blocks_of_one_row_give_the_same(monkeypatch):
+    X, y = stream()
+    made = [PKAWVRegressor(dictionary=X[:40], alpha=0.1, discount=0.9) for _ in range(2)]
+    compiled = in_blocks(made[0], X, y)
+    monkeypatch.setattr(discounted, "COMPILED_SIZE", -1)
+    np.testing.assert_allclose(in_blocks(made[1], X, y), compiled, rtol=0, atol=1e-10)
+    ours, other = (learner.certificate().to_dict() for learner in made)
+    assert ours == pytest.approx(other, rel=1e-8)
+
+
 def test_half_life_is_another_way_to_give_the_discount():
     X, y = stream()
     for one in (PKAWVRegressor, KernelAWVRegressor):

@@ -36,6 +36,7 @@ against a sequence of functions.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pronk.core.kernels import Kernel
-from pronk.core.linalg import GrowingCholesky, GrowingRows
+from pronk.core.linalg import GrowingCholesky, GrowingRows, solve_one
 from pronk.core.state import Count, Sizes, require
 from pronk.newton.certificate import LOSS, ROWS, TARGETS, Certificate
 from pronk.newton.engine import AIOLI, LONGEST_BLOCK, SMALL, Newton, Squared
@@ -171,7 +172,9 @@ class DiscountedNewton(Newton):
 
 #: Up to this many features or points the regulariser is put back after every row.
 EXACT_SIZE = 128
-#: Beyond, it fades to no less than this share of alpha before it is put back ..
+#: Up to this many a compiled loop is faster than LAPACK row by row.
+COMPILED_SIZE = 64
+#: Beyond `EXACT_SIZE`, it fades to no less than this share of alpha before it is put back ..
 FADED = 0.9
 #: .. unless that would take fewer rows than this.
 FEWEST_ROWS = 8
@@ -244,6 +247,59 @@ def discounted_certificate(
     return Certificate(int(ledger[ROWS]), loss, best, penalty, loss - best - penalty, bound)
 
 
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+def factor_rows(A: Array, least: float, L: Array) -> None:
+    """Compute L L' = A (r, r), both in C order and lower triangles; squared pivots >= ``least``.
+
+    L[i, j] = (A[i, j] - sum_{k<j} L[i, k] L[j, k]) / L[j, j], along rows of L.
+    """
+    for i in range(len(A)):
+        for j in range(i + 1):
+            total = A[i, j]
+            for k in range(j):
+                total -= L[i, k] * L[j, k]
+            L[i, j] = math.sqrt(max(total, least)) if i == j else total / L[j, j]
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def discounted_rows(
+    Phi: Array, Y: Array, alpha: float, discount: float, anticipate: bool, A: Array, b: Array,
+    out: Array, kappa: Array,
+) -> None:  # fmt: skip
+    """Predict then learn rows Phi (m, r) with targets Y (m, outputs) by the definition.
+
+    Updates A (r, r), its lower triangle, and b (r, outputs); writes predictions out (m, outputs)
+    and kappa (m,) = 1 / (1 + q / discount).
+    """
+    r, outputs = b.shape
+    L, z, beta = np.zeros((r, r)), np.empty(r), np.empty(r)
+    for t in range(len(Phi)):
+        # L L' = A,  z = L^-1 phi,  q = z'z
+        factor_rows(A, alpha, L)
+        z[:] = Phi[t]
+        solve_one(L, z)
+        q = 0.0
+        for i in range(r):
+            q += z[i] * z[i]
+        kappa[t] = 1.0 / (1.0 + q / discount)
+        for o in range(outputs):
+            # f = z' L^-1 b,  p = f (ridge) or f / (1 + q) (AWV)
+            beta[:] = b[:, o]
+            solve_one(L, beta)
+            f = 0.0
+            for i in range(r):
+                f += z[i] * beta[i]
+            out[t, o] = f / (1.0 + q) if anticipate else f
+            # b = discount b + y phi
+            for i in range(r):
+                b[i, o] = discount * b[i, o] + Y[t, o] * Phi[t, i]
+        # A = discount A + phi phi' + (1 - discount) alpha I
+        for i in range(r):
+            for j in range(i + 1):
+                A[i, j] = discount * A[i, j] + Phi[t, i] * Phi[t, j]
+            A[i, i] += (1.0 - discount) * alpha
+
+
 class DiscountedForecaster(DiscountedNewton):
     """Ridge or AWV of the definition above, in R^r; any number of outputs."""
 
@@ -256,6 +312,25 @@ class DiscountedForecaster(DiscountedNewton):
         self.discount = discount
         self._terms = np.empty(0)
         Newton.__init__(self, PuttingBack(anticipate, discount), alpha, size, outputs)
+
+    def learn(self, Phi: Array, Y: Array, weights: Array | None = None) -> Array:
+        """Predict then learn each row; in small spaces by the compiled loop of the definition."""
+        if weights is not None or self._length > 1 or self.size > COMPILED_SIZE:
+            return super().learn(Phi, Y, weights)
+        A, b = np.ascontiguousarray(np.tril(self._A)), self._b.copy()
+        out, kappa = np.empty((len(Phi), self.outputs)), np.empty(len(Phi))
+        anticipate, discount = self.rule.anticipate, self.discount
+        discounted_rows(
+            np.ascontiguousarray(Phi), np.ascontiguousarray(Y), self.alpha, discount, anticipate,
+            A, b, out, kappa,
+        )  # fmt: skip
+        terms = bound_terms(kappa, discount, anticipate)
+        account_discounted(out, Y, terms, discount, anticipate, self._ledger)
+        self._replace("_A", np.asfortranarray(A))
+        self._b = b
+        self._factor()
+        self._open_block()
+        return out
 
     # Row s of a block has the weight discount^-s, so that its kappa is 1 / (1 + q / discount).
 
