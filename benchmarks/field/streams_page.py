@@ -103,8 +103,9 @@ comparison).
 
 ## Error by length
 
-The error on all rows up to that length, for pronk and for the variant of boosting that is best at
-the length of comparison; the last columns are the end of the longest run.
+The error on all rows up to that length, for pronk, for the variant of boosting that is best at the
+length of comparison, and for river's AMF, which was run on 20,000 rows or for two minutes of CPU
+time; the last columns are the end of the longest run.
 
 {by_length}
 
@@ -257,7 +258,7 @@ class Page:
         rows = []
         for name in self.names(streams.NAMES):
             boosting, labels = self.best(name, VARIANTS), streams.has_labels(name)
-            for learner in ("pronk", *([boosting[1]] if boosting else [])):
+            for learner in ("pronk", *([boosting[1]] if boosting else []), "amf"):
                 run = self.runs.get((name, learner))
                 if run is None or not run["loss"]:
                     continue
