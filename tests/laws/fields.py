@@ -53,6 +53,13 @@ def originals() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:
         learner = Prepared(plain, scale=scaler, missing="mean", scale_target="none")
         learner.partial_fit(*_rows(CASES[0], 600))
         found.append((f"scaled-{scaler}", *_parts(learner)))
+    numbers, labels = CASES[0], next(case for case in CASES if case.classes == 3)
+    plain = pronk.PKAWVRegressor(features="taylor")
+    around = pronk.Intervals(plain).partial_fit(*_rows(numbers, 90))
+    found.append(("intervals", *_parts(around)))
+    plain = pronk.PKAWVClassifier(features="taylor")
+    around = pronk.Calibrated(plain).partial_fit(*_rows(labels, 90))
+    found.append(("calibrated", *_parts(around)))
     return found
 
 

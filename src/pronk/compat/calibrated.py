@@ -300,3 +300,8 @@ class Calibrated(ClassifierMixin, ModelWrapper):
         good = good and bool((sums >= 0.0).all() and (sums < 1e300).all())
         require(good, "decisions are not a count and a sum")
         self._decisions = sums.copy()
+
+    def _try_out(self) -> None:
+        super()._try_out()
+        same = np.array_equal(self.model_.classes_, self._labels.known)
+        require(same, "labels are not those of the model")

@@ -19,6 +19,8 @@ References: Gibbs, Candes, NeurIPS 2021; Angelopoulos, Candes, Tibshirani, NeurI
 
 from __future__ import annotations
 
+import copy
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -169,6 +171,11 @@ class ErrorTracker(Stateful):
         return read, read + np.clip((Y - P) / self._size, -LARGEST_ERROR, LARGEST_ERROR)
 
     # -- the current state --------------------------------------------------------------------
+
+    @property
+    def rows(self) -> int:
+        """Rows so far."""
+        return self._rows
 
     def half_widths(self, X: Array, P: Array, coverage: float) -> Array:
         """Return the half-widths (n, outputs) of rows that may come next."""
@@ -356,12 +363,14 @@ class ModelWrapper(Parameters):
         require(type(self.model_) is type(self.model), "model is of another class")
         self.n_seen_ = checked_count(state["n_seen_"], "n_seen_", 1)
         if state["keys"] is not None:
-            names_given = isinstance(state["keys"], list)
-            require(names_given and all(type(k) is str for k in state["keys"]), "keys are no names")
-            self._keys = state["keys"]
+            keys = state["keys"]
+            named = isinstance(keys, list) and all(type(key) is str for key in keys)
+            require(named and len(keys) == self.model_.n_features_in_, "keys are no names")
+            self._keys = keys
 
     def _try_out(self) -> None:
-        """Test the model of a file, which then is known to work."""
+        """Test the model and the wrapper of a file; raise if they do not work."""
+        require(self.model_.n_seen_ == self.n_seen_, "model has other rows than n_seen_")
         self.model_._try_out()
 
 
@@ -536,4 +545,21 @@ class Intervals(RegressorMixin, ModelWrapper):
         self._columns = NumericColumns.restored(names, width)
         self._tracker = ErrorTracker(width, outputs)
         self._tracker.restore(state["tracker"])
-        require(self._tracker._rows == self.n_seen_, "tracker has other rows than n_seen_")
+        require(self._tracker.rows == self.n_seen_, "tracker has other rows than n_seen_")
+
+    def _try_out(self) -> None:
+        super()._try_out()
+        width, names = self._columns.width, self._columns.names
+        fits = names is not None or width == self.model_.n_features_in_
+        require(fits, "width is not the number of columns")
+        P = self._predict(np.zeros((1, self.model_.n_features_in_)))
+        require(P.shape[1] == self._tracker.outputs, "outputs are not those of the model")
+        # A copy learns some rows; its state must be one that can be restored.
+        X, tracker = np.zeros((3, width)), copy.deepcopy(self._tracker)
+        X[1], X[2] = 0.5, 1.0
+        P = np.tile(P, (3, 1))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tracker.learn(X, P, np.zeros(P.shape))
+            ErrorTracker(width, tracker.outputs).restore(tracker.to_state())
+            require(np.isfinite(tracker.half_widths(X, P, 0.9)).all(), "intervals are not finite")
