@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.linear_model import Perceptron, SGDClassifier, SGDRegressor
+from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.neural_network import MLPRegressor
 
@@ -271,6 +272,11 @@ def test_as_estimators_of_scikit_learn():
     np.testing.assert_allclose(other.predict(X), first, rtol=0, atol=1e-12)
     assert other.score(X, y) > 0
     clone(pronk.Intervals(river_regressor())).fit(X, y)
+    search = GridSearchCV(labelled, {"model__alpha": [1e-4, 1e-2]}, cv=2).fit(X, y > 0)
+    assert search.best_score_ > 0.7
+    # what was learned is replaced whole: no keys of the rows before
+    named = pronk.Intervals(SGDRegressor()).learn_one({"b": 1.0, "a": 2.0}, 1.0).fit(X, y)
+    assert not hasattr(named, "_keys")
 
 
 def test_one_row_at_a_time():
@@ -429,8 +435,8 @@ def test_coverage_under_drift_and_wider_where_errors_are_larger(kind):
 
 def test_overconfident_probabilities_are_calibrated():
     rng = np.random.default_rng(0)
-    x = rng.integers(0, 2, 3000)
-    y = np.where(rng.uniform(size=3000) < 0.25, 1 - x, x)
+    x = rng.integers(0, 2, 1500)
+    y = np.where(rng.uniform(size=1500) < 0.25, 1 - x, x)
     X = np.column_stack([x] * 5)
     for inner in (BernoulliNB(), Perceptron(), forest.AMFClassifier(3, seed=0)):
         model = pronk.Calibrated(inner).partial_fit(X[:1], y[:1], classes=[0, 1])

@@ -23,7 +23,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.aggregate.calibration import Temperature, newton_step
-from pronk.compat.intervals import ModelWrapper
+from pronk.compat.intervals import HELD, ModelWrapper
 from pronk.compat.models import Scores, together
 from pronk.core.runtime import limited
 from pronk.core.state import require
@@ -159,7 +159,7 @@ class Calibrated(ClassifierMixin, ModelWrapper):
         self._slopes, self._decisions = Slopes(), np.zeros(2)  # count and sum of |d|
 
     def _reset(self) -> None:
-        for name in ("model_", "n_seen_", "_given_classes", "_slopes", "_decisions", "_predictor"):
+        for name in HELD:
             self.__dict__.pop(name, None)
 
     def _calibrate(

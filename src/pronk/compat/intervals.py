@@ -239,6 +239,14 @@ class ErrorTracker(Stateful):
 # -- the estimator -------------------------------------------------------------------------------
 
 
+#: The attributes of a wrapper that hold what was learned.
+HELD = frozenset({
+    "model_", "n_seen_", "_keys", "_predictor",
+    "_tracker", "_columns", "_flat",
+    "_labels", "_slopes", "_decisions", "_given_classes",
+})  # fmt: skip
+
+
 class ModelWrapper(Parameters):
     """An estimator around a model of any library, of which a copy learns, ``model_``."""
 
@@ -287,7 +295,9 @@ class ModelWrapper(Parameters):
         fresh.partial_fit(X, y, sample_weight=sample_weight)
         fresh._check_learned()
         with own_lock(self):
-            self.__dict__ = {**fresh.__dict__, "_lock": own_lock(self)}
+            kept = {name: held for name, held in self.__dict__.items() if name not in HELD}
+            learned = {name: held for name, held in fresh.__dict__.items() if name in HELD}
+            self.__dict__ = {**kept, **learned}  # one assignment: a signal cannot split it
         return self
 
     def _check_learned(self) -> None:
