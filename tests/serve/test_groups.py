@@ -77,7 +77,7 @@ def test_a_model_that_learns_for_long_stops_no_other_model(site: Site, monkeypat
 
     def patient(X: Any, y: Any) -> Any:
         begun.set()
-        assert go_on.wait(60)
+        assert go_on.wait(240)
         return whole(X, y)
 
     monkeypatch.setattr(learner, "predict_then_learn", patient)
