@@ -2,7 +2,8 @@
 
 All groups share the points (`points.Candidates`) and, for kernels of distances, the groups of a
 view share the matrix of distances. `mixture.Mixture` combines the predictions of the experts and of
-the baselines. Lagged targets, where they are read, are stored behind the columns of a row. Calls
+the baselines, and from the last stage on `local.LocalExperts` its prediction with those of the
+local experts. Lagged targets, where they are read, are stored behind the columns of a row. Calls
 with one row have their own way through the experts (`one_row`).
 """
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import Baselines, Past
 from pronk.aggregate.calibration import ErrorScale
+from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
 from pronk.aggregate.mixture import Mixture
 from pronk.aggregate.one_row import OneRow, RowSnapshot
@@ -59,9 +61,12 @@ class Experts(Stateful):
     def __init__(
         self, settings: list[Setting], views: list[View], past: Past, outputs: int, budget: int,
         seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
-        error_lags: Sequence[int] = (),
+        error_lags: Sequence[int] = (), memory: int = 0, small: bool = False,
     ) -> None:  # fmt: skip
         self.settings, self.views, self.past = settings, views, past
+        self.seed, self.signed = seed, signed
+        self.memory, self.small = memory, small
+        self.local: LocalExperts | None = None
         self.budget, self.outputs, self.columns = budget, outputs, columns
         self._active = list(range(len(settings)))
         self._groups: list[Group] = []
@@ -78,9 +83,9 @@ class Experts(Stateful):
         straight = signed and RELEVANCE in views_of(by_number[PLAIN].kernel)
         self.baselines = Baselines(outputs, columns if straight else None)
         self._set_limits()
-        windows = STACK_WINDOWS if forgetting else (0.0,)
+        self.windows = STACK_WINDOWS if forgetting else (0.0,)
         self.mixture = Mixture(
-            len(settings) + self.baselines.count, limits, signed, windows, tuple(error_lags)
+            len(settings) + self.baselines.count, limits, signed, self.windows, tuple(error_lags)
         )
         self.candidates = Candidates(columns + past.columns, budget, seed)
         self._batches: list[int] = []  # first point of each batch that entered together
@@ -88,6 +93,19 @@ class Experts(Stateful):
         self._log: OpenRows | None = self._new_log()
         self._memory = Workspace()
         self.clear_caches()
+
+    def add_local(self, metrics: Array) -> None:
+        """Add local experts with the metrics (2, columns with lagged targets) (`local`)."""
+        self.local = LocalExperts(
+            metrics, self.mixture.limits, self.signed, self.seed, self.memory, self.small,
+            self.windows, self.mixture.lags,
+        )  # fmt: skip
+
+    def _new_local(self) -> LocalExperts:
+        """Return local experts whose state is restored later."""
+        self.add_local(np.ones((2, self.columns + self.past.columns)))
+        assert self.local is not None
+        return self.local
 
     def clear_caches(self) -> None:
         """Drop what is computed from points and experts."""
@@ -160,9 +178,17 @@ class Experts(Stateful):
             if open_to_points and group is self.reference:
                 chosen = proposes(outside(group.diagonal(Z), Phi), uniforms)
                 self.candidates.propose(Z[chosen], uniforms[chosen])
-        out[:] = self.mixture.learn(P, Y)
+        out[:] = self.mix(P, Z, Y)
         if self.error_scale is not None:
             scales[:] = self.error_scale.learn(Phi, out, given)  # its group is the last
+
+    def mix(self, P: Array, Z: Array, Y: Array) -> Array:
+        """Combine the predictions P (n, experts, outputs) of rows Z, with lagged targets; learn Y.
+
+        Return the final predictions (n, outputs).
+        """
+        G = self.mixture.learn(P, Y)
+        return G if self.local is None else self.local.learn(Z, Y, G)
 
     def all_groups(self) -> list[Group]:
         """Return the groups of the experts and, last, that of the error scale."""
@@ -217,7 +243,10 @@ class Experts(Stateful):
         """What a simple row changes in the experts."""
         if self._row_snapshot is None:
             learners = [learner for group in self._groups for learner in group.learners.values()]
-            parts: list[Any] = [self.baselines, self.mixture, self.mixture.combination]
+            mixtures = [self.mixture] if self.local is None else [self.mixture, self.local.mixture]
+            parts: list[Any] = [self.baselines]
+            for mixture in mixtures:
+                parts += [mixture, mixture.combination]
             if self.error_scale is not None:
                 parts.append(self.error_scale)
                 learners.append(self.error_scale.shape)
@@ -235,6 +264,8 @@ class Experts(Stateful):
     def update_after_row(self) -> None:
         """Recompute what follows from the state after a simple row was rolled back."""
         self.mixture.solve()
+        if self.local is not None:
+            self.local.mixture.solve()
         self.candidates.uniforms._update_derived()
         self.clear_caches()
 
@@ -376,12 +407,15 @@ class Experts(Stateful):
         """Predict rows Z that may come next; return predictions and error scales (1 for labels)."""
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.predict(Z)
-        for group, Phi in self.features(self._with_last(Z)):
+        Z = self._with_last(Z)
+        for group, Phi in self.features(Z):
             for number, learner in group.learners.items():
                 P[:, self._active.index(number)] = learner.predict(
                     np.ascontiguousarray(Phi[:, : learner.size])
                 )
         out = self.mixture.predict(P)
+        if self.local is not None:
+            out = self.local.predict(Z, out)
         if self.error_scale is None:
             return out, np.ones(out.shape)
         return out, self.error_scale.predict(Phi, out)
@@ -403,9 +437,18 @@ class Experts(Stateful):
         """Return one row per expert, the largest weight first and dropped experts last."""
         sizes = {i: m.size for group in self._groups for i, m in group.learners.items()}
         units = {view.number: view.unit for view in self.views}
-        return expert_table(
+        rows = expert_table(
             self.settings, self._active, sizes, units, self.baselines.names, self.mixture
         )
+        if self.local is None:
+            return rows
+        # The mixture of the others is one expert beside the local ones.
+        weight, coefficient = self.local.mixture.weights[0], self.local.mixture.coefficients[0]
+        for row in rows:
+            row["weight"] *= float(weight)
+            row["coefficient"] *= float(coefficient)
+        rows += self.local.table()
+        return sorted(rows, key=lambda row: (-row["weight"], -row["active"]))
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
@@ -415,6 +458,8 @@ class Experts(Stateful):
             for learner in group.learners.values():
                 learner.remap(matrix)
         self.mixture.remap(matrix)
+        if self.local is not None:
+            self.local.remap(matrix)
         self.baselines.remap(matrix)
         self.past.remap(matrix)
         # Earlier rows of this epoch were computed with other outputs.
@@ -430,6 +475,7 @@ class Experts(Stateful):
         Part("candidates", "candidates", sizes={"points": "points", "wide": "wide"}),
         Groups("groups"),
         Part("mixture", "mixture", sizes={"experts": "experts"}),
+        Part("local", "local", make="_new_local"),
         Count("rows"),
         Part("error_scale", "error_scale"),
         Places("batches", high="points"),

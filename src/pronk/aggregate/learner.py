@@ -9,7 +9,8 @@ It combines six ideas, one or two files each:
    kernel, bandwidth, alpha and window; baselines; linear experts for labels.
 3. **Points** (`points`). One dictionary of Nystrom points for all experts, chosen by leverage,
    growing with the stream up to ``budget``.
-4. **Local experts**: not implemented yet.
+4. **Local experts** (`local`, `relevance`). Partition trees with small exact kernel learners
+   in their leaves, from the last stage on: their capacity grows with the stream.
 5. **Aggregation** (`mixture`, `stacks`, `certificate`). Exponential weights over the experts, ridge
    or logistic regression on their predictions, and exponential weights over both.
 6. **Calibration** (`calibration`). The scale of the next error, prediction intervals, class
@@ -56,11 +57,13 @@ from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative
 from pronk.aggregate.calibration import Intervals, Temperature
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.experts import Experts
-from pronk.aggregate.one_row import LazySnapshot, RowSnapshot
+from pronk.aggregate.one_row import LazySnapshot, OneRow, RowSnapshot
 from pronk.aggregate.points import most_points
+from pronk.aggregate.relevance import local_metrics
 from pronk.aggregate.settings import (
     PAST,
     PLAIN,
+    RELEVANCE,
     Setting,
     View,
     empty_views,
@@ -163,10 +166,11 @@ class OnlineKernel(Stateful):
 
     def __init__(
         self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
-        forgetting: bool = True, few: bool = False,
+        forgetting: bool = True, few: bool = False, memory: int = 0,
     ) -> None:  # fmt: skip
         self.kernel, self.columns, self.outputs = kernel, columns, outputs
         self.few = few  # a small set of experts
+        self.memory = memory if RELEVANCE in views_of(kernel) else 0  # bytes of local experts
         self.budget, self.seed, self.signed = budget, seed, signed
         self.forgetting = forgetting
         self._rows = 0
@@ -232,7 +236,7 @@ class OnlineKernel(Stateful):
     def _learn_one(self, X: Array, Y: Array) -> Array:
         """Predict then learn one row; reuse what `predict` has computed for it."""
         assert self.experts is not None
-        self._fill_snapshot(self.experts.row_snapshot if self._is_simple(X) else None)
+        self._fill_snapshot(self._simple_row(X))
         if self._rows < STAGES[-1]:
             self._first_X.append(X)
             self._first_Y.append(Y)
@@ -318,8 +322,10 @@ class OnlineKernel(Stateful):
         past = Past(self.outputs, sources, lags)
         views = make_views(self.kernel, numbers, Z, targets, past)
         self.experts = self._make_experts(settings, views, past, self._limits(targets), error_lags)
-        # Points among the rows so far, offered in random order.
         Z = np.hstack((Z, past.columns_of(targets)))
+        if n == STAGES[-1] and self.memory:
+            self.experts.add_local(local_metrics(Z, targets[:, sources], self.seed))
+        # Points among the rows so far, offered in random order.
         order = generator(self.seed, ORDER).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).draw(n)
         self.experts.add_points(
@@ -363,7 +369,7 @@ class OnlineKernel(Stateful):
     ) -> Experts:  # fmt: skip
         return Experts(
             settings, views, past, self.outputs, self.budget, self.seed, limits, self.signed,
-            self.columns, self.forgetting, error_lags,
+            self.columns, self.forgetting, error_lags, self.memory, self.few,
         )  # fmt: skip
 
     # -- rolling back a call ----------------------------------------------------------------------
@@ -373,15 +379,18 @@ class OnlineKernel(Stateful):
         self._snapshot = ref(snapshot)
         return snapshot
 
-    def _fill_snapshot(self, experts: RowSnapshot | None = None) -> None:
+    def _fill_snapshot(self, simple: OneRow | None = None) -> None:
         """Fill the snapshot before the first change: with everything, or for a simple row."""
         snapshot = None if self._snapshot is None else self._snapshot()
         if snapshot is None or snapshot.held is not None:
             return
-        if experts is None:
+        if simple is None or self.experts is None:
             snapshot.held = False, super().snapshot()
-        else:
-            snapshot.held = True, (self._own_row_snapshot().save(), experts.save())
+            return
+        held = [self._own_row_snapshot().save(), self.experts.row_snapshot.save()]
+        if simple.local is not None:
+            held.append(simple.local.save())
+        snapshot.held = True, held
 
     def roll_back(self, snapshot: LazySnapshot) -> None:
         self._snapshot = None
@@ -395,11 +404,17 @@ class OnlineKernel(Stateful):
                 saved[0].put_back(saved)
             self.experts.update_after_row()
 
-    def _is_simple(self, X: Array) -> bool:
-        """Whether a row leaves experts, points, scales and closed blocks as they are."""
+    def _simple_row(self, X: Array) -> OneRow | None:
+        """Predict a row that leaves experts, points, scales, closed blocks and leaves as they are.
+
+        None for other rows.
+        """
         if self._rows + 1 in STAGES or (self._scale is not None and self._scale.changes(X)):
-            return False
-        return self.experts is not None and self.experts.next_row_is_simple
+            return None
+        if self.experts is None or not self.experts.next_row_is_simple:
+            return None
+        one = self.experts.peek(self._scaled(X)[0])
+        return None if one.local is not None and one.local.may_split else one
 
     def _own_row_snapshot(self) -> RowSnapshot:
         """What a simple row changes outside the experts."""
@@ -539,5 +554,8 @@ class OnlineKernel(Stateful):
         require(sizes["first"] == kept, "first_X has another number of rows than rows says")
         held = self._rows >= STAGES[0]
         require((self.experts is not None) == held, "experts are not there as rows says")
+        if self.experts is not None:
+            local = self._rows >= STAGES[-1] and self.memory > 0
+            require((self.experts.local is not None) == local, "local is not there as rows says")
         scaled = held and not self.kernel.foreign
         require((self._scale is not None) == scaled, "scale is not there as rows says")

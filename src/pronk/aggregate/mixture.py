@@ -341,6 +341,11 @@ class Mixture(Stateful):
         self.losses = np.zeros(experts)
         self.solve()
 
+    @property
+    def lags(self) -> tuple[int, ...]:
+        """Lags of the errors that the stacks read."""
+        return tuple(int(lag) for lag in self._lags)
+
     def solve(self) -> None:
         """Compute the coefficients of the ridge stacks; those of logistic stacks are state."""
         self._stacked = self._b

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from pronk.aggregate.local import OneLocalRow
 from pronk.aggregate.settings import Group, View
 from pronk.core.elementary import exp_scalar
 from pronk.core.linalg import GrowingRows, solve_one
@@ -68,7 +69,10 @@ class OneRow:
         self.P = np.empty((len(place) + baselines.count, experts.outputs))
         self._baselines = self.P[len(place) :]
         self._row = experts.mixture.new_row()
-        self.final = self._row.final
+        self.local = None
+        if experts.local is not None:
+            self.local = OneLocalRow(experts.local, experts.outputs)
+        self.final = self._row.final if self.local is None else self.local.final
         self.error_scale = np.ones(experts.outputs)
         self._past = experts.past.columns
         self.z = np.empty(experts.columns + self._past)
@@ -110,6 +114,8 @@ class OneRow:
             for learner, phi, out in group_row.learners:
                 learner.peek(phi, out)
         experts.mixture.peek(self.P, self._row)
+        if self.local is not None:
+            self.local.peek(self.z, self._row.final)
         if experts.error_scale is not None:
             self.error_scale = experts.error_scale.peek(self.final)
         self._key = key
@@ -159,6 +165,8 @@ class OneRow:
         for learner, _, p in self._learners:
             learner.commit(y, p)
         self._experts.mixture.commit(self._row, y)
+        if self.local is not None:
+            self.local.commit(y)
         if self._experts.error_scale is not None:
             self._experts.error_scale.commit(self.final, given)
 

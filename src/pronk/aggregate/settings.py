@@ -3,7 +3,7 @@
 **Views.** A view is the columns that a kernel reads, and the weight of each:
 
     plain       the columns as scaled, the user's kernel
-    relevance   each column times its relevance, the Laplacian kernel
+    relevance   each column times its relevance (`relevance`), the Laplacian kernel
     past        the same with lagged targets (`baselines.Past`) as further columns
 
 All experts except baselines and linear experts are AWV learners on the features of a view at some
@@ -11,21 +11,11 @@ bandwidth, on one dictionary: squared-loss Newton learners on shared points. A n
 entry here. The second and third exist for the Gaussian kernel, the default; with another kernel all
 experts use that kernel on the plain view.
 
-**Relevance** of a column is the root mean square of the derivative of a fit on the first rows:
-kernel ridge regression on some of the rows as points, with the Gaussian kernel at the median
-distance. Its derivative along a column, squared and averaged over rows and outputs, is a diagonal
-entry of the average gradient outer product. Columns are multiplied by the root and the fit is
-repeated (two rounds), so that an irrelevant column has little effect on distances.
-
 **Grid.** A `Setting` is a view, bandwidth, alpha and window. Experts of one view and bandwidth form
 a `Group`: they share kernel values and Nystrom features. Coordinates are nested, so an expert on
 fewer points reads the first columns of its group's features.
 
 **Selection** (`best_settings`): which experts stay active, by recent loss.
-
-References: Radhakrishnan, Beaglehole, Pandit, Belkin, "Mechanism for feature learning in neural
-networks and backpropagation-free machine learning models", Science 2024; Beaglehole et al.,
-"xRFM", 2025.
 """
 
 from __future__ import annotations
@@ -38,9 +28,9 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import Past
 from pronk.aggregate.mixture import Mixture
+from pronk.aggregate.relevance import relevance, typical_distance
 from pronk.core.features import Nystrom
 from pronk.core.kernels import Gaussian, Kernel, Laplacian
-from pronk.core.linalg import cholesky, solve_lower
 from pronk.core.state import (
     Count,
     Field,
@@ -57,58 +47,6 @@ from pronk.core.state import (
 from pronk.newton.discounted import DiscountedNewton
 
 Array = NDArray[np.float64]
-
-# -- relevance --------------------------------------------------------------------------------
-
-#: Rounds; most points and rows of a fit; its regularisation, in rows.
-ROUNDS, POINTS, ROWS, RELEVANCE_ALPHA = 2, 256, 1024, 1.0
-#: Fewest rows per column for a fit. For wide rows (one-hot categories) relevance helps as soon as
-#: there are as many rows as columns.
-ROWS_PER_COLUMN = 1
-#: Smallest weight, as a share of the largest.
-SMALLEST = 0.02
-
-
-def relevance(Z: Array, Y: Array, unit: float) -> Array:
-    """Return weights (columns,) of the columns, the largest 1; all 1 if there are too few rows.
-
-    Z (n, columns) are rows, Y (n, outputs) their targets, ``unit`` the typical distance of Z.
-    """
-    weights = np.ones(Z.shape[1])
-    squares = Z.var(axis=0)
-    varied = squares > 0.0
-    if len(Z) < max(64, ROWS_PER_COLUMN * int(varied.sum())) or not Y.shape[1]:
-        return weights
-    Z, Y = Z[-ROWS:], Y[-ROWS:]
-    points = Z[:: max(1, len(Z) // POINTS)][:POINTS]
-    for _ in range(ROUNDS):
-        slopes = derivative_sizes(Z * weights, Y, points * weights, unit)
-        slopes = slopes * weights  # along the columns as they are
-        if not slopes.max() > 0.0:
-            return np.ones(Z.shape[1])
-        before = squares @ weights**2
-        # A column that was constant so far may matter when it changes.
-        weights = np.where(varied, np.maximum(slopes / slopes.max(), SMALLEST), 1.0)
-        unit *= float(np.sqrt(squares @ weights**2 / before))
-    return weights
-
-
-def derivative_sizes(Z: Array, Y: Array, points: Array, unit: float) -> Array:
-    """Return the root mean square (columns,) of the fit's derivative over rows and outputs."""
-    kernel = Gaussian(unit)
-    K, KP = kernel(Z, points), kernel(points, points)
-    # a = (K'K + alpha K_PP)^-1 K'Y
-    A = K.T @ K + RELEVANCE_ALPHA * KP + 1e-6 * np.eye(len(points))
-    L = cholesky(A, "relevance matrix")
-    coefficients = solve_lower(L, solve_lower(L, K.T @ Y), transposed=True)
-    squares = np.zeros(Z.shape[1])
-    for a in coefficients.T:
-        # df/dz = sum_i a_i k(z, x_i) (x_i - z) / unit^2
-        W = K * a
-        slopes = (W @ points - W.sum(axis=1)[:, None] * Z) / unit**2
-        squares += np.mean(slopes * slopes, axis=0)
-    return np.asarray(np.sqrt(squares / Y.shape[1]))
-
 
 # -- views ------------------------------------------------------------------------------------
 
@@ -130,18 +68,6 @@ class View(Stateful):
         return np.ascontiguousarray(seen if self.number == PLAIN else seen * self.weights)
 
     STATE = (Numbers("weights", ("read",), "weights", low=0.0, written="replaced"),)
-
-
-def typical_distance(kernel: Kernel, Z: Array) -> float:
-    """Return the median distance between first rows, in the unit of the kernel's bandwidth."""
-    rows = np.unique(Z[:: max(1, len(Z) // 256)], axis=0)
-    if len(rows) < 2:
-        return 1.0
-    values = kernel.distances(rows, rows)[np.triu_indices(len(rows), 1)]
-    median = float(np.median(values))
-    if not median > 0.0:
-        return 1.0
-    return float(np.sqrt(median)) if kernel.squares else median
 
 
 def views_of(kernel: Kernel) -> tuple[int, ...]:

@@ -129,7 +129,8 @@ class Unsaved(Field):
 class Numbers(Field):
     """An array. ``shape`` has names of sizes and numbers; all values lie in [low, high].
 
-    ``whole``: of 64-bit integers, or with ``whole="float"`` doubles without a fraction.
+    ``whole``: of 64-bit integers, or with ``whole="float"`` doubles without a fraction;
+    ``single``: of single precision.
     ``fixed``: the very array that a new owner has.
     ``structure``: "lower" (triangular, pivots above 0), "definite" (has a Cholesky factor),
     "permutation" (of 0, 1, ...), "increasing" (strictly). ``optional``: the attribute may be None.
@@ -138,13 +139,14 @@ class Numbers(Field):
     def __init__(
         self, name: str, shape: tuple[str | int, ...], attribute: str | None = None, *,
         low: float = -LARGEST, high: float | str = LARGEST, whole: bool | str = False,
-        structure: str | None = None, order: Any = "C", optional: bool = False, fixed: bool = False,
-        written: Written = "in place",
+        single: bool = False, structure: str | None = None, order: Any = "C",
+        optional: bool = False, fixed: bool = False, written: Written = "in place",
     ) -> None:  # fmt: skip
         super().__init__(name, attribute)
         self.shape, self.low, self.high, self.whole = shape, low, high, whole
         self.structure, self.order, self.optional = structure, order, optional
         self.fixed, self.written = fixed, written
+        self.dtype = np.int64 if whole is True else np.float32 if single else np.float64
 
     def expected(self, owner: Any, held: bool) -> bool:
         return held if self.optional else True
@@ -162,7 +164,7 @@ class Numbers(Field):
 
     def checked(self, value: Any, sizes: Sizes) -> NDArray[Any]:
         """Return a copy of the array; raise if it is not what the table says."""
-        name, dtype = self.name, np.int64 if self.whole is True else np.float64
+        name, dtype = self.name, self.dtype
         require(isinstance(value, np.ndarray), f"{name} is not an array")
         if value.dtype != dtype:  # the text alone would cost more than the checks
             raise StateError(f"{name} has numbers of kind {value.dtype}, not {dtype}")

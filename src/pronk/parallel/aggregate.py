@@ -396,7 +396,8 @@ class _Pass(PartitionedPass[_Sent, tuple[Array, Array]]):
         start, experts = self.mixed, self.experts
         if stop <= start:
             return
-        out = experts.mixture.learn(self.P[start:stop], self.Y[start:stop])
+        rows = slice(start, stop)
+        out = experts.mix(self.P[rows], self.Z[rows], self.Y[rows])
         scales = np.ones(out.shape)
         if experts.error_scale is not None:
             Phi, first_rows = self._next_scale_features(stop - start), self.first_rows[-1]

@@ -66,6 +66,10 @@ ENTRY = {
 }
 
 
+#: Default of ``memory_limit`` in bytes, by ``experts``.
+MEMORY = {"all": 200_000_000, "few": 8_000_000}
+
+
 class _OnlineKernel(OnlineLearner):
     """Parameters and engine of the regressor and the classifier."""
 
@@ -78,6 +82,7 @@ class _OnlineKernel(OnlineLearner):
         **OnlineLearner._parameter_constraints,
         "budget": [Interval(Integral, 1, None, closed="left")],
         "experts": [StrOptions({"all", "few"})],
+        "memory_limit": [Interval(Integral, 0, None, closed="left"), None],
         "n_jobs": [Integral, None],
     }
 
@@ -87,20 +92,24 @@ class _OnlineKernel(OnlineLearner):
         *,
         budget: int = 500,
         experts: str = "all",
+        memory_limit: int | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.kernel = kernel
         self.budget = budget
         self.experts = experts
+        self.memory_limit = memory_limit
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _make_model(self, columns: int, outputs: int) -> OnlineKernel:
-        kernel = get_kernel(self.kernel)
+        kernel, memory = get_kernel(self.kernel), self.memory_limit
+        if memory is None:
+            memory = MEMORY[self.experts]
         return OnlineKernel(
             kernel, columns, outputs, self.budget, self._seed, self._signed, self._forgetting,
-            self.experts == "few",
+            self.experts == "few", memory,
         )  # fmt: skip
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:

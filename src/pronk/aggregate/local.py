@@ -1,0 +1,1044 @@
+"""Local experts: partition trees whose leaves are small exact kernel ridge learners.
+
+The dictionary of the other experts is full after some thousand rows; from then on they hardly
+improve. The trees keep learning: a leaf holds up to 128 rows of its region and splits in two when
+it is full, so the capacity grows with the stream and the cost per row does not.
+
+**A leaf** fits, with the rows r_1 .. r_n that it holds and g the prediction of the other experts,
+
+    targets      p = k' (K + lambda I)^-1 y
+    residuals    p = k' (K + lambda I)^-1 (y - g)
+
+in the kernel k(x, r) = 1 + exp(-|x - r|_1), x in the metric of the tree (below), lambda = 0.03. It
+holds the factor L of K + lambda I = L L' and Z = L^-1 (y, y - g). A row costs one triangular solve,
+which prediction and learning share:
+
+    v = L^-1 k,   p = Z'v,   q = k(x, x) - v'v
+    candidates    p of the targets;  g + p of the residuals;  g + p lambda / (lambda + q) (AWV);  g
+    prediction    their average by the exponential weights of the leaf
+    learning      append (v, s) to L and (t - p) / s to Z,   s = sqrt(q + lambda)
+
+q >= 0 in exact arithmetic and is clipped at 0, so s >= sqrt(lambda) and no factorisation can fail.
+
+**Which rows are held.** For numbers all; for labels those that the leaf's fit of the targets misses
+by more than 0.2 on some output.
+
+**A split** of a full leaf: of all columns the one with the largest
+
+    mean absolute deviation  x  balance of the halves  x  (variance reduction of the targets + 0.02)
+
+in every other tree with a uniform number instead of the last factor. The cut is the one nearest to
+the median between two different values, with at least 16 rows on each side. Both halves take their
+rows again in order. Where no column can be cut, or there is no memory, the newest half is kept.
+
+**The trees.** Four long ones in two metrics, and a window tree of at most 32 leaves, which always
+keeps the newest rows and so follows drift. When the memory is full, the long tree with the largest
+discounted loss is dropped; the last one keeps the newest halves. The metrics are the scaled columns
+as they are and the learned metric (`settings.gradient_metric`), each in units of half the median
+distance of the first rows.
+
+**Predictions.** Six experts of a second mixture, next to g: of the long trees the means of the
+three fits and of the leaf's predictions; of the window tree the fit of the targets and the leaf's
+prediction.
+
+**Exactness.** What is held, where a leaf splits and which tree is dropped depends on rows and
+targets alone, never on g, which is the same for all cuts of a stream into calls only up to
+rounding. Rows and factors are single precision, computed for one row at a time by the same compiled
+functions in calls of one row and of many, so they have the same bits for any cut; Z and the
+weights, in which g enters, are double precision.
+
+**Rolling back.** A leaf only appends behind its rows, and a split moves them to other slots of the
+pool. Slots that a snapshot knows are retired when they are no longer used, and free again at the
+next snapshot only. So a snapshot copies counts, weights and nodes, and no rows or factors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.aggregate.baselines import live_outputs, note_labels, remapped_labels
+from pronk.aggregate.mixture import WINDOWS, Mixture
+from pronk.core.elementary import exp_scalar
+from pronk.core.linalg import recombined
+from pronk.core.randomness import generator
+from pronk.core.state import Numbers, Part, Sizes, Stateful, require
+
+Array = NDArray[np.float64]
+Single = NDArray[np.float32]
+Whole = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+#: Most rows of a leaf; the rows on each side of a cut, at least.
+LEAF_ROWS, SIDE_ROWS = 128, 16
+#: Numbers of a packed factor.
+TRIANGLE = LEAF_ROWS * (LEAF_ROWS + 1) // 2
+#: Regularisation.
+LAMBDA = 0.03
+#: Labels whose fit is nearer than this are not held.
+TUBE = 0.2
+#: Added to the variance reduction of a split.
+FLAT = 0.02
+#: Discount per row of the losses by which trees are dropped.
+KEPT = 0.9999
+#: Most leaves of the window tree.
+WINDOW_LEAVES = 32
+#: Rows of the table of uniform numbers; split number s of a stream reads the rows s modulo this.
+TABLE = 256
+
+#: Candidates of a leaf.
+FIT, RESIDUAL, AWV, INNER = range(4)
+CANDIDATES = 4
+#: Experts of the forest.
+LONG_FIT, LONG_RESIDUAL, LONG_AWV, LONG_LEAF, WINDOW_FIT, WINDOW_LEAF = range(6)
+NAMES = (
+    "local fit", "local residuals", "local awv", "local leaf", "window fit", "window leaf",
+)  # fmt: skip
+#: Columns of ``nodes``: column of the cut (-1 in a leaf), the two children, the slot of a leaf.
+COLUMN, LEFT, RIGHT, SLOT = range(4)
+#: Columns of ``trees``: nodes and leaves in use (0 leaves: dropped), metric, whether splits are
+#: random, most leaves (0: no limit).
+NODES, LEAVES, METRIC, RANDOM, MOST = range(5)
+#: Entries of ``sizes``: free slots, retired slots, rows so far, most leaves of all trees.
+FREE, RETIRED, ROWS, LIMIT = range(4)
+
+
+class Pool(NamedTuple):
+    """Slots for leaves, D columns, K outputs.
+
+    rows       (slots, D, LEAF_ROWS) rows in the metric of their tree
+    factors    (slots, TRIANGLE) L by columns, its diagonal inverted
+    Z          (slots, LEAF_ROWS, 2 K) L^-1 (y, y - g)
+    counts     (slots,) rows in the slot
+    log_w      (slots, CANDIDATES) logarithms of the leaf's weights
+    free       (slots,) stack of free slots
+    protected  (slots,) slots that the last snapshot knows
+    retired    (slots,) protected slots that are no longer used
+    sizes      (4,) FREE, RETIRED, ROWS, LIMIT
+    """
+
+    rows: Single
+    factors: Single
+    Z: Array
+    counts: Whole
+    log_w: Array
+    free: Whole
+    protected: Flags
+    retired: Whole
+    sizes: Whole
+
+
+class Trees(NamedTuple):
+    """Partition trees.
+
+    nodes        (trees, nodes, 4) COLUMN, LEFT, RIGHT, SLOT
+    cuts         (trees, nodes) cut of an inner node: values up to it go left
+    trees        (trees, 5) NODES, LEAVES, METRIC, RANDOM, MOST
+    losses       (trees,) discounted losses of the fit of the targets
+    metrics      (metrics, D) factors of the columns
+    uniforms     (TABLE, D) for random splits
+    limits       (2, K) range of the targets
+    seen_labels  (2, K) as in `baselines`
+    """
+
+    nodes: NDArray[np.int32]
+    cuts: Single
+    trees: Whole
+    losses: Array
+    metrics: Single
+    uniforms: Single
+    limits: Array
+    seen_labels: Array
+
+
+class LocalRow(NamedTuple):
+    """A row between prediction and learning.
+
+    x           (metrics, D) the row in each metric
+    nodes       (trees,) the leaf of each tree
+    v, q, p     (trees, LEAF_ROWS), (trees,), (trees, 2 K) as in the formulas
+    candidates  (trees, CANDIDATES, K)
+    """
+
+    x: Single
+    nodes: Whole
+    v: Single
+    q: Array
+    p: Array
+    candidates: Array
+
+
+@njit(cache=True, nogil=True)
+def new_local_row(metrics: int, columns: int, trees: int, outputs: int) -> LocalRow:
+    """Allocate a row."""
+    return LocalRow(
+        np.empty((metrics, columns), dtype=np.float32),
+        np.empty(trees, dtype=np.int64),
+        np.empty((trees, LEAF_ROWS), dtype=np.float32),
+        np.empty(trees),
+        np.empty((trees, 2 * outputs)),
+        np.empty((trees, CANDIDATES, outputs)),
+    )
+
+
+# -- a leaf -----------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def solve_leaf(x: Single, rows: Single, factor: Single, n: int, v: Single) -> None:
+    """Write v = L^-1 k (LEAF_ROWS,) of the row x (D,) for the n rows of a slot."""
+    # k_i = 1 + exp(-sum_j |x_j - r_ij|)
+    v[:n] = np.float32(0.0)
+    for j in range(x.size):
+        for i in range(n):
+            v[i] += abs(x[j] - rows[j, i])
+    for i in range(n):
+        v[i] = np.float32(1.0 + exp_scalar(-np.float64(v[i])))
+    # v <- L^-1 v, column by column
+    start = 0
+    for j in range(n):
+        value = v[j] * factor[start]
+        v[j] = value
+        for i in range(1, n - j):
+            v[j + i] -= factor[start + i] * value
+        start += LEAF_ROWS - j
+
+
+@njit(cache=True, nogil=True)
+def fit_leaf(v: Single, Z: Array, n: int, p: Array) -> float:
+    """Write p = Z'v (2 K,) of the n rows of a slot, Z (LEAF_ROWS, 2 K); return q."""
+    # q = k(x, x) - v'v,  k(x, x) = 2
+    q = 2.0
+    p[:] = 0.0
+    for i in range(n):
+        value = np.float64(v[i])
+        q -= value * value
+        for o in range(p.size):
+            p[o] += Z[i, o] * value
+    return max(q, 0.0)
+
+
+@njit(cache=True, nogil=True)
+def append_to_leaf(
+    x: Single, v: Single, q: float, p: Array, t: Array, slot: int, pool: Pool
+) -> None:
+    """Append a row x (D,) with targets t (2 K,); v, q and p are those of its prediction."""
+    n, factor = pool.counts[slot], pool.factors[slot]
+    pool.rows[slot, :, n] = x
+    # L <- (L, 0; v', s),  Z <- (Z; (t - p) / s),  s = sqrt(q + lambda)
+    place = n
+    for j in range(n):
+        factor[place] = v[j]
+        place += LEAF_ROWS - 1 - j
+    inverse = 1.0 / np.sqrt(q + LAMBDA)
+    factor[place] = np.float32(inverse)
+    for o in range(t.size):
+        pool.Z[slot, n, o] = (t[o] - p[o]) * inverse
+    pool.counts[slot] = n + 1
+
+
+@njit(cache=True, nogil=True)
+def leaf_targets(slot: int, pool: Pool) -> Array:
+    """Return the targets and residuals (n, 2 K) of a slot: T = L Z."""
+    n, factor, Z = pool.counts[slot], pool.factors[slot], pool.Z[slot]
+    T = np.zeros((n, Z.shape[1]))
+    start = 0
+    for j in range(n):
+        for o in range(Z.shape[1]):
+            T[j, o] += Z[j, o] / np.float64(factor[start])
+        for i in range(1, n - j):
+            for o in range(Z.shape[1]):
+                T[j + i, o] += np.float64(factor[start + i]) * Z[j, o]
+        start += LEAF_ROWS - j
+    return T
+
+
+@njit(cache=True, nogil=True)
+def take_again(source: int, chosen: Flags, T: Array, target: int, pool: Pool) -> None:
+    """Append the chosen rows (n,) of a slot, with targets T (n, 2 K), to an empty slot in order."""
+    x = np.empty(pool.rows.shape[1], dtype=np.float32)
+    v = np.empty(LEAF_ROWS, dtype=np.float32)
+    p = np.empty(T.shape[1])
+    pool.counts[target] = 0
+    for i in range(len(T)):
+        if chosen[i]:
+            x[:] = pool.rows[source, :, i]
+            n = pool.counts[target]
+            solve_leaf(x, pool.rows[target], pool.factors[target], n, v)
+            q = fit_leaf(v, pool.Z[target], n, p)
+            append_to_leaf(x, v, q, p, T[i], target, pool)
+
+
+@njit(cache=True, nogil=True)
+def factor_again(slot: int, pool: Pool) -> None:
+    """Compute the factor of a slot from its rows, to the same bits."""
+    x = np.empty(pool.rows.shape[1], dtype=np.float32)
+    v = np.empty(LEAF_ROWS, dtype=np.float32)
+    nothing = np.empty(0)
+    rows, factor, n = pool.rows[slot], pool.factors[slot], pool.counts[slot]
+    for i in range(n):
+        x[:] = rows[:, i]
+        solve_leaf(x, rows, factor, i, v)
+        q = fit_leaf(v, pool.Z[slot, :, :0], i, nothing)
+        place = i
+        for j in range(i):
+            factor[place] = v[j]
+            place += LEAF_ROWS - 1 - j
+        factor[place] = np.float32(1.0 / np.sqrt(q + LAMBDA))
+
+
+# -- splits -----------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def median_cut(values: Single) -> tuple[float, int, float, float]:
+    """Return cut, rows up to it, their median and mean absolute deviation; 0 rows: no cut.
+
+    The cut of ``values`` (n,) lies between two different values and is the one nearest to the
+    median; it has at least SIDE_ROWS values on each side.
+    """
+    n = values.size
+    middle = np.partition(values, n // 2)[n // 2]
+    # rows below and up to the median; the values next to it
+    below, up_to, deviation = 0, 0, 0.0
+    previous, following = np.float32(-np.inf), np.float32(np.inf)
+    for i in range(n):
+        deviation += abs(np.float64(values[i]) - middle)
+        if values[i] < middle:
+            below += 1
+            previous = max(previous, values[i])
+        elif values[i] > middle:
+            following = min(following, values[i])
+        else:
+            up_to += 1
+    up_to += below
+    left = 0
+    cut = np.float64(middle)
+    if SIDE_ROWS <= below <= n - SIDE_ROWS:
+        left, cut = below, 0.5 * (np.float64(previous) + np.float64(middle))
+    nearer = abs(up_to - n // 2) < abs(left - n // 2)
+    if SIDE_ROWS <= up_to <= n - SIDE_ROWS and (left == 0 or nearer):
+        left, cut = up_to, 0.5 * (np.float64(middle) + np.float64(following))
+    return cut, left, np.float64(middle), deviation / n
+
+
+@njit(cache=True, nogil=True)
+def variance_reduction(values: Single, cut: float, left: int, T: Array, live: Flags) -> float:
+    """Return by how much a cut reduces the variance of the live targets, summed over outputs.
+
+    ``values`` (n,) are those of the column, T (n, ..) has the targets in its first columns.
+    """
+    n, total = values.size, 0.0
+    for o in range(live.size):
+        if not live[o]:
+            continue
+        low, high = 0.0, 0.0
+        for i in range(n):
+            if values[i] <= cut:
+                low += T[i, o]
+            else:
+                high += T[i, o]
+        # l r / n^2 (mean of the left - mean of the right)^2
+        difference = low / left - high / (n - left)
+        total += left * (n - left) / n**2 * difference * difference
+    return total
+
+
+@njit(cache=True, nogil=True)
+def choose_split(
+    rows: Single, n: int, T: Array, live: Flags, random: bool, uniforms: Single
+) -> tuple[int, float]:
+    """Return column and cut of the best split of n rows (D, LEAF_ROWS); column -1: none."""
+    best, chosen, where = 0.0, -1, 0.0
+    for j in range(len(rows)):
+        values = rows[j, :n]
+        cut, left, _, deviation = median_cut(values)
+        cut = np.float64(np.float32(cut))
+        if left == 0 or deviation <= 0.0:
+            continue
+        # rounded to single precision the cut may no longer separate
+        up_to = 0
+        for i in range(n):
+            up_to += values[i] <= cut
+        if up_to != left:
+            continue
+        score = deviation * 4.0 * left * (n - left) / n**2
+        if random:
+            score *= uniforms[j]
+        else:
+            score *= variance_reduction(values, cut, left, T, live) + FLAT
+        if score > best:
+            best, chosen, where = score, j, cut
+    return chosen, where
+
+
+@njit(cache=True, nogil=True)
+def free_slot(slot: int, pool: Pool) -> None:
+    """Return a slot to the pool, at once or at the next snapshot."""
+    if pool.protected[slot]:
+        pool.retired[pool.sizes[RETIRED]] = slot
+        pool.sizes[RETIRED] += 1
+    else:
+        pool.free[pool.sizes[FREE]] = slot
+        pool.sizes[FREE] += 1
+
+
+@njit(cache=True, nogil=True)
+def new_slot(pool: Pool) -> int:
+    """Return a free slot."""
+    pool.sizes[FREE] -= 1
+    return pool.free[pool.sizes[FREE]]
+
+
+@njit(cache=True, nogil=True)
+def drop_tree(tree: int, pool: Pool, trees: Trees) -> None:
+    """Free all leaves of a tree."""
+    for node in range(trees.trees[tree, NODES]):
+        if trees.nodes[tree, node, COLUMN] < 0:
+            free_slot(trees.nodes[tree, node, SLOT], pool)
+    trees.trees[tree, LEAVES] = 0
+
+
+@njit(cache=True, nogil=True)
+def make_room(tree: int, pool: Pool, trees: Trees) -> bool:
+    """Drop long trees until one more leaf fits; return whether the given tree may grow."""
+    most = trees.trees[tree, MOST]
+    if most and trees.trees[tree, LEAVES] >= most:
+        return False
+    while trees.trees[:, LEAVES].sum() >= pool.sizes[LIMIT]:
+        worst, alive = -1, 0
+        for other in range(len(trees.trees)):
+            if trees.trees[other, LEAVES] and not trees.trees[other, MOST]:
+                alive += 1
+                if worst < 0 or trees.losses[other] > trees.losses[worst]:
+                    worst = other
+        if alive <= 1:
+            return False
+        drop_tree(worst, pool, trees)
+    return trees.trees[tree, LEAVES] > 0
+
+
+@njit(cache=True, nogil=True)
+def split_leaf(tree: int, node: int, live: Flags, pool: Pool, trees: Trees) -> None:
+    """Split a full leaf, or keep its newest half."""
+    own, slot = trees.nodes[tree], trees.nodes[tree, node, SLOT]
+    n = pool.counts[slot]
+    rows, T = pool.rows[slot], leaf_targets(slot, pool)
+    uniforms = trees.uniforms[(pool.sizes[ROWS] + tree) % TABLE]
+    column, cut = choose_split(rows, n, T, live, trees.trees[tree, RANDOM] == 1, uniforms)
+    if column >= 0 and not make_room(tree, pool, trees):
+        column = -1
+    if trees.trees[tree, LEAVES] == 0:  # dropped to make room
+        return
+    chosen = np.empty(n, dtype=np.bool_)
+    if column < 0:
+        for i in range(n):
+            chosen[i] = i >= n // 2
+        new = new_slot(pool)
+        take_again(slot, chosen, T, new, pool)
+        pool.log_w[new] = pool.log_w[slot]
+        own[node, SLOT] = new
+    else:
+        first = trees.trees[tree, NODES]
+        for side in range(2):
+            for i in range(n):
+                chosen[i] = (rows[column, i] > cut) == (side == 1)
+            new = new_slot(pool)
+            take_again(slot, chosen, T, new, pool)
+            pool.log_w[new] = pool.log_w[slot]
+            own[first + side, COLUMN] = -1
+            own[first + side, SLOT] = new
+            own[node, LEFT + side] = first + side
+        own[node, COLUMN] = column
+        trees.cuts[tree, node] = np.float32(cut)
+        trees.trees[tree, NODES] += 2
+        trees.trees[tree, LEAVES] += 1
+    free_slot(slot, pool)
+
+
+# -- a row ------------------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def find_leaf(x: Single, nodes: NDArray[np.int32], cuts: Single) -> int:
+    """Return the leaf of the row x (D,) in a tree: ``nodes`` (nodes, 4), ``cuts`` (nodes,)."""
+    node = 0
+    while nodes[node, COLUMN] >= 0:
+        side = LEFT if x[nodes[node, COLUMN]] <= cuts[node] else RIGHT
+        node = nodes[node, side]
+    return node
+
+
+@njit(cache=True, nogil=True)
+def predict_local_row(
+    z: Array, g: Array, pool: Pool, trees: Trees, row: LocalRow, out: Array
+) -> None:
+    """Predict a scaled row z (D,) with inner prediction g (K,); experts go to ``out`` (6, K)."""
+    outputs = g.size
+    for m in range(len(trees.metrics)):
+        for j in range(z.size):
+            row.x[m, j] = np.float32(z[j] * trees.metrics[m, j])
+    out[:] = 0.0
+    count = 0
+    for tree in range(len(trees.trees)):
+        if trees.trees[tree, LEAVES] == 0:
+            continue
+        x = row.x[trees.trees[tree, METRIC]]
+        node = find_leaf(x, trees.nodes[tree], trees.cuts[tree])
+        slot = trees.nodes[tree, node, SLOT]
+        n, v, p, c = pool.counts[slot], row.v[tree], row.p[tree], row.candidates[tree]
+        row.nodes[tree] = node
+        solve_leaf(x, pool.rows[slot], pool.factors[slot], n, v)
+        q = fit_leaf(v, pool.Z[slot], n, p)
+        row.q[tree] = q
+        # weights of the leaf
+        weights = np.exp(pool.log_w[slot])
+        weights /= weights.sum()
+        window = trees.trees[tree, MOST] > 0
+        count += not window
+        shrink = LAMBDA / (LAMBDA + q)
+        for o in range(outputs):
+            c[FIT, o] = p[o]
+            c[RESIDUAL, o] = g[o] + p[outputs + o]
+            c[AWV, o] = g[o] + p[outputs + o] * shrink
+            c[INNER, o] = g[o]
+            leaf = 0.0
+            for k in range(CANDIDATES):
+                leaf += weights[k] * c[k, o]
+            if window:
+                out[WINDOW_FIT, o] = c[FIT, o]
+                out[WINDOW_LEAF, o] = leaf
+            else:
+                out[LONG_FIT, o] += c[FIT, o]
+                out[LONG_RESIDUAL, o] += c[RESIDUAL, o]
+                out[LONG_AWV, o] += c[AWV, o]
+                out[LONG_LEAF, o] += leaf
+    for k in range(LONG_FIT, LONG_LEAF + 1):
+        for o in range(outputs):
+            out[k, o] /= count
+
+
+@njit(cache=True, nogil=True)
+def learn_local_row(
+    y: Array, g: Array, signed: bool, pool: Pool, trees: Trees, row: LocalRow
+) -> None:
+    """Learn the targets y (K,) of a row that `predict_local_row` has filled."""
+    outputs = y.size
+    pool.sizes[ROWS] += 1
+    live = np.empty(outputs, dtype=np.bool_)
+    note_labels(y, trees.seen_labels)
+    count = live_outputs(trees.seen_labels, signed, live)
+    t = np.empty(2 * outputs)
+    for o in range(outputs):
+        t[o], t[outputs + o] = y[o], y[o] - g[o]
+        trees.limits[0, o] = min(trees.limits[0, o], y[o])
+        trees.limits[1, o] = max(trees.limits[1, o], y[o])
+    for tree in range(len(trees.trees)):
+        if trees.trees[tree, LEAVES] == 0:
+            continue
+        node = row.nodes[tree]
+        slot, c = trees.nodes[tree, node, SLOT], row.candidates[tree]
+        # log w_k <- log w_k - (c_k - y)^2 / (2 D^2), D the range; mean over live outputs
+        held, loss = not signed, 0.0
+        log_w = pool.log_w[slot]
+        for o in range(outputs):
+            width = trees.limits[1, o] - trees.limits[0, o]
+            if not live[o] or width == 0.0:
+                continue
+            for k in range(CANDIDATES):
+                log_w[k] -= 0.5 * ((c[k, o] - y[o]) / width) ** 2 / count
+            loss += ((c[FIT, o] - y[o]) / width) ** 2 / count
+            held = held or abs(c[FIT, o] - y[o]) > TUBE
+        log_w -= log_w.max()
+        trees.losses[tree] = KEPT * trees.losses[tree] + loss
+        if held:
+            x = row.x[trees.trees[tree, METRIC]]
+            append_to_leaf(x, row.v[tree], row.q[tree], row.p[tree], t, slot, pool)
+            if pool.counts[slot] == LEAF_ROWS:
+                split_leaf(tree, node, live, pool, trees)
+
+
+@njit(cache=True, nogil=True)
+def learn_local_rows(
+    Z: Array, Y: Array, G: Array, signed: bool, pool: Pool, trees: Trees, out: Array
+) -> int:
+    """Predict then learn rows Z (n, D), targets Y and inner predictions G (n, K).
+
+    The experts' predictions go to ``out`` (n, 6, K). Return the number of rows learned: fewer than
+    n if the pool or the nodes have to grow first.
+    """
+    row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), Y.shape[1])
+    for t in range(len(Z)):
+        if needs_memory(pool, trees):
+            return t
+        predict_local_row(Z[t], G[t], pool, trees, row, out[t])
+        learn_local_row(Y[t], G[t], signed, pool, trees, row)
+    return len(Z)
+
+
+@njit(cache=True, nogil=True)
+def needs_memory(pool: Pool, trees: Trees) -> bool:
+    """Whether a row that splits a leaf of every tree would not fit."""
+    if pool.sizes[FREE] < 2 * len(trees.trees):
+        return True
+    return trees.trees[:, NODES].max() + 2 > trees.nodes.shape[1]
+
+
+@njit(cache=True, nogil=True)
+def predict_local_rows(Z: Array, G: Array, pool: Pool, trees: Trees, out: Array) -> None:
+    """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 6, K)."""
+    row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), G.shape[1])
+    for t in range(len(Z)):
+        predict_local_row(Z[t], G[t], pool, trees, row, out[t])
+
+
+# -- the forest -------------------------------------------------------------------------------
+
+#: Slots of a new pool, nodes per tree of a new forest.
+FIRST_SLOTS, FIRST_NODES = 64, 64
+#: Random stream of the table for random splits.
+SPLITS = 5
+#: Rows and targets of a state lie in this range: their sums stay finite in single precision.
+FARTHEST_ROW = 1e30
+
+
+@njit(cache=True, nogil=True)
+def protect_slots(pool: Pool) -> None:
+    """Protect the slots in use, and free the retired ones."""
+    for i in range(pool.sizes[RETIRED]):
+        pool.free[pool.sizes[FREE]] = pool.retired[i]
+        pool.sizes[FREE] += 1
+    pool.sizes[RETIRED] = 0
+    pool.protected[:] = True
+    for i in range(pool.sizes[FREE]):
+        pool.protected[pool.free[i]] = False
+
+
+def new_pool(slots: int, columns: int, outputs: int) -> Pool:
+    """Return a pool of free slots; memory is used when it is written."""
+    return Pool(
+        np.empty((slots, columns, LEAF_ROWS), dtype=np.float32),
+        np.empty((slots, TRIANGLE), dtype=np.float32),
+        np.empty((slots, LEAF_ROWS, 2 * outputs)),
+        np.zeros(slots, dtype=np.int64),
+        np.zeros((slots, CANDIDATES)),
+        np.arange(slots)[::-1].copy(),
+        np.zeros(slots, dtype=np.bool_),
+        np.zeros(slots, dtype=np.int64),
+        np.array([slots, 0, 0, 0]),
+    )
+
+
+class Forest(Stateful):
+    """Trees of local experts for scaled rows (with lagged targets) and scaled targets.
+
+    Parameters
+    ----------
+    metrics : (2, D)
+        Factors of the columns in the two metrics.
+    limits : (2, K)
+        Range of the first targets.
+    memory : int
+        Bytes of the leaves, at most.
+    small : bool
+        One long tree per metric instead of two.
+    """
+
+    def __init__(
+        self, metrics: Array, limits: Array, signed: bool, seed: int, memory: int,
+        small: bool = False,
+    ) -> None:  # fmt: skip
+        self.signed, self.seed, self.memory, self.small = signed, seed, memory, small
+        columns, outputs = metrics.shape[1], limits.shape[1]
+        random = (0,) if small else (0, 1)
+        kinds = [(1, 1, m, r, 0) for m in range(len(metrics)) for r in random]
+        kinds.append((1, 1, len(metrics) - 1, 0, WINDOW_LEAVES))
+        count = len(kinds)
+        self._trees = Trees(
+            np.full((count, FIRST_NODES, 4), -1, dtype=np.int32),
+            np.zeros((count, FIRST_NODES), dtype=np.float32),
+            np.array(kinds),
+            np.zeros(count),
+            metrics.astype(np.float32),
+            generator(seed, SPLITS).random((TABLE, columns)).astype(np.float32),
+            limits.copy(),
+            np.zeros((2, outputs)),
+        )
+        self._pool = new_pool(FIRST_SLOTS, columns, outputs)
+        self._set_limit()
+        for tree in range(count):
+            self._trees.nodes[tree, 0, SLOT] = new_slot(self._pool)
+
+    def _set_limit(self) -> None:
+        """Set the most leaves of all trees."""
+        columns, outputs = self._pool.rows.shape[1], self._pool.Z.shape[2] // 2
+        bytes_per_slot = 4 * (LEAF_ROWS * columns + TRIANGLE) + 16 * LEAF_ROWS * outputs
+        self._pool.sizes[LIMIT] = max(self.memory // bytes_per_slot, 2 * len(self._trees.trees))
+
+    @property
+    def leaves(self) -> list[int]:
+        """Number of leaves of each tree; 0 for a dropped one."""
+        return [int(n) for n in self._trees.trees[:, LEAVES]]
+
+    @property
+    def rows_held(self) -> int:
+        """Number of rows in all leaves."""
+        return int(self._pool.counts[self._slots()].sum())
+
+    # -- learning ---------------------------------------------------------------------------
+
+    def learn(self, Z: Array, Y: Array, G: Array) -> Array:
+        """Predict then learn rows Z (n, D) with targets Y, given the inner predictions G (n, K).
+
+        Return the predictions (n, 6, K) of the experts.
+        """
+        Z, Y, G = np.ascontiguousarray(Z), np.ascontiguousarray(Y), np.ascontiguousarray(G)
+        out, done = np.empty((len(Z), len(NAMES), Y.shape[1])), 0
+        while done < len(Z):
+            self._grow()
+            done += learn_local_rows(
+                Z[done:], Y[done:], G[done:], self.signed, self._pool, self._trees, out[done:]
+            )
+        return out
+
+    def predict(self, Z: Array, G: Array) -> Array:
+        """Predict rows Z (n, D) that may come next; return (n, 6, K)."""
+        Z, G = np.ascontiguousarray(Z), np.ascontiguousarray(G)
+        out = np.empty((len(Z), len(NAMES), G.shape[1]))
+        predict_local_rows(Z, G, self._pool, self._trees, out)
+        return out
+
+    def new_row(self) -> LocalRow:
+        """Allocate the row that `peek` fills."""
+        outputs = self._pool.Z.shape[2] // 2
+        return new_local_row(*self._trees.metrics.shape, len(self._trees.trees), outputs)
+
+    def peek(self, z: Array, g: Array, row: LocalRow, out: Array) -> None:
+        """Predict a row z (D,), given g (K,), into ``row`` and ``out`` (6, K)."""
+        predict_local_row(z, g, self._pool, self._trees, row, out)
+
+    def commit(self, y: Array, g: Array, row: LocalRow) -> None:
+        """Learn the targets y (K,) of a row that `peek` has filled."""
+        self._grow()
+        learn_local_row(y, g, self.signed, self._pool, self._trees, row)
+
+    def may_split(self, row: LocalRow) -> bool:
+        """Whether the row of the last `peek` may fill a leaf."""
+        slots = self._slots_of(row)
+        return bool((self._pool.counts[slots] == LEAF_ROWS - 1).any())
+
+    def _slots_of(self, row: LocalRow) -> Whole:
+        alive = np.flatnonzero(self._trees.trees[:, LEAVES])
+        return self._trees.nodes[alive, row.nodes[alive], SLOT].astype(np.int64)
+
+    def _grow(self) -> None:
+        """Enlarge pool and nodes so that the next row fits."""
+        if not needs_memory(self._pool, self._trees):
+            return
+        trees, pool = self._trees, self._pool
+        count, nodes = trees.cuts.shape
+        if trees.trees[:, NODES].max() + 2 > nodes:
+            larger = np.full((count, 2 * nodes, 4), -1, dtype=np.int32)
+            larger[:, :nodes] = trees.nodes
+            cuts = np.zeros((count, 2 * nodes), dtype=np.float32)
+            cuts[:, :nodes] = trees.cuts
+            self._trees = trees._replace(nodes=larger, cuts=cuts)
+        if pool.sizes[FREE] < 2 * count:
+            self._pool = self._larger_pool(pool)
+
+    def _larger_pool(self, pool: Pool) -> Pool:
+        """Return a pool with free slots behind those of ``pool``.
+
+        Beyond the first steps all slots that the limit allows are allocated at once, with some for
+        retired ones: pages that are not written to use no memory, and nothing is copied again.
+        """
+        old = len(pool.counts)
+        slots = 2 * old
+        if old >= 8 * FIRST_SLOTS:
+            slots = max(slots, int(pool.sizes[LIMIT]) + 2 * len(self._trees.trees))
+        larger = new_pool(slots, pool.rows.shape[1], pool.Z.shape[2] // 2)
+        for new, values in zip(larger[:5], pool[:5], strict=True):
+            new[:old] = values
+        larger.protected[:old] = pool.protected
+        larger.retired[:old] = pool.retired
+        free = int(pool.sizes[FREE])
+        larger.free[slots - old : slots - old + free] = pool.free[:free]
+        larger.free[: slots - old] = np.arange(old, slots)[::-1]
+        larger.sizes[:] = pool.sizes
+        larger.sizes[FREE] += slots - old
+        return larger
+
+    def remap(self, matrix: Array) -> None:
+        """Replace the outputs by new ones, each plus or minus one old one."""
+        outputs = matrix.shape[0]
+        Z, used = self._pool.Z, self._slots()
+        larger = np.empty((len(Z), LEAF_ROWS, 2 * matrix.shape[1]))
+        for slot in used:
+            n = self._pool.counts[slot]
+            larger[slot, :n, : matrix.shape[1]] = recombined(Z[slot, :n, :outputs], matrix)
+            larger[slot, :n, matrix.shape[1] :] = recombined(Z[slot, :n, outputs:], matrix)
+        self._pool = self._pool._replace(Z=larger)
+        self._trees = self._trees._replace(
+            limits=np.tile(self._trees.limits[:, :1], (1, matrix.shape[1])),
+            seen_labels=remapped_labels(self._trees.seen_labels, matrix),
+        )
+        self._set_limit()
+
+    # -- rolling back -----------------------------------------------------------------------
+
+    def snapshot(self) -> Any:
+        protect_slots(self._pool)
+        pool, trees = self._pool, self._trees
+        nodes = int(trees.trees[:, NODES].max())
+        return (
+            pool, trees,
+            [array.copy() for array in (pool.counts, pool.log_w, pool.free, pool.sizes)],
+            (trees.nodes[:, :nodes].copy(), trees.cuts[:, :nodes].copy()),
+            [a.copy() for a in (trees.trees, trees.losses, trees.limits, trees.seen_labels)],
+        )  # fmt: skip
+
+    def roll_back(self, snapshot: Any) -> None:
+        pool, trees, of_pool, (nodes, cuts), of_trees = snapshot
+        trees.nodes[:, : nodes.shape[1]], trees.cuts[:, : cuts.shape[1]] = nodes, cuts
+        now = (trees.trees, trees.losses, trees.limits, trees.seen_labels)
+        for array, values in zip(now, of_trees, strict=True):
+            array[...] = values
+        now = (pool.counts, pool.log_w, pool.free, pool.sizes)
+        for array, values in zip(now, of_pool, strict=True):
+            array[...] = values
+        self._pool, self._trees = pool, trees
+
+    def save_row(self, row: LocalRow) -> Any:
+        """Return what `put_back_row` needs after the row of the last `peek`, if no leaf is full."""
+        pool, trees, slots = self._pool, self._trees, self._slots_of(row)
+        copies = [a.copy() for a in (pool.sizes, trees.losses, trees.limits, trees.seen_labels)]
+        return slots, pool.counts[slots], pool.log_w[slots], copies
+
+    def put_back_row(self, saved: Any) -> None:
+        """Undo the learning of one row."""
+        pool, trees = self._pool, self._trees
+        slots, counts, log_w, copies = saved
+        pool.counts[slots], pool.log_w[slots] = counts, log_w
+        now = (pool.sizes, trees.losses, trees.limits, trees.seen_labels)
+        for array, values in zip(now, copies, strict=True):
+            array[...] = values
+
+    # -- state ------------------------------------------------------------------------------
+
+    #: Of the trees one after the other: nodes and cuts in use, then of the leaves in the order of
+    #: their nodes counts and weights, rows and Z.
+    STATE = (
+        Numbers("trees", ("trees", 5), whole=True, low=0),
+        Numbers("nodes", ("nodes", 3), whole=True, low=-1),
+        Numbers("cuts", ("nodes",), low=-FARTHEST_ROW, high=FARTHEST_ROW),
+        Numbers("losses", ("trees",), low=0.0),
+        Numbers("metrics", ("metrics", "columns"), low=0.0, high=FARTHEST_ROW),
+        Numbers("limits", (2, "outputs")),
+        Numbers("seen_labels", (2, "outputs"), low=0.0, high=1.0),
+        Numbers("counts", ("leaves",), whole=True, low=0, high=LEAF_ROWS - 1),
+        Numbers("log_w", ("leaves", CANDIDATES), high=0.0),
+        Numbers("rows", ("rows", "columns"), single=True, low=-FARTHEST_ROW, high=FARTHEST_ROW),
+        Numbers("Z", ("rows", "coefficients")),
+        Numbers("seen", (1,), whole=True, low=0),
+    )
+
+    def _slots(self) -> Whole:
+        """Return the slots of all leaves, in the order of the trees and their nodes."""
+        parts = [np.zeros(0, dtype=np.int64)]
+        for nodes, tree in zip(self._trees.nodes, self._trees.trees, strict=True):
+            used = nodes[: tree[NODES] if tree[LEAVES] else 0]
+            parts.append(used[used[:, COLUMN] < 0, SLOT].astype(np.int64))
+        return np.concatenate(parts)
+
+    def to_state(self) -> dict[str, Any]:
+        pool, trees, slots = self._pool, self._trees, self._slots()
+        counts = pool.counts[slots]
+        sizes = np.where(trees.trees[:, LEAVES] > 0, trees.trees[:, NODES], 0)
+        kept = [
+            (nodes[:n], cuts[:n])
+            for nodes, cuts, n in zip(trees.nodes, trees.cuts, sizes, strict=True)
+        ]
+        held = [
+            (pool.rows[slot, :, :n].T, pool.Z[slot, :n])
+            for slot, n in zip(slots, counts, strict=True)
+        ]
+        return {
+            "trees": trees.trees.copy(),
+            "nodes": np.concatenate([nodes[:, :SLOT] for nodes, _ in kept]).astype(np.int64),
+            "cuts": np.concatenate([cuts for _, cuts in kept]).astype(np.float64),
+            "losses": trees.losses.copy(),
+            "metrics": trees.metrics.astype(np.float64),
+            "limits": trees.limits.copy(),
+            "seen_labels": trees.seen_labels.copy(),
+            "counts": counts,
+            "log_w": pool.log_w[slots],
+            "rows": np.ascontiguousarray(np.concatenate([rows for rows, _ in held])),
+            "Z": np.ascontiguousarray(np.concatenate([Z for _, Z in held])),
+            "seen": pool.sizes[ROWS : ROWS + 1].copy(),
+        }
+
+    def _sizes(self) -> dict[str, int]:
+        (metrics, columns), outputs = self._trees.metrics.shape, self._pool.Z.shape[2] // 2
+        return {
+            "trees": len(self._trees.trees), "metrics": metrics, "columns": columns,
+            "outputs": outputs, "coefficients": 2 * outputs,
+        }  # fmt: skip
+
+    def _assign(self, values: dict[str, Any]) -> None:
+        self._loaded = values
+
+    def _restored(self, sizes: Sizes) -> None:
+        values = self.__dict__.pop("_loaded")
+        made, trees, nodes = self._trees, values["trees"], values["nodes"]
+        require(
+            np.array_equal(trees[:, METRIC:], made.trees[:, METRIC:]), "trees are of other kinds"
+        )
+        alive = trees[:, LEAVES] > 0
+        require(alive[made.trees[:, MOST] > 0].all() and alive[:-1].any(), "trees are all dropped")
+        used = np.where(alive, trees[:, NODES], 0)
+        require(used.sum() == sizes["nodes"], "nodes are not those of the trees")
+        require((used == 2 * trees[:, LEAVES] - alive).all(), "trees have other leaves than nodes")
+        require(trees[:, LEAVES].sum() == sizes["leaves"], "counts are not those of the leaves")
+        most = max(int(self._pool.sizes[LIMIT]), 1)
+        require(sizes["leaves"] <= most, "leaves are more than the memory allows")
+        require(values["counts"].sum() == sizes["rows"], "rows are not those of the leaves")
+        require((values["limits"][0] <= values["limits"][1]).all(), "limits are in the wrong order")
+        self._set_nodes(trees, used, nodes, values["cuts"])
+        self._set_leaves(values)
+        for name in ("losses", "limits", "seen_labels"):
+            getattr(self._trees, name)[...] = values[name]
+        self._trees.metrics[...] = values["metrics"]
+        self._pool.sizes[ROWS] = values["seen"][0]
+
+    def _set_nodes(self, trees: Whole, used: Whole, nodes: Whole, cuts: Array) -> None:
+        """Check and set the nodes; leaves get the slots 0, 1, .. in order."""
+        made = self._trees
+        capacity = max(FIRST_NODES, int(used.max()) + 2)
+        shape = len(trees), capacity
+        self._trees = made._replace(
+            nodes=np.full((*shape, 4), -1, dtype=np.int32),
+            cuts=np.zeros(shape, dtype=np.float32),
+            trees=trees.copy(),
+        )
+        first = slot = 0
+        for tree, count in enumerate(used):
+            own = nodes[first : first + count]
+            inner = own[:, COLUMN] >= 0
+            require((own[:, COLUMN] < made.metrics.shape[1]).all(), "nodes have other columns")
+            children = own[inner][:, LEFT : RIGHT + 1]
+            # Node i of a tree comes before its children, and each but the first has one parent.
+            later = (children > np.flatnonzero(inner)[:, None]).all()
+            once = np.array_equal(np.sort(children.ravel()), np.arange(1, max(count, 1)))
+            require(later and once, "nodes are not those of trees")
+            kept = self._trees.nodes[tree, :count]
+            kept[:, :SLOT] = own
+            kept[~inner, SLOT] = slot + np.arange((~inner).sum())
+            self._trees.cuts[tree, :count] = cuts[first : first + count]
+            first, slot = first + count, slot + int((~inner).sum())
+
+    def _set_leaves(self, values: dict[str, Any]) -> None:
+        counts = values["counts"]
+        columns, outputs = self._pool.rows.shape[1], self._pool.Z.shape[2] // 2
+        limit = self._pool.sizes[LIMIT]
+        slots = max(FIRST_SLOTS, len(counts) + 2 * len(self._trees.trees))
+        self._pool = pool = new_pool(slots, columns, outputs)
+        pool.sizes[FREE], pool.sizes[LIMIT] = slots - len(counts), limit
+        pool.counts[: len(counts)], pool.log_w[: len(counts)] = counts, values["log_w"]
+        start = 0
+        for slot, n in enumerate(counts):
+            rows = slice(start, start + n)
+            pool.rows[slot, :, :n], pool.Z[slot, :n] = values["rows"][rows].T, values["Z"][rows]
+            factor_again(slot, pool)
+            start += n
+
+    def __reduce__(self) -> Any:
+        made = self._trees.metrics.astype(np.float64), self._trees.limits.copy(), self.signed
+        return _copied, ((*made, self.seed, self.memory, self.small), self.to_state())
+
+
+def _copied(made: Any, state: dict[str, Any]) -> Forest:
+    """Return a forest made with the arguments ``made``, with a state."""
+    forest = Forest(*made)
+    forest.restore(state)
+    return forest
+
+
+class LocalExperts(Stateful):
+    """The forest, and the mixture of its experts with the inner prediction g.
+
+    The mixture is that of all experts (`mixture`); g is its first expert, so the final prediction
+    loses to g at most what the certificate of that mixture says.
+    """
+
+    def __init__(
+        self, metrics: Array, limits: Array, signed: bool, seed: int, memory: int,
+        small: bool = False, windows: tuple[float, ...] = WINDOWS, lags: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
+        self.forest = Forest(metrics, limits, signed, seed, memory, small)
+        self.mixture = Mixture(1 + len(NAMES), limits, signed, windows, lags)
+
+    def learn(self, Z: Array, Y: Array, G: Array) -> Array:
+        """Predict then learn rows Z (n, D), given G; return the final predictions (n, K)."""
+        P = np.concatenate((G[:, None], self.forest.learn(Z, Y, G)), axis=1)
+        return self.mixture.learn(P, Y)
+
+    def predict(self, Z: Array, G: Array) -> Array:
+        """Predict rows that may come next; return (n, K)."""
+        return self.mixture.predict(np.concatenate((G[:, None], self.forest.predict(Z, G)), axis=1))
+
+    def remap(self, matrix: Array) -> None:
+        """Replace the outputs by new ones, each plus or minus one old one."""
+        self.forest.remap(matrix)
+        self.mixture.remap(matrix)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row per expert of the forest, with its weight and coefficient."""
+        weights, coefficients = self.mixture.weights[1:], self.mixture.coefficients[1:]
+        none = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
+        held = self.forest.rows_held
+        return [
+            {
+                **none, "view": name, "points": held, "active": True, "weight": float(weight),
+                "coefficient": float(coefficient),
+            }
+            for name, weight, coefficient in zip(NAMES, weights, coefficients, strict=True)
+        ]  # fmt: skip
+
+    STATE = (Part("forest", "forest"), Part("mixture", "mixture"))
+
+
+class OneLocalRow:
+    """A row that `peek` predicts and `commit` learns; ``final`` (K,) is its prediction."""
+
+    def __init__(self, local: LocalExperts, outputs: int) -> None:
+        self._local, self._row = local, local.forest.new_row()
+        self._P = np.empty((1 + len(NAMES), outputs))
+        self._mixed = local.mixture.new_row()
+        self.final = self._mixed.final
+
+    def peek(self, z: Array, g: Array) -> None:
+        """Predict a row z (D,), given g (K,)."""
+        self._P[0] = g
+        self._local.forest.peek(z, g, self._row, self._P[1:])
+        self._local.mixture.peek(self._P, self._mixed)
+
+    def commit(self, y: Array) -> None:
+        """Learn the targets y (K,) of the row of the last `peek`."""
+        self._local.forest.commit(y, self._P[0], self._row)
+        self._local.mixture.commit(self._mixed, y)
+
+    @property
+    def may_split(self) -> bool:
+        """Whether learning the row may split a leaf."""
+        return self._local.forest.may_split(self._row)
+
+    def save(self) -> Any:
+        """Return what `put_back` needs to undo the forest's part of a `commit` without a split."""
+        return self, self._local.forest.save_row(self._row)
+
+    def put_back(self, saved: Any) -> None:
+        """Put back what `save` has returned."""
+        self._local.forest.put_back_row(saved[1])

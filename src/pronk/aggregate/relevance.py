@@ -1,0 +1,173 @@
+"""How much each column matters: weights of the columns from the first rows.
+
+**Relevance** of a column is the root mean square of the derivative of a fit on the first rows:
+kernel ridge regression on some of the rows as points, with the Gaussian kernel at the median
+distance. Its derivative along a column, squared and averaged over rows and outputs, is a diagonal
+entry of the average gradient outer product. Columns are multiplied by the root and the fit is
+repeated (two rounds), so that an irrelevant column has little effect on distances.
+
+**The metric of the local experts** (`local`) is found in the same way, with their Laplace kernel
+and on more rows: regions are cut and leaves are fitted in it, so it matters more there.
+
+References: Radhakrishnan, Beaglehole, Pandit, Belkin, "Mechanism for feature learning in neural
+networks and backpropagation-free machine learning models", Science 2024; Beaglehole et al.,
+"xRFM", 2025.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from pronk.core.kernels import Gaussian, Kernel, Laplacian
+from pronk.core.linalg import cholesky, solve_lower
+from pronk.core.randomness import generator
+
+Array = NDArray[np.float64]
+
+# -- relevance --------------------------------------------------------------------------------
+
+#: Rounds; most points and rows of a fit; its regularisation, in rows.
+ROUNDS, POINTS, ROWS, RELEVANCE_ALPHA = 2, 256, 1024, 1.0
+#: Fewest rows per column for a fit. For wide rows (one-hot categories) relevance helps as soon as
+#: there are as many rows as columns.
+ROWS_PER_COLUMN = 1
+#: Smallest weight, as a share of the largest.
+SMALLEST = 0.02
+
+
+def relevance(Z: Array, Y: Array, unit: float) -> Array:
+    """Return weights (columns,) of the columns, the largest 1; all 1 if there are too few rows.
+
+    Z (n, columns) are rows, Y (n, outputs) their targets, ``unit`` the typical distance of Z.
+    """
+    weights = np.ones(Z.shape[1])
+    squares = Z.var(axis=0)
+    varied = squares > 0.0
+    if len(Z) < max(64, ROWS_PER_COLUMN * int(varied.sum())) or not Y.shape[1]:
+        return weights
+    Z, Y = Z[-ROWS:], Y[-ROWS:]
+    points = Z[:: max(1, len(Z) // POINTS)][:POINTS]
+    for _ in range(ROUNDS):
+        slopes = derivative_sizes(Z * weights, Y, points * weights, unit)
+        slopes = slopes * weights  # along the columns as they are
+        if not slopes.max() > 0.0:
+            return np.ones(Z.shape[1])
+        before = squares @ weights**2
+        # A column that was constant so far may matter when it changes.
+        weights = np.where(varied, np.maximum(slopes / slopes.max(), SMALLEST), 1.0)
+        unit *= float(np.sqrt(squares @ weights**2 / before))
+    return weights
+
+
+def derivative_sizes(Z: Array, Y: Array, points: Array, unit: float) -> Array:
+    """Return the root mean square (columns,) of the fit's derivative over rows and outputs."""
+    kernel = Gaussian(unit)
+    K, KP = kernel(Z, points), kernel(points, points)
+    # a = (K'K + alpha K_PP)^-1 K'Y
+    A = K.T @ K + RELEVANCE_ALPHA * KP + 1e-6 * np.eye(len(points))
+    L = cholesky(A, "relevance matrix")
+    coefficients = solve_lower(L, solve_lower(L, K.T @ Y), transposed=True)
+    squares = np.zeros(Z.shape[1])
+    for a in coefficients.T:
+        # df/dz = sum_i a_i k(z, x_i) (x_i - z) / unit^2
+        W = K * a
+        slopes = (W @ points - W.sum(axis=1)[:, None] * Z) / unit**2
+        squares += np.mean(slopes * slopes, axis=0)
+    return np.asarray(np.sqrt(squares / Y.shape[1]))
+
+
+# -- the learned metric of the local experts -----------------------------------------------------
+
+#: Rounds; rows of a fit; its regularisation; most combinations of outputs that are fitted.
+METRIC_ROUNDS, METRIC_ROWS, METRIC_ALPHA, METRIC_OUTPUTS = 3, 1024, 0.03, 8
+#: Random stream of the combinations.
+COMBINATIONS = 6
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def add_squared_slopes(Q: NDArray[np.float32], W: NDArray[np.float32], squares: Array) -> None:
+    """Add the sum over rows of (sum_i W_ti sign(Q_jt - Q_ji))^2 to ``squares`` (columns,).
+
+    Q (columns, n) are the rows, W (n, n).
+    """
+    zero, one = np.float32(0.0), np.float32(1.0)
+    for j in range(len(Q)):
+        column = Q[j]
+        for t in range(column.size):
+            here, weights, slope = column[t], W[t], zero
+            for i in range(column.size):
+                up = one if here > column[i] else zero
+                down = one if here < column[i] else zero
+                slope += weights[i] * (up - down)
+            squares[j] += np.float64(slope) ** 2
+
+
+def gradient_metric(Z: Array, Y: Array, seed: int) -> Array:
+    """Return factors (columns,), the largest 1: how much a fit of Y changes along each column.
+
+    Z (n, columns) are first rows, Y (n, outputs) their targets. The fit is a kernel ridge
+    regression with the Laplace kernel of the local experts, and a factor is the root mean square of
+    its derivative; three rounds, each in the metric of the one before, the first in the root of
+    `relevance`. Many outputs are combined with random signs, which leaves the expected squares
+    unchanged. Columns that are constant so far have the smallest factor: their scale is that of
+    their first change, which says little.
+    """
+    factors = np.sqrt(relevance(Z, Y, typical_distance(Gaussian(), Z)))
+    if not Y.shape[1]:
+        return factors
+    Z, Y = (values[:: max(1, len(values) // METRIC_ROWS)][:METRIC_ROWS] for values in (Z, Y))
+    if Y.shape[1] > METRIC_OUTPUTS:
+        Y = Y @ generator(seed, COMBINATIONS).choice([-1.0, 1.0], (Y.shape[1], METRIC_OUTPUTS))
+    for _ in range(METRIC_ROUNDS):
+        Q = np.ascontiguousarray(Z * factors)
+        distances = Laplacian().distances(Q, Q)
+        # a = (K + alpha I)^-1 Y
+        K = Laplacian(half_median(distances)).from_distances(distances)
+        L = cholesky(K + METRIC_ALPHA * np.eye(len(K)), "metric")
+        coefficients = solve_lower(L, solve_lower(L, np.ascontiguousarray(Y)), transposed=True)
+        # df/dz_tj = -factor_j / h sum_i a_i k(z_t, z_i) sign(z_tj - z_ij)
+        columns, squares = np.ascontiguousarray(Q.T, dtype=np.float32), np.zeros(Z.shape[1])
+        for a in coefficients.T:
+            add_squared_slopes(columns, (K * a).astype(np.float32), squares)
+        slopes = np.sqrt(squares) * factors
+        if not slopes.max() > 0.0:
+            return factors
+        factors = np.maximum(slopes / slopes.max(), SMALLEST)
+    return np.asarray(factors)
+
+
+def half_median(distances: Array) -> float:
+    """Return half the median of a matrix of distances above its diagonal; 1 if that is 0."""
+    median = float(np.median(distances[np.triu_indices(len(distances), 1)]))
+    return 0.5 * median if median > 0.0 else 1.0
+
+
+def local_metrics(Z: Array, Y: Array, seed: int) -> Array:
+    """Return the two metrics (2, columns) of the local experts: the root of the learned, and it.
+
+    Each is in units of half the median distance of the first rows Z (n, columns); Y (n, outputs)
+    are their informative targets.
+    """
+    learned, metrics = gradient_metric(Z, Y, seed), []
+    Z = Z[:: max(1, len(Z) // METRIC_ROWS)][:METRIC_ROWS]
+    for factors in (np.sqrt(learned), learned):
+        Q = np.ascontiguousarray(Z * factors)
+        metrics.append(factors / max(half_median(Laplacian().distances(Q, Q)), 1e-12))
+    return np.array(metrics)
+
+
+# -- distances --------------------------------------------------------------------------------
+
+
+def typical_distance(kernel: Kernel, Z: Array) -> float:
+    """Return the median distance between first rows, in the unit of the kernel's bandwidth."""
+    rows = np.unique(Z[:: max(1, len(Z) // 256)], axis=0)
+    if len(rows) < 2:
+        return 1.0
+    values = kernel.distances(rows, rows)[np.triu_indices(len(rows), 1)]
+    median = float(np.median(values))
+    if not median > 0.0:
+        return 1.0
+    return float(np.sqrt(median)) if kernel.squares else median
