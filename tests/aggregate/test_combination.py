@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 import pronk
 from naive import default as naive
 from pronk.aggregate import experts
+from pronk.aggregate.learner import STAGES
+from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import Mixture
 from pronk.estimators import files
 from pronk.parallel import aggregate
@@ -155,45 +157,22 @@ CASES = {
 }
 
 
-class Recorder:
-    """Records the predictions of the experts since the last stage, and which were dropped when."""
+class Record:
+    """The predictions of a mixture's experts since the last stage, and which were dropped when."""
 
-    def __init__(self, monkeypatch):
-        self.begin = Mixture.__init__
-        self.learn, self.commit, self.keep = Mixture.learn, Mixture.commit, Mixture.keep
-        monkeypatch.setattr(Mixture, "__init__", lambda *args: self._begin(*args))
-        monkeypatch.setattr(Mixture, "learn", lambda *args: self._learn(*args))
-        monkeypatch.setattr(Mixture, "commit", lambda *args: self._commit(*args))
-        monkeypatch.setattr(Mixture, "keep", lambda *args: self._keep(*args))
-        self.restoring = False
+    def __init__(self, count, limits, lags):
+        self.count, self.limits, self.lags = count, limits.copy(), lags
+        self.P, self.y, self.keeps, self.active = [], [], [], np.arange(count)
 
-    def _begin(self, mixture, count, limits, *rest):
-        if not self.restoring:
-            self.lags = rest[2]
-            self.count, self.limits = count, limits.copy()
-            self.P, self.y, self.keeps, self.active = [], [], [], np.arange(count)
-        self.begin(mixture, count, limits, *rest)
-
-    def _add(self, P, y):
-        if self.restoring:  # a model that is loaded is tried out, which is then rolled back
-            return
+    def add(self, P, y):
         whole = np.full((len(P), self.count, P.shape[2]), np.nan)
         whole[:, self.active] = P
         self.P.append(whole)
         self.y.append(y.copy())
 
-    def _learn(self, mixture, P, y):
-        self._add(P, y)
-        return self.learn(mixture, P, y)
-
-    def _commit(self, mixture, row, y):
-        self._add(row.clipped[None], y[None])
-        self.commit(mixture, row, y)
-
-    def _keep(self, mixture, chosen):
+    def keep(self, chosen):
         self.active = self.active[chosen]
         self.keeps.append((sum(map(len, self.y)), self.active))
-        self.keep(mixture, chosen)
 
     def check(self, certificate, signed, outputs):
         P, y = np.concatenate(self.P), np.concatenate(self.y)
@@ -201,6 +180,45 @@ class Recorder:
         options = {"keeps": self.keeps, "lags": self.lags}
         rows = list(naive.mixture_rows(P, y, self.limits, windows, signed, **options))
         check(certificate, rows, y, len(windows), outputs == 1 and not signed)
+
+
+class Recorder:
+    """Records both mixtures of a learner: that of all experts, and that with the local ones."""
+
+    def __init__(self, monkeypatch):
+        self.begin, self.begin_local = Mixture.__init__, LocalExperts.__init__
+        self.learn, self.commit, self.keep = Mixture.learn, Mixture.commit, Mixture.keep
+        monkeypatch.setattr(Mixture, "__init__", lambda *args: self._begin(*args))
+        monkeypatch.setattr(LocalExperts, "__init__", lambda *args: self._begin_local(*args))
+        monkeypatch.setattr(Mixture, "learn", lambda *args: self._learn(*args))
+        monkeypatch.setattr(Mixture, "commit", lambda *args: self._commit(*args))
+        monkeypatch.setattr(Mixture, "keep", lambda *args: self._keep(*args))
+        self.restoring, self.place, self.records = False, "inner", {}
+
+    def _begin(self, mixture, count, limits, *rest):
+        if not self.restoring:
+            self.records[self.place] = Record(count, limits, rest[2])
+        mixture.place = self.place
+        self.begin(mixture, count, limits, *rest)
+
+    def _begin_local(self, *args):
+        self.place = "local"
+        self.begin_local(*args)
+        self.place = "inner"
+
+    def _learn(self, mixture, P, y):
+        if not self.restoring:  # a model that is loaded is tried out, which is then rolled back
+            self.records[mixture.place].add(P, y)
+        return self.learn(mixture, P, y)
+
+    def _commit(self, mixture, row, y):
+        if not self.restoring:
+            self.records[mixture.place].add(row.clipped[None], y[None])
+        self.commit(mixture, row, y)
+
+    def _keep(self, mixture, chosen):
+        self.records[mixture.place].keep(chosen)
+        self.keep(mixture, chosen)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -221,7 +239,13 @@ def test_the_certificate_of_a_learner(case, rows, monkeypatch):
     certificate = model.certificate()
     assert certificate.rows == certificate.combination.rows == rows
     outputs = {"two targets": 2, "three classes": 3}.get(case, 1)
-    recorder.check(certificate.combination, kind is pronk.OnlineKernelClassifier, outputs)
+    signed = kind is pronk.OnlineKernelClassifier
+    inner = certificate
+    if rows >= STAGES[-1]:
+        inner = certificate.inner
+        recorder.records["local"].check(certificate.combination, signed, outputs)
+    assert inner.rows == rows and inner.inner is None
+    recorder.records["inner"].check(inner.combination, signed, outputs)
     assert certificate.to_dict()["combination"] == certificate.combination.to_dict()
 
 

@@ -11,7 +11,8 @@ from pronk.aggregate.baselines import (
     find_lags,
     informative_outputs,
 )
-from pronk.aggregate.settings import PAST, RELEVANCE, derivative_sizes, make_views, relevance
+from pronk.aggregate.relevance import derivative_sizes, relevance
+from pronk.aggregate.settings import PAST, RELEVANCE, make_views
 
 
 def close(got, expected, atol=1e-10):

@@ -66,9 +66,14 @@ LOW, HIGH = 0, 1
 
 @dataclass(frozen=True)
 class MixtureCertificate(Certificate):
-    """Regret against the best expert and, in ``combination``, the best combination of experts."""
+    """Regret against the best expert and, in ``combination``, the best combination of experts.
+
+    With local experts the experts are those and the mixture of the others, whose own certificate is
+    ``inner``.
+    """
 
     combination: Certificate | None = None
+    inner: MixtureCertificate | None = None
 
 
 class CombinationSums(NamedTuple):

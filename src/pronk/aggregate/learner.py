@@ -45,7 +45,7 @@ from the first n rows without the sqrt(n) / 4 largest, times 1 + 8 / sqrt(n).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 from weakref import ReferenceType, ref
 
@@ -466,7 +466,10 @@ class OnlineKernel(Stateful):
         """Return that of the mixture over all outputs; early rows as they were learned again."""
         if self.experts is None:
             raise ValueError(f"a certificate needs at least {STAGES[0]} rows")
-        return self.experts.mixture.certificate()
+        inner = self.experts.mixture.certificate()
+        if self.experts.local is None:
+            return inner
+        return replace(self.experts.local.mixture.certificate(), inner=inner)
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""

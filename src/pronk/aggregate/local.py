@@ -23,6 +23,10 @@ q >= 0 in exact arithmetic and is clipped at 0, so s >= sqrt(lambda) and no fact
 **Which rows are held.** For numbers all; for labels those that the leaf's fit of the targets misses
 by more than 0.2 on some output.
 
+**Outliers.** A leaf would reproduce the target of an outlier around its row. Errors t - p of numeric
+targets and residuals are clipped to 5 sqrt(v) before they are learned, v their mean square as
+learned over the last 200 rows of the tree, so larger errors that persist are followed.
+
 **A split** of a full leaf: of all columns the one with the largest
 
     mean absolute deviation  x  balance of the halves  x  (variance reduction of the targets + 0.02)
@@ -80,6 +84,8 @@ TRIANGLE = LEAF_ROWS * (LEAF_ROWS + 1) // 2
 LAMBDA = 0.03
 #: Labels whose fit is nearer than this are not held.
 TUBE = 0.2
+#: Errors are clipped to this many root mean squares over a window of so many rows.
+REACH, REACH_WINDOW = 5.0, 200.0
 #: Added to the variance reduction of a split.
 FLAT = 0.02
 #: Discount per row of the losses by which trees are dropped.
@@ -138,6 +144,7 @@ class Trees(NamedTuple):
     cuts         (trees, nodes) cut of an inner node: values up to it go left
     trees        (trees, 5) NODES, LEAVES, METRIC, RANDOM, MOST
     losses       (trees,) discounted losses of the fit of the targets
+    squares      (trees, 2 K) mean squares v of the errors of targets and residuals
     metrics      (metrics, D) factors of the columns
     uniforms     (TABLE, D) for random splits
     limits       (2, K) range of the targets
@@ -148,6 +155,7 @@ class Trees(NamedTuple):
     cuts: Single
     trees: Whole
     losses: Array
+    squares: Array
     metrics: Single
     uniforms: Single
     limits: Array
@@ -522,6 +530,19 @@ def predict_local_row(
 
 
 @njit(cache=True, nogil=True)
+def clip_errors(t: Array, p: Array, squares: Array, rows: int, out: Array) -> None:
+    """Write p + clip(t - p, -5 sqrt(v), 5 sqrt(v)) to ``out`` and update v, all (2 K,)."""
+    for o in range(t.size):
+        error = t[o] - p[o]
+        bound = REACH * np.sqrt(squares[o])
+        if bound > 0.0:
+            error = min(max(error, -bound), bound)
+        # v <- v + (e^2 - v) / min(t, 200)
+        squares[o] += (error * error - squares[o]) / min(rows, REACH_WINDOW)
+        out[o] = p[o] + error
+
+
+@njit(cache=True, nogil=True)
 def learn_local_row(
     y: Array, g: Array, signed: bool, pool: Pool, trees: Trees, row: LocalRow
 ) -> None:
@@ -531,7 +552,7 @@ def learn_local_row(
     live = np.empty(outputs, dtype=np.bool_)
     note_labels(y, trees.seen_labels)
     count = live_outputs(trees.seen_labels, signed, live)
-    t = np.empty(2 * outputs)
+    t, learned = np.empty(2 * outputs), np.empty(2 * outputs)
     for o in range(outputs):
         t[o], t[outputs + o] = y[o], y[o] - g[o]
         trees.limits[0, o] = min(trees.limits[0, o], y[o])
@@ -555,8 +576,11 @@ def learn_local_row(
         log_w -= log_w.max()
         trees.losses[tree] = KEPT * trees.losses[tree] + loss
         if held:
-            x = row.x[trees.trees[tree, METRIC]]
-            append_to_leaf(x, row.v[tree], row.q[tree], row.p[tree], t, slot, pool)
+            x, p = row.x[trees.trees[tree, METRIC]], row.p[tree]
+            learned[:] = t
+            if not signed:
+                clip_errors(t, p, trees.squares[tree], pool.sizes[ROWS], learned)
+            append_to_leaf(x, row.v[tree], row.q[tree], p, learned, slot, pool)
             if pool.counts[slot] == LEAF_ROWS:
                 split_leaf(tree, node, live, pool, trees)
 
@@ -632,6 +656,11 @@ def new_pool(slots: int, columns: int, outputs: int) -> Pool:
     )
 
 
+def small_arrays(trees: Trees) -> tuple[Array, ...]:
+    """Return the arrays of the trees that every row changes."""
+    return trees.losses, trees.squares, trees.limits, trees.seen_labels
+
+
 class Forest(Stateful):
     """Trees of local experts for scaled rows (with lagged targets) and scaled targets.
 
@@ -662,6 +691,7 @@ class Forest(Stateful):
             np.zeros((count, FIRST_NODES), dtype=np.float32),
             np.array(kinds),
             np.zeros(count),
+            np.zeros((count, 2 * outputs)),
             metrics.astype(np.float32),
             generator(seed, SPLITS).random((TABLE, columns)).astype(np.float32),
             limits.copy(),
@@ -781,7 +811,9 @@ class Forest(Stateful):
             larger[slot, :n, : matrix.shape[1]] = recombined(Z[slot, :n, :outputs], matrix)
             larger[slot, :n, matrix.shape[1] :] = recombined(Z[slot, :n, outputs:], matrix)
         self._pool = self._pool._replace(Z=larger)
+        halves = self._trees.squares[:, :outputs], self._trees.squares[:, outputs:]
         self._trees = self._trees._replace(
+            squares=np.hstack([recombined(half, matrix, absolute=True) for half in halves]),
             limits=np.tile(self._trees.limits[:, :1], (1, matrix.shape[1])),
             seen_labels=remapped_labels(self._trees.seen_labels, matrix),
         )
@@ -797,24 +829,21 @@ class Forest(Stateful):
             pool, trees,
             [array.copy() for array in (pool.counts, pool.log_w, pool.free, pool.sizes)],
             (trees.nodes[:, :nodes].copy(), trees.cuts[:, :nodes].copy()),
-            [a.copy() for a in (trees.trees, trees.losses, trees.limits, trees.seen_labels)],
+            [array.copy() for array in (trees.trees, *small_arrays(trees))],
         )  # fmt: skip
 
     def roll_back(self, snapshot: Any) -> None:
         pool, trees, of_pool, (nodes, cuts), of_trees = snapshot
         trees.nodes[:, : nodes.shape[1]], trees.cuts[:, : cuts.shape[1]] = nodes, cuts
-        now = (trees.trees, trees.losses, trees.limits, trees.seen_labels)
-        for array, values in zip(now, of_trees, strict=True):
-            array[...] = values
-        now = (pool.counts, pool.log_w, pool.free, pool.sizes)
-        for array, values in zip(now, of_pool, strict=True):
+        now = (trees.trees, *small_arrays(trees), pool.counts, pool.log_w, pool.free, pool.sizes)
+        for array, values in zip(now, (*of_trees, *of_pool), strict=True):
             array[...] = values
         self._pool, self._trees = pool, trees
 
     def save_row(self, row: LocalRow) -> Any:
         """Return what `put_back_row` needs after the row of the last `peek`, if no leaf is full."""
         pool, trees, slots = self._pool, self._trees, self._slots_of(row)
-        copies = [a.copy() for a in (pool.sizes, trees.losses, trees.limits, trees.seen_labels)]
+        copies = [array.copy() for array in (pool.sizes, *small_arrays(trees))]
         return slots, pool.counts[slots], pool.log_w[slots], copies
 
     def put_back_row(self, saved: Any) -> None:
@@ -822,7 +851,7 @@ class Forest(Stateful):
         pool, trees = self._pool, self._trees
         slots, counts, log_w, copies = saved
         pool.counts[slots], pool.log_w[slots] = counts, log_w
-        now = (pool.sizes, trees.losses, trees.limits, trees.seen_labels)
+        now = (pool.sizes, *small_arrays(trees))
         for array, values in zip(now, copies, strict=True):
             array[...] = values
 
@@ -835,6 +864,7 @@ class Forest(Stateful):
         Numbers("nodes", ("nodes", 3), whole=True, low=-1),
         Numbers("cuts", ("nodes",), low=-FARTHEST_ROW, high=FARTHEST_ROW),
         Numbers("losses", ("trees",), low=0.0),
+        Numbers("squares", ("trees", "coefficients"), low=0.0),
         Numbers("metrics", ("metrics", "columns"), low=0.0, high=FARTHEST_ROW),
         Numbers("limits", (2, "outputs")),
         Numbers("seen_labels", (2, "outputs"), low=0.0, high=1.0),
@@ -870,6 +900,7 @@ class Forest(Stateful):
             "nodes": np.concatenate([nodes[:, :SLOT] for nodes, _ in kept]).astype(np.int64),
             "cuts": np.concatenate([cuts for _, cuts in kept]).astype(np.float64),
             "losses": trees.losses.copy(),
+            "squares": trees.squares.copy(),
             "metrics": trees.metrics.astype(np.float64),
             "limits": trees.limits.copy(),
             "seen_labels": trees.seen_labels.copy(),
@@ -908,7 +939,7 @@ class Forest(Stateful):
         require((values["limits"][0] <= values["limits"][1]).all(), "limits are in the wrong order")
         self._set_nodes(trees, used, nodes, values["cuts"])
         self._set_leaves(values)
-        for name in ("losses", "limits", "seen_labels"):
+        for name in ("losses", "squares", "limits", "seen_labels"):
             getattr(self._trees, name)[...] = values[name]
         self._trees.metrics[...] = values["metrics"]
         self._pool.sizes[ROWS] = values["seen"][0]

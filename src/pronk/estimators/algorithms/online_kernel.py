@@ -130,7 +130,8 @@ class _OnlineKernel(OnlineLearner):
         Losses are squared errors of clipped targets in units of 2 D^2, D the largest error of any
         expert so far, averaged over outputs (for labels +-1 over the classes seen). They are those
         of the current experts: rows before the last stage (at most 2048) as they were learned
-        again.
+        again. From the last stage on the experts are the local ones and the mixture of the others,
+        and ``certificate().inner`` is the certificate of that mixture, in units of its own D.
 
         ``certificate().combination`` has the same fields against the best combination of those
         experts in hindsight: m + u'(p - m), p their predictions and m the mixture's average at the
