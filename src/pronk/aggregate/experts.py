@@ -118,6 +118,11 @@ class Experts(Stateful):
         return {**super().__getstate__(), "_seen_points": {}, "_one": None, "_row_snapshot": None}
 
     @property
+    def final_mixture(self) -> Mixture:
+        """The mixture that makes the final prediction."""
+        return self.mixture if self.local is None else self.local.mixture
+
+    @property
     def rows(self) -> int:
         """Number of rows learned so far."""
         return self._rows

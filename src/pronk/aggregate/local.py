@@ -66,6 +66,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import live_outputs, note_labels, remapped_labels
 from pronk.aggregate.mixture import WINDOWS, Mixture
+from pronk.aggregate.relevance import local_metrics
 from pronk.core.elementary import exp_scalar
 from pronk.core.linalg import recombined
 from pronk.core.randomness import generator
@@ -688,6 +689,11 @@ def new_pool(slots: int, columns: int, outputs: int) -> Pool:
     )
 
 
+def leaf_arrays(pool: Pool) -> tuple[NDArray[Any], ...]:
+    """Return the arrays with the contents of the slots."""
+    return pool.rows, pool.factors, pool.Z, pool.counts, pool.log_w
+
+
 def small_arrays(trees: Trees) -> tuple[Array, ...]:
     """Return the arrays of the trees that every row changes."""
     return trees.losses, trees.squares, trees.limits, trees.seen_labels
@@ -822,7 +828,7 @@ class Forest(Stateful):
         if old >= 8 * FIRST_SLOTS:
             slots = max(slots, int(pool.sizes[LIMIT]) + 2 * len(self._trees.trees))
         larger = new_pool(slots, pool.rows.shape[1], pool.Z.shape[2] // 2)
-        for new, values in zip(larger[:5], pool[:5], strict=True):
+        for new, values in zip(leaf_arrays(larger), leaf_arrays(pool), strict=True):
             new[:old] = values
         larger.protected[:old] = pool.protected
         larger.retired[:old] = pool.retired
@@ -1064,8 +1070,8 @@ class LocalExperts(Stateful):
         held = self.forest.rows_held
         return [
             {
-                **none, "view": name, "points": held, "active": True, "weight": float(weight),
-                "coefficient": float(coefficient),
+                "kind": "local", **none, "view": name, "points": held, "active": True,
+                "weight": float(weight), "coefficient": float(coefficient),
             }
             for name, weight, coefficient in zip(NAMES, weights, coefficients, strict=True)
         ]  # fmt: skip
@@ -1105,3 +1111,18 @@ class OneLocalRow:
     def put_back(self, saved: Any) -> None:
         """Put back what `save` has returned."""
         self._local.forest.put_back_row(saved[1])
+
+
+def warm_up_local() -> None:
+    """Compile what local experts run, or load it from the cache."""
+    rows = np.linspace(-1.0, 1.0, 2 * LEAF_ROWS)[:, None]  # enough for a split
+    local_metrics(rows, rows, 0)
+    for signed in (False, True):
+        local = LocalExperts(np.ones((2, 1)), np.array([[-1.0], [1.0]]), signed, 0, 1)
+        local.learn(rows, np.sign(rows) if signed else rows, 0.0 * rows)
+        local.predict(rows, rows)
+        local.restore(local.to_state())
+        local.snapshot()
+        one = OneLocalRow(local, 1)
+        one.peek(rows[0], rows[0])
+        one.commit(np.sign(rows[0]))

@@ -314,12 +314,13 @@ def expert_table(
     weights, coefficients = mixture.weights, mixture.coefficients
     rows: list[tuple[dict[str, Any], int | None]] = []
     for i, setting in enumerate(settings):
-        row = {**asdict(setting), "view": NAMES[setting.view], "points": sizes.get(i, 0)}
+        row = {"kind": "kernel", **asdict(setting), "view": NAMES[setting.view]}
+        row["points"] = sizes.get(i, 0)
         row["bandwidth"] = setting.factor * units[setting.view]
         rows.append((row, active.index(i) if i in active else None))
     for place, name in enumerate(baselines, start=len(active)):
         none = dict.fromkeys(("factor", "alpha", "window", "bandwidth"))
-        rows.append(({**none, "view": name, "points": 0}, place))
+        rows.append(({"kind": "baseline", **none, "view": name, "points": 0}, place))
     listed = [
         {
             **row,

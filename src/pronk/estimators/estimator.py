@@ -513,7 +513,7 @@ def facts(learner: Any) -> dict[str, str]:
         pass  # its regret is not tracked
     for expert in getattr(learner, "experts_", [])[:MOST_SHOWN]:
         if expert.get("weight", 0.0) >= 0.005:
-            setting = f"baseline: {expert.get('view')}"
+            setting = f"{expert.get('kind', 'baseline')}: {expert.get('view')}"
             if expert["bandwidth"] is not None:
                 setting = f"bandwidth {expert['bandwidth']:.3g}, alpha {expert['alpha']:g}"
                 setting += f", last {expert['window']} rows" if expert.get("window") else ""

@@ -350,7 +350,7 @@ def expert_name(expert: dict[str, Any]) -> str:
     """Return a name for an expert of the default learner."""
     view, factor = str(expert.get("view", "plain")), expert.get("factor")
     if factor is None:
-        return f"baseline: {view}"
+        return f"{expert.get('kind', 'baseline')}: {view}"
     window = expert.get("window")
     words = [f"bandwidth x{factor:g}", f"alpha {expert['alpha']:g}"]
     words += [] if view == "plain" else [view]

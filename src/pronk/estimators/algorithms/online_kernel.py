@@ -17,8 +17,15 @@ Columns and targets are scaled by the first rows, without outliers, and targets 
 range estimated from earlier rows. The worst experts are dropped at rows 4096, 8192 and 16,384, and
 the others get more points, up to ``budget``. Labels are learned as targets +-1.
 
+Those experts hardly improve once the dictionary is full. From row 2048 on local experts
+(`pronk.aggregate.local`) learn for as long as the stream lasts: partition trees whose leaves are
+exact kernel ridge learners on at most 128 rows, so that their capacity grows with the stream and
+their time per row does not. A second mixture combines them with the prediction of the others.
+
 Cost per row after row 16,384: O(3 j^2 + j d), j <= budget points: three experts on all points and
-two discounted ones on a hundred. Memory is the same, plus the first 2048 rows until row 2048.
+two discounted ones on a hundred; and O(5 s^2 + 5 s d), s <= 128, for the leaves of five trees.
+Memory is the same, plus the first 2048 rows until row 2048, plus up to ``memory_limit`` bytes of
+leaves, which are used as the stream grows; then the worst trees are dropped.
 Dropped experts do not return: the bounds hold against active experts, and against dropped ones for
 the rows before.
 
@@ -157,7 +164,8 @@ class _OnlineKernel(OnlineLearner):
     def experts_(self) -> list[dict[str, Any]]:
         """One row per expert, the largest weight first and dropped experts last.
 
-        A row has the setting, the number of points, whether the expert is active, its exponential
+        A row has the kind ("kernel", "baseline" or "local"), the setting, the number of points
+        (of a local expert: of rows in all leaves), whether the expert is active, its exponential
         weight and its coefficient in the final prediction.
         """
         check_is_fitted(self)
@@ -173,7 +181,7 @@ class _OnlineKernel(OnlineLearner):
         check_is_fitted(self)
         if self._model.experts is None:
             return np.array([1.0])
-        return self._model.experts.mixture.stack_shares
+        return self._model.experts.final_mixture.stack_shares
 
 
 class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
@@ -190,6 +198,9 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
     experts : "all" or "few", default "all"
         "few" is a small model of 4 experts instead of up to 25, for thousands of models at once
         (`pronk.Keyed`): a fifth of the time and memory, with somewhat larger errors.
+    memory_limit : int, optional
+        Bytes that the leaves of the local experts may use: 200 MB, or 8 MB with few experts. A call
+        that can be rolled back may use as much again. 0: no local experts.
     random_state : int, Generator or None
     n_jobs : int, optional
         Threads for long calls, -1 for all cores; used from row 16,384 on, when the set of experts
