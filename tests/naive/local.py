@@ -1,0 +1,289 @@
+"""Brute-force twin of the forest of local experts: every row solves its leaves anew.
+
+Trees partition the rows. A leaf holds rows r_1 .. r_n with targets t and residuals t - g, and fits
+both by kernel ridge regression in the kernel k(x, r) = 1 + exp(-|x - r|_1), x = z w in single
+precision for the factors w of the tree's metric. All else is double precision.
+
+Three decisions could be decided by rounding in a program of another precision: whether a label is
+held, which column is cut, and which tree is dropped. `Forest.margin` is how near the closest was.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.linalg import solve
+
+from naive.randomness import stream
+
+LEAF_ROWS, SIDE_ROWS = 128, 16
+LAMBDA, TUBE, FLAT, KEPT = 0.03, 0.2, 0.02, 0.9999
+WINDOW_LEAVES, TABLE = 32, 256
+REACH, REACH_WINDOW = 5, 200
+SPLITS = 5  # the stream of the seed for random splits
+
+
+@dataclass
+class Leaf:
+    """Rows (n, D) in single precision, targets and residuals (n, 2K), log weights (4,).
+
+    K (n, n) is kept beside the rows only because it takes long to compute.
+    """
+
+    rows: list
+    T: list
+    log_w: np.ndarray
+    K: np.ndarray = field(init=False)
+
+    def __post_init__(self):
+        self.K = kernel(self.rows, self.rows) if self.rows else np.zeros((0, 0))
+
+    def append(self, x, t):
+        k = kernel([x], [*self.rows, x])
+        self.K = np.vstack((np.column_stack((self.K, k[0, :-1])), k))
+        self.rows.append(x)
+        self.T.append(t)
+
+
+@dataclass
+class Node:
+    """An inner node: rows with x[column] <= cut go left."""
+
+    column: int
+    cut: np.float32
+    left: "Leaf | Node"
+    right: "Leaf | Node"
+
+
+@dataclass
+class Tree:
+    number: int
+    metric: np.ndarray
+    random: bool
+    window: bool
+    v: np.ndarray
+    root: "Leaf | Node"
+    loss: float = 0.0
+    dropped: bool = False
+
+    def path(self, x):
+        """Return the nodes from the root to the leaf of x."""
+        nodes = [self.root]
+        while isinstance(nodes[-1], Node):
+            node = nodes[-1]
+            nodes.append(node.left if x[node.column] <= node.cut else node.right)
+        return nodes
+
+    def leaves(self):
+        """Return the leaves from left to right; none of a dropped tree."""
+        open_nodes, found = [] if self.dropped else [self.root], []
+        while open_nodes:
+            node = open_nodes.pop()
+            if isinstance(node, Leaf):
+                found.append(node)
+            else:
+                open_nodes += [node.right, node.left]
+        return found
+
+    def replace(self, leaf, node, x):
+        """Put ``node`` in the place of the leaf of x."""
+        parents = self.path(x)[:-1]
+        if not parents:
+            self.root = node
+        elif parents[-1].left is leaf:
+            parents[-1].left = node
+        else:
+            parents[-1].right = node
+
+
+def kernel(A, B):
+    """1 + exp(-|a - b|_1) of single precision rows, in double precision."""
+    A, B = np.asarray(A, dtype=float), np.asarray(B, dtype=float)
+    return 1 + np.exp(-np.abs(A[:, None] - B[None]).sum(axis=2))
+
+
+def fit(leaf, x, width):
+    """Return p = k'(K + lambda I)^-1 T (width,) and q = max(0, 2 - k'(K + lambda I)^-1 k)."""
+    if not leaf.rows:
+        return np.zeros(width), 2.0
+    k = kernel([x], leaf.rows)[0]
+    coefficients = solve(leaf.K + LAMBDA * np.eye(len(k)), k, assume_a="pos", check_finite=False)
+    return coefficients @ np.array(leaf.T), max(0.0, 2 - coefficients @ k)
+
+
+def candidates(p, q, g):
+    """Return (4, K): fit of the targets, residual fit, AWV fit, inner prediction."""
+    p_fit, p_res = np.split(p, 2)
+    return np.array([p_fit, g + p_res, g + p_res * LAMBDA / (LAMBDA + q), g])
+
+
+def weighted(leaf, c):
+    """Return the average of candidates c (4, K) by the weights of the leaf."""
+    return np.exp(leaf.log_w) @ c / np.exp(leaf.log_w).sum()
+
+
+def median_cut(values):
+    """Return (left, cut) of the cut nearest to the median of single precision values, or None."""
+    n, middle = len(values), np.sort(values)[len(values) // 2]
+    found = []
+    if (values < middle).any():
+        found.append((int((values < middle).sum()), values[values < middle].max(), middle))
+    if (values > middle).any():
+        found.append((int((values <= middle).sum()), middle, values[values > middle].min()))
+    found = [ends for ends in found if SIDE_ROWS <= ends[0] <= n - SIDE_ROWS]
+    if not found:
+        return None
+    left, below, above = min(found, key=lambda ends: abs(ends[0] - n // 2))
+    cut = np.float32((float(below) + float(above)) / 2)
+    return (left, cut) if (values <= cut).sum() == left else None
+
+
+def scores(leaf, live, uniforms):
+    """Return {column: (score, cut)}; ``uniforms`` (D,) in a random tree, else None."""
+    X, T, found = np.array(leaf.rows), np.array(leaf.T)[:, np.flatnonzero(live)], {}
+    n = len(X)
+    for column, values in enumerate(X.T):
+        cut = median_cut(values)
+        if cut is None:
+            continue
+        left = values <= cut[1]
+        share = cut[0] * (n - cut[0]) / n**2
+        spread = np.abs(values.astype(float) - float(np.sort(values)[n // 2])).mean()
+        reduction = share * ((T[left].mean(axis=0) - T[~left].mean(axis=0)) ** 2).sum()
+        last = reduction + FLAT if uniforms is None else float(uniforms[column])
+        found[column] = (spread * 4 * share * last, cut[1])
+    return found
+
+
+@dataclass
+class Forest:
+    """The forest with metrics (m, D), first limits (2, K); labels are +-1 if ``signed``."""
+
+    metrics: np.ndarray
+    limits: np.ndarray
+    signed: bool
+    seed: int
+    memory: int
+    small: bool = False
+    rows: int = 0
+    trees: list = field(init=False)
+    margin: float = np.inf
+
+    def __post_init__(self):
+        D, K = self.metrics.shape[1], self.limits.shape[1]
+        kinds = [(m, r, False) for m in self.metrics for r in (False, True)[: 2 - self.small]]
+        kinds.append((self.metrics[-1], False, True))
+        self.trees = [
+            Tree(i, m.astype(np.float32), random, window, np.zeros(2 * K), self.leaf([]))
+            for i, (m, random, window) in enumerate(kinds)
+        ]
+        per_leaf = 4 * (LEAF_ROWS * D + LEAF_ROWS * (LEAF_ROWS + 1) // 2) + 16 * LEAF_ROWS * K
+        self.limit = max(self.memory // per_leaf, 2 * len(self.trees))
+        self.uniforms = stream(self.seed, SPLITS).random((TABLE, D)).astype(np.float32)
+        self.low, self.high = self.limits[0].copy(), self.limits[1].copy()
+        self.labels = [set() for _ in range(K)]
+
+    @staticmethod
+    def leaf(rows, T=(), log_w=(0.0, 0.0, 0.0, 0.0)):
+        return Leaf(list(rows), list(T), np.array(log_w))
+
+    def learn(self, Z, Y, G):
+        """Predict then learn rows one after the other; return (n, 6, K)."""
+        return np.array([self.learn_row(*row) for row in zip(Z, Y, G, strict=True)])
+
+    def learn_row(self, z, y, g):
+        fits = [self.fit_tree(tree, z, g) for tree in self.trees]
+        out = self.experts(fits)
+        self.rows += 1
+        live = self.note(y)
+        for tree, of_tree in zip(self.trees, fits, strict=True):
+            if not tree.dropped:
+                self.learn_in_tree(tree, *of_tree, y, g, live)
+        return out
+
+    @staticmethod
+    def fit_tree(tree, z, g):
+        """Return the row in the tree's metric, its leaf, p and the candidates (4, K)."""
+        x = (z * tree.metric.astype(float)).astype(np.float32)
+        leaf = tree.path(x)[-1]
+        p, q = fit(leaf, x, 2 * len(g))
+        return x, leaf, p, candidates(p, q, g)
+
+    def experts(self, fits):
+        long, window = [], []
+        for tree, (_, leaf, _, c) in zip(self.trees, fits, strict=True):
+            if not tree.dropped:
+                (window if tree.window else long).append([*c[:3], weighted(leaf, c)])
+        return np.array([*np.mean(long, axis=0), window[0][0], window[0][3]])
+
+    def note(self, y):
+        """Extend ranges and labels by a target; return which outputs are live."""
+        self.low, self.high = np.minimum(self.low, y), np.maximum(self.high, y)
+        if not self.signed:
+            return np.ones(len(y), dtype=bool)
+        for seen, label in zip(self.labels, y, strict=True):
+            seen.add(label)
+        live = np.array([len(seen) == 2 for seen in self.labels])
+        return live if live.any() else np.arange(len(y)) == 0
+
+    def learn_in_tree(self, tree, x, leaf, p, c, y, g, live):
+        width = self.high - self.low
+        counted = live & (width > 0)
+        errors = (c[:, counted] - y[counted]) / width[counted]
+        losses = (errors**2).sum(axis=1) / live.sum()
+        leaf.log_w = leaf.log_w - losses / 2
+        leaf.log_w = leaf.log_w - leaf.log_w.max()
+        tree.loss = KEPT * tree.loss + losses[0]
+        t = np.concatenate((y, y - g))
+        if self.signed:
+            misses = np.abs(c[0] - y)[counted]
+            self.margin = min(self.margin, *np.abs(misses - TUBE), np.inf)
+            if not (misses > TUBE).any():
+                return
+        else:
+            e, bound = t - p, np.where(tree.v > 0, REACH * np.sqrt(tree.v), np.inf)
+            e = np.clip(e, -bound, bound)
+            tree.v = tree.v + (e**2 - tree.v) / min(self.rows, REACH_WINDOW)
+            t = p + e
+        leaf.append(x, t)
+        if len(leaf.rows) == LEAF_ROWS:
+            self.split(tree, leaf, x, live)
+
+    def split(self, tree, leaf, x, live):
+        uniforms = self.uniforms[(self.rows + tree.number) % TABLE] if tree.random else None
+        found = scores(leaf, live, uniforms)
+        column = max(found, key=lambda j: found[j][0], default=None)  # the first of equal ones
+        if column is not None and found[column][0] > 0:
+            self.note_margin([score for score, _ in found.values()])
+            room = self.make_room(tree)
+            if tree.dropped:
+                return
+            if room:
+                cut = found[column][1]
+                sides: tuple = ([], [])
+                for i, row in enumerate(leaf.rows):
+                    sides[not row[column] <= cut].append(i)
+                children = [
+                    self.leaf([leaf.rows[i] for i in side], [leaf.T[i] for i in side], leaf.log_w)
+                    for side in sides
+                ]
+                tree.replace(leaf, Node(column, cut, *children), x)
+                return
+        half = LEAF_ROWS // 2
+        tree.replace(leaf, self.leaf(leaf.rows[-half:], leaf.T[-half:], leaf.log_w), x)
+
+    def make_room(self, tree):
+        """Drop trees until one more leaf fits; return whether the tree may have it."""
+        if tree.window and len(tree.leaves()) == WINDOW_LEAVES:
+            return False
+        while sum(len(other.leaves()) for other in self.trees) >= self.limit:
+            long = [other for other in self.trees if not (other.dropped or other.window)]
+            if len(long) == 1:
+                return False
+            self.note_margin([other.loss for other in long])
+            max(long, key=lambda other: other.loss).dropped = True
+        return True
+
+    def note_margin(self, values):
+        """Note how much the largest value is ahead of the second, as a share of it."""
+        *_, second, first = 0.0, *sorted(values)
+        self.margin = min(self.margin, (first - second) / first)
