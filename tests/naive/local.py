@@ -19,6 +19,7 @@ LEAF_ROWS, SIDE_ROWS = 128, 16
 LAMBDA, TUBE, FLAT, KEPT = 0.03, 0.2, 0.02, 0.9999
 WINDOW_LEAVES, TABLE = 32, 256
 REACH, REACH_WINDOW = 5, 200
+FARTHEST = 2.0**100  # rows are clipped to this range
 SPLITS = 5  # the stream of the seed for random splits
 
 
@@ -203,7 +204,7 @@ class Forest:
     @staticmethod
     def fit_tree(tree, z, g):
         """Return the row in the tree's metric, its leaf, p and the candidates (4, K)."""
-        x = (z * tree.metric.astype(float)).astype(np.float32)
+        x = np.clip(z * tree.metric.astype(float), -FARTHEST, FARTHEST).astype(np.float32)
         leaf = tree.path(x)[-1]
         p, q = fit(leaf, x, 2 * len(g))
         return x, leaf, p, candidates(p, q, g)

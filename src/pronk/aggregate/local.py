@@ -96,6 +96,10 @@ WINDOW_LEAVES = 32
 #: Rows of the table of uniform numbers; split number s of a stream reads the rows s modulo this.
 TABLE = 256
 
+#: Rows are clipped to this range, so that distances are finite in single precision. Lagged targets
+#: that keep growing can leave it.
+FARTHEST_ROW = 2.0**100
+
 #: Candidates of a leaf.
 FIT, RESIDUAL, AWV, INNER = range(4)
 CANDIDATES = 4
@@ -106,7 +110,7 @@ NAMES = (
 )  # fmt: skip
 #: Columns of ``nodes``: column of the cut (-1 in a leaf), the two children, the slot of a leaf.
 COLUMN, LEFT, RIGHT, SLOT = range(4)
-#: Columns of ``trees``: nodes and leaves in use (0 leaves: dropped), metric, whether splits are
+#: Columns of ``trees``: nodes and leaves in use (both 0: dropped), metric, whether splits are
 #: random, most leaves (0: no limit).
 NODES, LEAVES, METRIC, RANDOM, MOST = range(5)
 #: Entries of ``sizes``: free slots, retired slots, rows so far, most leaves of all trees.
@@ -440,6 +444,7 @@ def drop_tree(tree: int, pool: Pool, trees: Trees) -> None:
     for node in range(trees.trees[tree, NODES]):
         if trees.nodes[tree, node, COLUMN] < 0:
             free_slot(trees.nodes[tree, node, SLOT], pool)
+    trees.trees[tree, NODES] = 0
     trees.trees[tree, LEAVES] = 0
 
 
@@ -490,8 +495,10 @@ def split_leaf(tree: int, node: int, live: Flags, pool: Pool, trees: Trees) -> N
             new = new_slot(pool)
             take_again(slot, chosen, T, new, pool)
             pool.log_w[new] = pool.log_w[slot]
-            own[first + side, COLUMN] = -1
+            # what stands there may be of a call that was rolled back
+            own[first + side, :SLOT] = -1
             own[first + side, SLOT] = new
+            trees.cuts[tree, first + side] = np.float32(0.0)
             own[node, LEFT + side] = first + side
         own[node, COLUMN] = column
         trees.cuts[tree, node] = np.float32(cut)
@@ -521,7 +528,8 @@ def predict_local_row(
     outputs = g.size
     for m in range(len(trees.metrics)):
         for j in range(z.size):
-            row.x[m, j] = np.float32(z[j] * trees.metrics[m, j])
+            value = z[j] * trees.metrics[m, j]
+            row.x[m, j] = np.float32(min(max(value, -FARTHEST_ROW), FARTHEST_ROW))
     out[:] = 0.0
     count = 0
     for tree in range(len(trees.trees)):
@@ -658,8 +666,10 @@ def predict_local_rows(Z: Array, G: Array, pool: Pool, trees: Trees, out: Array)
 FIRST_SLOTS, FIRST_NODES = 64, 64
 #: Random stream of the table for random splits.
 SPLITS = 5
-#: Rows and targets of a state lie in this range: their sums stay finite in single precision.
-FARTHEST_ROW = 1e30
+#: Targets of a state lie in this range, so that the squares of predictions stay finite.
+FARTHEST_TARGET = 1e145
+#: Nodes are numbered in 32 bits; rows are counted in 64.
+MOST_NODES, MOST_ROWS = 2**31 - 1, 2**62
 
 
 @njit(cache=True, nogil=True)
@@ -880,17 +890,16 @@ class Forest(Stateful):
 
     def save_row(self, row: LocalRow) -> Any:
         """Return what `put_back_row` needs after the row of the last `peek`, if no leaf is full."""
-        pool, trees, slots = self._pool, self._trees, self._slots_of(row)
-        copies = [array.copy() for array in (pool.sizes, *small_arrays(trees))]
-        return slots, pool.counts[slots], pool.log_w[slots], copies
+        pool, slots = self._pool, self._slots_of(row)
+        copies = [array.copy() for array in small_arrays(self._trees)]
+        return slots, pool.counts[slots], pool.log_w[slots], int(pool.sizes[ROWS]), copies
 
     def put_back_row(self, saved: Any) -> None:
-        """Undo the learning of one row."""
-        pool, trees = self._pool, self._trees
-        slots, counts, log_w, copies = saved
-        pool.counts[slots], pool.log_w[slots] = counts, log_w
-        now = (pool.sizes, *small_arrays(trees))
-        for array, values in zip(now, copies, strict=True):
+        """Undo the learning of one row; a pool that it has enlarged stays large."""
+        pool = self._pool
+        slots, counts, log_w, rows, copies = saved
+        pool.counts[slots], pool.log_w[slots], pool.sizes[ROWS] = counts, log_w, rows
+        for array, values in zip(small_arrays(self._trees), copies, strict=True):
             array[...] = values
 
     # -- state ------------------------------------------------------------------------------
@@ -898,36 +907,35 @@ class Forest(Stateful):
     #: Of the trees one after the other: nodes and cuts in use, then of the leaves in the order of
     #: their nodes counts and weights, rows and Z.
     STATE = (
-        Numbers("trees", ("trees", 5), whole=True, low=0),
+        Numbers("trees", ("trees", 5), whole=True, low=0, high=MOST_NODES),
         Numbers("nodes", ("nodes", 3), whole=True, low=-1),
         Numbers("cuts", ("nodes",), low=-FARTHEST_ROW, high=FARTHEST_ROW),
         Numbers("losses", ("trees",), low=0.0),
         Numbers("squares", ("trees", "coefficients"), low=0.0),
         Numbers("metrics", ("metrics", "columns"), low=0.0, high=FARTHEST_ROW),
-        Numbers("limits", (2, "outputs")),
+        Numbers("limits", (2, "outputs"), low=-FARTHEST_TARGET, high=FARTHEST_TARGET),
         Numbers("seen_labels", (2, "outputs"), low=0.0, high=1.0),
         Numbers("counts", ("leaves",), whole=True, low=0, high=LEAF_ROWS - 1),
         Numbers("log_w", ("leaves", CANDIDATES), high=0.0),
         Numbers("rows", ("rows", "columns"), single=True, low=-FARTHEST_ROW, high=FARTHEST_ROW),
-        Numbers("Z", ("rows", "coefficients")),
-        Numbers("seen", (1,), whole=True, low=0),
+        Numbers("Z", ("rows", "coefficients"), low=-FARTHEST_TARGET, high=FARTHEST_TARGET),
+        Numbers("seen", (1,), whole=True, low=0, high=MOST_ROWS),
     )
 
     def _slots(self) -> Whole:
         """Return the slots of all leaves, in the order of the trees and their nodes."""
         parts = [np.zeros(0, dtype=np.int64)]
         for nodes, tree in zip(self._trees.nodes, self._trees.trees, strict=True):
-            used = nodes[: tree[NODES] if tree[LEAVES] else 0]
+            used = nodes[: tree[NODES]]
             parts.append(used[used[:, COLUMN] < 0, SLOT].astype(np.int64))
         return np.concatenate(parts)
 
     def to_state(self) -> dict[str, Any]:
         pool, trees, slots = self._pool, self._trees, self._slots()
         counts = pool.counts[slots]
-        sizes = np.where(trees.trees[:, LEAVES] > 0, trees.trees[:, NODES], 0)
         kept = [
             (nodes[:n], cuts[:n])
-            for nodes, cuts, n in zip(trees.nodes, trees.cuts, sizes, strict=True)
+            for nodes, cuts, n in zip(trees.nodes, trees.cuts, trees.trees[:, NODES], strict=True)
         ]
         held = [
             (pool.rows[slot, :, :n].T, pool.Z[slot, :n])
@@ -967,7 +975,7 @@ class Forest(Stateful):
         )
         alive = trees[:, LEAVES] > 0
         require(alive[made.trees[:, MOST] > 0].all() and alive[:-1].any(), "trees are all dropped")
-        used = np.where(alive, trees[:, NODES], 0)
+        used = trees[:, NODES]
         require(used.sum() == sizes["nodes"], "nodes are not those of the trees")
         require((used == 2 * trees[:, LEAVES] - alive).all(), "trees have other leaves than nodes")
         require(trees[:, LEAVES].sum() == sizes["leaves"], "counts are not those of the leaves")
@@ -975,6 +983,8 @@ class Forest(Stateful):
         require(sizes["leaves"] <= most, "leaves are more than the memory allows")
         require(values["counts"].sum() == sizes["rows"], "rows are not those of the leaves")
         require((values["limits"][0] <= values["limits"][1]).all(), "limits are in the wrong order")
+        # The weights of a leaf are finite numbers whose largest is 1.
+        require((values["log_w"].max(axis=1) == 0.0).all(), "log_w has leaves without weights")
         self._set_nodes(trees, used, nodes, values["cuts"])
         self._set_leaves(values)
         for name in ("losses", "squares", "limits", "seen_labels"):
