@@ -138,9 +138,9 @@ def median_cut(values):
     return (left, cut) if (values <= cut).sum() == left else None
 
 
-def scores(leaf, live, uniforms):
+def scores(leaf, counted, uniforms):
     """Return {column: (score, cut)}; ``uniforms`` (D,) in a random tree, else None."""
-    X, T, found = np.array(leaf.rows), np.array(leaf.T)[:, np.flatnonzero(live)], {}
+    X, T, found = np.array(leaf.rows), np.array(leaf.T)[:, np.flatnonzero(counted)], {}
     n = len(X)
     for column, values in enumerate(X.T):
         cut = median_cut(values)
@@ -177,11 +177,15 @@ class Forest:
             Tree(i, m.astype(np.float32), random, window, np.zeros(2 * K), self.leaf([]))
             for i, (m, random, window) in enumerate(kinds)
         ]
-        per_leaf = 4 * (LEAF_ROWS * D + LEAF_ROWS * (LEAF_ROWS + 1) // 2) + 16 * LEAF_ROWS * K
-        self.limit = max(self.memory // per_leaf, 2 * len(self.trees))
         self.uniforms = stream(self.seed, SPLITS).random((TABLE, D)).astype(np.float32)
         self.low, self.high = self.limits[0].copy(), self.limits[1].copy()
         self.labels = [set() for _ in range(K)]
+
+    def limit(self, counted):
+        """Return the most leaves of all trees; labels have the output 1 beside the others."""
+        D, K = self.metrics.shape[1], counted.sum() + self.signed
+        per_leaf = 4 * (LEAF_ROWS * D + LEAF_ROWS * (LEAF_ROWS + 1) // 2) + 16 * LEAF_ROWS * K
+        return max(self.memory // per_leaf, 2 * len(self.trees))
 
     @staticmethod
     def leaf(rows, T=(), log_w=(0.0, 0.0, 0.0, 0.0)):
@@ -247,15 +251,18 @@ class Forest:
             t = p + e
         leaf.append(x, t)
         if len(leaf.rows) == LEAF_ROWS:
-            self.split(tree, leaf, x, live)
+            counted = live.copy()
+            if self.signed and live.sum() == 2:  # two classes so far: an output and minus it
+                counted[np.flatnonzero(live)[0]] = False
+            self.split(tree, leaf, x, counted)
 
-    def split(self, tree, leaf, x, live):
+    def split(self, tree, leaf, x, counted):
         uniforms = self.uniforms[(self.rows + tree.number) % TABLE] if tree.random else None
-        found = scores(leaf, live, uniforms)
+        found = scores(leaf, counted, uniforms)
         column = max(found, key=lambda j: found[j][0], default=None)  # the first of equal ones
         if column is not None and found[column][0] > 0:
             self.note_margin([score for score, _ in found.values()])
-            room = self.make_room(tree)
+            room = self.make_room(tree, self.limit(counted))
             if tree.dropped:
                 return
             if room:
@@ -272,11 +279,11 @@ class Forest:
         half = LEAF_ROWS // 2
         tree.replace(leaf, self.leaf(leaf.rows[-half:], leaf.T[-half:], leaf.log_w), x)
 
-    def make_room(self, tree):
+    def make_room(self, tree, limit):
         """Drop trees until one more leaf fits; return whether the tree may have it."""
         if tree.window and len(tree.leaves()) == WINDOW_LEAVES:
             return False
-        while sum(len(other.leaves()) for other in self.trees) >= self.limit:
+        while sum(len(other.leaves()) for other in self.trees) >= limit:
             long = [other for other in self.trees if not (other.dropped or other.window)]
             if len(long) == 1:
                 return False

@@ -334,4 +334,5 @@ def live_outputs(seen_labels: Array, signed: bool, live: NDArray[np.bool_]) -> i
 def remapped_labels(seen_labels: Array, matrix: Array) -> Array:
     """Return the seen labels (2, new outputs) of outputs that are plus or minus an old one."""
     sources, signs = signed_columns(matrix)
-    return np.where(signs > 0.0, seen_labels[:, sources], seen_labels[::-1, sources])
+    seen = np.where(signs > 0.0, seen_labels[:, sources], seen_labels[::-1, sources])
+    return np.ascontiguousarray(seen)  # compiled functions are compiled again for another layout

@@ -113,8 +113,8 @@ COLUMN, LEFT, RIGHT, SLOT = range(4)
 #: Columns of ``trees``: nodes and leaves in use (both 0: dropped), metric, whether splits are
 #: random, most leaves (0: no limit).
 NODES, LEAVES, METRIC, RANDOM, MOST = range(5)
-#: Entries of ``sizes``: free slots, retired slots, rows so far, most leaves of all trees.
-FREE, RETIRED, ROWS, LIMIT = range(4)
+#: Entries of ``sizes``: free slots, retired slots, rows so far, bytes of all leaves at most.
+FREE, RETIRED, ROWS, MEMORY = range(4)
 
 
 class Pool(NamedTuple):
@@ -128,7 +128,7 @@ class Pool(NamedTuple):
     free       (slots,) stack of free slots
     protected  (slots,) slots that the last snapshot knows
     retired    (slots,) protected slots that are no longer used
-    sizes      (4,) FREE, RETIRED, ROWS, LIMIT
+    sizes      (4,) FREE, RETIRED, ROWS, MEMORY
     """
 
     rows: Single
@@ -449,12 +449,20 @@ def drop_tree(tree: int, pool: Pool, trees: Trees) -> None:
 
 
 @njit(cache=True, nogil=True)
-def make_room(tree: int, pool: Pool, trees: Trees) -> bool:
+def most_leaves(memory: int, columns: int, outputs: int, trees: int) -> int:
+    """Return how many leaves of all trees fit into so many bytes, at least two per tree."""
+    bytes_per_leaf = 4 * (LEAF_ROWS * columns + TRIANGLE) + 16 * LEAF_ROWS * outputs
+    return max(memory // bytes_per_leaf, 2 * trees)
+
+
+@njit(cache=True, nogil=True)
+def make_room(tree: int, outputs: int, pool: Pool, trees: Trees) -> bool:
     """Drop long trees until one more leaf fits; return whether the given tree may grow."""
     most = trees.trees[tree, MOST]
     if most and trees.trees[tree, LEAVES] >= most:
         return False
-    while trees.trees[:, LEAVES].sum() >= pool.sizes[LIMIT]:
+    limit = most_leaves(pool.sizes[MEMORY], pool.rows.shape[1], outputs, len(trees.trees))
+    while trees.trees[:, LEAVES].sum() >= limit:
         worst, alive = -1, 0
         for other in range(len(trees.trees)):
             if trees.trees[other, LEAVES] and not trees.trees[other, MOST]:
@@ -468,14 +476,17 @@ def make_room(tree: int, pool: Pool, trees: Trees) -> bool:
 
 
 @njit(cache=True, nogil=True)
-def split_leaf(tree: int, node: int, live: Flags, pool: Pool, trees: Trees) -> None:
-    """Split a full leaf, or keep its newest half."""
+def split_leaf(
+    tree: int, node: int, counted: Flags, signed: bool, pool: Pool, trees: Trees
+) -> None:
+    """Split a full leaf, or keep its newest half; ``counted`` are the outputs (K,) that count."""
     own, slot = trees.nodes[tree], trees.nodes[tree, node, SLOT]
     n = pool.counts[slot]
     rows, T = pool.rows[slot], leaf_targets(slot, pool)
     uniforms = trees.uniforms[(pool.sizes[ROWS] + tree) % TABLE]
-    column, cut = choose_split(rows, n, T, live, trees.trees[tree, RANDOM] == 1, uniforms)
-    if column >= 0 and not make_room(tree, pool, trees):
+    column, cut = choose_split(rows, n, T, counted, trees.trees[tree, RANDOM] == 1, uniforms)
+    # labels have the ones beside the outputs that count
+    if column >= 0 and not make_room(tree, counted.sum() + signed, pool, trees):
         column = -1
     if trees.trees[tree, LEAVES] == 0:  # dropped to make room
         return
@@ -593,6 +604,11 @@ def learn_local_row(
     live = np.empty(outputs, dtype=np.bool_)
     note_labels(y, trees.seen_labels)
     count = live_outputs(trees.seen_labels, signed, live)
+    # Splits and memory count the classes seen so far, not those that the outputs have room for: a
+    # call knows the labels of all its rows. Two live outputs of labels are one and minus it.
+    counted = live.copy()
+    if signed and count == 2:
+        counted[np.argmax(live)] = False
     t, learned = np.empty(2 * outputs), np.empty(2 * outputs)
     for o in range(outputs):
         t[o], t[outputs + o] = y[o], y[o] - g[o]
@@ -623,7 +639,7 @@ def learn_local_row(
                 clip_errors(t, p, trees.squares[tree], pool.sizes[ROWS], learned)
             append_to_leaf(x, row.v[tree], row.q[tree], p, learned, slot, pool)
             if pool.counts[slot] == LEAF_ROWS:
-                split_leaf(tree, node, live, pool, trees)
+                split_leaf(tree, node, counted, signed, pool, trees)
 
 
 @njit(cache=True, nogil=True)
@@ -668,8 +684,8 @@ FIRST_SLOTS, FIRST_NODES = 64, 64
 SPLITS = 5
 #: Targets of a state lie in this range, so that the squares of predictions stay finite.
 FARTHEST_TARGET = 1e145
-#: Nodes are numbered in 32 bits; rows are counted in 64.
-MOST_NODES, MOST_ROWS = 2**31 - 1, 2**62
+#: Nodes are numbered in 32 bits; rows and bytes are counted in 64.
+MOST_NODES, MOST_ROWS, MOST_BYTES = 2**31 - 1, 2**62, 2**62
 
 
 @njit(cache=True, nogil=True)
@@ -746,15 +762,14 @@ class Forest(Stateful):
             np.zeros((2, outputs)),
         )
         self._pool = new_pool(FIRST_SLOTS, columns, outputs)
-        self._set_limit()
+        self._pool.sizes[MEMORY] = min(memory, MOST_BYTES)
         for tree in range(count):
             self._trees.nodes[tree, 0, SLOT] = new_slot(self._pool)
 
-    def _set_limit(self) -> None:
-        """Set the most leaves of all trees."""
-        columns, outputs = self._pool.rows.shape[1], self._pool.Z.shape[2] // 2
-        bytes_per_slot = 4 * (LEAF_ROWS * columns + TRIANGLE) + 16 * LEAF_ROWS * outputs
-        self._pool.sizes[LIMIT] = max(self.memory // bytes_per_slot, 2 * len(self._trees.trees))
+    def _most_leaves(self, outputs: int) -> int:
+        """Return the most leaves of all trees, with so many outputs."""
+        memory, columns = int(self._pool.sizes[MEMORY]), self._pool.rows.shape[1]
+        return int(most_leaves(memory, columns, outputs, len(self._trees.trees)))
 
     @property
     def leaves(self) -> list[int]:
@@ -836,7 +851,8 @@ class Forest(Stateful):
         old = len(pool.counts)
         slots = 2 * old
         if old >= 8 * FIRST_SLOTS:
-            slots = max(slots, int(pool.sizes[LIMIT]) + 2 * len(self._trees.trees))
+            most = self._most_leaves(pool.Z.shape[2] // 2)
+            slots = max(slots, most + 2 * len(self._trees.trees))
         larger = new_pool(slots, pool.rows.shape[1], pool.Z.shape[2] // 2)
         for new, values in zip(leaf_arrays(larger), leaf_arrays(pool), strict=True):
             new[:old] = values
@@ -865,7 +881,6 @@ class Forest(Stateful):
             limits=np.tile(self._trees.limits[:, :1], (1, matrix.shape[1])),
             seen_labels=remapped_labels(self._trees.seen_labels, matrix),
         )
-        self._set_limit()
 
     # -- rolling back -----------------------------------------------------------------------
 
@@ -979,7 +994,8 @@ class Forest(Stateful):
         require(used.sum() == sizes["nodes"], "nodes are not those of the trees")
         require((used == 2 * trees[:, LEAVES] - alive).all(), "trees have other leaves than nodes")
         require(trees[:, LEAVES].sum() == sizes["leaves"], "counts are not those of the leaves")
-        most = max(int(self._pool.sizes[LIMIT]), 1)
+        # The leaves of labels may be older than some of the classes.
+        most = self._most_leaves(2 if self.signed else sizes["outputs"])
         require(sizes["leaves"] <= most, "leaves are more than the memory allows")
         require(values["counts"].sum() == sizes["rows"], "rows are not those of the leaves")
         require((values["limits"][0] <= values["limits"][1]).all(), "limits are in the wrong order")
@@ -1021,10 +1037,10 @@ class Forest(Stateful):
     def _set_leaves(self, values: dict[str, Any]) -> None:
         counts = values["counts"]
         columns, outputs = self._pool.rows.shape[1], self._pool.Z.shape[2] // 2
-        limit = self._pool.sizes[LIMIT]
+        memory = self._pool.sizes[MEMORY]
         slots = max(FIRST_SLOTS, len(counts) + 2 * len(self._trees.trees))
         self._pool = pool = new_pool(slots, columns, outputs)
-        pool.sizes[FREE], pool.sizes[LIMIT] = slots - len(counts), limit
+        pool.sizes[FREE], pool.sizes[MEMORY] = slots - len(counts), memory
         pool.counts[: len(counts)], pool.log_w[: len(counts)] = counts, values["log_w"]
         start = 0
         for slot, n in enumerate(counts):
