@@ -11,12 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-import pronk
-from laws.interrupts import Lines, state_of
 from naive import local as naive
 from naive.default import mixture_rows
 from pronk.aggregate.local import (
-    CANDIDATES,
     LAMBDA,
     LEAF_ROWS,
     WINDOW_LEAVES,
@@ -24,9 +21,6 @@ from pronk.aggregate.local import (
     LocalExperts,
 )
 from pronk.aggregate.mixture import WINDOWS
-from pronk.core.state import StateError
-from pronk.estimators import files
-from pronk.parallel import aggregate
 
 #: Errors of single precision factors, for targets of size 1: the condition of K + lambda I, whose
 #: largest eigenvalue is at most the trace 2 n + lambda with n < 128, times the unit roundoff.
@@ -204,7 +198,9 @@ def test_the_forest_is_its_twin(name):
     stream, (twin, expected) = case(name), learned(name)
     assert twin.margin > 2e-5  # no decision is decided by rounding
     forest = stream.forest()
-    got = np.concatenate([forest.learn(*stream.rows(0, 150)), forest.learn(*stream.rows(150, None))])
+    got = np.concatenate(
+        [forest.learn(*stream.rows(0, 150)), forest.learn(*stream.rows(150, None))]
+    )
     assert_allclose(got, expected, rtol=0, atol=TOLERANCE)
     state = forest.to_state()
     trees, weights = split_state(state)
@@ -303,7 +299,13 @@ def in_one_call(name):
     return forest, forest.learn(stream.Z, stream.Y, stream.G)
 
 
-BLOCKS = ["one number", "four classes", "a full pool", "a full pool of labels", "a full window tree"]
+BLOCKS = [
+    "one number",
+    "four classes",
+    "a full pool",
+    "a full pool of labels",
+    "a full window tree",
+]
 
 
 @pytest.mark.parametrize("name", BLOCKS)

@@ -145,14 +145,15 @@ def half_median(distances: Array) -> float:
 
 
 def local_metrics(Z: Array, Y: Array, seed: int) -> Array:
-    """Return the two metrics (2, columns) of the local experts: the root of the learned, and it.
+    """Return the two metrics (2, columns) of the local experts: a mild form of the learned, and it.
 
-    Each is in units of half the median distance of the first rows Z (n, columns); Y (n, outputs)
+    The mild form, its fourth root, leaves more weight to columns that the first rows do not show to
+    matter. Each metric is in units of half the median distance of the first rows Z (n, columns); Y (n, outputs)
     are their informative targets.
     """
     learned, metrics = gradient_metric(Z, Y, seed), []
     Z = Z[:: max(1, len(Z) // METRIC_ROWS)][:METRIC_ROWS]
-    for factors in (np.sqrt(learned), learned):
+    for factors in (learned**0.25, learned):
         Q = np.ascontiguousarray(Z * factors)
         metrics.append(factors / max(half_median(Laplacian().distances(Q, Q)), 1e-12))
     return np.array(metrics)

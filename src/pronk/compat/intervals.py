@@ -32,7 +32,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.aggregate import calibration
 from pronk.aggregate.calibration import COVERAGES, POINTS, ErrorScale, at_coverage
-from pronk.aggregate.settings import PLAIN, View, typical_distance
+from pronk.aggregate.relevance import typical_distance
+from pronk.aggregate.settings import PLAIN, View
 from pronk.compat.models import (
     NumericColumns,
     Predictor,

@@ -97,7 +97,7 @@ class _OnlineKernel(OnlineLearner):
         self,
         kernel: Any = "gaussian",
         *,
-        budget: int = 500,
+        budget: int = 384,
         experts: str = "all",
         memory_limit: int | None = None,
         random_state: Any = None,
@@ -193,8 +193,8 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         A bandwidth given here multiplies the automatic ones. With another kernel than the Gaussian
         all experts use that kernel on the scaled columns. A function gets unscaled rows and has no
         bandwidth.
-    budget : int, default 500
-        Most points. More points are slower and, on streams with fine structure, more accurate.
+    budget : int, default 384
+        Most points of the kernel experts. More points are slower and, on streams with fine structure, more accurate.
     experts : "all" or "few", default "all"
         "few" is a small model of 4 experts instead of up to 25, for thousands of models at once
         (`pronk.Keyed`): a fifth of the time and memory, with somewhat larger errors.
