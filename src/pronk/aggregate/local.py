@@ -37,8 +37,8 @@ rows again in order. Where no column can be cut, or there is no memory, the newe
 
 **The trees.** Four long ones in two metrics, and a window tree of at most 32 leaves, which always
 keeps the newest rows and so follows drift. When the memory is full, the long tree with the largest
-discounted loss is dropped; the last one keeps the newest halves. The metrics are the learned one and
-a mild form of it (`relevance.local_metrics`).
+discounted loss is dropped; the last one keeps the newest halves. The metrics are the learned one
+and a mild form of it (`relevance.local_metrics`).
 
 **Predictions.** Six experts of a second mixture, next to g: of the long trees the means of the
 three fits and of the leaf's predictions; of the window tree the fit of the targets and the leaf's

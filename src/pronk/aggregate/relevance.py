@@ -148,8 +148,8 @@ def local_metrics(Z: Array, Y: Array, seed: int) -> Array:
     """Return the two metrics (2, columns) of the local experts: a mild form of the learned, and it.
 
     The mild form, its fourth root, leaves more weight to columns that the first rows do not show to
-    matter. Each metric is in units of half the median distance of the first rows Z (n, columns); Y (n, outputs)
-    are their informative targets.
+    matter. Each metric is in units of half the median distance of the first rows Z (n, columns);
+    Y (n, outputs) are their informative targets.
     """
     learned, metrics = gradient_metric(Z, Y, seed), []
     Z = Z[:: max(1, len(Z) // METRIC_ROWS)][:METRIC_ROWS]

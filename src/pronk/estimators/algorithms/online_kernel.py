@@ -194,7 +194,8 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         all experts use that kernel on the scaled columns. A function gets unscaled rows and has no
         bandwidth.
     budget : int, default 384
-        Most points of the kernel experts. More points are slower and, on streams with fine structure, more accurate.
+        Most points of the kernel experts. More points are slower and, on streams with fine
+        structure, somewhat more accurate.
     experts : "all" or "few", default "all"
         "few" is a small model of 4 experts instead of up to 25, for thousands of models at once
         (`pronk.Keyed`): a fifth of the time and memory, with somewhat larger errors.
