@@ -33,7 +33,8 @@ as learned over the last 200 rows of the tree, so larger errors that persist are
 
 in every other tree with a uniform number instead of the last factor. The cut is the one nearest to
 the median between two different values, with at least 16 rows on each side. Both halves take their
-rows again in order. Where no column can be cut, or there is no memory, the newest half is kept.
+rows again in order. Where no column can be cut, or there is no memory, the newest half is kept. The
+variance reduction is summed over outputs; with two classes so far it is that of one of them.
 
 **The trees.** Four long ones in two metrics, and a window tree of at most 32 leaves, which always
 keeps the newest rows and so follows drift. When the memory is full, the long tree with the largest
@@ -46,9 +47,10 @@ prediction.
 
 **Exactness.** What is held, where a leaf splits and which tree is dropped depends on rows and
 targets alone, never on g, which is the same for all cuts of a stream into calls only up to
-rounding. Rows and factors are single precision, computed for one row at a time by the same compiled
-functions in calls of one row and of many, so they have the same bits for any cut; Z and the
-weights, in which g enters, are double precision.
+rounding, and on the classes seen so far, never on those that a call will bring. Rows and factors
+are single precision, computed for one row at a time by the same compiled functions in calls of one
+row and of many, so they have the same bits for any cut; Z and the weights, in which g enters, are
+double precision.
 
 **Rolling back.** A leaf only appends behind its rows, and a split moves them to other slots of the
 pool. Slots that a snapshot knows are retired when they are no longer used, and free again at the
@@ -1026,7 +1028,8 @@ class Forest(Stateful):
             # Node i of a tree comes before its children, and each but the first has one parent.
             later = (children > np.flatnonzero(inner)[:, None]).all()
             once = np.array_equal(np.sort(children.ravel()), np.arange(1, max(count, 1)))
-            require(later and once, "nodes are not those of trees")
+            leaves = (own[~inner] == -1).all()
+            require(later and once and leaves, "nodes are not those of trees")
             kept = self._trees.nodes[tree, :count]
             kept[:, :SLOT] = own
             kept[~inner, SLOT] = slot + np.arange((~inner).sum())
