@@ -19,17 +19,16 @@ from laws import fields
 from laws.interrupts import Lines, state_of
 from naive import local as naive
 from naive.default import mixture_rows
-from pronk.aggregate.local import (
+from pronk.aggregate.local import Forest, LocalExperts
+from pronk.aggregate.mixture import WINDOWS
+from pronk.aggregate.trees import (
     FREE,
     LAMBDA,
     LEAF_ROWS,
     RETIRED,
     WINDOW_LEAVES,
-    Forest,
-    LocalExperts,
     needs_memory,
 )
-from pronk.aggregate.mixture import WINDOWS
 from pronk.core.state import StateError
 from pronk.estimators import files
 from pronk.parallel import aggregate
