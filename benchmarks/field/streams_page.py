@@ -104,8 +104,8 @@ comparison).
 ## Error by length
 
 The error on all rows up to that length, for pronk, for the variant of boosting that is best at the
-length of comparison, and for river's AMF, which was run on 20,000 rows or for two minutes of CPU
-time; the last columns are the end of the longest run.
+length of comparison, and for river's AMF where it was run; the last columns are the end of the
+longest run.
 
 {by_length}
 
@@ -180,7 +180,7 @@ class Page:
     def old(self, name: str) -> str:
         """A star behind figures of an earlier default learner."""
         run = self.runs.get((name, "pronk"))
-        return "*" if run and run["version"] != self.mark else ""
+        return "\\*" if run and run["version"] != self.mark else ""
 
     # -- sections -------------------------------------------------------------------------------
 
@@ -294,6 +294,8 @@ class Page:
         )  # fmt: skip
         found: list[Part] = []
         learners = [v for v in shown if any(learner == v for _, learner in self.runs)]
+        star = max(self.old(name) for name in streams.NAMES)
+        heads = [title(v) + (star if v == "pronk" else "") for v in learners]
         for heading, cell in (
             ("### Time per row, microseconds", self.time_per_row),
             ("### Longest step, seconds", self.longest_step),
@@ -303,7 +305,7 @@ class Page:
                 [n, *(cell(n, self.runs[n, v]) if (n, v) in self.runs else "" for v in learners)]
                 for n in self.names(streams.NAMES)
             ]
-            found += [heading, *table(["data", *(title(v) for v in learners)], rows, 1)]
+            found += [heading, *table(["data", *heads], rows, 1)]
         return [*self.time_ratios(learners), *found]
 
     def time_ratios(self, learners: list[str]) -> list[Part]:
