@@ -171,7 +171,11 @@ class Forest:
 
     def __post_init__(self):
         D, K = self.metrics.shape[1], self.limits.shape[1]
-        kinds = [(m, r, False) for m in self.metrics for r in (False, True)[: 2 - self.small]]
+        kinds = [
+            (m, r, False)
+            for m in self.metrics
+            for r in ((False,) if self.small else (False, True, True))
+        ]
         kinds.append((self.metrics[-1], False, True))
         self.trees = [
             Tree(i, m.astype(np.float32), random, window, np.zeros(2 * K), self.leaf([]))
@@ -287,7 +291,8 @@ class Forest:
             long = [other for other in self.trees if not (other.dropped or other.window)]
             if len(long) == 1:
                 return False
-            self.note_margin([other.loss for other in long])
+            # Trees that were not split yet may be equal to the bit; the first is dropped.
+            self.note_margin(sorted({other.loss for other in long}))
             max(long, key=lambda other: other.loss).dropped = True
         return True
 

@@ -1,6 +1,6 @@
 """Local experts: a forest that learns for as long as the stream lasts, beside the other experts.
 
-The forest has partition trees with exact kernel learners in their leaves (`trees`): four long ones
+The forest has partition trees with exact kernel learners in their leaves (`trees`): six long ones
 in two metrics and a window tree. Its memory grows with the stream up to a limit.
 
 **Predictions.** Six experts of a second mixture, next to g: of the long trees the means of the
@@ -84,7 +84,7 @@ class Forest(Stateful):
     memory : int
         Bytes of the leaves, at most.
     small : bool
-        One long tree per metric instead of two.
+        One long tree per metric instead of three.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Forest(Stateful):
     ) -> None:  # fmt: skip
         self.signed, self.seed, self.memory, self.small = signed, seed, memory, small
         columns, outputs = metrics.shape[1], limits.shape[1]
-        random = (0,) if small else (0, 1)
+        random = (0,) if small else (0, 1, 1)
         kinds = [(1, 1, m, r, 0) for m in range(len(metrics)) for r in random]
         kinds.append((1, 1, len(metrics) - 1, 0, WINDOW_LEAVES))
         count = len(kinds)
@@ -192,14 +192,15 @@ class Forest(Stateful):
     def _larger_pool(self, pool: Pool) -> Pool:
         """Return a pool with free slots behind those of ``pool``.
 
-        Beyond the first steps all slots that the limit allows are allocated at once, with some for
-        retired ones: pages that are not written to use no memory, and nothing is copied again.
+        After the first steps all slots that the limit allows are allocated at once: pages that are
+        not written to use no memory, and nothing is copied again. Beyond the limit a quarter is
+        added, for retired slots.
         """
         old = len(pool.counts)
-        slots = 2 * old
-        if old >= 8 * FIRST_SLOTS:
-            most = self._most_leaves(pool.Z.shape[2] // 2)
-            slots = max(slots, most + 2 * len(self._trees.trees))
+        most = self._most_leaves(pool.Z.shape[2] // 2) + 2 * len(self._trees.trees)
+        slots = min(2 * old, most) if old < 8 * FIRST_SLOTS else most
+        if slots <= old:
+            slots = old + old // 4
         larger = new_pool(slots, pool.rows.shape[1], pool.Z.shape[2] // 2)
         for new, values in zip(leaf_arrays(larger), leaf_arrays(pool), strict=True):
             new[:old] = values

@@ -31,12 +31,13 @@ as learned over the last 200 rows of the tree, so larger errors that persist are
 
     mean absolute deviation  x  balance of the halves  x  (variance reduction of the targets + 0.02)
 
-in every other tree with a uniform number instead of the last factor. The cut is the one nearest to
-the median between two different values, with at least 16 rows on each side. Both halves take their
-rows again in order. Where no column can be cut, or there is no memory, the newest half is kept. The
-variance reduction is summed over outputs; with two classes so far it is that of one of them.
+in two trees of three with a uniform number instead of the last factor. The cut is the one nearest
+to the median between two different values, with at least 16 rows on each side. Both halves take
+their rows again in order. Where no column can be cut, or there is no memory, the newest half is
+kept. The variance reduction is summed over outputs; with two classes so far it is that of one of
+them.
 
-**The trees.** Four long ones in two metrics, and a window tree of at most 32 leaves, which always
+**The trees.** Six long ones in two metrics, and a window tree of at most 32 leaves, which always
 keeps the newest rows and so follows drift. When the memory is full, the long tree with the largest
 discounted loss is dropped; the last one keeps the newest halves. The metrics are the learned one
 and a mild form of it (`relevance.local_metrics`).

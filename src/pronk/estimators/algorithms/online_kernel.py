@@ -23,7 +23,7 @@ exact kernel ridge learners on at most 128 rows, so that their capacity grows wi
 their time per row does not. A second mixture combines them with the prediction of the others.
 
 Cost per row after row 16,384: O(3 j^2 + j d), j <= budget points: three experts on all points and
-two discounted ones on a hundred; and O(5 s^2 + 5 s d), s <= 128, for the leaves of five trees.
+two discounted ones on a hundred; and O(7 s^2 + 7 s d), s <= 128, for the leaves of seven trees.
 Memory is the same, plus the first 2048 rows until row 2048, plus up to ``memory_limit`` bytes of
 leaves, which are used as the stream grows; then the worst trees are dropped.
 Dropped experts do not return: the bounds hold against active experts, and against dropped ones for
