@@ -1,17 +1,17 @@
-"""Time calls of the default learner, with 500 points on one thread, and river's forests.
+"""Time calls of the default learner on one thread: mean, median, 99th percentile and worst.
 
     python benchmarks/bench_calls.py                 print the table
     python benchmarks/bench_calls.py --write         and write docs/results/calls.json
 
-All calls are measured in turns of a few rows, and in rounds, so that other load on the machine
-affects all of them. A figure is the least CPU time of a turn; for blocks and the first rows, which
-take longer than a turn, it is the least of a few passes.
+The tails are those of 2,000 consecutive calls, nothing left out: some of them close a block, split
+leaves or add points. River's forests learn the same rows in the same run.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import os
 import time
 
 from measure import dgemm_rate  # first: it bounds the threads
@@ -22,16 +22,16 @@ import pronk  # isort: skip
 from field import results  # isort: skip
 from pronk.compat.river import wrap  # isort: skip
 
-#: Rows before the first figure of late rows: experts sleep for the last time at row 16,384.
+#: Rows before the figures of late rows: the last experts are dropped at row 16,384.
 LATE = 16_640
-#: Rows that the forests learn first, rows of a turn, turns of a work before the next, and rounds.
-WARM, TURN, TURNS, ROUNDS = 1500, 64, 6, 4
+#: Consecutive calls per figure; rows that the forests learn first.
+CALLS, WARM = 2000, 1500
+#: What the mean of a call should cost at most, in microseconds per row.
 GOALS = {
-    "first 2,048 rows": 200,
-    "blocks of 256, after row 16,384": 80,
-    "one row: predict_then_learn": 300,
-    "one row: predict": 100,
-    "predict_one + learn_one through river": 450,
+    "first 2,048 rows": 350,
+    "blocks of 256, after row 16,384": 130,
+    "one row: predict_then_learn": 350,
+    "one row: predict": 200,
 }
 
 
@@ -42,127 +42,109 @@ def stream(n, labels):
     return X, (y > 0).astype(int) if labels else y
 
 
-class Turns:
-    """Calls with a row number as argument, measured in turns; no row is used twice."""
-
-    def __init__(self, first):
-        self.row, self.works, self.least = first, {}, {}
-
-    def add(self, name, work):
-        self.works[name], self.least[name] = work, np.inf
-
-    def run(self, rounds, turns):
-        for work, name in [(w, n) for _ in range(rounds) for n, w in self.works.items()]:
-            for _ in range(turns):
-                start = time.process_time()
-                for i in range(self.row, self.row + TURN):
-                    work(i)
-                used = (time.process_time() - start) / TURN
-                self.least[name] = min(self.least[name], used)
-                self.row += TURN
+def timed(work, calls, rows=1):
+    """Return microseconds of CPU time per row of each call of ``work``, given 0, 1, .."""
+    times = np.empty(calls)
+    for i in range(calls):
+        start = time.process_time()
+        work(i)
+        times[i] = 1e6 * (time.process_time() - start) / rows
+    return times
 
 
 def measure(labels):
-    """Return microseconds per row of every call, by name."""
+    """Return the times of all calls, by name."""
     kind = pronk.OnlineKernelClassifier if labels else pronk.OnlineKernelRegressor
-    turns = Turns(LATE + 4096)
-    X, y = stream(turns.row + 5 * TURN * TURNS * ROUNDS, labels)
+    X, y = stream(LATE + 4096 + 2 * CALLS, labels)
     names = [f"x{j}" for j in range(X.shape[1])]
     dicts = [dict(zip(names, row, strict=True)) for row in X.tolist()]
     targets = [bool(v) for v in y] if labels else y.tolist()
-    kind(random_state=0).partial_fit(X[:2600], y[:2600])  # compiles
-    figures = dict.fromkeys(GOALS, np.inf)
-    for _ in range(4):
-        start = time.process_time()
-        kind(random_state=0).predict_then_learn(X[:2048], y[:2048])
-        used = (time.process_time() - start) / 2048
-        figures["first 2,048 rows"] = min(figures["first 2,048 rows"], used)
+    kind(random_state=0).partial_fit(X[:2600], y[:2600]).predict_then_learn(
+        X[:1], y[:1]
+    )  # compiles
+    times = {
+        "first 2,048 rows": timed(
+            lambda _: kind(random_state=0).predict_then_learn(X[:2048], y[:2048]), 4, 2048
+        )
+    }
     learner = kind(random_state=0).partial_fit(X[:LATE], y[:LATE])
-    for i in range(LATE, LATE + 4096, 512):
-        start = time.process_time()
-        for j in (i, i + 256):
-            learner.predict_then_learn(X[j : j + 256], y[j : j + 256])
-        used, name = (time.process_time() - start) / 512, "blocks of 256, after row 16,384"
-        figures[name] = min(figures[name], used)
+
+    def block(i):
+        rows = slice(LATE + 256 * i, LATE + 256 * (i + 1))
+        learner.predict_then_learn(X[rows], y[rows])
+
+    times["blocks of 256, after row 16,384"] = timed(block, 16, 256)
+    first = LATE + 4096
+    other = copy.deepcopy(learner)
+
+    def one(i):
+        learner.predict_then_learn(X[first + i : first + i + 1], y[first + i : first + i + 1])
+
+    times["one row: predict_then_learn"] = timed(one, CALLS)
+    times["one row: predict"] = timed(lambda i: other.predict(X[first + i : first + i + 1]), CALLS)
     wrapped = wrap(kind(random_state=0), features=names)
-    wrapped._learner, wrapped._columns = copy.deepcopy(learner), wrapped._columns.with_names(names)
-    forests = {
+    wrapped._learner, wrapped._columns = other, wrapped._columns.with_names(names)
+    models = {
+        "predict_one + learn_one through river": wrapped,
         "AMF": forest.AMFClassifier(seed=0) if labels else forest.AMFRegressor(seed=0),
         "ARF": forest.ARFClassifier(seed=0) if labels else forest.ARFRegressor(seed=0),
     }
-    for model in forests.values():
-        for i in range(WARM):
-            model.learn_one(dicts[i], targets[i])
+    for name, model in models.items():
+        if model is not wrapped:
+            for i in range(WARM):
+                model.learn_one(dicts[i], targets[i])
 
-    def row_by_row(model):
-        def work(i):
-            model.predict_one(dicts[i])
-            model.learn_one(dicts[i], targets[i])
+        def row(i, model=model):
+            model.predict_one(dicts[first + i])
+            model.learn_one(dicts[first + i], targets[first + i])
 
-        return work
-
-    turns.add(
-        "one row: predict_then_learn",
-        lambda i: learner.predict_then_learn(X[i : i + 1], y[i : i + 1]),
-    )
-    turns.add("one row: predict", lambda i: learner.predict(X[i : i + 1]))
-    turns.add("predict_one + learn_one through river", row_by_row(wrapped))
-    for name, model in forests.items():
-        turns.add(name, row_by_row(model))
-    turns.run(ROUNDS, TURNS)
-    return {name: 1e6 * used for name, used in {**figures, **turns.least}.items()}
+        times[name] = timed(row, CALLS)
+    return times
 
 
-def table(numbers, labels):
-    """Return rows of cells: call, goal, and for each task the time and ratios to the forests."""
+def table(times):
+    """Return rows of cells: call, goal, mean, median, 99th percentile, worst."""
     rows = []
-    for name in [*GOALS, "AMF", "ARF"]:
-        shown = f"river's {name}, predict_one + learn_one" if name not in GOALS else name
-        cells = [shown, str(GOALS.get(name, ""))]
-        for figures in (numbers, labels):
-            cells.append(f"{figures[name]:.0f}")
-            cells += [f"{figures[name] / figures[other]:.2f}" for other in ("AMF", "ARF")]
-        rows.append(cells)
+    for name, values in times.items():
+        shown = f"river's {name}, predict_one + learn_one" if name in ("AMF", "ARF") else name
+        tails = (values.mean(), np.median(values), np.quantile(values, 0.99), values.max())
+        rows.append([shown, str(GOALS.get(name, "")), *(f"{value:,.0f}" for value in tails)])
     return rows
 
 
-COLUMNS = ["call", "goal", "numbers", "/ AMF", "/ ARF", "labels", "/ AMF", "/ ARF"]
+COLUMNS = ["call", "goal (mean)", "mean", "median", "99 %", "worst"]
 INTRO = """\
-The default learner with 500 points on 10 columns, one thread: microseconds of CPU time per row, and
-the ratio to river's forests (10 trees, default parameters) on the same rows in the same run.
-Figures are the minimum of many short turns, in which all calls alternate. Written by
-`python benchmarks/bench_calls.py --write`; a matrix product then made {rate:.0f} Gflop/s."""
+The default learner on 10 columns, one thread: microseconds of CPU time per row. The tails of
+one-row calls are those of {calls:,} consecutive calls; nothing is left out. Written by
+`python benchmarks/bench_calls.py --write`; a matrix product then made {rate:.0f} Gflop/s, and the
+load of the machine with two cores was {load:.1f}."""
 
-NOTES = """What limits them:
+NOTES = """What costs:
 
-- **Blocks.** After row 16,384 three experts hold 500 points. A row costs each of them about a
+- **Blocks.** After row 16,384 three experts hold 384 points. A row costs each of them about half a
   million flops: kernel features, a triangular solve, the products of a block's rows, sums and the
-  new factor. Triangular solves and factors of this size run at half to two thirds of the rate of a
-  matrix product.
-- **One row** reads two triangles of 500 x 500 numbers per expert, a megabyte each, and the open
-  block: memory, not arithmetic, is the limit. Learning a row that was just predicted reuses them.
+  new factor. The local experts add 15 to 30 microseconds.
+- **One row** reads two triangles of 384 x 384 numbers per expert and the open block: memory, not
+  arithmetic, is the limit. Learning a row that was just predicted reuses them. The worst call
+  closes the blocks of all experts.
 - **The first 2,048 rows** are learned by about twenty experts, which restart and learn all rows so
-  far again at every stage. Halving the experts at row 512 made ijcnn1 8 % and casp 2 % worse at row
-  5,000; three quarters of the points made bike_hour 5 % worse at row 2,048.
-- **Fewer points for the second and third expert** after row 16,384: with 350 (250) of the 500
-  points, 50,000 rows of casp take 21 % (28 %) less time, but errors rise by 7 % (20 %) on ijcnn1,
-  0.9 % (1.2 %) on covtype and 0.7 % (1.2 %) on casp. Dropping the experts that the combination
-  needs least saved a tenth of the time at rows 4,096 to 16,384, and at row 2,048 made bike_hour a
-  quarter worse."""
+  far again at every stage; at row 2,048 the metric of the local experts is found."""
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="keep the table as a page")
     options = parser.parse_args()
-    rate = dgemm_rate() / 1e9
-    rows = table(measure(labels=False), measure(labels=True))
-    for cells in [COLUMNS, *rows]:
-        print(f"{cells[0]:<40}" + "".join(f"{cell:>9}" for cell in cells[1:]))
+    rate, load = dgemm_rate() / 1e9, os.getloadavg()[0]
+    parts = ["# What a call costs", INTRO.format(calls=CALLS, rate=rate, load=load)]
+    for title, labels in (("Numbers", False), ("Labels", True)):
+        rows = table(measure(labels))
+        print(title)
+        for cells in [COLUMNS, *rows]:
+            print(f"{cells[0]:<45}" + "".join(f"{cell:>12}" for cell in cells[1:]), flush=True)
+        parts += [f"## {title}", *results.table(COLUMNS, rows, left=1)]
     if options.write:
-        parts = ["# What a call costs", INTRO.format(rate=rate)]
-        parts += [*results.table(COLUMNS, rows, left=1), *NOTES.split("\n\n")]
-        results.keep_page("calls", parts)
+        results.keep_page("calls", [*parts, *NOTES.split("\n\n")])
 
 
 if __name__ == "__main__":

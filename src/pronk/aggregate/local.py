@@ -167,12 +167,7 @@ class Forest(Stateful):
 
     def may_split(self, row: LocalRow) -> bool:
         """Whether the row of the last `peek` may fill a leaf."""
-        slots = self._slots_of(row)
-        return bool((self._pool.counts[slots] == LEAF_ROWS - 1).any())
-
-    def _slots_of(self, row: LocalRow) -> Whole:
-        alive = np.flatnonzero(self._trees.trees[:, LEAVES])
-        return self._trees.nodes[alive, row.nodes[alive], SLOT].astype(np.int64)
+        return LEAF_ROWS - 1 in self._pool.counts[row.slots]
 
     def _grow(self) -> None:
         """Enlarge pool and nodes so that the next row fits."""
@@ -253,7 +248,7 @@ class Forest(Stateful):
 
     def save_row(self, row: LocalRow) -> Any:
         """Return what `put_back_row` needs after the row of the last `peek`, if no leaf is full."""
-        pool, slots = self._pool, self._slots_of(row)
+        pool, slots = self._pool, row.slots.copy()
         copies = [array.copy() for array in small_arrays(self._trees)]
         return slots, pool.counts[slots], pool.log_w[slots], int(pool.sizes[ROWS]), copies
 

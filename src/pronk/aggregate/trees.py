@@ -161,12 +161,14 @@ class LocalRow(NamedTuple):
 
     x           (metrics, D) the row in each metric
     nodes       (trees,) the leaf of each tree
+    slots       (trees,) its slot; any slot for a dropped tree
     v, q, p     (trees, LEAF_ROWS), (trees,), (trees, 2 K) as in the formulas
     candidates  (trees, CANDIDATES, K)
     """
 
     x: Single
     nodes: Whole
+    slots: Whole
     v: Single
     q: Array
     p: Array
@@ -179,6 +181,7 @@ def new_local_row(metrics: int, columns: int, trees: int, outputs: int) -> Local
     return LocalRow(
         np.empty((metrics, columns), dtype=np.float32),
         np.empty(trees, dtype=np.int64),
+        np.zeros(trees, dtype=np.int64),
         np.empty((trees, LEAF_ROWS), dtype=np.float32),
         np.empty(trees),
         np.empty((trees, 2 * outputs)),
@@ -539,7 +542,7 @@ def predict_local_row(
         node = find_leaf(x, trees.nodes[tree], trees.cuts[tree])
         slot = trees.nodes[tree, node, SLOT]
         n, v, p, c = pool.counts[slot], row.v[tree], row.p[tree], row.candidates[tree]
-        row.nodes[tree] = node
+        row.nodes[tree], row.slots[tree] = node, slot
         solve_leaf(x, pool.rows[slot], pool.factors[slot], n, v)
         q = fit_leaf(v, pool.Z[slot], n, p)
         row.q[tree] = q
