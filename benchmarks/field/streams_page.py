@@ -41,8 +41,8 @@ TEMPLATE = """# Whole streams
 ran the others with the default parameters of their libraries. Settings of the default learner are
 chosen on the sets marked `+` ({chosen}). Before that rule, the first rows of parkinson, cpusmall,
 cod-rna, powerplant and flights2001 were used for some choices ([list](default.md)); goals were set
-for the other sets and for the streams, but no setting was chosen on them. In favour of the others: the
-column of a library shows the best of its variants on each set, chosen after the fact, while
+for the other sets and for the streams, but no setting was chosen on them. In favour of the others:
+the column of a library shows the best of its variants on each set, chosen after the fact, while
 pronk has one; and the first models are trained early. Against them: nobody tuned them. Measure on
 your own data.
 
