@@ -8,6 +8,7 @@ from pronk.aggregate.baselines import (
     Baselines,
     Past,
     autocorrelation,
+    depends_on_last,
     find_lags,
     informative_outputs,
 )
@@ -142,3 +143,29 @@ def test_it_is_not_worse_than_a_baseline(task):
             expected = np.roll(truth, 1) if y is walk else np.ones(1500, dtype=bool)
             own = np.mean((learner.predict_then_learn(X, truth) != truth)[late])
             assert own < 1.1 * np.mean((expected != truth)[late])
+
+
+def test_the_last_of_many_labels_is_read_where_labels_depend_on_it():
+    rng = np.random.default_rng(3)
+    X, labels = rng.normal(size=(1500, 2)), np.arange(1500) % 8
+    learner = pronk.OnlineKernelClassifier(budget=40, random_state=0)
+    wrong = learner.predict_then_learn(X, labels) != labels
+    assert wrong[-500:].mean() < 0.05
+    assert learner._model.experts.past.columns == 8
+    shuffled = pronk.OnlineKernelClassifier(budget=40, random_state=0).fit(
+        X, rng.permutation(labels)
+    )
+    assert shuffled._model.experts.past.columns == 0
+
+
+def test_labels_without_order_rarely_seem_to_depend_on_the_last():
+    rng = np.random.default_rng(4)
+    found = 0
+    for classes in (4, 10, 32):
+        for rows in (32, 128, 512, 2048):
+            for _ in range(20):
+                label = rng.choice(classes, rows, p=rng.dirichlet(np.ones(classes)))
+                found += depends_on_last(np.where(label[:, None] == np.arange(classes), 1.0, -1.0))
+    assert found <= 1
+    sticky = np.repeat(rng.integers(4, size=40), 25)
+    assert depends_on_last(np.where(sticky[:, None] == np.arange(4), 1.0, -1.0))

@@ -28,7 +28,8 @@ learned before it; with delayed labels, the last ones that arrived. The same tes
 last errors of the mixture: an unobserved quantity may drift although the targets, which follow
 their columns, show no autocorrelation. Errors are read at the lags of both (`stacks`). Of labels
 +-1 only outputs that have had both signs are read; of two, which are each other's negatives, the
-last. If more than three targets vary, none is read.
+last. Of more than three targets none is read, but of up to 32 classes the last label, where labels
+depend on the one before (`depends_on_last`).
 
 **Seen labels**: only an output that has been both -1 and +1 carries information.
 
@@ -57,6 +58,9 @@ MEAN_WINDOWS = np.array([1.0, 10.0, np.inf])
 MEAN_NAMES = ("last target", "mean of 10", "mean")
 #: Fewest rows for a test of lags, most targets that are read, longest season in rows.
 FEWEST, MOST_TARGETS, LONGEST = 32, 3, 400
+#: Most classes of which the last label is read. A label depends on the one before if some pair of
+#: labels occurs at least so often, and by so many standard deviations more often than by chance.
+MOST_CLASSES, FEWEST_PAIRS, PAIR_DEVIATIONS = 32, 12, 6.0
 #: Rows of ``seen_labels``, an array (2, outputs) of 0 and 1.
 NEGATIVE, POSITIVE = 0, 1
 
@@ -229,9 +233,24 @@ def autocorrelation(y: Array, longest: int) -> Array:
     return np.asarray(np.fft.irfft(spectrum, size)[: longest + 1] / total)
 
 
-def find_lags(Y: Array, sources: list[int]) -> list[int]:
+def depends_on_last(Y: Array) -> bool:
+    """Whether labels Y (n, classes), +-1, depend on the label of the row before.
+
+    Pairs of successive labels are counted; by chance the count is nearly Poisson with the mean
+    count(first) count(second) / n.
+    """
+    now, last = (np.asarray(rows > 0.0, dtype=np.float64) for rows in (Y[1:], Y[:-1]))
+    counts = now.T @ last
+    means = np.outer(now.sum(axis=0), last.sum(axis=0)) / len(now)
+    more = counts - means > PAIR_DEVIATIONS * np.sqrt(means)
+    return bool((more & (counts >= FEWEST_PAIRS)).any())
+
+
+def find_lags(Y: Array, sources: list[int], labels: bool = False) -> list[int]:
     """Return the lags to read; none if there are too few rows or no significant lag."""
     n = len(Y)
+    if labels and n >= FEWEST and MOST_TARGETS < len(sources) <= MOST_CLASSES:
+        return [1] if depends_on_last(Y[:, sources]) else []
     if n < FEWEST or not sources or len(sources) > MOST_TARGETS:
         return []
     longest = min(n // 3, LONGEST)

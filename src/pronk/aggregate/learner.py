@@ -353,7 +353,9 @@ class OnlineKernel(Stateful):
         """
         if PAST not in views_of(self.kernel):
             return [], []
-        found = find_lags(targets, sources)
+        found = find_lags(targets, sources, self.signed)
+        if len(sources) > MOST_TARGETS:  # of many classes only labels are read
+            return found, []
         again = [] if self.experts is None else find_lags(self.experts.mixture.errors, sources)
         return found, sorted({*found, *again})
 
