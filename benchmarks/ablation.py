@@ -252,9 +252,9 @@ def mild_metric(recording: Recording) -> Array:
     return np.asarray(recording.made[0])[[0, 0]]
 
 
-def candidate_off(number: int, forest: local.Forest) -> None:
-    """Give a candidate no weight in all leaves: those of a split have the weights of their leaf."""
-    forest._pool.log_w[:, number] = -np.inf
+def candidates_off(numbers: tuple[int, ...], forest: local.Forest) -> None:
+    """Give candidates no weight in all leaves: those of a split have the weights of their leaf."""
+    forest._pool.log_w[:, list(numbers)] = -np.inf
 
 
 def no_leaf_clipping(forest: local.Forest) -> None:
@@ -287,12 +287,20 @@ class Local:
 
 
 @dataclass(frozen=True)
+class Both:
+    """Something in front of the local experts, and a variation of these."""
+
+    front: Callable[[], Patch]
+    local: Local
+
+
+@dataclass(frozen=True)
 class Mechanism:
     """A mechanism: what it is, and how it is switched off."""
 
     title: str
     text: str
-    off: Callable[[], Patch] | Local
+    off: Callable[[], Patch] | Local | Both
     long: bool = True
     """Whether it is switched off on long streams as well."""
     kinds: tuple[bool, ...] = (False, True)
@@ -413,7 +421,8 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     "random splits": Mechanism(
         "random splits",
-        "In every other long tree splits are chosen at random; off, there are two long trees.",
+        "In some of the long trees splits are chosen at random; off, one tree per metric without "
+        "random splits remains.",
         Local(small=True),
     ),
     "metric": Mechanism(
@@ -424,14 +433,14 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     "mild metric": Mechanism(
         "mild form of the metric",
-        "Two of the four long trees use the fourth root of the weights; off, all use the weights "
+        "Half of the long trees use the fourth root of the weights; off, all use the weights "
         "(and the two trees without random splits are equal).",
         Local(metrics=learned_metric),
     ),
     "strict metric": Mechanism(
         "full form of the metric",
-        "The other two long trees and the window tree use the weights; off, all use the fourth "
-        "root (and two trees are equal).",
+        "The other half of the long trees and the window tree use the weights; off, all use "
+        "the fourth root (and two trees are equal).",
         Local(metrics=mild_metric),
     ),
     "leaf": Mechanism(
@@ -443,23 +452,23 @@ MECHANISMS: dict[str, Mechanism] = {
     "fit": Mechanism(
         "fits of the targets",
         "Leaves fit the targets, as experts and as candidates of the leaf.",
-        Local(without("local fit", "window fit"), partial(candidate_off, trees.FIT)),
+        Local(without("local fit", "window fit"), partial(candidates_off, (trees.FIT,))),
     ),
     "residual": Mechanism(
         "fits of the residuals",
         "Leaves fit what the other experts leave, y - g, as expert and as candidate of the leaf.",
-        Local(without("local residuals"), partial(candidate_off, trees.RESIDUAL)),
+        Local(without("local residuals"), partial(candidates_off, (trees.RESIDUAL,))),
     ),
     "awv": Mechanism(
         "AWV fits",
         "The fit of the residuals shrunk where the leaf has few rows nearby, as expert and as "
         "candidate of the leaf.",
-        Local(without("local awv"), partial(candidate_off, trees.AWV)),
+        Local(without("local awv"), partial(candidates_off, (trees.AWV,))),
     ),
     "inner": Mechanism(
         "g in the leaves",
         "The prediction g of the other experts is a candidate of each leaf.",
-        Local(change=partial(candidate_off, trees.INNER)),
+        Local(change=partial(candidates_off, (trees.INNER,))),
     ),
     "leaf clipping": Mechanism(
         "outlier clipping in leaves",
@@ -474,6 +483,53 @@ MECHANISMS: dict[str, Mechanism] = {
         kinds=(True,),
     ),
 }
+#: The window tree has the fit of the residuals in place of its leaf prediction.
+FOUR_FITS = Local(
+    without("local leaf", "local awv"),
+    partial(candidates_off, (trees.FIT, trees.AWV, trees.INNER)),
+)
+
+
+def fewer_settings() -> Patch:
+    return settings_where(lambda s: s.alpha != SMOOTH_ALPHA and s.window != 1000)
+
+
+#: Several mechanisms switched off at once.
+TOGETHER: dict[str, Mechanism] = {
+    "awv + inner": Mechanism(
+        "AWV fits and g in the leaves",
+        "A leaf averages the fits of targets and residuals.",
+        Local(without("local awv"), partial(candidates_off, (trees.AWV, trees.INNER))),
+    ),
+    "leaf + awv": Mechanism(
+        "leaf weights and AWV fits",
+        "The local experts are two means of the long trees, of the fits of targets and residuals, "
+        "and the fit of the window tree.",
+        Local(without("local leaf", "window leaf", "local awv")),
+    ),
+    "leaf + awv + window tree": Mechanism(
+        "leaf weights, AWV fits and the window tree",
+        "The local experts are the two means of the long trees.",
+        Local(without("local leaf", "window leaf", "local awv", "window fit")),
+    ),
+    "four fits": Mechanism(
+        "leaf weights and AWV fits, with residuals of the window tree",
+        "The local experts are four: fits of targets and of residuals, of the long trees and of "
+        "the window tree.",
+        FOUR_FITS,
+    ),
+    "smooth + window 1000": Mechanism(
+        "smooth experts and discounted experts, 1,000 rows",
+        "Alpha is 0.01, and windows have 100 rows.",
+        fewer_settings,
+    ),
+    "all": Mechanism(
+        "the last two rows together",
+        "Four fits as local experts, alpha 0.01, windows of 100 rows.",
+        Both(fewer_settings, FOUR_FITS),
+    ),
+}
+EVERY = {**MECHANISMS, **TOGETHER}
 OUTLIERS = ("target clipping", "scale outliers", "leaf clipping")
 
 
@@ -580,16 +636,20 @@ def run_set(name: str, length: int, wanted: list[str], mark: str, glitches: bool
         return run is None or run["rows"] < rows
 
     def fits(mechanism: str) -> bool:
-        return mechanism == FULL or labels in MECHANISMS[mechanism].kinds
+        return mechanism == FULL or labels in EVERY[mechanism].kinds
 
     for mechanism in filter(missing, filter(fits, wanted)):
         recording, good, seconds = pass_of(name, length, glitches)
-        off = None if mechanism == FULL else MECHANISMS[mechanism].off
+        off = None if mechanism == FULL else EVERY[mechanism].off
         start = time.process_time()
         if off is None:
             lost, start = recording.losses, start - seconds
         elif isinstance(off, Local):
             lost = local_losses(recording, off)
+        elif isinstance(off, Both):
+            with off.front():
+                again = recorded(recording.data)
+            lost = local_losses(again, off.local)
         else:
             with off():
                 lost = passed(recording.data)
@@ -607,7 +667,7 @@ Ratio = tuple[float, float]
 
 def ratio_of(runs: Runs, mark: str, length: str, name: str, mechanism: str) -> Ratio | None:
     """Return error without over error with the mechanism on a set; None where a run is missing."""
-    if streams.has_labels(name) not in MECHANISMS[mechanism].kinds:
+    if streams.has_labels(name) not in EVERY[mechanism].kinds:
         return 1.0, 0.0
     off, on = (runs.get(f"{name}/{m}/{mark}") for m in (mechanism, FULL))
     if off is None or on is None:
@@ -629,7 +689,7 @@ def ratio_table(runs: Runs, mark: str, length: str, names: list[str], listed: An
         mean = np.exp(np.log(values).mean())
         spread = mean * np.sqrt(((errors / values) ** 2).sum()) / len(names)
         cells = [f"{value:.3f} ± {error:.3f}" for value, error in [(mean, spread), *found]]
-        rows.append([MECHANISMS[mechanism].title, *cells])
+        rows.append([EVERY[mechanism].title, *cells])
     heads = [name.removesuffix(" with outliers") for name in names]
     return table(["switched off", "mean", *heads], rows, 1)
 
@@ -670,6 +730,14 @@ other rows.
 
 {outliers}
 
+## Several at once
+
+The first table is on the first 5,000 rows, the second on long streams.
+
+{together}
+
+{together long}
+
 ## The mechanisms
 
 {mechanisms}"""
@@ -681,7 +749,9 @@ def write(runs: Runs, mark: str) -> None:
         "{short}": ratio_table(runs, mark, "short", names, MECHANISMS),
         "{long}": ratio_table(runs, mark, "error", names, MECHANISMS),
         "{outliers}": ratio_table(runs, mark, "short", spoilt, OUTLIERS),
-        "{mechanisms}": table(["mechanism", ""], [[m.title, m.text] for m in MECHANISMS.values()]),
+        "{together}": ratio_table(runs, mark, "short", names, TOGETHER),
+        "{together long}": ratio_table(runs, mark, "error", names, TOGETHER),
+        "{mechanisms}": table(["mechanism", ""], [[m.title, m.text] for m in EVERY.values()]),
     }
     parts: list[Part] = []
     for text in TEMPLATE.split("\n\n"):
@@ -694,12 +764,12 @@ def main() -> None:
     parser.add_argument("--short", action="store_true", help="first 5,000 rows, and with outliers")
     parser.add_argument("--long", action="store_true", help="long streams")
     parser.add_argument("--sets", nargs="+", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--only", nargs="+", choices=(FULL, *MECHANISMS), metavar="MECHANISM")
+    parser.add_argument("--only", nargs="+", choices=(FULL, *EVERY), metavar="MECHANISM")
     options = parser.parse_args()
-    wanted = options.only or [FULL, *MECHANISMS]
+    wanted = options.only or [FULL, *EVERY]
     robust = [m for m in wanted if m in (FULL, *OUTLIERS)]
-    long = [m for m in wanted if m == FULL or MECHANISMS[m].long]
-    repeats = [m for m in long if m == FULL or isinstance(MECHANISMS[m].off, Local)]
+    long = [m for m in wanted if m == FULL or EVERY[m].long]
+    repeats = [m for m in long if m == FULL or isinstance(EVERY[m].off, Local)]
     with threadpool_limits(1):
         mark = measures.mark()
         if options.short:
