@@ -525,7 +525,7 @@ TOGETHER: dict[str, Mechanism] = {
         fewer_settings,
     ),
     "all": Mechanism(
-        "the last two rows together",
+        "the two rows above together",
         "Four fits as local experts, alpha 0.01, windows of 100 rows.",
         Both(fewer_settings, FOUR_FITS),
     ),
