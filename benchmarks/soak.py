@@ -32,6 +32,7 @@ from pronk.newton.engine import Newton
 FAILED: list[str] = []
 PARTS = (
     "kills",
+    "default-kills",
     "files",
     "fields",
     "interrupts",
@@ -53,7 +54,15 @@ def check(name: str, good: bool, figures: str) -> None:
 # -- kills ---------------------------------------------------------------------------------------
 
 
-def kills(count: int, rows: int, seed: int) -> None:
+#: Options of the runs that are killed: a learner on a dictionary, and the default learner, whose
+#: local experts begin at row 2,048.
+KILLED = {
+    "pkawv-nystrom": ["-a", "pkawv-nystrom", "-p", "history=projected", "-p", "gamma=10"],
+    "default": ["--seed", "0"],
+}
+
+
+def kills(count: int, rows: int, seed: int, learner: str = "pkawv-nystrom") -> None:
     """Kill a run at random moments and resume it; then compare all bits."""
     rng = np.random.default_rng([seed, 0])
     with tempfile.TemporaryDirectory() as name:
@@ -63,7 +72,7 @@ def kills(count: int, rows: int, seed: int) -> None:
         np.savetxt(
             folder / "data.csv", np.column_stack([X, y]), "%.6f", ",", header="a,b,c,y", comments=""
         )
-        whole = _job(folder, "whole")
+        whole = _job(folder, "whole", learner)
         began = time.perf_counter()
         done = subprocess.run(whole, capture_output=True, text=True)
         duration = time.perf_counter() - began
@@ -72,7 +81,7 @@ def kills(count: int, rows: int, seed: int) -> None:
         killed = equal = jobs = progress = 0
         while killed < count:
             jobs += 1
-            command = _job(folder, f"job-{jobs}")
+            command = _job(folder, f"job-{jobs}", learner)
             for _ in range(min(10, count - killed)):
                 if not _kill_somewhere(command, rng.uniform(0.3, 0.9) * duration):
                     duration *= 0.9  # it ended before: others left the machine
@@ -85,17 +94,17 @@ def kills(count: int, rows: int, seed: int) -> None:
         check(
             "kills",
             equal == jobs,
-            f"{killed} kills in {jobs} runs of {rows:,} rows; {equal} of {jobs} ended with the "
-            f"same predictions, model and metrics, bit by bit; {progress} had a snapshot",
+            f"{learner}: {killed} kills in {jobs} runs of {rows:,} rows; {equal} of {jobs} ended "
+            f"with the same predictions, model and metrics, bit by bit; {progress} had a snapshot",
         )
 
 
-def _job(folder: Path, name: str) -> list[str]:
+def _job(folder: Path, name: str, learner: str) -> list[str]:
     out = folder / name
     out.mkdir(exist_ok=True)
     return [
         sys.executable, "-m", "pronk", "run", str(folder / "data.csv"), "-t", "y",
-        "-a", "pkawv-nystrom", "-p", "history=projected", "-p", "gamma=10", "--scale", "standard",
+        *KILLED[learner], "--scale", "standard",
         "--predictions", str(out / "p.csv"), "--save", str(out / "model"),
         "--checkpoint", str(out / "checkpoint"), "--checkpoint-every", "4096", "--json",
     ]  # fmt: skip
@@ -351,6 +360,7 @@ def main() -> int:
 
     parts: dict[str, Callable[[], None]] = {
         "kills": lambda: kills(6 if quick else 50, 60_000 if quick else 300_000, given.seed),
+        "default-kills": lambda: kills(6 if quick else 20, 30_000, given.seed, "default"),
         "files": lambda: files(1_000 if quick else 10_000, given.seed),
         "fields": lambda: fields(given.files or (500 if quick else 20_000), given.seed),
         "interrupts": lambda: interrupts(50 if quick else 500, given.seed),
