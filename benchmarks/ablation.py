@@ -80,7 +80,7 @@ FULL = "full"
 
 @cache
 def uncompiled(module: ModuleType, purpose: str) -> dict[str, Any]:
-    """Return the compiled functions of a module anew, without the cache on disk."""
+    """Compile the functions of a module again, without the cache on disk, and return them."""
     found = {}
     for name, f in vars(module).items():
         if isinstance(f, CPUDispatcher) and f.py_func.__module__ == module.__name__:

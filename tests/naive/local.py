@@ -1,4 +1,4 @@
-"""Brute-force twin of the forest of local experts: every row solves its leaves anew.
+"""Brute-force twin of the forest of local experts: every row solves its leaves again.
 
 Trees partition the rows. A leaf holds rows r_1 .. r_n with targets t and residuals t - g, and fits
 both by kernel ridge regression in the kernel k(x, r) = 1 + exp(-|x - r|_1), x = z w in single

@@ -273,6 +273,17 @@ class Intervals(Stateful):
         require((np.diff(self._edges, axis=0) >= 0.0).all(), "edges are not in order")
 
 
+def check_coverage(coverage: float) -> None:
+    """Raise if a coverage is not one that is tracked or lies between two that are."""
+    if not 0.0 < coverage <= COVERAGES[-1]:
+        raise ValueError(f"coverage must lie in (0, {COVERAGES[-1]}], got {coverage!r}")
+
+
+def around(P: Array, half: Array) -> Array:
+    """Return intervals (.., 2) around predictions P with half-widths of the same shape."""
+    return np.stack((P - half, P + half), axis=-1)
+
+
 def at_coverage(widths: Array, coverage: float) -> Array:
     """Interpolate half-widths (n, coverages, outputs) at a coverage; return (n, outputs)."""
     place = int(np.searchsorted(COVERAGES, coverage))

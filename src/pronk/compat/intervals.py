@@ -31,7 +31,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pronk.aggregate import calibration
-from pronk.aggregate.calibration import COVERAGES, POINTS, ErrorScale, at_coverage
+from pronk.aggregate.calibration import (
+    COVERAGES,
+    POINTS,
+    ErrorScale,
+    around,
+    at_coverage,
+    check_coverage,
+)
 from pronk.aggregate.relevance import typical_distance
 from pronk.aggregate.settings import PLAIN, View
 from pronk.compat.models import (
@@ -385,15 +392,6 @@ class ModelWrapper(Parameters):
         self.model_._try_out()
 
 
-def _around(P: Array, half: Array) -> Array:
-    return np.stack((P - half, P + half), axis=-1)
-
-
-def _check_coverage(coverage: float) -> None:
-    if not 0.0 < coverage <= COVERAGES[-1]:
-        raise ValueError(f"coverage must lie in (0, {COVERAGES[-1]}], got {coverage!r}")
-
-
 class Intervals(RegressorMixin, ModelWrapper):
     """Adaptive prediction intervals around any regressor.
 
@@ -443,18 +441,18 @@ class Intervals(RegressorMixin, ModelWrapper):
         is known.
         """
         if interval is not None:
-            _check_coverage(interval)
+            check_coverage(interval)
         with own_lock(self), limited:
             n = count_rows(X)
             Y = check_targets(y, n)
             weights = check_weights(sample_weight, n)
             if not n:
-                return Y if interval is None else (Y, _around(Y, Y))
+                return Y if interval is None else (Y, around(Y, Y))
             P, widths = self._learn(X, Y, weights)
         shape = Y.shape
         if interval is None:
             return P.reshape(shape)
-        return P.reshape(shape), _around(P, at_coverage(widths, interval)).reshape(*shape, 2)
+        return P.reshape(shape), around(P, at_coverage(widths, interval)).reshape(*shape, 2)
 
     def _learn(self, X: Any, Y: Array, weights: Array | None) -> tuple[Array, Array]:
         """Learn rows; return predictions (n, outputs) and half-widths (n, coverages, outputs)."""
@@ -509,14 +507,14 @@ class Intervals(RegressorMixin, ModelWrapper):
         Intervals of a larger coverage contain those of a smaller one. NaN before two rows were
         learned.
         """
-        _check_coverage(coverage)
+        check_coverage(coverage)
         check_is_fitted(self)
         with own_lock(self), limited:
             P = self._predict(X)
             half = P
             if len(P):
                 half = self._tracker.half_widths(self._columns.of(X), P, coverage)
-        return _around(P[:, 0], half[:, 0]) if self._flat else _around(P, half)
+        return around(P[:, 0], half[:, 0]) if self._flat else around(P, half)
 
     def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
         """Return the intervals of `predict_then_learn` instead of its predictions."""

@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from pronk.aggregate.calibration import COVERAGES, at_coverage
+from pronk.aggregate.calibration import around, at_coverage, check_coverage
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.learner import OnlineKernel
 from pronk.core.kernels import get_kernel
@@ -233,13 +233,13 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         """
         if interval is None:
             return super().predict_then_learn(X, y, sample_weight=sample_weight)
-        _check_coverage(interval)
+        check_coverage(interval)
         with self._own_lock():  # last_widths belong to this call
             P = super().predict_then_learn(X, y, sample_weight=sample_weight)
             if not len(P):
-                return P, _around(P, P)
+                return P, around(P, P)
             half = at_coverage(self._model.last_widths, interval)
-        return P, _around(P, half[:, 0] if self._flat else half)
+        return P, around(P, half[:, 0] if self._flat else half)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the current model's predictions; change nothing.
@@ -257,29 +257,20 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         larger coverage contain those of a smaller one. NaN before two rows were learned: no error
         is known yet.
         """
-        _check_coverage(coverage)
+        check_coverage(coverage)
         check_is_fitted(self)
         rows = self._rows(X)
         if not rows.shape[0]:
-            return _around(nothing := super().predict(rows), nothing)
+            return around(nothing := super().predict(rows), nothing)
         with self._own_lock(), limited:
             parts = [self._model.half_widths(block(), coverage) for _, block in dense_blocks(rows)]
         P, half = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return _around(P[:, 0], half[:, 0]) if self._flat else _around(P, half)
+        return around(P[:, 0], half[:, 0]) if self._flat else around(P, half)
 
     def predict_interval_then_learn(self, X: Any, y: Any, coverage: float = 0.9) -> Array:
         """Return the intervals of `predict_then_learn` instead of its predictions."""
         intervals: Array = self.predict_then_learn(X, y, interval=coverage)[1]
         return intervals
-
-
-def _check_coverage(coverage: float) -> None:
-    if not 0.0 < coverage <= COVERAGES[-1]:
-        raise ValueError(f"coverage must lie in (0, {COVERAGES[-1]}], got {coverage!r}")
-
-
-def _around(P: Array, half: Array) -> Array:
-    return np.stack((P - half, P + half), axis=-1)
 
 
 class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
