@@ -236,12 +236,14 @@ class OnlineKernel(Stateful):
     def _learn_one(self, X: Array, Y: Array) -> Array:
         """Predict then learn one row; reuse what `predict` has computed for it."""
         assert self.experts is not None
-        self._fill_snapshot(self._simple_row(X))
+        one = self._simple_row(X)
+        self._fill_snapshot(one)
         if self._rows < STAGES[-1]:
             self._first_X.append(X)
             self._first_Y.append(Y)
         targets = Y if self.signed else self.clipping.learn(Y)
-        one = self.experts.peek(self._scaled(X, learn=True)[0])
+        if one is None:
+            one = self.experts.peek(self._scaled(X, learn=True)[0])
         P, scales = (one.final * self._size + self._level)[None, :], one.error_scale
         self.experts.commit(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0])
         if self.signed:

@@ -259,19 +259,26 @@ def fit_leaf(v: Single, Z: Array, n: int, p: Array) -> float:
 
 
 @njit(cache=True, nogil=True)
-def append_to_leaf(
-    x: Single, v: Single, q: float, p: Array, t: Array, slot: int, pool: Pool
-) -> None:
-    """Append a row x (D,) with targets t (2 K,); v, q and p are those of its prediction."""
-    n, factor = pool.counts[slot], pool.factors[slot]
-    pool.rows[slot, :, n] = x
-    # L <- (L, 0; v', s),  Z <- (Z; (t - p) / s),  s = sqrt(q + lambda)
+def append_to_factor(v: Single, q: float, n: int, factor: Single) -> float:
+    """Append row number n, with v (LEAF_ROWS,) and q of its prediction, to L; return 1 / s."""
+    # L <- (L, 0; v', s),  s = sqrt(q + lambda)
     place = n
     for j in range(n):
         factor[place] = v[j]
         place += LEAF_ROWS - 1 - j
-    inverse = np.float32(1.0 / np.sqrt(q + LAMBDA))
-    factor[place] = inverse
+    factor[place] = np.float32(1.0 / np.sqrt(q + LAMBDA))
+    return factor[place]
+
+
+@njit(cache=True, nogil=True)
+def append_to_leaf(
+    x: Single, v: Single, q: float, p: Array, t: Array, slot: int, pool: Pool
+) -> None:
+    """Append a row x (D,) with targets t (2 K,); v, q and p are those of its prediction."""
+    n = pool.counts[slot]
+    pool.rows[slot, :, n] = x
+    # Z <- (Z; (t - p) / s)
+    inverse = append_to_factor(v, q, n, pool.factors[slot])
     for o in range(t.size):
         pool.Z[slot, n, o] = (t[o] - p[o]) * np.float64(inverse)
     pool.counts[slot] = n + 1
@@ -320,19 +327,15 @@ def factor_again(slot: int, pool: Pool) -> None:
         x[:] = rows[:, i]
         solve_leaf(x, rows, factor, i, v)
         q = fit_leaf(v, pool.Z[slot, :, :0], i, nothing)
-        place = i
-        for j in range(i):
-            factor[place] = v[j]
-            place += LEAF_ROWS - 1 - j
-        factor[place] = np.float32(1.0 / np.sqrt(q + LAMBDA))
+        append_to_factor(v, q, i, factor)
 
 
 # -- splits -----------------------------------------------------------------------------------
 
 
 @njit(cache=True, nogil=True)
-def median_cut(values: Single) -> tuple[float, int, float, float]:
-    """Return cut, rows up to it, their median and mean absolute deviation; 0 rows: no cut.
+def median_cut(values: Single) -> tuple[float, int, float]:
+    """Return cut, rows up to it, and the mean absolute deviation; 0 rows: no cut.
 
     The cut of ``values`` (n,) lies between two different values and is the one nearest to the
     median; it has at least SIDE_ROWS values on each side.
@@ -359,7 +362,7 @@ def median_cut(values: Single) -> tuple[float, int, float, float]:
     nearer = abs(up_to - n // 2) < abs(left - n // 2)
     if SIDE_ROWS <= up_to <= n - SIDE_ROWS and (left == 0 or nearer):
         left, cut = up_to, 0.5 * (np.float64(middle) + np.float64(following))
-    return cut, left, np.float64(middle), deviation / n
+    return cut, left, deviation / n
 
 
 @njit(cache=True, nogil=True)
@@ -392,7 +395,7 @@ def choose_split(
     best, chosen, where = 0.0, -1, 0.0
     for j in range(len(rows)):
         values = rows[j, :n]
-        cut, left, _, deviation = median_cut(values)
+        cut, left, deviation = median_cut(values)
         cut = np.float64(np.float32(cut))
         if left == 0 or deviation <= 0.0:
             continue
