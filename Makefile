@@ -12,7 +12,8 @@ COVERED ?= tests/core tests/newton tests/first_order tests/aggregate/test_defaul
     tests/aggregate/test_one_row.py tests/estimators/test_weights.py
 PLAIN_SECONDS ?= 2
 
-BIN   := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN   := $(VENV)/$(SCRIPTS)
 STAMP := $(VENV)/.installed
 DIST  := dist
 
@@ -24,7 +25,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # them are skipped without it.
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test testall doctest docs lint format bench soak mutants fingerprints coverage dist clean
+.PHONY: help install demo test testall oldest bare doctest docs lint format bench soak mutants fingerprints coverage dist clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -37,28 +38,49 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $@
 
 # One thread everywhere where time is measured or two processes share two cores.
-test testall doctest docs bench soak mutants fingerprints coverage: export OPENBLAS_NUM_THREADS := 1
-test testall doctest docs bench soak mutants fingerprints coverage: export OMP_NUM_THREADS := 1
-test testall doctest docs bench soak mutants fingerprints coverage: export MKL_NUM_THREADS := 1
-test testall doctest docs bench soak mutants fingerprints coverage: export NUMBA_NUM_THREADS := 1
+TIMED := test testall oldest bare doctest docs bench soak mutants fingerprints coverage
+$(TIMED): export OPENBLAS_NUM_THREADS := 1
+$(TIMED): export OMP_NUM_THREADS := 1
+$(TIMED): export MKL_NUM_THREADS := 1
+$(TIMED): export NUMBA_NUM_THREADS := 1
 
 # Every process that a test starts would compile the sources again.
-test testall doctest: export PYTHONDONTWRITEBYTECODE :=
+test testall oldest bare doctest: export PYTHONDONTWRITEBYTECODE :=
 
 demo: $(STAMP) ## the main job on a generated file, ending with the command for your own
 	$(BIN)/pronk demo
 
 # The cache is filled by one process first, or every worker would compile everything for itself.
+WARMUP = -c "import pronk; pronk.warmup()"
+PYTEST = -m pytest -n $(JOBS) --dist worksteal --doctest-modules
+FAST   = -m "not matrix and not slow"
+
 test: $(STAMP) ## run the tests and the examples in the docstrings
-	$(BIN)/python -c "import pronk; pronk.warmup()"
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules -m "not matrix and not slow" tests src/pronk papers
+	$(BIN)/python $(WARMUP)
+	$(BIN)/python $(PYTEST) $(FAST) tests src/pronk papers
 
 testall: $(STAMP) ## the same with the tests marked slow or matrix, as .ci/run does
-	$(BIN)/python -c "import pronk; pronk.warmup()"
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --doctest-modules tests src/pronk papers
+	$(BIN)/python $(WARMUP)
+	$(BIN)/python $(PYTEST) tests src/pronk papers
+
+# Two environments of their own, so that .venv stays as it is.
+oldest: ## run the tests with the oldest supported versions of all dependencies
+	test -x $(VENV)-oldest/$(SCRIPTS)/python || $(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/$(SCRIPTS)/python -m pip install --quiet packaging
+	$(VENV)-oldest/$(SCRIPTS)/python -m tools.oldest > $(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/$(SCRIPTS)/python -m pip install --quiet -e ".[dask,data,papers,plot,river,serve,sql,test]" \
+	    -c $(VENV)-oldest/constraints.txt
+	$(VENV)-oldest/$(SCRIPTS)/python $(WARMUP)
+	$(VENV)-oldest/$(SCRIPTS)/python $(PYTEST) $(FAST) tests
+
+bare: ## run the tests without the optional extras; what needs one is skipped
+	test -x $(VENV)-bare/$(SCRIPTS)/python || $(PYTHON) -m venv $(VENV)-bare
+	$(VENV)-bare/$(SCRIPTS)/python -m pip install --quiet -e ".[test]" -c constraints.txt
+	$(VENV)-bare/$(SCRIPTS)/python $(WARMUP)
+	$(VENV)-bare/$(SCRIPTS)/python $(PYTEST) $(FAST) tests
 
 doctest: $(STAMP) ## run only the examples in the docstrings
-	$(BIN)/python -m pytest -n $(JOBS) --doctest-modules src/pronk papers
+	$(BIN)/python $(PYTEST) src/pronk papers
 
 docs: $(STAMP) ## the documentation site in docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -j auto -b html docs docs/_build/html
@@ -110,13 +132,13 @@ dist: $(STAMP) ## wheel and sdist in dist/, each tried in an empty environment
 	    printf '\n== %s in an empty environment\n' "$$archive"; \
 	    rm -rf "$$temporary/venv"; \
 	    $(PYTHON) -m venv "$$temporary/venv"; \
-	    "$$temporary/venv/bin/python" -m pip install --quiet "$$archive" -c constraints.txt; \
+	    "$$temporary/venv/$(SCRIPTS)/python" -m pip install --quiet "$$archive" -c constraints.txt; \
 	    ( cd "$$temporary"; \
-	      venv/bin/pronk --version; \
-	      venv/bin/python "$$root/.ci/smoke.py" ); \
+	      venv/$(SCRIPTS)/pronk --version; \
+	      venv/$(SCRIPTS)/python "$$root/.ci/smoke.py" ); \
 	done
 
 clean: ## remove caches and built files (not .venv)
 	rm -rf build $(DIST) docs/_build docs/generated docs/results/*.md .mypy_cache .pytest_cache .ruff_cache .hypothesis \
 	    .import_linter_cache .numba_cache .coverage htmlcov
-	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+	find . -path './$(VENV)*' -prune -o -type d -name __pycache__ -exec rm -rf {} +
