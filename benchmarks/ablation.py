@@ -574,7 +574,7 @@ def passed(data: Data, recording: Recording | None = None) -> Array:
         P = model.predict_then_learn(data.X[i : i + BLOCK], data.y[i : i + BLOCK])
         found.append([0 if p is None else p for p in P.tolist()])
     if recording is not None:
-        inner = model._model
+        inner = model._model.incumbent
         if data.labels:
             recording.to_targets = model._labels.predicted
         else:

@@ -787,4 +787,4 @@ def test_a_call_of_the_learner_that_is_stopped_is_rolled_back(kind, rows):
 
 def simple(model, row):
     """Return whether a row fills no leaf and changes nothing else that takes a whole snapshot."""
-    return model._model._simple_row(X[row : row + 1]) is not None
+    return model._model.incumbent._simple_row(X[row : row + 1]) is not None

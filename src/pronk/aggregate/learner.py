@@ -1,6 +1,7 @@
-"""The default learner: many AWV experts on one dictionary, aggregated and calibrated.
+"""The inner learner of the default one: many AWV experts on one dictionary, aggregated.
 
-It combines six ideas, one or two files each:
+It predicts with an error scale per row; `recovery` has one or two such learners and calibrates
+their prediction. The default learner combines seven ideas, one or two files each:
 
 1. **Scales** (here, `core.scales`). Columns and targets are scaled by the first rows, without
    outliers, so that no unit matters. Targets are clipped (`TargetClipping`) to limit the effect of
@@ -15,6 +16,7 @@ It combines six ideas, one or two files each:
    or logistic regression on their predictions, and exponential weights over both.
 6. **Calibration** (`calibration`). The scale of the next error, prediction intervals, class
    probabilities.
+7. **Recovery** (`recovery`). The learner that is calibrated.
 
 Everything that changes the set of points or experts happens at rows counted from the start of the
 stream (stages and epochs), so the cut into calls changes nothing:
@@ -54,7 +56,6 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative_outputs
-from pronk.aggregate.calibration import Intervals, Temperature
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.one_row import LazySnapshot, OneRow, RowSnapshot
@@ -162,7 +163,7 @@ class TargetClipping(Stateful):
 
 
 class OnlineKernel(Stateful):
-    """Scales, stages, experts and calibration for unscaled rows and targets."""
+    """Scales, stages and experts for unscaled rows and targets; predictions and error scales."""
 
     def __init__(
         self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
@@ -180,12 +181,13 @@ class OnlineKernel(Stateful):
         self._level = np.zeros(outputs)
         self._size = np.ones(outputs)
         self.experts: Experts | None = None
-        self.intervals = Intervals(outputs)
-        self.temperature = Temperature(outputs)
-        self.last_widths = np.empty((0, 0, outputs))
-        self.last_slopes = np.empty((0, 2))
         self._snapshot: ReferenceType[LazySnapshot] | None = None  # of the call that is under way
         self._row_snapshot: RowSnapshot | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows learned so far."""
+        return self._rows
 
     @property
     def points(self) -> Array:
@@ -194,14 +196,17 @@ class OnlineKernel(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, X: Array, Y: Array, learn_experts: LearnExperts | None = None) -> Array:
-        """Predict then learn each row; ``learn_experts`` replaces `Experts.learn`."""
+    def learn(
+        self, X: Array, Y: Array, learn_experts: LearnExperts | None = None
+    ) -> tuple[Array, Array]:
+        """Predict then learn each row; return predictions and error scales, (n, outputs).
+
+        ``learn_experts`` replaces `Experts.learn`.
+        """
         if len(X) == 1 and self.experts is not None:
             return self._learn_one(X, Y)
         self._fill_snapshot()
-        out = np.empty((len(X), self.outputs))
-        widths: list[Array] = []
-        slopes: list[Array] = []
+        out, scales = np.empty((len(X), self.outputs)), np.ones((len(X), self.outputs))
         start = 0
         while start < len(X):
             stop = len(X)
@@ -215,25 +220,18 @@ class OnlineKernel(Stateful):
                 self._first_Y.append(Y[rows])
             targets = Y[rows] if self.signed else self.clipping.learn(Y[rows])
             done = start
-            for P, scales in self._learn_rows(X[rows], targets, Y[rows], learn_experts):
-                learned = slice(done, done + len(P))
-                out[learned] = P
-                if self.signed:
-                    slopes.append(self.temperature.learn(P, Y[learned]))
-                else:
-                    widths.append(self._learn_intervals(P, scales, Y[learned]))
-                done = learned.stop
+            for P, own in self._learn_rows(X[rows], targets, Y[rows], learn_experts):
+                out[done : done + len(P)], scales[done : done + len(P)] = P, own
+                done += len(P)
             self._rows += stop - start
             if self._rows in STAGES:
                 self._set_stage()
             start = stop
         if learn_experts is not None and self.experts is not None:
             self.experts.clear_caches()
-        self.last_widths = np.concatenate(widths) if widths else self.last_widths
-        self.last_slopes = np.concatenate(slopes) if slopes else self.last_slopes
-        return out
+        return out, scales
 
-    def _learn_one(self, X: Array, Y: Array) -> Array:
+    def _learn_one(self, X: Array, Y: Array) -> tuple[Array, Array]:
         """Predict then learn one row; reuse what `predict` has computed for it."""
         assert self.experts is not None
         one = self._simple_row(X)
@@ -244,22 +242,12 @@ class OnlineKernel(Stateful):
         targets = Y if self.signed else self.clipping.learn(Y)
         if one is None:
             one = self.experts.peek(self._scaled(X, learn=True)[0])
-        P, scales = (one.final * self._size + self._level)[None, :], one.error_scale
+        P, scales = one.final * self._size + self._level, one.error_scale * self._size
         self.experts.commit(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0])
-        if self.signed:
-            self.last_slopes = self.temperature.learn(P, targets)
-        else:
-            self.last_widths = self._learn_intervals(P, (scales * self._size)[None, :], Y)
         self._rows += 1
         if self._rows in STAGES:
             self._set_stage()
-        return P
-
-    def _learn_intervals(self, P: Array, scales: Array, Y: Array) -> Array:
-        """Return the half-widths before each row; NaN for the very first, which has no error."""
-        first = int(self._rows == 0)
-        widths = self.intervals.learn(P[first:], scales[first:], Y[first:])
-        return np.concatenate((np.full((first, *widths.shape[1:]), np.nan), widths))
+        return P[None, :], scales[None, :]
 
     def _scaled_targets(self, Y: Array) -> Array:
         """Return targets in the units that the experts learn."""
@@ -300,8 +288,6 @@ class OnlineKernel(Stateful):
         """Set scales, bandwidths, points and experts from the rows so far; learn them again."""
         X, Y = self._first_X.values, self._first_Y.values
         n, given = len(X), Y
-        if n == STAGES[0]:
-            self.intervals.start()  # from now on in units of the error scale
         # Scales of columns and targets.
         if not self.kernel.foreign:
             self._scale = FixedScale(X)
@@ -424,9 +410,7 @@ class OnlineKernel(Stateful):
         """What a simple row changes outside the experts."""
         rows = self._first_X, self._first_Y
         if self._row_snapshot is None or not self._row_snapshot.matches(self.clipping, rows):
-            parts = (self.clipping, self.temperature if self.signed else self.intervals)
-            others = [(self, name) for name in ("_rows", "last_widths", "last_slopes")]
-            self._row_snapshot = RowSnapshot(parts, others, rows)
+            self._row_snapshot = RowSnapshot((self.clipping,), [(self, "_rows")], rows)
         return self._row_snapshot
 
     def __getstate__(self) -> dict[str, Any]:
@@ -434,11 +418,7 @@ class OnlineKernel(Stateful):
 
     # -- the current model --------------------------------------------------------------------
 
-    def predict(self, X: Array) -> Array:
-        """Predict rows that may come next."""
-        return self._predict_blocks(X)[0]
-
-    def _predict_blocks(self, X: Array) -> tuple[Array, Array]:
+    def predict(self, X: Array) -> tuple[Array, Array]:
         """Predict rows that may come next; return predictions and error scales, (n, outputs)."""
         if self.experts is None:
             P = np.tile(self._first_prediction(self._rows), (len(X), 1))
@@ -452,21 +432,14 @@ class OnlineKernel(Stateful):
         P, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
         return P * self._size + self._level, scales * self._size
 
-    def half_widths(self, X: Array, coverage: float) -> tuple[Array, Array]:
-        """Return predictions and half-widths of their intervals, (n, outputs)."""
-        P, scales = self._predict_blocks(X)
-        return P, self.intervals.half_widths(P, scales, coverage)
-
-    def deviation(self, X: Array) -> Array:
-        """Return the standard deviation of y around each prediction, (n, outputs)."""
-        scales = self._predict_blocks(X)[1] * self.intervals.deviation
+    def variance(self, X: Array) -> Array:
+        """Return the ridge leverage (n,) of rows for the leading expert; 0 before any."""
         if self.experts is None:
-            return scales
+            return np.zeros(len(X))
         blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
-        variance = [self.experts.variance(self._scaled(block)) for block in blocks]
-        return np.asarray(np.sqrt(1.0 + np.concatenate(variance))[:, None] * scales)
+        return np.concatenate([self.experts.variance(self._scaled(block)) for block in blocks])
 
-    def certificate(self, output: int = 0) -> MixtureCertificate:
+    def certificate(self) -> MixtureCertificate:
         """Return that of the mixture over all outputs; early rows as they were learned again."""
         if self.experts is None:
             raise ValueError(f"a certificate needs at least {STAGES[0]} rows")
@@ -484,7 +457,6 @@ class OnlineKernel(Stateful):
         self._level, self._size = np.zeros(self.outputs), np.ones(self.outputs)
         if self.experts is not None:
             self.experts.remap(matrix)
-        self.temperature.remap(matrix)
 
     # -- state ------------------------------------------------------------------------------
 
@@ -495,13 +467,9 @@ class OnlineKernel(Stateful):
         Rows("first_Y", ("first", "outputs")),
         Numbers("level", ("outputs",), written="replaced"),
         Numbers("size", ("outputs",), low=SMALLEST, written="replaced"),
-        Part("intervals", "intervals", sizes={"outputs": "followed"}),
-        Part("temperature", "temperature"),
         Part("scale", make="_new_scale"),
         Part("experts", "experts", make="_new_experts"),
         Unsaved("outputs"),
-        Unsaved("last_widths"),
-        Unsaved("last_slopes"),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -540,10 +508,6 @@ class OnlineKernel(Stateful):
         return FixedScale(np.zeros((1, self.columns)))
 
     def _restored(self, sizes: Sizes) -> None:
-        # With labels the intervals are never used.
-        require(
-            self.signed or sizes["followed"] == self.outputs, "intervals do not fit the outputs"
-        )
         Y = self._first_Y.values
         if self.signed:
             require((np.abs(Y) == 1.0).all(), "first_Y are not labels")

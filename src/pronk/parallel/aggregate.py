@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate import experts as grid
 from pronk.aggregate.experts import Experts
-from pronk.aggregate.learner import OnlineKernel
+from pronk.aggregate.recovery import RecoveringKernel
 from pronk.aggregate.settings import FORGETFUL_POINTS
 from pronk.newton.discounted import EPOCH, DiscountedNewton
 from pronk.parallel.bundles import (
@@ -74,7 +74,7 @@ LEAST_ROWS = 4096
 APART = 128
 
 
-def learn(engine: OnlineKernel, X: Array, Y: Array, pool: Pool) -> Array:
+def learn(engine: RecoveringKernel, X: Array, Y: Array, pool: Pool) -> Array:
     """Return ``engine.learn(X, Y)``, up to rounding, computed by the workers of a pool.
 
     The tasks of a pool that has a ``plan`` run in other processes: they get the rows they need, and

@@ -45,7 +45,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.aggregate.calibration import around, at_coverage, check_coverage
 from pronk.aggregate.certificate import MixtureCertificate
-from pronk.aggregate.learner import OnlineKernel
+from pronk.aggregate.recovery import RecoveringKernel
 from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
@@ -83,7 +83,7 @@ class _OnlineKernel(OnlineLearner):
     _signed: ClassVar[bool]
     _forgetting: ClassVar[bool] = True  # a subclass may switch discounted experts off
     _scales_itself: ClassVar[bool] = True
-    _model: OnlineKernel
+    _model: RecoveringKernel
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **OnlineLearner._parameter_constraints,
@@ -110,11 +110,11 @@ class _OnlineKernel(OnlineLearner):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _make_model(self, columns: int, outputs: int) -> OnlineKernel:
+    def _make_model(self, columns: int, outputs: int) -> RecoveringKernel:
         kernel, memory = get_kernel(self.kernel), self.memory_limit
         if memory is None:
             memory = MEMORY[self.experts]
-        return OnlineKernel(
+        return RecoveringKernel(
             kernel, columns, outputs, self.budget, self._seed, self._signed, self._forgetting,
             self.experts == "few", memory,
         )  # fmt: skip
