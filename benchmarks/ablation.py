@@ -51,7 +51,7 @@ from field.results import Part, Runs, keep, keep_page, load, table  # noqa: E402
 from field.sets import Data  # noqa: E402
 from pronk.aggregate import baselines, experts, learner, local, mixture  # noqa: E402
 from pronk.aggregate.relevance import METRIC_ROWS, half_median  # noqa: E402
-from pronk.aggregate.settings import PAST, RELEVANCE, SMOOTH_ALPHA, Setting, grid  # noqa: E402
+from pronk.aggregate.settings import PAST, RELEVANCE, Setting, grid  # noqa: E402
 from pronk.core import scales  # noqa: E402
 from pronk.core.kernels import Laplacian  # noqa: E402
 
@@ -253,9 +253,9 @@ def mild_metric(recording: Recording) -> Array:
     return np.asarray(recording.made[0])[[0, 0]]
 
 
-def candidates_off(numbers: tuple[int, ...], forest: local.Forest) -> None:
-    """Give candidates no weight in all leaves: those of a split have the weights of their leaf."""
-    forest._pool.log_w[:, list(numbers)] = -np.inf
+def one_fit(odds: float, forest: local.Forest) -> None:
+    """Let all leaves predict one of their fits: a split copies the odds of its leaf."""
+    forest._pool.odds[:] = odds
 
 
 def no_leaf_clipping(forest: local.Forest) -> None:
@@ -288,20 +288,12 @@ class Local:
 
 
 @dataclass(frozen=True)
-class Both:
-    """Something in front of the local experts, and a variation of these."""
-
-    front: Callable[[], Patch]
-    local: Local
-
-
-@dataclass(frozen=True)
 class Mechanism:
     """A mechanism: what it is, and how it is switched off."""
 
     title: str
     text: str
-    off: Callable[[], Patch] | Local | Both
+    off: Callable[[], Patch] | Local
     long: bool = True
     """Whether it is switched off on long streams as well."""
     kinds: tuple[bool, ...] = (False, True)
@@ -348,11 +340,6 @@ MECHANISMS: dict[str, Mechanism] = {
         "discounted experts, 100 rows",
         "Experts that forget with a window of 100 rows.",
         lambda: settings_where(lambda s: s.window != 100),
-    ),
-    "smooth": Mechanism(
-        "smooth experts",
-        "Experts with alpha = 1 beside those with alpha = 0.01.",
-        lambda: settings_where(lambda s: s.alpha != SMOOTH_ALPHA),
     ),
     "linear": Mechanism(
         "linear experts",
@@ -413,11 +400,6 @@ MECHANISMS: dict[str, Mechanism] = {
     "window tree": Mechanism(
         "window tree",
         "A tree of at most 32 leaves that keeps the newest rows.",
-        Local(without("window fit", "window leaf")),
-    ),
-    "window leaf": Mechanism(
-        "leaf prediction of the window tree",
-        "The average of the leaf's candidates by its weights; the fit of that tree remains.",
         Local(without("window leaf")),
     ),
     "random splits": Mechanism(
@@ -446,30 +428,19 @@ MECHANISMS: dict[str, Mechanism] = {
     ),
     "leaf": Mechanism(
         "leaf weights",
-        "Each leaf averages its candidates by exponential weights of its own; off, only the fits "
-        "are experts.",
-        Local(without("local leaf", "window leaf")),
+        "Each leaf averages its two fits by exponential weights of its own; off, leaves predict "
+        "the fit of the residuals.",
+        Local(without("local leaf"), partial(one_fit, np.inf)),
     ),
     "fit": Mechanism(
         "fits of the targets",
-        "Leaves fit the targets, as experts and as candidates of the leaf.",
-        Local(without("local fit", "window fit"), partial(candidates_off, (trees.FIT,))),
+        "Leaves fit the targets, as expert and in the average of the leaf.",
+        Local(without("local fit", "local leaf"), partial(one_fit, np.inf)),
     ),
     "residual": Mechanism(
         "fits of the residuals",
-        "Leaves fit what the other experts leave, y - g, as expert and as candidate of the leaf.",
-        Local(without("local residuals"), partial(candidates_off, (trees.RESIDUAL,))),
-    ),
-    "awv": Mechanism(
-        "AWV fits",
-        "The fit of the residuals shrunk where the leaf has few rows nearby, as expert and as "
-        "candidate of the leaf.",
-        Local(without("local awv"), partial(candidates_off, (trees.AWV,))),
-    ),
-    "inner": Mechanism(
-        "g in the leaves",
-        "The prediction g of the other experts is a candidate of each leaf.",
-        Local(change=partial(candidates_off, (trees.INNER,))),
+        "Leaves fit what the other experts leave, y - g, as expert and in the average of the leaf.",
+        Local(without("local residuals", "local leaf"), partial(one_fit, -np.inf)),
     ),
     "leaf clipping": Mechanism(
         "outlier clipping in leaves",
@@ -484,57 +455,23 @@ MECHANISMS: dict[str, Mechanism] = {
         kinds=(True,),
     ),
 }
-#: The window tree has the fit of the residuals in place of its leaf prediction.
-FOUR_FITS = Local(
-    without("local leaf", "local awv"),
-    partial(candidates_off, (trees.FIT, trees.AWV, trees.INNER)),
-)
-
-
-def fewer_settings() -> Patch:
-    return settings_where(lambda s: s.alpha != SMOOTH_ALPHA and s.window != 1000)
-
-
 #: Several mechanisms switched off at once.
 TOGETHER: dict[str, Mechanism] = {
-    "awv + inner": Mechanism(
-        "AWV fits and g in the leaves",
-        "A leaf averages the fits of targets and residuals.",
-        Local(without("local awv"), partial(candidates_off, (trees.AWV, trees.INNER))),
+    "windows": Mechanism(
+        "discounted experts",
+        "Experts that forget, with windows of 1,000 and of 100 rows.",
+        lambda: settings_where(lambda s: s.window is None),
     ),
-    "leaf + awv": Mechanism(
-        "leaf weights and AWV fits",
-        "The local experts are two means of the long trees, of the fits of targets and residuals, "
-        "and the fit of the window tree.",
-        Local(without("local leaf", "window leaf", "local awv")),
-    ),
-    "leaf + awv + window tree": Mechanism(
-        "leaf weights, AWV fits and the window tree",
-        "The local experts are the two means of the long trees.",
-        Local(without("local leaf", "window leaf", "local awv", "window fit")),
-    ),
-    "four fits": Mechanism(
-        "leaf weights and AWV fits, with residuals of the window tree",
-        "The local experts are four: fits of targets and of residuals, of the long trees and of "
-        "the window tree.",
-        FOUR_FITS,
-    ),
-    "smooth + window 1000": Mechanism(
-        "smooth experts and discounted experts, 1,000 rows",
-        "Alpha is 0.01, and windows have 100 rows.",
-        fewer_settings,
-    ),
-    "all": Mechanism(
-        "the two rows above together",
-        "Four fits as local experts, alpha 0.01, windows of 100 rows.",
-        Both(fewer_settings, FOUR_FITS),
+    "leaf + window tree": Mechanism(
+        "leaf weights and the window tree",
+        "The local experts are two means of the long trees, of the fits of targets and residuals.",
+        Local(without("local leaf", "window leaf")),
     ),
 }
 EVERY = {**MECHANISMS, **TOGETHER}
 #: Mechanisms that are worth little on the sets above, and sets on which nothing was chosen.
 DOUBTFUL = (
-    "past", "window 1000", "window 100", "smooth", "windowed stacks", "window tree", "leaf",
-    "awv + inner",
+    "past", "window 1000", "window 100", "windowed stacks", "window tree", "leaf",
 )  # fmt: skip
 UNSEEN = ("susy_30k", "airlines", "outdoor", "powersupply", "nab_nyc_taxi", "pjme_load")
 OUTLIERS = ("target clipping", "scale outliers", "leaf clipping")
@@ -653,10 +590,6 @@ def run_set(name: str, length: int, wanted: list[str], mark: str, glitches: bool
             lost, start = recording.losses, start - seconds
         elif isinstance(off, Local):
             lost = local_losses(recording, off)
-        elif isinstance(off, Both):
-            with off.front():
-                again = recorded(recording.data)
-            lost = local_losses(again, off.local)
         else:
             with off():
                 lost = passed(recording.data)

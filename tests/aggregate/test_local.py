@@ -25,6 +25,7 @@ from pronk.aggregate.trees import (
     FREE,
     LAMBDA,
     LEAF_ROWS,
+    NAMES,
     RETIRED,
     WINDOW_LEAVES,
     needs_memory,
@@ -160,11 +161,11 @@ def case(name):
 def split_state(state):
     """Return the trees of a state as nested tuples: (column, cut, left, right), leaves as rows.
 
-    None for a dropped tree, and the weights of all leaves in the same order as `twin_trees`.
+    None for a dropped tree, and the odds of all leaves in the same order as `twin_trees`.
     """
     starts = np.cumsum([0, *state["counts"]])
     rows = [state["rows"][a:b] for a, b in pairwise(starts)]
-    trees, weights, first, leaf = [], [], 0, 0
+    trees, odds, first, leaf = [], [], 0, 0
     for count, leaves in state["trees"][:, :2]:
         if not leaves:
             trees.append(None)
@@ -174,18 +175,18 @@ def split_state(state):
 
         def built(i, nodes=nodes, cuts=cuts, own=own):
             if i in own:
-                weights.append(state["log_w"][own[i]])
+                odds.append(state["odds"][own[i]])
                 return rows[own[i]].tolist()
             column, left, right = nodes[i]
             return int(column), float(cuts[i]), built(left), built(right)
 
         trees.append(built(0))
         first, leaf = first + count, leaf + leaves
-    return trees, np.array(weights)
+    return trees, np.array(odds)
 
 
 def twin_trees(forest):
-    """Return the trees of the twin and the weights of its leaves, as `split_state` does."""
+    """Return the trees of the twin and the odds of its leaves, as `split_state` does."""
 
     def built(node):
         if isinstance(node, naive.Leaf):
@@ -193,7 +194,8 @@ def twin_trees(forest):
         return node.column, float(node.cut), built(node.left), built(node.right)
 
     trees = [None if tree.dropped else built(tree.root) for tree in forest.trees]
-    return trees, np.array([leaf.log_w for tree in forest.trees for leaf in tree.leaves()])
+    log_w = np.array([leaf.log_w for tree in forest.trees for leaf in tree.leaves()])
+    return trees, log_w[:, 1] - log_w[:, 0]
 
 
 @cache
@@ -214,11 +216,11 @@ def test_the_forest_is_its_twin(name):
     )
     assert_allclose(got, expected, rtol=0, atol=TOLERANCE)
     state = forest.to_state()
-    trees, weights = split_state(state)
-    twins, twin_weights = twin_trees(twin)
+    trees, odds = split_state(state)
+    twins, twin_odds = twin_trees(twin)
     assert trees == twins
     alive = [not tree.dropped for tree in twin.trees]
-    assert_allclose(weights, twin_weights, rtol=0, atol=TOLERANCE)
+    assert_allclose(odds, twin_odds, rtol=0, atol=TOLERANCE)
     assert_allclose(state["losses"][alive], _of(twin, "loss")[alive], rtol=TOLERANCE, atol=0)
     assert_allclose(state["squares"][alive], _of(twin, "v")[alive], rtol=TOLERANCE, atol=1e-30)
     assert_allclose(state["limits"], [twin.low, twin.high], rtol=0, atol=0)
@@ -284,7 +286,7 @@ def same_structure(one, other):
 
 def one_row(forest, z, y, g):
     """Predict and learn one row as calls of one row do."""
-    row, out = forest.new_row(), np.empty((6, len(y)))
+    row, out = forest.new_row(), np.empty((len(NAMES), len(y)))
     forest.peek(z, g, row, out)
     forest.commit(y, g, row)
     return out
@@ -418,7 +420,7 @@ def test_one_row_that_is_put_back_leaves_no_trace(name, places):
         z, y, g = (values[i] for values in (stream.Z, stream.Y, stream.G))
         if i in places:
             other = (7 * i) % len(stream.Z)
-            forest.peek(stream.Z[other], stream.G[other], row, np.empty((6, len(y))))
+            forest.peek(stream.Z[other], stream.G[other], row, np.empty((len(NAMES), len(y))))
             if not forest.may_split(row):
                 saved = forest.save_row(row)
                 forest.commit(-stream.Y[other], stream.G[other], row)
@@ -444,7 +446,7 @@ def test_a_row_that_is_put_back_leaves_the_slots_of_a_pool_that_it_has_enlarged(
     while not needs_memory(forest._pool, forest._trees):
         forest.learn(*stream.rows(i, i + 1))
         i += 1
-    forest.peek(stream.Z[i], stream.G[i], row, np.empty((6, 1)))
+    forest.peek(stream.Z[i], stream.G[i], row, np.empty((len(NAMES), 1)))
     assert not forest.may_split(row)
     slots, untouched, saved_row = len(forest._pool.counts), forest.to_state(), forest.save_row(row)
     forest.commit(stream.Y[i], stream.G[i], row)
@@ -558,10 +560,6 @@ def swap_children(state):
     nodes[1, 1:] = nodes[0, 1:]  # two parents
 
 
-def no_weights(state):
-    state["log_w"][3] -= 5000.0
-
-
 def drop_everything(state):
     state["trees"][:, :2] = 0
 
@@ -608,8 +606,7 @@ HOSTILE = {
     "a row that is far": with_entry("rows", (0, 0), 1e31),
     "a coefficient that is not a number": with_entry("Z", (0, 0), np.nan),
     "a coefficient that overflows": with_entry("Z", (0, 0), 1e200),
-    "no weights": no_weights,
-    "a weight above the largest": with_entry("log_w", (0, 0), 1.0),
+    "odds that are infinite": with_entry("odds", 0, np.inf),
     "limits in the wrong order": with_array("limits", lambda limits: limits[::-1]),
     "a negative square": with_entry("squares", (0, 0), -1.0),
     "a negative loss": with_entry("losses", 0, -1.0),

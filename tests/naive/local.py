@@ -25,7 +25,7 @@ SPLITS = 5  # the stream of the seed for random splits
 
 @dataclass
 class Leaf:
-    """Rows (n, D) in single precision, targets and residuals (n, 2K), log weights (4,).
+    """Rows (n, D) in single precision, targets and residuals (n, 2K), log weights (2,).
 
     K (n, n) is kept beside the rows only because it takes long to compute.
     """
@@ -103,22 +103,16 @@ def kernel(A, B):
 
 
 def fit(leaf, x, width):
-    """Return p = k'(K + lambda I)^-1 T (width,) and q = max(0, 2 - k'(K + lambda I)^-1 k)."""
+    """Return p = k'(K + lambda I)^-1 T (width,)."""
     if not leaf.rows:
-        return np.zeros(width), 2.0
+        return np.zeros(width)
     k = kernel([x], leaf.rows)[0]
     coefficients = solve(leaf.K + LAMBDA * np.eye(len(k)), k, assume_a="pos", check_finite=False)
-    return coefficients @ np.array(leaf.T), max(0.0, 2 - coefficients @ k)
-
-
-def candidates(p, q, g):
-    """Return (4, K): fit of the targets, residual fit, AWV fit, inner prediction."""
-    p_fit, p_res = np.split(p, 2)
-    return np.array([p_fit, g + p_res, g + p_res * LAMBDA / (LAMBDA + q), g])
+    return coefficients @ np.array(leaf.T)
 
 
 def weighted(leaf, c):
-    """Return the average of candidates c (4, K) by the weights of the leaf."""
+    """Return the average of the two fits c (2, K) by the weights of the leaf."""
     return np.exp(leaf.log_w) @ c / np.exp(leaf.log_w).sum()
 
 
@@ -192,11 +186,11 @@ class Forest:
         return max(self.memory // per_leaf, 2 * len(self.trees))
 
     @staticmethod
-    def leaf(rows, T=(), log_w=(0.0, 0.0, 0.0, 0.0)):
+    def leaf(rows, T=(), log_w=(0.0, 0.0)):
         return Leaf(list(rows), list(T), np.array(log_w))
 
     def learn(self, Z, Y, G):
-        """Predict then learn rows one after the other; return (n, 6, K)."""
+        """Predict then learn rows one after the other; return (n, 4, K)."""
         return np.array([self.learn_row(*row) for row in zip(Z, Y, G, strict=True)])
 
     def learn_row(self, z, y, g):
@@ -211,18 +205,18 @@ class Forest:
 
     @staticmethod
     def fit_tree(tree, z, g):
-        """Return the row in the tree's metric, its leaf, p and the candidates (4, K)."""
+        """Return the row in the tree's metric, its leaf, p and the two fits (2, K)."""
         x = np.clip(z * tree.metric.astype(float), -FARTHEST, FARTHEST).astype(np.float32)
         leaf = tree.path(x)[-1]
-        p, q = fit(leaf, x, 2 * len(g))
-        return x, leaf, p, candidates(p, q, g)
+        p = fit(leaf, x, 2 * len(g))
+        return x, leaf, p, np.array([p[: len(g)], g + p[len(g) :]])
 
     def experts(self, fits):
         long, window = [], []
         for tree, (_, leaf, _, c) in zip(self.trees, fits, strict=True):
             if not tree.dropped:
-                (window if tree.window else long).append([*c[:3], weighted(leaf, c)])
-        return np.array([*np.mean(long, axis=0), window[0][0], window[0][3]])
+                (window if tree.window else long).append([*c, weighted(leaf, c)])
+        return np.array([*np.mean(long, axis=0), window[0][2]])
 
     def note(self, y):
         """Extend ranges and labels by a target; return which outputs are live."""

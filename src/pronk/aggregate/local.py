@@ -3,9 +3,8 @@
 The forest has partition trees with exact kernel learners in their leaves (`trees`): six long ones
 in two metrics and a window tree. Its memory grows with the stream up to a limit.
 
-**Predictions.** Six experts of a second mixture, next to g: of the long trees the means of the
-three fits and of the leaf's predictions; of the window tree the fit of the targets and the leaf's
-prediction.
+**Predictions.** Four experts of a second mixture, next to g: of the long trees the means of the two
+fits and of the leaf's prediction, of the window tree the leaf's prediction.
 
 **Rolling back.** A leaf only appends behind its rows, and a split moves them to other slots of the
 pool. Slots that a snapshot knows are retired when they are no longer used, and free again at the
@@ -22,7 +21,6 @@ from pronk.aggregate.baselines import remapped_labels
 from pronk.aggregate.mixture import WINDOWS, Mixture
 from pronk.aggregate.relevance import local_metrics
 from pronk.aggregate.trees import (
-    CANDIDATES,
     COLUMN,
     FARTHEST_ROW,
     FREE,
@@ -133,7 +131,7 @@ class Forest(Stateful):
     def learn(self, Z: Array, Y: Array, G: Array) -> Array:
         """Predict then learn rows Z (n, D) with targets Y, given the inner predictions G (n, K).
 
-        Return the predictions (n, 6, K) of the experts.
+        Return the predictions (n, 4, K) of the experts.
         """
         Z, Y, G = np.ascontiguousarray(Z), np.ascontiguousarray(Y), np.ascontiguousarray(G)
         out, done = np.empty((len(Z), len(NAMES), Y.shape[1])), 0
@@ -145,7 +143,7 @@ class Forest(Stateful):
         return out
 
     def predict(self, Z: Array, G: Array) -> Array:
-        """Predict rows Z (n, D) that may come next; return (n, 6, K)."""
+        """Predict rows Z (n, D) that may come next; return (n, 4, K)."""
         Z, G = np.ascontiguousarray(Z), np.ascontiguousarray(G)
         out = np.empty((len(Z), len(NAMES), G.shape[1]))
         predict_local_rows(Z, G, self._pool, self._trees, out)
@@ -157,7 +155,7 @@ class Forest(Stateful):
         return new_local_row(*self._trees.metrics.shape, len(self._trees.trees), outputs)
 
     def peek(self, z: Array, g: Array, row: LocalRow, out: Array) -> None:
-        """Predict a row z (D,), given g (K,), into ``row`` and ``out`` (6, K)."""
+        """Predict a row z (D,), given g (K,), into ``row`` and ``out`` (4, K)."""
         predict_local_row(z, g, self._pool, self._trees, row, out)
 
     def commit(self, y: Array, g: Array, row: LocalRow) -> None:
@@ -233,7 +231,7 @@ class Forest(Stateful):
         nodes = int(trees.trees[:, NODES].max())
         return (
             pool, trees,
-            [array.copy() for array in (pool.counts, pool.log_w, pool.free, pool.sizes)],
+            [array.copy() for array in (pool.counts, pool.odds, pool.free, pool.sizes)],
             (trees.nodes[:, :nodes].copy(), trees.cuts[:, :nodes].copy()),
             [array.copy() for array in (trees.trees, *small_arrays(trees))],
         )  # fmt: skip
@@ -241,7 +239,7 @@ class Forest(Stateful):
     def roll_back(self, snapshot: Any) -> None:
         pool, trees, of_pool, (nodes, cuts), of_trees = snapshot
         trees.nodes[:, : nodes.shape[1]], trees.cuts[:, : cuts.shape[1]] = nodes, cuts
-        now = (trees.trees, *small_arrays(trees), pool.counts, pool.log_w, pool.free, pool.sizes)
+        now = (trees.trees, *small_arrays(trees), pool.counts, pool.odds, pool.free, pool.sizes)
         for array, values in zip(now, (*of_trees, *of_pool), strict=True):
             array[...] = values
         self._pool, self._trees = pool, trees
@@ -250,13 +248,13 @@ class Forest(Stateful):
         """Return what `put_back_row` needs after the row of the last `peek`, if no leaf is full."""
         pool, slots = self._pool, row.slots.copy()
         copies = [array.copy() for array in small_arrays(self._trees)]
-        return slots, pool.counts[slots], pool.log_w[slots], int(pool.sizes[ROWS]), copies
+        return slots, pool.counts[slots], pool.odds[slots], int(pool.sizes[ROWS]), copies
 
     def put_back_row(self, saved: Any) -> None:
         """Undo the learning of one row; a pool that it has enlarged stays large."""
         pool = self._pool
-        slots, counts, log_w, rows, copies = saved
-        pool.counts[slots], pool.log_w[slots], pool.sizes[ROWS] = counts, log_w, rows
+        slots, counts, odds, rows, copies = saved
+        pool.counts[slots], pool.odds[slots], pool.sizes[ROWS] = counts, odds, rows
         for array, values in zip(small_arrays(self._trees), copies, strict=True):
             array[...] = values
 
@@ -274,7 +272,7 @@ class Forest(Stateful):
         Numbers("limits", (2, "outputs"), low=-FARTHEST_TARGET, high=FARTHEST_TARGET),
         Numbers("seen_labels", (2, "outputs"), low=0.0, high=1.0),
         Numbers("counts", ("leaves",), whole=True, low=0, high=LEAF_ROWS - 1),
-        Numbers("log_w", ("leaves", CANDIDATES), high=0.0),
+        Numbers("odds", ("leaves",)),
         Numbers("rows", ("rows", "columns"), single=True, low=-FARTHEST_ROW, high=FARTHEST_ROW),
         Numbers("Z", ("rows", "coefficients"), low=-FARTHEST_TARGET, high=FARTHEST_TARGET),
         Numbers("seen", (1,), whole=True, low=0, high=MOST_ROWS),
@@ -309,7 +307,7 @@ class Forest(Stateful):
             "limits": trees.limits.copy(),
             "seen_labels": trees.seen_labels.copy(),
             "counts": counts,
-            "log_w": pool.log_w[slots],
+            "odds": pool.odds[slots],
             "rows": np.ascontiguousarray(np.concatenate([rows for rows, _ in held])),
             "Z": np.ascontiguousarray(np.concatenate([Z for _, Z in held])),
             "seen": pool.sizes[ROWS : ROWS + 1].copy(),
@@ -342,8 +340,6 @@ class Forest(Stateful):
         require(sizes["leaves"] <= most, "leaves are more than the memory allows")
         require(values["counts"].sum() == sizes["rows"], "rows are not those of the leaves")
         require((values["limits"][0] <= values["limits"][1]).all(), "limits are in the wrong order")
-        # The weights of a leaf are finite numbers whose largest is 1.
-        require((values["log_w"].max(axis=1) == 0.0).all(), "log_w has leaves without weights")
         self._set_nodes(trees, used, nodes, values["cuts"])
         self._set_leaves(values)
         for name in ("losses", "squares", "limits", "seen_labels"):
@@ -385,7 +381,7 @@ class Forest(Stateful):
         slots = max(FIRST_SLOTS, len(counts) + 2 * len(self._trees.trees))
         self._pool = pool = new_pool(slots, columns, outputs)
         pool.sizes[FREE], pool.sizes[MEMORY] = slots - len(counts), memory
-        pool.counts[: len(counts)], pool.log_w[: len(counts)] = counts, values["log_w"]
+        pool.counts[: len(counts)], pool.odds[: len(counts)] = counts, values["odds"]
         start = 0
         for slot, n in enumerate(counts):
             rows = slice(start, start + n)

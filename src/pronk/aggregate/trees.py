@@ -14,8 +14,8 @@ holds the factor L of K + lambda I = L L' and Z = L^-1 (y, y - g). A row costs o
 which prediction and learning share:
 
     v = L^-1 k,   p = Z'v,   q = k(x, x) - v'v
-    candidates    p of the targets;  g + p of the residuals;  g + p lambda / (lambda + q) (AWV);  g
-    prediction    their average by the exponential weights of the leaf
+    prediction    the average of p of the targets and g + p of the residuals by the exponential
+                  weights of the leaf
     learning      append (v, s) to L and (t - p) / s to Z,   s = sqrt(q + lambda)
 
 q >= 0 in exact arithmetic and is clipped at 0, so s >= sqrt(lambda) and no factorisation can fail.
@@ -89,14 +89,9 @@ TABLE = 256
 #: that keep growing can leave it.
 FARTHEST_ROW = 2.0**100
 
-#: Candidates of a leaf.
-FIT, RESIDUAL, AWV, INNER = range(4)
-CANDIDATES = 4
 #: Experts of the forest.
-LONG_FIT, LONG_RESIDUAL, LONG_AWV, LONG_LEAF, WINDOW_FIT, WINDOW_LEAF = range(6)
-NAMES = (
-    "local fit", "local residuals", "local awv", "local leaf", "window fit", "window leaf",
-)  # fmt: skip
+LONG_FIT, LONG_RESIDUAL, LONG_LEAF, WINDOW_LEAF = range(4)
+NAMES = ("local fit", "local residuals", "local leaf", "window leaf")
 #: Columns of ``nodes``: column of the cut (-1 in a leaf), the two children, the slot of a leaf.
 COLUMN, LEFT, RIGHT, SLOT = range(4)
 #: Columns of ``trees``: nodes and leaves in use (both 0: dropped), metric, whether splits are
@@ -113,7 +108,7 @@ class Pool(NamedTuple):
     factors    (slots, TRIANGLE) L by columns, its diagonal inverted
     Z          (slots, LEAF_ROWS, 2 K) L^-1 (y, y - g)
     counts     (slots,) rows in the slot
-    log_w      (slots, CANDIDATES) logarithms of the leaf's weights
+    odds       (slots,) logarithm of the weight of the residual fit over that of the other fit
     free       (slots,) stack of free slots
     protected  (slots,) slots that the last snapshot knows
     retired    (slots,) protected slots that are no longer used
@@ -124,7 +119,7 @@ class Pool(NamedTuple):
     factors: Single
     Z: Array
     counts: Whole
-    log_w: Array
+    odds: Array
     free: Whole
     protected: Flags
     retired: Whole
@@ -163,7 +158,6 @@ class LocalRow(NamedTuple):
     nodes       (trees,) the leaf of each tree
     slots       (trees,) its slot; any slot for a dropped tree
     v, q, p     (trees, LEAF_ROWS), (trees,), (trees, 2 K) as in the formulas
-    candidates  (trees, CANDIDATES, K)
     """
 
     x: Single
@@ -172,7 +166,6 @@ class LocalRow(NamedTuple):
     v: Single
     q: Array
     p: Array
-    candidates: Array
 
 
 @njit(cache=True, nogil=True)
@@ -185,7 +178,6 @@ def new_local_row(metrics: int, columns: int, trees: int, outputs: int) -> Local
         np.empty((trees, LEAF_ROWS), dtype=np.float32),
         np.empty(trees),
         np.empty((trees, 2 * outputs)),
-        np.empty((trees, CANDIDATES, outputs)),
     )
 
 
@@ -491,7 +483,7 @@ def split_leaf(
             chosen[i] = i >= n // 2
         new = new_slot(pool)
         take_again(slot, chosen, T, new, pool)
-        pool.log_w[new] = pool.log_w[slot]
+        pool.odds[new] = pool.odds[slot]
         own[node, SLOT] = new
     else:
         first = trees.trees[tree, NODES]
@@ -500,7 +492,7 @@ def split_leaf(
                 chosen[i] = (rows[column, i] > cut) == (side == 1)
             new = new_slot(pool)
             take_again(slot, chosen, T, new, pool)
-            pool.log_w[new] = pool.log_w[slot]
+            pool.odds[new] = pool.odds[slot]
             # what stands there may be of a call that was rolled back
             own[first + side, :SLOT] = -1
             own[first + side, SLOT] = new
@@ -530,7 +522,7 @@ def find_leaf(x: Single, nodes: NDArray[np.int32], cuts: Single) -> int:
 def predict_local_row(
     z: Array, g: Array, pool: Pool, trees: Trees, row: LocalRow, out: Array
 ) -> None:
-    """Predict a scaled row z (D,) with inner prediction g (K,); experts go to ``out`` (6, K)."""
+    """Predict a scaled row z (D,) with inner prediction g (K,); experts go to ``out`` (4, K)."""
     outputs = g.size
     for m in range(len(trees.metrics)):
         for j in range(z.size):
@@ -544,32 +536,22 @@ def predict_local_row(
         x = row.x[trees.trees[tree, METRIC]]
         node = find_leaf(x, trees.nodes[tree], trees.cuts[tree])
         slot = trees.nodes[tree, node, SLOT]
-        n, v, p, c = pool.counts[slot], row.v[tree], row.p[tree], row.candidates[tree]
+        n, v, p = pool.counts[slot], row.v[tree], row.p[tree]
         row.nodes[tree], row.slots[tree] = node, slot
         solve_leaf(x, pool.rows[slot], pool.factors[slot], n, v)
-        q = fit_leaf(v, pool.Z[slot], n, p)
-        row.q[tree] = q
-        # weights of the leaf
-        weights = np.exp(pool.log_w[slot])
-        weights /= weights.sum()
+        row.q[tree] = fit_leaf(v, pool.Z[slot], n, p)
         window = trees.trees[tree, MOST] > 0
         count += not window
-        shrink = LAMBDA / (LAMBDA + q)
+        # leaf = (1 - w) p_targets + w (g + p_residuals),  w = 1 / (1 + exp(-odds))
+        weight = 1.0 / (1.0 + np.exp(-pool.odds[slot]))
         for o in range(outputs):
-            c[FIT, o] = p[o]
-            c[RESIDUAL, o] = g[o] + p[outputs + o]
-            c[AWV, o] = g[o] + p[outputs + o] * shrink
-            c[INNER, o] = g[o]
-            leaf = 0.0
-            for k in range(CANDIDATES):
-                leaf += weights[k] * c[k, o]
+            residual = g[o] + p[outputs + o]
+            leaf = p[o] + weight * (residual - p[o])
             if window:
-                out[WINDOW_FIT, o] = c[FIT, o]
                 out[WINDOW_LEAF, o] = leaf
             else:
-                out[LONG_FIT, o] += c[FIT, o]
-                out[LONG_RESIDUAL, o] += c[RESIDUAL, o]
-                out[LONG_AWV, o] += c[AWV, o]
+                out[LONG_FIT, o] += p[o]
+                out[LONG_RESIDUAL, o] += residual
                 out[LONG_LEAF, o] += leaf
     for k in range(LONG_FIT, LONG_LEAF + 1):
         for o in range(outputs):
@@ -613,22 +595,21 @@ def learn_local_row(
         if trees.trees[tree, LEAVES] == 0:
             continue
         node = row.nodes[tree]
-        slot, c = trees.nodes[tree, node, SLOT], row.candidates[tree]
-        # log w_k <- log w_k - (c_k - y)^2 / (2 D^2), D the range; mean over live outputs
-        held, loss = not signed, 0.0
-        log_w = pool.log_w[slot]
+        slot, p = trees.nodes[tree, node, SLOT], row.p[tree]
+        # losses (p - y)^2 / D^2 of the two fits, D the range; means over live outputs
+        held, loss, residual_loss = not signed, 0.0, 0.0
         for o in range(outputs):
             width = trees.limits[1, o] - trees.limits[0, o]
             if not live[o] or width == 0.0:
                 continue
-            for k in range(CANDIDATES):
-                log_w[k] -= 0.5 * ((c[k, o] - y[o]) / width) ** 2 / count
-            loss += ((c[FIT, o] - y[o]) / width) ** 2 / count
-            held = held or abs(c[FIT, o] - y[o]) > TUBE
-        log_w -= log_w.max()
+            loss += ((p[o] - y[o]) / width) ** 2 / count
+            residual_loss += ((g[o] + p[outputs + o] - y[o]) / width) ** 2 / count
+            held = held or abs(p[o] - y[o]) > TUBE
+        # odds <- odds + (loss of the targets' fit - loss of the residuals' fit) / 2
+        pool.odds[slot] += 0.5 * (loss - residual_loss)
         trees.losses[tree] = KEPT * trees.losses[tree] + loss
         if held:
-            x, p = row.x[trees.trees[tree, METRIC]], row.p[tree]
+            x = row.x[trees.trees[tree, METRIC]]
             learned[:] = t
             if not signed:
                 clip_errors(t, p, trees.squares[tree], pool.sizes[ROWS], learned)
@@ -643,7 +624,7 @@ def learn_local_rows(
 ) -> int:
     """Predict then learn rows Z (n, D), targets Y and inner predictions G (n, K).
 
-    The experts' predictions go to ``out`` (n, 6, K). Return the number of rows learned: fewer than
+    The experts' predictions go to ``out`` (n, 4, K). Return the number of rows learned: fewer than
     n if the pool or the nodes have to grow first.
     """
     row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), Y.shape[1])
@@ -665,7 +646,7 @@ def needs_memory(pool: Pool, trees: Trees) -> bool:
 
 @njit(cache=True, nogil=True)
 def predict_local_rows(Z: Array, G: Array, pool: Pool, trees: Trees, out: Array) -> None:
-    """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 6, K)."""
+    """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 4, K)."""
     row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), G.shape[1])
     for t in range(len(Z)):
         predict_local_row(Z[t], G[t], pool, trees, row, out[t])
@@ -693,7 +674,7 @@ def new_pool(slots: int, columns: int, outputs: int) -> Pool:
         np.empty((slots, TRIANGLE), dtype=np.float32),
         np.empty((slots, LEAF_ROWS, 2 * outputs)),
         np.zeros(slots, dtype=np.int64),
-        np.zeros((slots, CANDIDATES)),
+        np.zeros(slots),
         np.arange(slots)[::-1].copy(),
         np.zeros(slots, dtype=np.bool_),
         np.zeros(slots, dtype=np.int64),
@@ -703,7 +684,7 @@ def new_pool(slots: int, columns: int, outputs: int) -> Pool:
 
 def leaf_arrays(pool: Pool) -> tuple[NDArray[Any], ...]:
     """Return the arrays with the contents of the slots."""
-    return pool.rows, pool.factors, pool.Z, pool.counts, pool.log_w
+    return pool.rows, pool.factors, pool.Z, pool.counts, pool.odds
 
 
 def small_arrays(trees: Trees) -> tuple[Array, ...]:
