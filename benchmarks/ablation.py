@@ -352,6 +352,12 @@ MECHANISMS: dict[str, Mechanism] = {
         "Three running means of the targets as experts: the last target, of ten rows, of all.",
         no_baselines,
     ),
+    "seasonal": Mechanism(
+        "seasonal baseline",
+        "The last target and its change one season ago, where numeric targets have a season.",
+        attribute(baselines.Past, season=0),
+        kinds=(False,),
+    ),
     "survivors": Mechanism(
         "selection at row 2,048",
         "Only the six best experts without window and the best of each window go on.",
@@ -471,7 +477,7 @@ TOGETHER: dict[str, Mechanism] = {
 EVERY = {**MECHANISMS, **TOGETHER}
 #: Mechanisms that are worth little on the sets above, and sets on which nothing was chosen.
 DOUBTFUL = (
-    "past", "window 1000", "window 100", "windowed stacks", "window tree", "leaf",
+    "past", "seasonal", "window 1000", "window 100", "windowed stacks", "window tree", "leaf",
 )  # fmt: skip
 UNSEEN = ("susy_30k", "airlines", "outdoor", "powersupply", "nab_nyc_taxi", "pjme_load")
 OUTLIERS = ("target clipping", "scale outliers", "leaf clipping")

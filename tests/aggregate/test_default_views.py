@@ -1,5 +1,8 @@
 """What the default learner's experts read: relevance, lagged targets; baselines."""
 
+import copy
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -33,6 +36,34 @@ def test_baselines_are_the_last_target_and_means():
     close(baselines.predict(Y[:1])[0, 0], Y[-1])
     baselines.remap(np.array([[0.0, 1.0], [-1.0, 0.0]]))
     close(baselines.predict(Y[:1])[0, 0], [-Y[-1, 1], Y[-1, 0]])
+
+
+def test_the_seasonal_baseline_adds_the_change_one_season_ago():
+    Y, season = np.random.default_rng(0).normal(size=(40, 2)), 7
+    baselines, cuts = Baselines(2, season=season), (0, 1, 5, 23, 40)
+    assert baselines.names.index("last target, seasonal") == 3 == baselines.count - 1
+    got = np.concatenate([baselines.learn(Y[a:b], Y[a:b]) for a, b in pairwise(cuts)])
+    for t in range(season + 1, 40):
+        close(got[t, 3], Y[t - 1] + Y[t - season] - Y[t - season - 1])
+    loaded = Baselines(2)
+    loaded.restore(baselines.to_state())
+    expected = Y[39] + Y[40 - season] - Y[39 - season]
+    close(loaded.predict(Y[:2])[:, 3], [expected, expected])
+    baselines.remap(np.array([[0.0, 1.0], [-1.0, 0.0]]))
+    close(baselines.predict(Y[:1])[0, 3], [-expected[1], expected[0]])
+
+
+def test_numbers_with_a_season_have_the_seasonal_baseline_and_labels_do_not():
+    rng, t = np.random.default_rng(1), np.arange(600)
+    y = np.sin(2 * np.pi * t / 24) + np.cumsum(rng.normal(size=600)) * 0.05
+    X = rng.normal(size=(600, 2))
+    for model, targets, seasonal in (
+        (pronk.OnlineKernelRegressor(random_state=0), y, True),
+        (pronk.OnlineKernelRegressor(random_state=0), X[:, 0] ** 2, False),
+        (pronk.OnlineKernelClassifier(random_state=0), y > 0, False),
+    ):
+        model.partial_fit(X, targets)
+        assert ("last target, seasonal" in [e["view"] for e in model.experts_]) == seasonal
 
 
 def test_slopes_are_those_of_the_kernel_ridge_fit():
@@ -169,3 +200,17 @@ def test_labels_without_order_rarely_seem_to_depend_on_the_last():
     assert found <= 1
     sticky = np.repeat(rng.integers(4, size=40), 25)
     assert depends_on_last(np.where(sticky[:, None] == np.arange(4), 1.0, -1.0))
+
+
+def test_a_row_that_is_rolled_back_leaves_the_seasonal_baseline():
+    rng, t = np.random.default_rng(1), np.arange(620)
+    y = np.sin(2 * np.pi * t / 24) + np.cumsum(rng.normal(size=620)) * 0.05
+    X = rng.normal(size=(620, 2))
+    model = pronk.OnlineKernelRegressor(random_state=0).partial_fit(X[:600], y[:600])
+    expected = copy.deepcopy(model).predict_then_learn(X[600:], y[600:])
+    for row in range(600, 620):
+        snapshot = model._model.snapshot()
+        model._model.learn(X[row : row + 1], y[row : row + 1, None])
+        model._model.roll_back(snapshot)
+        got = model.predict_then_learn(X[row : row + 1], y[row : row + 1])
+        np.testing.assert_allclose(got, expected[row - 600], rtol=1e-9)

@@ -7,6 +7,8 @@ target, the mean of the last ten and the mean of all,
 
 As experts of the mixture they bound its loss by that of a trivial predictor: persistence where
 targets are correlated in time, the mean (of labels +-1: the majority) where nothing can be learned.
+Numeric targets with a season s (below) have a further baseline, the last target and its change one
+season ago, y_{t-1} + y_{t-s} - y_{t-s-1}.
 
 **Linear experts** of labels +-1 cost a few operations per column. A kernel learner under squared
 loss approximates a straight class boundary; a linear one represents it. With x = (z, 1), z the
@@ -44,7 +46,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pronk.core.linalg import recombined, signed_columns
-from pronk.core.state import Numbers, Stateful
+from pronk.core.state import Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -56,6 +58,7 @@ LOGISTIC, MARGIN = 0, 1
 #: Windows of the running means, in rows.
 MEAN_WINDOWS = np.array([1.0, 10.0, np.inf])
 MEAN_NAMES = ("last target", "mean of 10", "mean")
+SEASONAL_NAME = "last target, seasonal"
 #: Fewest rows for a test of lags, most targets that are read, longest season in rows.
 FEWEST, MOST_TARGETS, LONGEST = 32, 3, 400
 #: Most classes of which the last label is read. A label depends on the one before if some pair of
@@ -152,16 +155,25 @@ def learn_means(Y: Array, windows: Array, counter: Array, means: Array, out: Arr
 
 
 class Baselines(Stateful):
-    """Running means of the targets, one per window, and with ``columns`` the linear experts."""
+    """Running means of the targets, one per window, and further experts.
 
-    def __init__(self, outputs: int, columns: int | None = None) -> None:
+    With a ``season`` (in rows) the seasonal one, with ``columns`` the linear ones.
+    """
+
+    def __init__(self, outputs: int, columns: int | None = None, season: int = 0) -> None:
+        self._latest = np.zeros((season + 1 if season else 0, outputs))  # targets, oldest first
         self._counter = np.zeros(1)
         self._means = np.zeros((len(MEAN_WINDOWS), outputs))
         self._has_linear = columns is not None
         terms = 0 if columns is None else columns + 1
         self._logistic, self._squares = np.zeros((outputs, terms)), np.zeros((outputs, terms))
         self._margin, self._updates = np.zeros((outputs, terms)), np.ones(outputs)
-        self.names = (*MEAN_NAMES, *LINEAR_NAMES) if self._has_linear else MEAN_NAMES
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the experts in their order."""
+        seasonal = (SEASONAL_NAME,) if len(self._latest) else ()
+        return (*MEAN_NAMES, *seasonal, *(LINEAR_NAMES if self._has_linear else ()))
 
     @property
     def count(self) -> int:
@@ -173,6 +185,8 @@ class Baselines(Stateful):
         Y = np.ascontiguousarray(Y)
         means = np.empty((len(Y), *self._means.shape))
         learn_means(Y, MEAN_WINDOWS, self._counter, self._means, means)
+        if len(self._latest):
+            means = np.concatenate((means, self._learn_seasonal(Y)), axis=1)
         if not self._has_linear:
             return means
         linear = np.empty((len(Y), len(LINEAR_NAMES), Y.shape[1]))
@@ -182,19 +196,31 @@ class Baselines(Stateful):
         )  # fmt: skip
         return np.concatenate((means, linear), axis=1)
 
+    def _learn_seasonal(self, Y: Array) -> Array:
+        """Return the seasonal predictions (n, 1, outputs) of rows with targets Y; store these."""
+        n, known = len(Y), np.vstack((self._latest, Y))
+        season = len(self._latest) - 1
+        self._latest = known[n:]
+        # y_{t-1} + y_{t-s} - y_{t-s-1}
+        return (known[season : season + n] + known[1 : 1 + n] - known[:n])[:, None]
+
     def predict(self, Z: Array) -> Array:
         """Predict rows that may come next; return (n, experts, outputs)."""
-        means = len(self._means)
+        means, latest = len(self._means), self._latest
         out = np.empty((len(Z), self.count, self._means.shape[1]))
         out[:, :means] = self._means
+        if len(latest):
+            out[:, means] = latest[-1] + latest[1] - latest[0]
         if self._has_linear:
-            for z, row in zip(np.ascontiguousarray(Z), out[:, means:], strict=True):
+            first = self.count - len(LINEAR_NAMES)
+            for z, row in zip(np.ascontiguousarray(Z), out[:, first:], strict=True):
                 linear_predictions(z, self._logistic, self._margin, self._updates, row)
         return out
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
         self._means = recombined(self._means, matrix)
+        self._latest = recombined(self._latest, matrix)
         self._logistic = recombined(self._logistic, matrix, axis=-2)
         self._margin = recombined(self._margin, matrix, axis=-2)
         self._squares = recombined(self._squares, matrix, axis=-2, absolute=True)
@@ -203,6 +229,7 @@ class Baselines(Stateful):
     STATE = (
         Numbers("counter", (1,), low=0.0, whole="float"),
         Numbers("means", (len(MEAN_WINDOWS), "outputs")),
+        Numbers("latest", ("latest", "outputs"), written="replaced"),
         Numbers("logistic", ("outputs", "terms")),
         Numbers("squares", ("outputs", "terms"), low=0.0),
         Numbers("margin", ("outputs", "terms")),
@@ -211,6 +238,9 @@ class Baselines(Stateful):
 
     def _sizes(self) -> dict[str, int]:
         return {"outputs": self._means.shape[1], "terms": self._logistic.shape[1]}
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(sizes["latest"] != 1, "latest has one target, which is no season")
 
 
 # -- lagged targets ---------------------------------------------------------------------------
@@ -278,6 +308,11 @@ class Past(Stateful):
     def columns(self) -> int:
         """Number of columns that are added to a row."""
         return len(self._sources) * len(self._lags)
+
+    @property
+    def season(self) -> int:
+        """The season in rows; 0 if there is none."""
+        return int(self._lags[2]) if len(self._lags) > 2 else 0
 
     def informative(self, Y: Array) -> Array:
         """Return the targets that are read, (n, sources)."""

@@ -81,7 +81,8 @@ class Experts(Stateful):
             self._groups.append(group)
         self.error_scale = None if signed else ErrorScale(by_number[PLAIN], outputs, budget)
         straight = signed and RELEVANCE in views_of(by_number[PLAIN].kernel)
-        self.baselines = Baselines(outputs, columns if straight else None)
+        season = 0 if signed else past.season
+        self.baselines = Baselines(outputs, columns if straight else None, season)
         self._set_limits()
         self.windows = STACK_WINDOWS if forgetting else (0.0,)
         self.mixture = Mixture(
@@ -260,6 +261,7 @@ class Experts(Stateful):
             ]
             candidates = self.candidates
             others += [(self, "_rows"), (candidates.uniforms, "count"), (self.past, "_held")]
+            others += [(self.baselines, "_latest")]
             rows = [candidates.proposed]
             if self._log is not None:
                 rows += [self._log.Z, self._log.Y, self._log.calls]

@@ -7,11 +7,12 @@ the two (`pronk.aggregate.mixture` has the formulas and the bounds).
 
 The experts differ in the columns they read (`pronk.aggregate.settings`: the columns as scaled, with
 the Gaussian kernel; each times its relevance, with the Laplacian kernel; the same with lagged
-targets, where targets are correlated in time), in bandwidth (4 to 1/4 of the median distance of the
-first rows) and in alpha (1 and 0.01), and some are discounted with a window of 1000 or 100 rows, as
-`PKAWVRegressor` is with a ``half_life``, so that no discount has to be chosen.
-The last target, the mean of ten and the mean of all are experts too, and for labels two linear
-learners. Where errors are correlated in time, their recurring part is corrected.
+targets, where targets are correlated in time) and in bandwidth (4 to 1/4 of the median distance of
+the first rows), and some are discounted with a window of 1000 or 100 rows, as `PKAWVRegressor` is
+with a ``half_life``, so that no discount has to be chosen.
+The last target, the mean of ten and the mean of all are experts too, where targets have a season
+the last target plus its change one season ago, and for labels two linear learners. Where errors are
+correlated in time, their recurring part is corrected.
 
 Columns and targets are scaled by the first rows, without outliers, and targets are clipped to a
 range estimated from earlier rows. The worst experts are dropped at rows 4096, 8192 and 16,384, and
