@@ -5,6 +5,9 @@ rows, up to ``every``, and then after every ``every`` rows, on all rows so far o
 ``window``. Before the first training the prediction is the running mean, or the majority label. The
 target of a row is known before the next row is predicted, as it is to the online learners.
 
+With a ``delay`` targets are known so many rows later: training, lags and the running mean use the
+targets that are known then.
+
 ``lags`` adds the last targets as columns, missing before the first rows. ``categories`` declares
 the columns of codes as categories (LightGBM). Everything else is the library's default, on one
 thread.
@@ -33,17 +36,22 @@ class Retrained:
     window: int | None = None
     lags: int = 0
     categories: bool = False
+    delay: int = 0
 
     def predictions(self, data: Data, categories: tuple[int, ...] = ()) -> Iterator[np.ndarray]:
         """Predictions of the rows from one training to the next."""
-        X = np.hstack([data.X, *(lagged(data.y, k) for k in range(1, self.lags + 1))])
+        late = self.delay
+        X = np.hstack([data.X, *(lagged(data.y, late + k) for k in range(1, self.lags + 1))])
         categories = categories if self.categories else ()
         cuts = [t for t in trainings(self.every, len(X)) if t < len(X)]
-        yield running(data.y[: (*cuts, len(X))[0]], data.labels)
+        cuts = [t for t in cuts if t > late]
+        first = running(data.y[: (*cuts, len(X))[0]], data.labels)
+        yield np.concatenate((np.zeros_like(first[:late]), first[: len(first) - late]))
         for start, stop in zip(cuts, [*cuts[1:], len(X)], strict=True):
-            begin = max(0, start - self.window) if self.window else 0
+            known = start - late
+            begin = max(0, known - self.window) if self.window else 0
             yield self.trained(
-                X[begin:start], data.y[begin:start], X[start:stop], data.labels, categories
+                X[begin:known], data.y[begin:known], X[start:stop], data.labels, categories
             )
 
     def trained(

@@ -8,7 +8,8 @@ target, the mean of the last ten and the mean of all,
 As experts of the mixture they bound its loss by that of a trivial predictor: persistence where
 targets are correlated in time, the mean (of labels +-1: the majority) where nothing can be learned.
 Numeric targets with a season s (below) have a further baseline, the last target and its change one
-season ago, y_{t-1} + y_{t-s} - y_{t-s-1}.
+season ago, y_{t-1} + y_{t-s} - y_{t-s-1}; where targets arrive d rows late,
+y_{t-1-d} + y_{t-s} - y_{t-s-1-d}.
 
 **Linear experts** of labels +-1 cost a few operations per column. A kernel learner under squared
 loss approximates a straight class boundary; a linear one represents it. With x = (z, 1), z the
@@ -61,6 +62,8 @@ MEAN_NAMES = ("last target", "mean of 10", "mean")
 SEASONAL_NAME = "last target, seasonal"
 #: Fewest rows for a test of lags, most targets that are read, longest season in rows.
 FEWEST, MOST_TARGETS, LONGEST = 32, 3, 400
+#: Fewest lags among which a season is looked for.
+SHORTEST = 6
 #: Most classes of which the last label is read. A label depends on the one before if some pair of
 #: labels occurs at least so often, and by so many standard deviations more often than by chance.
 MOST_CLASSES, FEWEST_PAIRS, PAIR_DEVIATIONS = 32, 12, 6.0
@@ -134,6 +137,20 @@ def learn_linear(
                 updates[o] += 1.0
 
 
+@njit(cache=True, nogil=True)
+def learn_late_linear(
+    Z: Array, Y: Array, later: Array, W: Array, squares: Array, V: Array, updates: Array, out: Array
+) -> None:
+    """Predict each row of ``later`` into ``out``, then learn the row of Z with targets Y.
+
+    Shapes are those of `learn_linear`; ``later`` is (n, columns).
+    """
+    own = np.empty((1, 2, Y.shape[1]))
+    for t in range(len(Z)):
+        linear_predictions(later[t], W, V, updates, out[t])
+        learn_linear(Z[t : t + 1], Y[t : t + 1], W, squares, V, updates, own)
+
+
 # -- baselines --------------------------------------------------------------------------------
 
 
@@ -157,11 +174,16 @@ def learn_means(Y: Array, windows: Array, counter: Array, means: Array, out: Arr
 class Baselines(Stateful):
     """Running means of the targets, one per window, and further experts.
 
-    With a ``season`` (in rows) the seasonal one, with ``columns`` the linear ones.
+    With a ``season`` (in rows, counted as the lags of `Past`) the seasonal one, with ``columns``
+    the linear ones.
     """
 
-    def __init__(self, outputs: int, columns: int | None = None, season: int = 0) -> None:
-        self._latest = np.zeros((season + 1 if season else 0, outputs))  # targets, oldest first
+    def __init__(
+        self, outputs: int, columns: int | None = None, season: int = 0, delay: int = 0
+    ) -> None:
+        self._delay = delay
+        held = season + 1 + delay if season else 0
+        self._latest = np.zeros((held, outputs))  # targets, oldest first
         self._counter = np.zeros(1)
         self._means = np.zeros((len(MEAN_WINDOWS), outputs))
         self._has_linear = columns is not None
@@ -182,27 +204,48 @@ class Baselines(Stateful):
 
     def learn(self, Z: Array, Y: Array) -> Array:
         """Predict then learn rows Z (n, columns); return predictions (n, experts, outputs)."""
+        means = self.learn_means(Y)
+        if not self._has_linear:
+            return means
+        linear = np.empty((len(Y), len(LINEAR_NAMES), Y.shape[1]))
+        learn_linear(
+            np.ascontiguousarray(Z), np.ascontiguousarray(Y), self._logistic, self._squares,
+            self._margin, self._updates, linear,
+        )  # fmt: skip
+        return np.concatenate((means, linear), axis=1)
+
+    def learn_means(self, Y: Array) -> Array:
+        """Learn targets Y (n, outputs); return the predictions before each that do not read x."""
         Y = np.ascontiguousarray(Y)
         means = np.empty((len(Y), *self._means.shape))
         learn_means(Y, MEAN_WINDOWS, self._counter, self._means, means)
         if len(self._latest):
             means = np.concatenate((means, self._learn_seasonal(Y)), axis=1)
-        if not self._has_linear:
-            return means
-        linear = np.empty((len(Y), len(LINEAR_NAMES), Y.shape[1]))
-        learn_linear(
-            np.ascontiguousarray(Z), Y, self._logistic, self._squares, self._margin, self._updates,
-            linear,
-        )  # fmt: skip
-        return np.concatenate((means, linear), axis=1)
+        return means
 
     def _learn_seasonal(self, Y: Array) -> Array:
         """Return the seasonal predictions (n, 1, outputs) of rows with targets Y; store these."""
-        n, known = len(Y), np.vstack((self._latest, Y))
-        season = len(self._latest) - 1
-        self._latest = known[n:]
-        # y_{t-1} + y_{t-s} - y_{t-s-1}
-        return (known[season : season + n] + known[1 : 1 + n] - known[:n])[:, None]
+        n, known, last = len(Y), np.vstack((self._latest, Y)), len(self._latest) - 1
+        self._latest, change = known[n:], 1 + self._delay
+        # y_{t-1-d} + y_{t-s} - y_{t-s-1-d}
+        return (known[last : last + n] + known[change : change + n] - known[:n])[:, None]
+
+    def learn_late(self, Z: Array, Y: Array, later: Array) -> Array:
+        """Learn rows Z (m, columns) with targets Y; after each row of ``later`` one arrives.
+
+        Return the predictions (n, experts, outputs) of the later rows, of which the last m are
+        predicted just before a row is learned.
+        """
+        P, early = self.predict(later), len(later) - len(Y)
+        means = self.learn_means(Y)
+        P[early:, : means.shape[1]] = means
+        if self._has_linear:
+            learn_late_linear(
+                np.ascontiguousarray(Z), np.ascontiguousarray(Y),
+                np.ascontiguousarray(later[early:]), self._logistic, self._squares, self._margin,
+                self._updates, P[early:, means.shape[1] :],
+            )  # fmt: skip
+        return P
 
     def predict(self, Z: Array) -> Array:
         """Predict rows that may come next; return (n, experts, outputs)."""
@@ -210,7 +253,7 @@ class Baselines(Stateful):
         out = np.empty((len(Z), self.count, self._means.shape[1]))
         out[:, :means] = self._means
         if len(latest):
-            out[:, means] = latest[-1] + latest[1] - latest[0]
+            out[:, means] = latest[-1] + latest[1 + self._delay] - latest[0]
         if self._has_linear:
             first = self.count - len(LINEAR_NAMES)
             for z, row in zip(np.ascontiguousarray(Z), out[:, first:], strict=True):
@@ -240,7 +283,8 @@ class Baselines(Stateful):
         return {"outputs": self._means.shape[1], "terms": self._logistic.shape[1]}
 
     def _restored(self, sizes: Sizes) -> None:
-        require(sizes["latest"] != 1, "latest has one target, which is no season")
+        held = sizes["latest"]
+        require(not held or held > 1 + self._delay, "latest has too few targets for a season")
 
 
 # -- lagged targets ---------------------------------------------------------------------------
@@ -263,28 +307,35 @@ def autocorrelation(y: Array, longest: int) -> Array:
     return np.asarray(np.fft.irfft(spectrum, size)[: longest + 1] / total)
 
 
-def depends_on_last(Y: Array) -> bool:
-    """Whether labels Y (n, classes), +-1, depend on the label of the row before.
+def depends_on_last(Y: Array, delay: int = 0) -> bool:
+    """Whether labels Y (n, classes), +-1, depend on the last label known, ``delay`` rows late.
 
     Pairs of successive labels are counted; by chance the count is nearly Poisson with the mean
     count(first) count(second) / n.
     """
-    now, last = (np.asarray(rows > 0.0, dtype=np.float64) for rows in (Y[1:], Y[:-1]))
+    lag = delay + 1
+    now, last = (np.asarray(rows > 0.0, dtype=np.float64) for rows in (Y[lag:], Y[:-lag]))
     counts = now.T @ last
     means = np.outer(now.sum(axis=0), last.sum(axis=0)) / len(now)
     more = counts - means > PAIR_DEVIATIONS * np.sqrt(means)
     return bool((more & (counts >= FEWEST_PAIRS)).any())
 
 
-def find_lags(Y: Array, sources: list[int], labels: bool = False) -> list[int]:
-    """Return the lags to read; none if there are too few rows or no significant lag."""
+def find_lags(Y: Array, sources: list[int], labels: bool = False, delay: int = 0) -> list[int]:
+    """Return the lags to read; none if there are too few rows or no significant lag.
+
+    With a ``delay`` lag 1 is the last target that is known when a row is predicted, delay + 1 rows
+    before it.
+    """
     n = len(Y)
-    if labels and n >= FEWEST and MOST_TARGETS < len(sources) <= MOST_CLASSES:
-        return [1] if depends_on_last(Y[:, sources]) else []
+    if labels and n >= FEWEST + delay and MOST_TARGETS < len(sources) <= MOST_CLASSES:
+        return [1] if depends_on_last(Y[:, sources], delay) else []
     if n < FEWEST or not sources or len(sources) > MOST_TARGETS:
         return []
-    longest = min(n // 3, LONGEST)
-    parts = [autocorrelation(Y[:, o], longest) for o in sources]
+    longest = min(n // 3, delay + LONGEST)
+    if longest < delay + SHORTEST:
+        return []
+    parts = [autocorrelation(Y[:, o], longest)[delay:] for o in sources]
     values = np.round(np.max(parts, axis=0), 9)  # rounding decides no tie
     threshold = 4.0 / np.sqrt(n)
     inner = values[3:-1]
@@ -296,9 +347,14 @@ def find_lags(Y: Array, sources: list[int], labels: bool = False) -> list[int]:
 
 
 class Past(Stateful):
-    """Targets that are read (``sources``) at some lags, and the last targets that arrived."""
+    """Targets that are read (``sources``) at some lags, and the last targets that arrived.
 
-    def __init__(self, outputs: int, sources: list[int], lags: list[int]) -> None:
+    Lag 1 is the last target that had arrived when a row was predicted: with a ``delay`` that of
+    delay + 1 rows before.
+    """
+
+    def __init__(self, outputs: int, sources: list[int], lags: list[int], delay: int = 0) -> None:
+        self.delay = delay
         self._sources = np.array(sources, dtype=np.int64)
         self._signs = np.ones(len(sources))
         self._lags = np.array(lags, dtype=np.int64)
@@ -320,7 +376,9 @@ class Past(Stateful):
 
     def columns_of(self, Y: Array) -> Array:
         """Return the columns (n, columns) of the first rows; targets before them are 0."""
-        return self._read(np.vstack((np.zeros_like(self._held), Y)), len(Y))
+        known = np.vstack((np.zeros_like(self._held), Y))
+        early = np.repeat(self._read(known[: len(self._held) + 1], 1), min(self.delay, len(Y)), 0)
+        return np.vstack((early, self._read(known, len(Y))[: len(Y) - len(early)]))
 
     def learn(self, Y: Array) -> Array:
         """Return the columns of the next rows and store their targets."""
@@ -330,6 +388,14 @@ class Past(Stateful):
         read = self._read(known, len(Y))
         self._held = known[len(Y) :]
         return read
+
+    def learn_late(self, rows: int, Y: Array) -> Array:
+        """Return the columns of so many rows, and store the targets Y that arrive.
+
+        The last len(Y) rows have such a target each, which arrives after their prediction.
+        """
+        early = rows - len(Y)
+        return np.vstack((self.predict(early), self.learn(Y))) if early else self.learn(Y)
 
     def predict(self, rows: int) -> Array:
         """Return the columns of rows that may come next."""

@@ -65,7 +65,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from pronk.aggregate.baselines import live_outputs, note_labels, remapped_labels
+from pronk.aggregate.baselines import (
+    NEGATIVE,
+    POSITIVE,
+    live_outputs,
+    note_labels,
+    remapped_labels,
+)
 from pronk.aggregate.settings import Group, View
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
 from pronk.newton.discounted import DiscountedNewton, InEpochs
@@ -192,6 +198,26 @@ def track_errors(R: Array, P: Array, coverages: Array, state: IntervalState, use
             track_prediction(P[t, o], row, state.edges[:, o], state.recent[:, o])
 
 
+@njit(cache=True, nogil=True)
+def track_late_errors(
+    R: Array, P: Array, shown: Array, coverages: Array, state: IntervalState, used: Array
+) -> None:
+    """Track errors R of earlier predictions P, each arriving after a prediction ``shown``.
+
+    R, P and ``shown`` are (n, outputs). The half-widths of ``shown`` before each error arrives go
+    to ``used`` (n, coverages, outputs), in error scales.
+    """
+    own = np.empty((1, *used.shape[1:]))
+    for t in range(len(R)):
+        for o in range(R.shape[1]):
+            # h_c = max(0, a_c' + b_gc' for c' <= c)
+            place, width = quintile_of(shown[t, o], state.edges[:, o]), 0.0
+            for c in range(coverages.size):
+                width = max(width, state.widths[c, o] + state.quintiles[place, c, o])
+                used[t, c, o] = width
+        track_errors(R[t : t + 1], P[t : t + 1], coverages, state, own)
+
+
 class Intervals(Stateful):
     """Half-widths per coverage, output and quintile of the predictions, in error scales."""
 
@@ -224,17 +250,43 @@ class Intervals(Stateful):
             self._widths[:] = largest[-1]
             self._squares[0, ONES] += len(P)
         else:
-            state = IntervalState(
-                self._counter,
-                self._squares,
-                self._widths,
-                self._quintiles,
-                self._edges,
-                self._recent,
-            )
-            track_errors(R, np.ascontiguousarray(P), COVERAGES, state, used)
+            track_errors(R, np.ascontiguousarray(P), COVERAGES, self._state, used)
             used *= scales[:, None]
         return used
+
+    @property
+    def _state(self) -> IntervalState:
+        return IntervalState(
+            self._counter, self._squares, self._widths, self._quintiles, self._edges, self._recent
+        )
+
+    def learn_late(
+        self, P: Array, scales: Array, Y: Array, shown: Array, shown_scales: Array
+    ) -> Array:
+        """Track the errors of targets Y, each of which arrives after a later row is predicted.
+
+        P and ``scales`` are of the rows whose targets arrive, ``shown`` and ``shown_scales`` of the
+        later rows, all (n, outputs). Return the half-widths (n, coverages, outputs) of the latter.
+        """
+        if self._counter[0] == 0.0:
+            return self.learn(P, scales, Y)
+        used = np.empty((len(P), *self._widths.shape))
+        R = np.abs(Y - P) / scales
+        track_late_errors(
+            R, np.ascontiguousarray(P), np.ascontiguousarray(shown), COVERAGES, self._state, used
+        )
+        return np.asarray(used * shown_scales[:, None])
+
+    def current(self, P: Array, scales: Array) -> Array:
+        """Return current half-widths (n, coverages, outputs) at predictions P (n, outputs)."""
+        if self._counter[0] == 0.0:
+            return np.tile(self._widest_so_far(), (len(P), len(COVERAGES), 1))
+        out = np.empty((len(P), *self._widths.shape))
+        for o in range(P.shape[1]):
+            quintiles = np.searchsorted(self._edges[:, o], P[:, o])
+            widths = self._widths[:, o] + self._quintiles[quintiles, :, o]
+            out[:, :, o] = np.maximum.accumulate(np.maximum(widths, 0.0), axis=1)
+        return np.asarray(out * scales[:, None])
 
     @property
     def deviation(self) -> Array:
@@ -246,15 +298,7 @@ class Intervals(Stateful):
 
     def half_widths(self, P: Array, scales: Array, coverage: float) -> Array:
         """Return current half-widths (n, outputs) at predictions P with error scales ``scales``."""
-        if self._counter[0] == 0.0:
-            return np.tile(self._widest_so_far(), (len(P), 1))
-        out = np.empty(P.shape)
-        for o in range(P.shape[1]):
-            quintiles = np.searchsorted(self._edges[:, o], P[:, o])
-            widths = self._widths[:, o] + self._quintiles[quintiles, :, o]
-            widths = np.maximum.accumulate(np.maximum(widths, 0.0), axis=1)
-            out[:, o] = at_coverage(widths[:, :, None], coverage)[:, 0]
-        return out * scales
+        return at_coverage(self.current(P, scales), coverage)
 
     def _widest_so_far(self) -> Array:
         """Return the largest error per output before the first stage, NaN before any error."""
@@ -389,6 +433,22 @@ class ErrorScale(Stateful):
         levels, targets = np.empty(Y.shape), np.empty(Y.shape)
         log_squares(Y - P, self._running, levels, targets)
         return _error_scale(levels, self._shape.learn(self._features(Phi, P), targets))
+
+    def learn_late(self, Phi: Array, P: Array, Y: Array, later_Phi: Array, later_P: Array) -> Array:
+        """Learn the errors of earlier rows; after each later row one arrives.
+
+        Phi, P and Y are those of `learn` for the m rows whose targets arrive. Return the error
+        scales (n, outputs) of the later rows, of which the last m are predicted just before an
+        error is learned.
+        """
+        before, started = self._running[LEVEL].copy(), self._running[ROWS, 0] > 0.0
+        arriving, targets = np.empty(Y.shape), np.empty(Y.shape)
+        log_squares(Y - P, self._running, arriving, targets)
+        if not started:
+            arriving[:1] = before  # the first level that `log_squares` returns is of its own row
+        levels = np.vstack((np.tile(before, (len(later_P) - len(P), 1)), arriving))
+        later = self._features(later_Phi, later_P)
+        return _error_scale(levels, self._shape.learn_late(self._features(Phi, P), targets, later))
 
     def predict(self, Phi: Array, P: Array) -> Array:
         """Predict the error scales (n, outputs) of rows that may come next."""
@@ -553,6 +613,19 @@ class Temperature(Stateful):
         used = np.empty((len(P), 2))
         track_margins(P, np.ascontiguousarray(Y), self._seen_labels, self._slopes, self._H, used)
         return used
+
+    def known_classes(self, ones: int, classes: int) -> NDArray[np.bool_]:
+        """Return which of so many classes were learned; ``ones`` outputs come before theirs."""
+        seen = self._seen_labels > 0.0
+        if classes == 1:
+            return np.array([seen.any()])
+        own = seen[:, ones:]
+        return own[[NEGATIVE, POSITIVE], 0] if classes == 2 else own[POSITIVE]
+
+    @property
+    def slopes(self) -> Array:
+        """The current slopes (a, b)."""
+        return self._slopes.copy()
 
     def shares(self, margins: Array, slopes: Array | None = None) -> Array:
         """Return class probabilities, not normalised, from margins (n, classes).

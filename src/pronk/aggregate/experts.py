@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import Baselines, Past
 from pronk.aggregate.calibration import ErrorScale
+from pronk.aggregate.late import WaitingRows
 from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
 from pronk.aggregate.mixture import Mixture
@@ -61,8 +62,9 @@ class Experts(Stateful):
     def __init__(
         self, settings: list[Setting], views: list[View], past: Past, outputs: int, budget: int,
         seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
-        error_lags: Sequence[int] = (), memory: int = 0, small: bool = False,
+        error_lags: Sequence[int] = (), memory: int = 0, small: bool = False, delay: int = 0,
     ) -> None:  # fmt: skip
+        self.delay = delay
         self.settings, self.views, self.past = settings, views, past
         self.seed, self.signed = seed, signed
         self.memory, self.small = memory, small
@@ -82,16 +84,18 @@ class Experts(Stateful):
         self.error_scale = None if signed else ErrorScale(by_number[PLAIN], outputs, budget)
         straight = signed and RELEVANCE in views_of(by_number[PLAIN].kernel)
         season = 0 if signed else past.season
-        self.baselines = Baselines(outputs, columns if straight else None, season)
+        self.baselines = Baselines(outputs, columns if straight else None, season, delay)
         self._set_limits()
         self.windows = STACK_WINDOWS if forgetting else (0.0,)
         self.mixture = Mixture(
-            len(settings) + self.baselines.count, limits, signed, self.windows, tuple(error_lags)
-        )
+            len(settings) + self.baselines.count, limits, signed, self.windows, tuple(error_lags),
+            delay,
+        )  # fmt: skip
         self.candidates = Candidates(columns + past.columns, budget, seed)
         self._batches: list[int] = []  # first point of each batch that entered together
         self._rows = 0
         self._log: OpenRows | None = self._new_log()
+        self._waiting = WaitingRows(columns + past.columns, outputs) if delay else None
         self._memory = Workspace()
         self.clear_caches()
 
@@ -99,7 +103,7 @@ class Experts(Stateful):
         """Add local experts with the metrics (2, columns with lagged targets) (`local`)."""
         self.local = LocalExperts(
             metrics, self.mixture.limits, self.signed, self.seed, self.memory, self.small,
-            self.windows, self.mixture.lags,
+            self.windows, self.mixture.lags, self.delay,
         )  # fmt: skip
 
     def _new_local(self) -> LocalExperts:
@@ -150,9 +154,12 @@ class Experts(Stateful):
         """Predict then learn rows Z (n, columns); return predictions and error scales (n, outputs).
 
         Y (n, outputs) are clipped targets for the experts, ``given`` targets as given for the error
-        scale (1 for labels). ``fixed``: no points are added and no experts dropped.
+        scale (1 for labels); with a delay the targets that arrive (`late`). ``fixed``: no points
+        are added and no experts dropped.
         """
         self._one = None  # the next rows overwrite the memory of its row
+        if self._waiting is not None:
+            return self._learn_late(self._waiting, Z, Y, given, fixed)
         out, scales = np.empty(Y.shape), np.ones(Y.shape)
         start = 0
         while start < len(Z):
@@ -195,6 +202,76 @@ class Experts(Stateful):
         """
         G = self.mixture.learn(P, Y)
         return G if self.local is None else self.local.learn(Z, Y, G)
+
+    # -- targets that arrive late (`late`) ---------------------------------------------------------
+
+    def _learn_late(
+        self, waiting: WaitingRows, Z: Array, Y: Array, given: Array, fixed: bool
+    ) -> tuple[Array, Array]:
+        """Predict rows Z; after each learn the row whose target in Y arrives, if one does."""
+        out, scales = np.empty((len(Z), self.outputs)), np.ones((len(Z), self.outputs))
+        start = first = 0
+        while start < len(Z):
+            early = self.delay - waiting.rows  # rows after which no target arrives
+            stop = min(len(Z), start + early + EPOCH - self._rows % EPOCH)
+            rows, new = slice(start, stop), slice(first, first + max(0, stop - start - early))
+            out[rows], scales[rows] = self._learn_arriving(
+                waiting, Z[rows], Y[new], given[new], fixed
+            )
+            self._rows += new.stop - first
+            if new.stop > first and self._rows % EPOCH == 0:
+                self.begin_epoch()
+                if not fixed:
+                    self._end_epoch()
+            start, first = stop, new.stop
+        return out, scales
+
+    def _learn_arriving(
+        self, waiting: WaitingRows, Z: Array, Y: Array, given: Array, fixed: bool
+    ) -> tuple[Array, Array]:
+        """Predict rows of one epoch, and learn the rows whose targets arrive as they were read."""
+        count, columns = len(Y), self.columns
+        wide = np.hstack((Z, self.past.learn_late(len(Z), Y)))
+        old = waiting.add_Z(wide)[:count]
+        P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
+        P[:, len(self._active) :] = self.baselines.learn_late(old[:, :columns], Y, Z)
+        Phi, later_Phi = self._learn_late_experts(old, Y, wide, fixed, P)
+        inner = self.mixture.learn(P, Y)
+        old_inner = waiting.add_inner(inner)[:count]
+        final, scales = inner, np.ones(inner.shape)
+        if self.local is not None:
+            own = self.local.forest.learn_late(old, Y, old_inner, wide, inner)
+            final = self.local.mixture.learn(np.concatenate((inner[:, None], own), axis=1), Y)
+        old_final = waiting.add_final(final)[:count]
+        if self.error_scale is not None:
+            scales = self.error_scale.learn_late(Phi, old_final, given, later_Phi, final)
+        waiting.drop(count)
+        return final, scales
+
+    def _learn_late_experts(
+        self, Z: Array, Y: Array, later: Array, fixed: bool, P: Array
+    ) -> tuple[Array, Array]:
+        """Learn rows Z; predictions of the ``later`` rows go to P.
+
+        Return the features of the error scale, for Z and for the later rows.
+        """
+        uniforms = self.candidates.uniforms.draw(len(Z))
+        open_to_points = not fixed and self._open_to_points
+        if len(Z):
+            self.log_rows(Z, Y)
+        place = {number: i for i, number in enumerate(self._active)}
+        learned = [Phi.copy() for _, Phi in self.features(Z)]
+        for (group, later_Phi), Phi in zip(self.features(later), learned, strict=True):
+            for number, learner in group.learners.items():
+                size = learner.size
+                P[:, place[number]] = learner.learn_late(
+                    np.ascontiguousarray(Phi[:, :size]), Y,
+                    np.ascontiguousarray(later_Phi[:, :size]),
+                )  # fmt: skip
+            if open_to_points and group is self.reference:
+                chosen = proposes(outside(group.diagonal(Z), Phi), uniforms)
+                self.candidates.propose(Z[chosen], uniforms[chosen])
+        return Phi, later_Phi  # those of the last group
 
     def all_groups(self) -> list[Group]:
         """Return the groups of the experts and, last, that of the error scale."""
@@ -469,6 +546,8 @@ class Experts(Stateful):
             self.local.remap(matrix)
         self.baselines.remap(matrix)
         self.past.remap(matrix)
+        if self._waiting is not None:
+            self._waiting.remap(matrix)
         # Earlier rows of this epoch were computed with other outputs.
         self._log = None if self._rows % EPOCH else self._new_log()
 
@@ -486,6 +565,7 @@ class Experts(Stateful):
         Count("rows"),
         Part("error_scale", "error_scale"),
         Places("batches", high="points"),
+        Part("waiting", sizes={"wide": "wide", "outputs": "outputs"}),
         Part("log", sizes={"wide": "wide", "outputs": "outputs"}, make="_new_log"),
         Unsaved("outputs"),
         Unsaved("reference"),

@@ -73,7 +73,7 @@ from pronk.aggregate.settings import (
     views_of,
 )
 from pronk.core.kernels import Kernel
-from pronk.core.linalg import GrowingRows
+from pronk.core.linalg import GrowingRows, recombined
 from pronk.core.randomness import KORS_COINS, Uniforms, generator
 from pronk.core.scales import FixedScale
 from pronk.core.state import (
@@ -167,14 +167,16 @@ class OnlineKernel(Stateful):
 
     def __init__(
         self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
-        forgetting: bool = True, few: bool = False, memory: int = 0,
+        forgetting: bool = True, few: bool = False, memory: int = 0, delay: int = 0,
     ) -> None:  # fmt: skip
+        self.delay = delay
         self.kernel, self.columns, self.outputs = kernel, columns, outputs
         self.few = few  # a small set of experts
         self.memory = memory if RELEVANCE in views_of(kernel) else 0  # bytes of local experts
         self.budget, self.seed, self.signed = budget, seed, signed
         self.forgetting = forgetting
         self._rows = 0
+        self._late_Y = np.empty((0, outputs))  # targets that have not arrived
         self.clipping = TargetClipping(outputs)
         self._first_X, self._first_Y = GrowingRows(columns), GrowingRows(outputs)
         self._scale: FixedScale | None = None
@@ -186,7 +188,7 @@ class OnlineKernel(Stateful):
 
     @property
     def rows(self) -> int:
-        """Number of rows learned so far."""
+        """Number of rows learned so far; with a delay, whose targets have arrived."""
         return self._rows
 
     @property
@@ -201,30 +203,32 @@ class OnlineKernel(Stateful):
     ) -> tuple[Array, Array]:
         """Predict then learn each row; return predictions and error scales, (n, outputs).
 
-        ``learn_experts`` replaces `Experts.learn`.
+        With a delay a target is learned when it arrives (`late`). ``learn_experts`` replaces
+        `Experts.learn`.
         """
-        if len(X) == 1 and self.experts is not None:
+        if len(X) == 1 and self.experts is not None and not self.delay:
             return self._learn_one(X, Y)
         self._fill_snapshot()
         out, scales = np.empty((len(X), self.outputs)), np.ones((len(X), self.outputs))
         start = 0
         while start < len(X):
-            stop = len(X)
+            stop, waiting = len(X), len(self._late_Y)
             for stage in STAGES:
                 if self._rows < stage:
-                    stop = min(stop, start + stage - self._rows)
+                    stop = min(stop, start + stage - self._rows + self.delay - waiting)
                     break
             rows = slice(start, stop)
+            given = self._arriving(Y[rows])
             if self._rows < STAGES[-1]:
                 self._first_X.append(X[rows])
-                self._first_Y.append(Y[rows])
-            targets = Y[rows] if self.signed else self.clipping.learn(Y[rows])
+                self._first_Y.append(given)
+            targets = given if self.signed else self.clipping.learn(given)
             done = start
-            for P, own in self._learn_rows(X[rows], targets, Y[rows], learn_experts):
+            for P, own in self._learn_rows(X[rows], targets, given, waiting, learn_experts):
                 out[done : done + len(P)], scales[done : done + len(P)] = P, own
                 done += len(P)
-            self._rows += stop - start
-            if self._rows in STAGES:
+            self._rows += len(given)
+            if len(given) and self._rows in STAGES:
                 self._set_stage()
             start = stop
         if learn_experts is not None and self.experts is not None:
@@ -249,16 +253,30 @@ class OnlineKernel(Stateful):
             self._set_stage()
         return P[None, :], scales[None, :]
 
+    def _arriving(self, Y: Array) -> Array:
+        """Add the targets of new rows; return those that arrive by the last of these rows."""
+        if not self.delay:
+            return Y
+        held = np.vstack((self._late_Y, Y))
+        count = max(0, len(held) - self.delay)
+        self._late_Y = held[count:].copy()
+        return held[:count]
+
     def _scaled_targets(self, Y: Array) -> Array:
         """Return targets in the units that the experts learn."""
         return np.asarray((Y - self._level) / self._size)
 
     def _learn_rows(
-        self, X: Array, Y: Array, given: Array, learn_experts: LearnExperts | None
+        self, X: Array, Y: Array, given: Array, waiting: int, learn_experts: LearnExperts | None
     ) -> Iterator[tuple[Array, Array]]:
-        """Predict then learn rows; yield predictions and error scales of parts of them in order."""
+        """Predict then learn rows; yield predictions and error scales of parts of them in order.
+
+        Y and ``given`` are the targets that arrive, clipped and as given; so many rows before these
+        were ``waiting`` for their targets.
+        """
         if self.experts is None:
-            P = np.stack([self._first_prediction(self._rows + t) for t in range(len(X))])
+            known = self._rows + np.maximum(np.arange(waiting, waiting + len(X)) - self.delay, 0)
+            P = np.stack([self._first_prediction(count) for count in known.tolist()])
             yield P, np.ones(P.shape)
             return
         Z, targets = self._scaled(X, learn=True), self._scaled_targets(Y)
@@ -287,7 +305,7 @@ class OnlineKernel(Stateful):
     def _set_stage(self) -> None:
         """Set scales, bandwidths, points and experts from the rows so far; learn them again."""
         X, Y = self._first_X.values, self._first_Y.values
-        n, given = len(X), Y
+        n, given = len(Y), Y
         # Scales of columns and targets.
         if not self.kernel.foreign:
             self._scale = FixedScale(X)
@@ -307,7 +325,8 @@ class OnlineKernel(Stateful):
             lags = []
         elif not lags:  # experts that read lagged targets were kept, but no lag is significant now
             sources, lags = sources[:MOST_TARGETS], [1, 2]
-        past = Past(self.outputs, sources, lags)
+        past = Past(self.outputs, sources, lags, self.delay)
+        whole, Z = Z, Z[:n]  # with the rows that wait for their targets, and without
         views = make_views(self.kernel, numbers, Z, targets, past)
         self.experts = self._make_experts(settings, views, past, self._limits(targets), error_lags)
         Z = np.hstack((Z, past.columns_of(targets)))
@@ -320,8 +339,9 @@ class OnlineKernel(Stateful):
             np.ascontiguousarray(Z[order]), uniforms[order], most_points(n, self.budget)
         )
         # The rows so far again.
-        Z, given = np.ascontiguousarray(Z[:, : self.columns]), self._scaled_targets(given)
-        self.experts.learn(Z, targets, given, fixed=True)
+        self.experts.learn(
+            np.ascontiguousarray(whole), targets, self._scaled_targets(given), fixed=True
+        )
         self.experts.mixture.losses[:] = 0.0  # rows learned again do not count
         if n == STAGES[-1]:
             self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
@@ -341,10 +361,12 @@ class OnlineKernel(Stateful):
         """
         if PAST not in views_of(self.kernel):
             return [], []
-        found = find_lags(targets, sources, self.signed)
+        found = find_lags(targets, sources, self.signed, self.delay)
         if len(sources) > MOST_TARGETS:  # of many classes only labels are read
             return found, []
-        again = [] if self.experts is None else find_lags(self.experts.mixture.errors, sources)
+        again = []
+        if self.experts is not None:
+            again = find_lags(self.experts.mixture.errors, sources, delay=self.delay)
         return found, sorted({*found, *again})
 
     def _limits(self, targets: Array) -> Array:
@@ -359,7 +381,7 @@ class OnlineKernel(Stateful):
     ) -> Experts:  # fmt: skip
         return Experts(
             settings, views, past, self.outputs, self.budget, self.seed, limits, self.signed,
-            self.columns, self.forgetting, error_lags, self.memory, self.few,
+            self.columns, self.forgetting, error_lags, self.memory, self.few, self.delay,
         )  # fmt: skip
 
     # -- rolling back a call ----------------------------------------------------------------------
@@ -454,6 +476,7 @@ class OnlineKernel(Stateful):
         self.outputs = matrix.shape[1]
         self.clipping = TargetClipping(self.outputs)
         self._first_Y.remap(matrix)
+        self._late_Y = recombined(self._late_Y, matrix)
         self._level, self._size = np.zeros(self.outputs), np.ones(self.outputs)
         if self.experts is not None:
             self.experts.remap(matrix)
@@ -463,8 +486,9 @@ class OnlineKernel(Stateful):
     STATE = (
         Count("rows"),
         Part("clipping", "clipping", sizes={"outputs": "outputs"}),
-        Rows("first_X", ("first", "columns")),
+        Rows("first_X", ("first_rows", "columns")),
         Rows("first_Y", ("first", "outputs")),
+        Numbers("late_Y", ("late", "outputs"), written="replaced"),
         Numbers("level", ("outputs",), written="replaced"),
         Numbers("size", ("outputs",), low=SMALLEST, written="replaced"),
         Part("scale", make="_new_scale"),
@@ -501,7 +525,7 @@ class OnlineKernel(Stateful):
         return super()._load({name: v for name, v in state.items() if name not in made})
 
     def _new_experts(self) -> Experts:
-        past = Past(self.outputs, [], [])
+        past = Past(self.outputs, [], [], self.delay)
         return self._make_experts(*self._made, past, np.zeros((2, self.outputs)))
 
     def _new_scale(self) -> FixedScale:
@@ -522,7 +546,11 @@ class OnlineKernel(Stateful):
             sized = (self._size <= span) | (self._size == 1.0)
             require(sized.all(), "size is not that of the first targets")
         kept = self._rows if self._rows < STAGES[-1] else 0
-        require(sizes["first"] == kept, "first_X has another number of rows than rows says")
+        require(sizes["first"] == kept, "first_Y has another number of rows than rows says")
+        require(sizes["late"] <= self.delay, "late_Y has more rows than wait")
+        require(sizes["late"] == self.delay or not self._rows, "late_Y has fewer rows than wait")
+        kept += sizes["late"] if self._rows < STAGES[-1] else 0
+        require(sizes["first_rows"] == kept, "first_X has another number of rows than rows says")
         held = self._rows >= STAGES[0]
         require((self.experts is not None) == held, "experts are not there as rows says")
         if self.experts is not None:

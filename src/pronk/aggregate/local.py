@@ -44,6 +44,7 @@ from pronk.aggregate.trees import (
     Whole,
     factor_again,
     leaf_arrays,
+    learn_late_local_rows,
     learn_local_row,
     learn_local_rows,
     most_leaves,
@@ -140,6 +141,25 @@ class Forest(Stateful):
             done += learn_local_rows(
                 Z[done:], Y[done:], G[done:], self.signed, self._pool, self._trees, out[done:]
             )
+        return out
+
+    def learn_late(self, Z: Array, Y: Array, G: Array, later: Array, later_G: Array) -> Array:
+        """Learn rows Z (m, D) with targets Y, given G; after each row of ``later`` one arrives.
+
+        Return the predictions (n, 6, K) of the later rows, of which the last m are predicted just
+        before a row is learned.
+        """
+        early, done = len(later) - len(Z), 0
+        out = np.empty((len(later), len(NAMES), G.shape[1]))
+        if early:
+            out[:early] = self.predict(later[:early], later_G[:early])
+        rows = [np.ascontiguousarray(part) for part in (Z, Y, G, later[early:], later_G[early:])]
+        while done < len(Z):
+            self._grow()
+            done += learn_late_local_rows(
+                *(part[done:] for part in rows), self.signed, self._pool, self._trees,
+                out[early + done :],
+            )  # fmt: skip
         return out
 
     def predict(self, Z: Array, G: Array) -> Array:
@@ -411,9 +431,10 @@ class LocalExperts(Stateful):
     def __init__(
         self, metrics: Array, limits: Array, signed: bool, seed: int, memory: int,
         small: bool = False, windows: tuple[float, ...] = WINDOWS, lags: tuple[int, ...] = (),
+        delay: int = 0,
     ) -> None:  # fmt: skip
         self.forest = Forest(metrics, limits, signed, seed, memory, small)
-        self.mixture = Mixture(1 + len(NAMES), limits, signed, windows, lags)
+        self.mixture = Mixture(1 + len(NAMES), limits, signed, windows, lags, delay)
 
     def learn(self, Z: Array, Y: Array, G: Array) -> Array:
         """Predict then learn rows Z (n, D), given G; return the final predictions (n, K)."""

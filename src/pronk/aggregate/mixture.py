@@ -58,7 +58,7 @@ from pronk.aggregate.stacks import (
     stacked,
 )
 from pronk.core.linalg import recombined
-from pronk.core.state import Numbers, Part, Sizes, Stateful, require
+from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
@@ -303,6 +303,37 @@ def mix_rows(
 
 
 @njit(cache=True, nogil=True)
+def mix_late_rows(
+    P: Array, Y: Array, predicted: int, signed: bool, state: Weights, sums: CombinationSums,
+    waiting: Row, out: Array,
+) -> None:  # fmt: skip
+    """Predict rows; after each, learn the row whose target arrives.
+
+    P is (n, experts, outputs), ``out`` (n, outputs), Y (arriving, outputs). ``waiting`` has the
+    rows that wait (`LateRows`), row t at t modulo their number; ``predicted`` counts rows before.
+    """
+    places, arrived = len(waiting.final), 0
+    for t in range(len(P)):
+        place = (predicted + t) % places
+        row = Row(
+            waiting.clipped[place], waiting.candidates[place], waiting.final[place],
+            waiting.lagged[place],
+        )  # fmt: skip
+        predict_row(P[t], signed, state, row)
+        out[t] = row.final
+        if predicted + t + 1 < places:
+            continue
+        # The oldest of delay + 1 rows.
+        place = (predicted + t + 1) % places
+        row = Row(
+            waiting.clipped[place], waiting.candidates[place], waiting.final[place],
+            waiting.lagged[place],
+        )  # fmt: skip
+        learn_row(Y[arrived], signed, state, sums, row)
+        arrived += 1
+
+
+@njit(cache=True, nogil=True)
 def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
     """Predict rows that may come next: P (n, experts, outputs), ``out`` (n, outputs)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
@@ -311,15 +342,73 @@ def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
         out[t] = row.final
 
 
+class LateRows(Stateful):
+    """Rows of a mixture whose targets arrive ``delay`` rows late, as they were predicted.
+
+    The fields are those of `Row`, for delay + 1 rows; row t of the stream is at t modulo delay + 1.
+    """
+
+    def __init__(self, delay: int, experts: int, stacks: int, outputs: int, lags: int) -> None:
+        self._predicted = 0
+        self._clipped = np.zeros((delay + 1, experts, outputs))
+        self._candidates = np.zeros((delay + 1, 1 + stacks, outputs))
+        self._final = np.zeros((delay + 1, outputs))
+        self._lagged = np.zeros((delay + 1, outputs, lags))
+
+    @property
+    def rows(self) -> Row:
+        """Arrays that rows change."""
+        return Row(self._clipped, self._candidates, self._final, self._lagged)
+
+    @property
+    def predicted(self) -> int:
+        """Number of rows predicted so far."""
+        return self._predicted
+
+    def count(self, rows: int) -> None:
+        """Add to the number of rows predicted."""
+        self._predicted += rows
+
+    def keep(self, chosen: NDArray[np.int64]) -> None:
+        """Drop the predictions of the other experts."""
+        self._clipped = np.ascontiguousarray(self._clipped[:, chosen])
+
+    def remap(self, matrix: Array) -> None:
+        """Replace the outputs by new ones, each plus or minus one old one."""
+        self._clipped = recombined(self._clipped, matrix)
+        self._candidates = recombined(self._candidates, matrix)
+        self._final = recombined(self._final, matrix)
+        self._lagged = recombined(self._lagged, matrix, axis=-2)
+
+    STATE = (
+        Count("predicted"),
+        Numbers("clipped", ("places", "experts", "outputs")),
+        Numbers("candidates", ("places", "candidates", "outputs")),
+        Numbers("final", ("places", "outputs")),
+        Numbers("lagged", ("places", "outputs", "lags")),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"places": len(self._final), "outputs": self._final.shape[1]}
+
+
 class Mixture(Stateful):
-    """Weights and stacks over experts; ``limits`` (2, outputs) is the first range of targets."""
+    """Weights and stacks over experts; ``limits`` (2, outputs) is the first range of targets.
+
+    With a ``delay`` targets arrive so many rows after the prediction: `learn` gets the targets that
+    arrive, and weights and stacks learn from the predictions that were made at that time.
+    """
 
     def __init__(
         self, experts: int, limits: Array, signed: bool, windows: tuple[float, ...] = WINDOWS,
-        lags: tuple[int, ...] = (),
+        lags: tuple[int, ...] = (), delay: int = 0,
     ) -> None:  # fmt: skip
         self.signed = signed
-        stacks, outputs = len(windows), limits.shape[1]
+        outputs = limits.shape[1]
+        self.late: LateRows | None = None
+        if delay:
+            self.late = LateRows(delay, experts, len(windows), outputs, len(lags))
+        stacks = len(windows)
         self._discounts = np.array([1.0 - 1.0 / w if w else 1.0 for w in windows])
         self.limits = limits.copy()
         self._seen_labels = np.zeros((2, outputs))
@@ -362,10 +451,18 @@ class Mixture(Stateful):
         )  # fmt: skip
 
     def learn(self, P: Array, Y: Array) -> Array:
-        """Predict then learn rows P (n, experts, outputs); return the predictions (n, outputs)."""
-        out = np.empty(Y.shape)
+        """Predict then learn rows P (n, experts, outputs); return the predictions (n, outputs).
+
+        Y (n, outputs) are their targets; with a delay those that arrive.
+        """
+        out = np.empty((len(P), Y.shape[1]))
         Y = np.ascontiguousarray(Y)
-        mix_rows(P, Y, self.signed, self._state, self.combination.sums, out)
+        state, sums = self._state, self.combination.sums
+        if self.late is None:
+            mix_rows(P, Y, self.signed, state, sums, out)
+        else:
+            mix_late_rows(P, Y, self.late.predicted, self.signed, state, sums, self.late.rows, out)
+            self.late.count(len(P))
         return out
 
     def predict(self, P: Array) -> Array:
@@ -444,6 +541,8 @@ class Mixture(Stateful):
         self.combination.keep(rows, whole[:1], self._A[:1])
         self._b = np.ascontiguousarray(self._b[:, terms])
         self.losses = np.zeros(len(rows))
+        if self.late is not None:
+            self.late.keep(rows)
         self.solve()
 
     def remap(self, matrix: Array) -> None:
@@ -454,6 +553,8 @@ class Mixture(Stateful):
         self._squares = recombined(self._squares, matrix, absolute=True)
         self._errors = recombined(self._errors, matrix)
         self.combination.remap(matrix)
+        if self.late is not None:
+            self.late.remap(matrix)
 
     STATE = (
         Numbers("discounts", ("stacks",), fixed=True, written="replaced"),
@@ -472,6 +573,7 @@ class Mixture(Stateful):
         Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, written="replaced"),
         Numbers("squares", ("outputs",), low=0.0),
         Numbers("errors", (LONGEST, "outputs")),
+        Part("late", "late", sizes={"experts": "experts", "lags": "lags"}),
     )
 
     def _sizes(self) -> dict[str, int]:

@@ -10,12 +10,13 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.aggregate.calibration import COVERAGES, Intervals, Temperature
+from pronk.aggregate.calibration import Intervals, Temperature
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.learner import STAGES, LearnExperts, OnlineKernel
 from pronk.core.kernels import Kernel
-from pronk.core.state import Count, Part, Sizes, Stateful, Unsaved, require
+from pronk.core.linalg import recombined
+from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, Unsaved, require
 
 Array = NDArray[np.float64]
 
@@ -25,12 +26,16 @@ class RecoveringKernel(Stateful):
 
     def __init__(
         self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
-        forgetting: bool = True, few: bool = False, memory: int = 0,
+        forgetting: bool = True, few: bool = False, memory: int = 0, delay: int = 0,
     ) -> None:  # fmt: skip
+        self.delay = delay
+        self._late = np.empty(
+            (3, 0, outputs)
+        )  # P, scales, Y of rows whose targets have not arrived
         self.columns, self.outputs, self.signed = columns, outputs, signed
         self._make = partial(
             OnlineKernel, kernel, columns, budget=budget, seed=seed, signed=signed,
-            forgetting=forgetting, few=few, memory=memory,
+            forgetting=forgetting, few=few, memory=memory, delay=delay,
         )  # fmt: skip
         self.incumbent = self._make(outputs=outputs)
         self.intervals = Intervals(outputs)
@@ -49,6 +54,15 @@ class RecoveringKernel(Stateful):
         """Points of the incumbent's dictionary, scaled as the kernel reads them."""
         return self.incumbent.points
 
+    @property
+    def late_targets(self) -> Array:
+        """Targets (rows, outputs) that have not arrived."""
+        return np.asarray(self._late[2])
+
+    def known_classes(self, ones: int, classes: int) -> NDArray[np.bool_]:
+        """Return which of so many classes have arrived; ``ones`` outputs come before theirs."""
+        return self.temperature.known_classes(ones, classes)
+
     # -- learning ---------------------------------------------------------------------------
 
     def learn(self, X: Array, Y: Array, learn_experts: LearnExperts | None = None) -> Array:
@@ -58,22 +72,40 @@ class RecoveringKernel(Stateful):
         return P
 
     def _calibrate(self, P: Array, scales: Array, Y: Array) -> None:
-        """Track the errors of predictions; keep the half-widths or slopes before each row."""
+        """Track the errors of predictions; keep the half-widths or slopes before each row.
+
+        With a delay the errors are those of the predictions whose targets arrive.
+        """
+        held = np.concatenate((self._late, (P, scales, Y)), axis=1)
+        count = max(0, held.shape[1] - self.delay)
+        self._late = held[:, count:].copy()
+        old, early = held[:, :count], len(P) - count
         if self.signed:
-            self.last_slopes = self.temperature.learn(P, Y)
-            self._rows += len(P)
+            slopes = np.tile(self.temperature.slopes, (early, 1))
+            slopes = np.concatenate((slopes, self.temperature.learn(old[0], old[2])))
+            self.last_slopes = slopes
+            self._rows += count
             return
-        widths, start = [self.last_widths[:0]] * (not len(P)), 0
-        while start < len(P):
-            cuts = [1, STAGES[0], self._rows + len(P) - start]
+        widths, start = [self.intervals.current(P[:early], scales[:early])], 0
+        # Errors of predictions made before any target are not counted; after eight more rows
+        # errors are in units of the error scale.
+        first = self.delay + 1
+        while start < count:
+            cuts = [first, first + STAGES[0] - 1, self._rows + count - start]
             stop = start + next(cut for cut in cuts if cut > self._rows) - self._rows
-            rows = slice(start, min(stop, len(P)))
-            if self._rows:
-                widths.append(self.intervals.learn(P[rows], scales[rows], Y[rows]))
-            else:  # made before any target: its error is not counted
-                widths.append(np.full((1, len(COVERAGES), self.outputs), np.nan))
+            rows = slice(start, min(stop, count))
+            shown = slice(early + rows.start, early + rows.stop)
+            if self._rows >= first:
+                own, own_scales, targets = old[:, rows]
+                widths.append(
+                    self.intervals.learn_late(own, own_scales, targets, P[shown], scales[shown])
+                    if self.delay
+                    else self.intervals.learn(own, own_scales, targets)
+                )
+            else:
+                widths.append(np.full((shown.stop - shown.start, *widths[0].shape[1:]), np.nan))
             self._rows += rows.stop - start
-            if self._rows == STAGES[0]:
+            if self._rows == first + STAGES[0] - 1:
                 self.intervals.start()  # from now on in units of the error scale
             start = rows.stop
         self.last_widths = np.concatenate(widths)
@@ -107,12 +139,14 @@ class RecoveringKernel(Stateful):
         self.outputs = matrix.shape[1]
         self.incumbent.remap(matrix)
         self.temperature.remap(matrix)
+        self._late = recombined(self._late, matrix)
 
     # -- state ------------------------------------------------------------------------------
 
     STATE = (
         Count("rows"),
         Part("incumbent", "incumbent"),
+        Numbers("late", (3, "late", "outputs"), written="replaced"),
         Part("intervals", "intervals", sizes={"outputs": "followed"}),
         Part("temperature", "temperature"),
         Unsaved("outputs"),

@@ -637,6 +637,26 @@ def learn_local_rows(
 
 
 @njit(cache=True, nogil=True)
+def learn_late_local_rows(
+    Z: Array, Y: Array, G: Array, later: Array, later_G: Array, signed: bool, pool: Pool,
+    trees: Trees, out: Array,
+) -> int:  # fmt: skip
+    """Predict each row of ``later`` (n, D), given later_G, into ``out``, then learn that of Z.
+
+    Z, Y, G, ``out`` and the number that is returned are those of `learn_local_rows`.
+    """
+    row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), Y.shape[1])
+    fresh = np.empty(out.shape[1:])
+    for t in range(len(Z)):
+        if needs_memory(pool, trees):
+            return t
+        predict_local_row(later[t], later_G[t], pool, trees, row, out[t])
+        predict_local_row(Z[t], G[t], pool, trees, row, fresh)
+        learn_local_row(Y[t], G[t], signed, pool, trees, row)
+    return len(Z)
+
+
+@njit(cache=True, nogil=True)
 def needs_memory(pool: Pool, trees: Trees) -> bool:
     """Whether a row that splits a leaf of every tree would not fit."""
     if pool.sizes[FREE] < 2 * len(trees.trees):

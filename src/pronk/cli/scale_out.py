@@ -42,7 +42,7 @@ def check_parallel(job: RunOptions) -> None:
     if chosen[:2] == ["--workers", "--cluster"]:
         raise CommandError("--workers and --cluster exclude each other: choose one")
     if chosen and job.delay:
-        raise CommandError(f"{chosen[0]} excludes --delay: delayed labels are learned one by one")
+        raise CommandError(f"{chosen[0]} excludes --delay: a pass with late labels is not split")
     if job.by is not None and job.checkpoint is not None:
         raise CommandError(
             "--checkpoint excludes --by, which keeps its models in the folder of --save"

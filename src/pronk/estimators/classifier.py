@@ -101,6 +101,7 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                     f"max_classes={self.max_classes}; set a larger one"
                 )
             values, known_from, after = labels.receive(y, rows.shape[0], self.max_classes)
+            known_from = self._known_from(known_from, labels, after)
             if not self.__sklearn_is_fitted__():
                 self._start(rows.shape[1], labels.outputs)
             weights = self._check_weights(sample_weight, rows.shape[0])
@@ -114,6 +115,12 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
                 return named
             shares = after.probabilities(P, known_from, self._link)
             return shares if output == "probability" else (named, shares)
+
+    def _known_from(
+        self, known_from: NDArray[np.int64], labels: Labels, after: Labels
+    ) -> NDArray[np.int64]:
+        """Return the first rows of a call that may be predicted each class of ``after``."""
+        return known_from
 
     def _no_rows(self, y: Any, output: str) -> Any:
         """Return the output of a call without rows."""

@@ -205,6 +205,12 @@ class Labels:
             targets[np.arange(len(values)), self.ones + own] = 1.0
         return targets
 
+    def places(self, targets: Array) -> NDArray[np.intp]:
+        """Return the positions among ``classes`` of the labels that have these `targets`."""
+        if len(self.classes) == 1:
+            return np.zeros(len(targets), dtype=np.intp)
+        return self._highest(targets)
+
     def decisions(self, P: Array) -> Array:
         """Return the margins (n,) of two classes or fewer, or (n, classes)."""
         if len(self.classes) < 2:

@@ -34,7 +34,9 @@ from pronk.evaluate.models import (
     column,
     held_bytes,
     joined,
+    own_delay,
     predicts_labels,
+    takes_delay,
 )
 from pronk.evaluate.trace import Trace
 
@@ -42,6 +44,8 @@ from pronk.evaluate.trace import Trace
 PIECE = 4096
 #: Rows of the first pieces of a stream.
 EARLY = 256
+#: Most rows of a chunk where labels are held back.
+LONGEST_CHUNK = 64
 _FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "trace"}
 _FIELDS |= {"waiting"}
 
@@ -135,7 +139,9 @@ class Evaluation:
         self.model = model
         self.every = every
         self.window = window if window is not None else every
-        self.delay = delay
+        #: Rows by which labels are late; rows by which they are held back here, not by the model.
+        self.delay = delay or own_delay(model)
+        self._held_back = 0 if not delay or takes_delay(model, delay) else delay
         self.piece = piece
         self.probabilities = probabilities
         self.interval = interval
@@ -172,13 +178,13 @@ class Evaluation:
         adapter = self._adapter or self._start(y)
         records = []
         done = self.rows + self.unlabelled
-        watched = self._short_first and self._traced and not self.delay
+        watched = self._short_first and self._traced and not self._held_back
         blocks = first_pieces(X, y, weights, done) if watched else [(X, y, weights)]
         for piece, targets, own in chain.from_iterable(
             pieces(rows, labels, self.piece, given) for rows, labels, given in blocks
         ):
             missing = without_label(targets)
-            if self.delay:
+            if self._held_back:
                 records += self._feed_delayed(adapter, piece, targets, own)
             elif missing is None:
                 records += self._feed_labelled(adapter, piece, targets, own)
@@ -239,18 +245,39 @@ class Evaluation:
     def _delayed(
         self, adapter: Adapter, X: Any, y: NDArray[Any], weights: Weights
     ) -> list[tuple[Any, Forecast]]:
-        """Predict each row, then learn the row whose label arrives."""
-        arrived = []
-        for i in range(len(y)):
-            x = X[i : i + 1]
-            weight = None if weights is None else float(weights[i])
-            predicted = adapter.predict(x).widened(_outputs(y))
-            self._waiting.append((x, y[i], predicted, weight))
-            if len(self._waiting) > self.delay:
-                x, target, forecast, weight = self._waiting.popleft()
-                self._learn_one(adapter, x, target, weight)
-                arrived.append((target, forecast))
+        """Predict the rows of each chunk, then learn the rows whose labels have arrived.
+
+        Chunks are counted from the start of the stream. A chunk has one row, or as many as an
+        eighth of the delay: a row is then predicted as if its labels were later by up to an eighth.
+        """
+        arrived: list[tuple[Any, Forecast]] = []
+        start, chunk = 0, chunk_rows(self._held_back)
+        while start < len(y):
+            done = self.rows + self.unlabelled + len(arrived) + len(self._waiting)
+            stop = min(len(y), start + chunk - done % chunk)
+            predicted = adapter.predict(X[start:stop]).widened(_outputs(y))
+            for i in range(start, stop):
+                weight = None if weights is None else float(weights[i])
+                forecast = predicted[i - start : i - start + 1]
+                self._waiting.append((X[i : i + 1], y[i], forecast, weight))
+            if (done + stop - start) % chunk == 0:
+                arrived += self._learn_arrived(adapter)
+            start = stop
         return arrived
+
+    def _learn_arrived(self, adapter: Adapter) -> list[tuple[Any, Forecast]]:
+        """Learn the rows that have waited for long enough; return their labels and forecasts."""
+        count = max(0, len(self._waiting) - self._held_back)
+        rows = [self._waiting.popleft() for _ in range(count)]
+        known = [row for row in rows if without_label(column([row[1]])) is None]
+        if known and all(isinstance(row[0], np.ndarray) for row in known):
+            given = None if known[0][3] is None else np.array([row[3] for row in known])
+            X = np.concatenate([row[0] for row in known])
+            adapter.learn(X, column([row[1] for row in known]), given)
+        else:
+            for x, target, _, weight in known:
+                self._learn_one(adapter, x, target, weight)
+        return [(target, forecast) for _, target, forecast, _ in rows]
 
     def _learn_one(self, adapter: Adapter, x: Any, target: Any, weight: float | None) -> None:
         y = column([target])
@@ -296,7 +323,7 @@ class Evaluation:
                 )
         self._scores = Scores(self._metrics, self.window)
         if self._traced:
-            self.trace = Trace(labels, shares, coverage)
+            self.trace = Trace(labels, shares, coverage, self.delay)
         return self._adapter
 
     def begin_part(self) -> None:
@@ -496,7 +523,8 @@ class Evaluation:
         if "part" in state:
             self._restore_part(state["part"])
         require(isinstance(state["waiting"], list), "waiting is not a list")
-        require(len(state["waiting"]) <= self.delay, "more rows wait than delay allows")
+        most = self._held_back + chunk_rows(self._held_back) - 1
+        require(len(state["waiting"]) <= most, "more rows wait than delay allows")
         self._waiting = deque(_checked_waiting(entry) for entry in state["waiting"])
 
     def _part_state(self) -> dict[str, Any]:
@@ -531,6 +559,14 @@ def _checked_waiting(entry: Any) -> tuple[Any, Any, Forecast, float | None]:
     simple = y is None or isinstance(y, str | int | float)
     require(simple or (isinstance(y, np.ndarray) and y.dtype.kind == "f"), "waiting has no labels")
     return x, y, forecast, figure(entry[3], "waiting") if len(entry) == 4 else None
+
+
+def chunk_rows(delay: int) -> int:
+    """Return the rows of a chunk of late labels: the largest power of two up to an eighth."""
+    chunk = 1
+    while 16 * chunk <= min(delay, 8 * LONGEST_CHUNK):
+        chunk *= 2
+    return chunk
 
 
 def _outputs(y: NDArray[Any]) -> int | None:

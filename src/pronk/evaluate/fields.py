@@ -85,6 +85,16 @@ def checked_labels(value: Any, name: str) -> list[Any]:
     return list(value)
 
 
+class Targets(Field):
+    """A list of numbers or labels of some rows."""
+
+    def dump(self, owner: Any) -> Any:
+        return list(getattr(owner, self.attribute))
+
+    def load(self, owner: Any, value: Any, sizes: Sizes) -> list[Any]:
+        return list(checked_column(value, self.name).tolist())
+
+
 def checked_column(value: Any, name: str) -> NDArray[Any]:
     """Read labels or numbers of some rows from a list; None is an unknown label."""
     require(isinstance(value, list), f"{name} is not a list")

@@ -293,6 +293,40 @@ def predicts_labels(model: Any, y: NDArray[Any]) -> bool:
     return y.dtype.kind in "bUSO"
 
 
+# -- late labels ---------------------------------------------------------------------------------
+
+
+def own_delay(model: Any) -> int:
+    """Return the ``delay`` of a model's learner; 0 if it has no such parameter."""
+    return int(getattr(getattr(model, "learner", model), "delay", 0))
+
+
+def takes_delay(model: Any, delay: int) -> bool:
+    """Return whether a model's learner has labels learned ``delay`` rows late by itself.
+
+    A learner with the parameter ``delay`` that has learned nothing yet gets it.
+    """
+    learners = [model]
+    if isinstance(model, Prepared):
+        learners = [model.learner, *([model.learner_] if hasattr(model, "learner_") else [])]
+    if not all(hasattr(learner, "delay") for learner in learners):
+        return False
+    if learners[0].delay == delay:
+        return True
+    started = any(
+        getattr(learner, "__sklearn_is_fitted__", lambda: False)() for learner in learners
+    )
+    if learners[0].delay:
+        raise ValueError(
+            f"delay={delay}, but the model has delay={learners[0].delay}: leave out the former"
+        )
+    if started or not hasattr(model, "predict_then_learn"):
+        return False
+    for learner in learners:
+        learner.delay = delay
+    return True
+
+
 # -- threads ---------------------------------------------------------------------------------------
 
 

@@ -58,8 +58,10 @@ def progressive(
         Rows of the windowed metrics; ``every`` unless given.
     delay : int, default 0
         Labels arrive so many rows late: a row is predicted by a model that has not learned the
-        ``delay`` rows before it. Slower, because rows are processed one by one. A row is scored
-        when its label arrives; all labels arrive at the end of the stream.
+        ``delay`` rows before it. The default learner, if it has learned nothing yet, gets the
+        parameter ``delay``. For other learners rows are held back here: a row is scored when its
+        label arrives, all labels arrive at the end of the stream, and with a delay of 16 rows and
+        more rows are predicted in chunks of up to an eighth of the delay.
     predictions : bool, default False
         Put the predictions and targets since the last record into each record.
     memory : bool, default True
@@ -93,7 +95,7 @@ def progressive(
     """
     parallel = n_jobs is not None or client is not None
     if parallel and delay:
-        raise ValueError("delay excludes n_jobs and client: delayed labels are learned one by one")
+        raise ValueError("delay excludes n_jobs and client: a pass with late labels is not split")
     piece = LONG_PIECE if parallel else PIECE
     pool: Any = None
     if client is not None:

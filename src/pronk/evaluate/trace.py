@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pronk.core.state import Count, Part, Sizes, Stateful, checked_count, require
 from pronk.evaluate.baselines import LastLabel, LastValue, RunningMajority, RunningMean
 from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
-from pronk.evaluate.fields import AnyReal, Items, Values, figure
+from pronk.evaluate.fields import AnyReal, Items, Targets, Values, figure
 from pronk.evaluate.metrics import (
     ALL,
     DEFAULTS,
@@ -27,7 +27,7 @@ from pronk.evaluate.metrics import (
     absolute_errors,
     get_scores,
 )
-from pronk.evaluate.models import Forecast
+from pronk.evaluate.models import Forecast, column, joined
 
 Array = NDArray[np.float64]
 
@@ -204,10 +204,15 @@ class Trace(Stateful):
     """Losses along the stream with those of two baselines, drift alarms, calibration, sampled rows.
 
     The first baseline predicts the mean target, or the most frequent label, of earlier rows; the
-    second repeats the target of the previous row.
+    second repeats the target of the previous row. With a ``delay`` both know only the targets of
+    rows that are at least delay + 1 rows old.
     """
 
-    def __init__(self, labels: bool, probabilities: bool, coverage: float | None) -> None:
+    def __init__(
+        self, labels: bool, probabilities: bool, coverage: float | None, delay: int = 0
+    ) -> None:
+        self.delay = delay
+        self._late: list[Any] = []  # targets that the baselines do not know yet
         self.task = "classification" if labels else "regression"
         self.metric = METRICS[DEFAULTS[self.task][0]]
         names = [n for n in ALL[self.task] if probabilities or n not in ("log_loss", "auc")]
@@ -237,9 +242,8 @@ class Trace(Stateful):
 
     def add(self, y: NDArray[Any], forecast: Forecast, unscored: int) -> None:
         """Add scored rows, after ``unscored`` rows without a label."""
-        average = self._predict_baseline(y)
+        average, last = self._predict_baselines(y)
         self.baseline_scores.add(y, average, self.baseline_scores.losses(y, average))
-        last = Forecast(self.repeat.predict_then_learn(None, y))
         self.repeat_scores.add(y, last, self.repeat_scores.losses(y, last))
         values = [self.metric.rows(y, forecast.values), self.metric.rows(y, average.values)]
         if forecast.intervals is not None:
@@ -266,11 +270,31 @@ class Trace(Stateful):
                 shown += list(forecast.intervals.T)
             self.sample.add(np.column_stack(shown))
 
-    def _predict_baseline(self, y: NDArray[Any]) -> Forecast:
+    def _predict_baselines(self, y: NDArray[Any]) -> tuple[Forecast, Forecast]:
+        """Return the forecasts of both baselines for rows with targets y, which then arrive."""
+        if self.delay:
+            held = [*self._late, *y.tolist()]
+            known, self._late = column(held[: -self.delay]), held[-self.delay :]
+            known = known.reshape(-1, *y.shape[1:])
+            early = self._before_targets(y[: len(y) - len(known)])
+            if not len(known):
+                return early, early
+            return tuple(joined([early, rest]) for rest in self._learn_baselines(known))  # type: ignore[return-value]
+        return self._learn_baselines(y)
+
+    def _learn_baselines(self, y: NDArray[Any]) -> tuple[Forecast, Forecast]:
+        last = Forecast(self.repeat.predict_then_learn(None, y))
         if not self.probabilities:
-            return Forecast(self.baseline.predict_then_learn(None, y))
+            return Forecast(self.baseline.predict_then_learn(None, y)), last
         values, shares = self.baseline.predict_then_learn(None, y, output="both")
-        return Forecast(values, shares, self.baseline.classes_)
+        return Forecast(values, shares, self.baseline.classes_), last
+
+    def _before_targets(self, y: NDArray[Any]) -> Forecast:
+        """Return the forecast of rows that come before any target is known."""
+        if self.task == "regression":
+            return Forecast(np.zeros(y.shape))
+        shares = np.empty((len(y), 0)) if self.probabilities else None
+        return Forecast(np.full(len(y), None), shares, None if shares is None else np.empty(0))
 
     def _calibrate(self, y: NDArray[Any], forecast: Forecast) -> None:
         assert forecast.probabilities is not None and forecast.classes is not None
@@ -302,6 +326,8 @@ class Trace(Stateful):
         if self.task == "classification":
             return self.baseline_scores.outputs
         own = {np.shape(self.baseline.total), np.shape(self.repeat.last)}
+        own = own if self.baseline.rows or not self.delay else set()  # 0 before any target
+        own |= {np.shape(value) for value in self._late}
         return own | self.baseline_scores.outputs | self.repeat_scores.outputs
 
     @property
@@ -322,8 +348,18 @@ class Trace(Stateful):
         Values("calibration", (CALIBRATION, 3), "calibration"),
         Part("model_history", "model_history"),
         AnyReal("nominal_coverage", "nominal_coverage"),
+        Targets("late"),
         Values("covered", (2,), "covered"),
     )
+
+    def _restored(self, sizes: Sizes) -> None:
+        require(len(self._late) <= self.delay, "late has more targets than delay allows")
+        text = all(type(value) is str for value in self._late)
+        numbers = not any(type(value) in (str, type(None)) for value in self._late)
+        scalars = not any(type(value) is list for value in self._late)
+        labels = self.task == "classification"
+        good = (text or numbers) and scalars if labels else numbers
+        require(good or not self._late, "late are not targets of the task")
 
     def _load(self, state: Any) -> Sizes:
         nominal = self.nominal_coverage

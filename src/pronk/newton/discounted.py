@@ -100,6 +100,11 @@ class DiscountedNewton(Newton):
         super()._append(Phi * roots, Y * roots, out)
         out /= roots
 
+    def _as_of(self, Phi: Array, first: int, roots: Array | None = None) -> Array:
+        if self.discount != 1.0:
+            roots = self._roots(first, first + len(Phi))[:, None]
+        return super()._as_of(Phi, first, roots)
+
     def _add_open_rows(self) -> None:
         kept = self.discount**self._open
         super()._add_open_rows()

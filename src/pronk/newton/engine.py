@@ -318,6 +318,50 @@ class Newton(Stateful):
         self._account(out, Y)
         return out
 
+    def learn_late(self, Phi: Array, Y: Array, later: Array) -> Array:
+        """Learn rows Phi (m, r) with targets Y; after each row of ``later`` (n, r) one arrives.
+
+        Return the predictions (n, outputs) of the later rows, of which the last m are predicted
+        just before a row is learned: row n - m + j after j rows.
+        """
+        early = len(later) - len(Phi)
+        out, fresh = np.empty((len(later), self.outputs)), np.empty((len(Phi), self.outputs))
+        if early:
+            out[:early] = self.predict(later[:early])
+        start = 0
+        while start < len(Phi):
+            first, stop = self._open, min(len(Phi), start + self.open_room)
+            # The row that closes the block is learned after the predictions.
+            last = stop - (stop - start == self.open_room)
+            if last > start:
+                self._append(Phi[start:last], Y[start:last], fresh[start:last])
+            out[early + start : early + stop] = self._as_of(
+                later[early + start : early + stop], first
+            )
+            if last < stop:
+                self._append(Phi[last:stop], Y[last:stop], fresh[last:stop])
+            start = stop
+        self._account(fresh, Y)
+        return out
+
+    def _as_of(self, Phi: Array, first: int, roots: Array | None = None) -> Array:
+        """Predict rows Phi (n, r): row j as of the first ``first`` + j rows of the open block.
+
+        ``roots`` (n, 1) are the square roots of the rows' weights. The triangle of the open block
+        is nested, so an earlier prediction is the same sum over fewer open rows.
+        """
+        t, Z = self._open, Phi.copy() if roots is None else Phi * roots
+        self._solve_rows(Z)
+        F, q = Z @ self._beta, np.einsum("ij,ij->i", Z, Z)
+        if t:
+            # f_j = z_j'beta - sum_{i < first + j} R[j, i] step_i,  q_j likewise
+            R = np.tril(through_open(Z @ self._Z[:t].T, self._upper), first - 1)
+            F -= R @ self._step[:t]
+            q -= (R * R) @ self._kappa[:t]
+        if roots is not None:
+            F /= roots
+        return self._from_margins(F, np.maximum(q, 0.0))
+
     def _account(self, out: Array, Y: Array) -> None:
         """Add rows with their predictions and targets to the ledger."""
         account(out, Y, self._ledger)
@@ -517,16 +561,20 @@ class Newton(Stateful):
 
     def predict(self, Phi: Array) -> Array:
         """Return the prediction of each row if it came next; changes nothing."""
-        F = Phi @ self.weights
+        q = self.leverage(Phi) if self.rule.anticipate else None
+        return self._from_margins(Phi @ self.weights, q)
+
+    def _from_margins(self, F: Array, q: Array | None) -> Array:
+        """Return predictions from f = v'phi (n, outputs) and, with anticipation, leverages q."""
         if not self.rule.unit and self.rule.anticipate:
-            recurrence.anticipated_margins(F, self.leverage(Phi), F)
+            recurrence.anticipated_margins(F, q, F)
             return F
         if not self.rule.unit:
             clip = self._running[recurrence.CLIP]
             return np.clip(F, -clip, clip)
-        if not self.rule.anticipate:
+        if not self.rule.anticipate or q is None:
             return F
-        return np.asarray(F / (1.0 + self.leverage(Phi)[:, None]))
+        return np.asarray(F / (1.0 + q[:, None]))
 
     def leverage(self, Phi: Array) -> Array:
         """Return q = phi' A^-1 phi for every row."""

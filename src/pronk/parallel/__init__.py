@@ -36,7 +36,7 @@ def why_sequential(engine: Any) -> str | None:
     if isinstance(engine, FixedFeatures | GrowingFeatures):
         return newton.why_sequential(engine)
     if isinstance(engine, RecoveringKernel):
-        return None
+        return "a pass with late labels (delay) is not split" if engine.delay else None
     return "its updates depend on its predictions"
 
 

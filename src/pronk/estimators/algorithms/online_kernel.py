@@ -53,6 +53,7 @@ from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.families import PosteriorRegressor
 from pronk.estimators.inputs import Interval, StrOptions, dense_blocks
+from pronk.estimators.labels import Labels
 
 Array = NDArray[np.float64]
 
@@ -91,6 +92,7 @@ class _OnlineKernel(OnlineLearner):
         "budget": [Interval(Integral, 1, None, closed="left")],
         "experts": [StrOptions({"all", "few"})],
         "memory_limit": [Interval(Integral, 0, None, closed="left"), None],
+        "delay": [Interval(Integral, 0, None, closed="left")],
         "n_jobs": [Integral, None],
     }
 
@@ -101,6 +103,7 @@ class _OnlineKernel(OnlineLearner):
         budget: int = 384,
         experts: str = "all",
         memory_limit: int | None = None,
+        delay: int = 0,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -108,6 +111,7 @@ class _OnlineKernel(OnlineLearner):
         self.budget = budget
         self.experts = experts
         self.memory_limit = memory_limit
+        self.delay = delay
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -117,7 +121,7 @@ class _OnlineKernel(OnlineLearner):
             memory = MEMORY[self.experts]
         return RecoveringKernel(
             kernel, columns, outputs, self.budget, self._seed, self._signed, self._forgetting,
-            self.experts == "few", memory,
+            self.experts == "few", memory, self.delay,
         )  # fmt: skip
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
@@ -203,6 +207,9 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
     memory_limit : int, optional
         Bytes that the leaves of the local experts may use: 200 MB, or 8 MB with few experts. A call
         that can be rolled back may use as much again. 0: no local experts.
+    delay : int, default 0
+        Labels arrive so many rows late: in `predict_then_learn` the label of row t is used from row
+        t + 1 + delay on. Past labels are read, and weights and intervals learned, as of then.
     random_state : int, Generator or None
     n_jobs : int, optional
         Threads for long calls, -1 for all cores; used from row 16,384 on, when the set of experts
@@ -296,6 +303,26 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
     def predict_proba(self, X: Any) -> Array:
         """Return probabilities (n, classes); the most probable class is the predicted one."""
         return self._probabilities(X)
+
+    def _known_from(
+        self, known_from: NDArray[np.int64], labels: Labels, after: Labels
+    ) -> NDArray[np.int64]:
+        """Return the same, where a label is known when it has arrived."""
+        if not self.delay or labels.fixed:
+            return known_from
+        late = np.where(known_from > 0, known_from + self.delay, 0)
+        if not self.__sklearn_is_fitted__():
+            return late
+        # Labels that wait since earlier calls; the oldest arrives first.
+        waiting = labels.classes[labels.places(self._model.late_targets)].tolist()
+        known = labels.classes[self._model.known_classes(labels.ones, len(labels.classes))]
+        arrivals = {
+            label: self.delay - len(waiting) + i + 1 for i, label in [*enumerate(waiting)][::-1]
+        }
+        for place, label in enumerate(after.known.tolist()):
+            if label in arrivals and label not in known:
+                late[place] = arrivals[label]
+        return late
 
     def _link(self, margins: Array, rows: slice | None = None) -> Array:
         return self._model.temperature.shares(

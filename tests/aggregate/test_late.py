@@ -1,0 +1,311 @@
+"""Labels that arrive late: parts against the rule row by row, and the laws with rows that wait."""
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import pronk
+from naive import late as naive_late
+from pronk.aggregate.baselines import MEAN_WINDOWS, Baselines, Past, find_lags
+from pronk.aggregate.calibration import Intervals
+from pronk.aggregate.local import Forest
+from pronk.aggregate.mixture import Mixture
+from pronk.newton.discounted import DiscountedNewton, InEpochs
+
+DELAYS = (1, 7, 40)
+
+
+def close(got, expected, tolerance=1e-8):
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+def pieces(n, delay, cuts):
+    """Yield slices of rows, and of the targets that arrive with them."""
+    edges = sorted({0, *cuts, n})
+    for start, stop in pairwise(edges):
+        yield slice(start, stop), slice(max(0, start - delay), max(0, stop - delay))
+
+
+# -- parts against the rule ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.parametrize("window", [None, 50])
+def test_an_expert_predicts_each_row_as_of_the_labels_known(delay, window):
+    rng = np.random.default_rng(0)
+    Phi, Y = rng.normal(size=(300, 20)), rng.normal(size=(300, 2))
+    expert = DiscountedNewton(InEpochs(True), 0.5, 20, 2, window)
+    keep = 1.0 if window is None else 1 - 1 / window
+    twin = naive_late.LateAWV(0.5, 20, 2, keep, expert.block_length if window else None)
+    expected = naive_late.late_pass(Phi, Y, delay, twin.predict, twin.learn)
+    got = [
+        expert.learn_late(Phi[old], Y[old], Phi[rows])
+        for rows, old in pieces(300, delay, (1, 2, 5, 60, 61, 200))
+    ]
+    close(np.concatenate(got), expected)
+
+
+def test_a_one_block_pass_of_an_expert_ends_where_row_by_row_ends():
+    rng = np.random.default_rng(1)
+    Phi, Y = rng.normal(size=(150, 6)), rng.normal(size=(150, 1))
+    whole, single = (DiscountedNewton(InEpochs(True), 0.5, 6, 1, 30) for _ in range(2))
+    P = whole.learn_late(Phi[:-3], Y[:-3], Phi)
+    Q = [single.learn_late(Phi[old], Y[old], Phi[rows]) for rows, old in pieces(150, 3, range(150))]
+    close(P, np.concatenate(Q))
+    close(whole.weights, single.weights)
+
+
+@pytest.mark.parametrize("delay", DELAYS)
+@pytest.mark.parametrize("signed", [False, True])
+def test_weights_and_stacks_learn_the_predictions_that_waited(delay, signed):
+    rng = np.random.default_rng(2)
+    P, Y = np.tanh(rng.normal(size=(200, 4, 2))), np.sign(rng.normal(size=(200, 2)))
+    Y = Y if signed else Y * rng.uniform(size=(200, 2))
+    limits = np.array([[-1.0, -1.0], [1.0, 1.0]])
+    late = Mixture(4, limits, signed, (0.0, 30.0), (1, 3), delay)
+    twin = naive_late.LateMixture(Mixture(4, limits, signed, (0.0, 30.0), (1, 3)))
+    expected = naive_late.late_pass(P, Y, delay, twin.predict, twin.learn)
+    got = [late.learn(P[rows], Y[old]) for rows, old in pieces(200, delay, (1, 2, 45, 46, 150))]
+    close(np.concatenate(got), expected)
+    close(late.weights, twin.mixture.weights)
+    close(late.losses, twin.mixture.losses)
+
+
+def test_dropped_experts_leave_the_rows_that_wait():
+    rng = np.random.default_rng(3)
+    P, Y = rng.uniform(-1, 1, (60, 3, 1)), rng.uniform(-1, 1, (60, 1))
+    limits = np.array([[-1.0], [1.0]])
+    late = Mixture(3, limits, False, delay=5)
+    twin = naive_late.LateMixture(Mixture(3, limits, False))
+    late.learn(P[:40], Y[:35])
+    waiting = []
+    for t in range(40):
+        waiting.append(twin.predict(P[t])[1])
+        if t >= 5:
+            twin.learn(None, waiting[t - 5], Y[t - 5])
+    late.keep([0, 2])
+    twin.mixture.keep([0, 2])
+    kept = [row._replace(clipped=row.clipped[[0, 2]]) for row in waiting]
+    for t in range(40, 60):
+        prediction, row = twin.predict(P[t, [0, 2]])
+        close(late.learn(P[t : t + 1, [0, 2]], Y[t - 5 : t - 4])[0], prediction)
+        kept.append(row)
+        twin.learn(None, kept[t - 5], Y[t - 5])
+
+
+@pytest.mark.parametrize("delay", DELAYS)
+def test_lagged_targets_and_means_are_those_known(delay):
+    rng = np.random.default_rng(4)
+    Y = rng.normal(size=(120, 2))
+    lags = [1, 2, 9]
+    past, means = Past(2, [0, 1], lags, delay), Baselines(2)
+    close(past.columns_of(Y), naive_late.known_targets(Y, delay, lags))
+    cuts = list(pieces(120, delay, (3, 4, 50)))
+    read = [past.learn_late(rows.stop - rows.start, Y[old]) for rows, old in cuts]
+    close(np.concatenate(read), naive_late.known_targets(Y, delay, lags))
+    seasonal = Baselines(2, season=9, delay=delay)
+    P = [seasonal.learn_late(Y[old], Y[old], Y[rows]) for rows, old in cuts]
+    last, ago, before = (naive_late.known_targets(Y, delay, [lag]) for lag in (1, 9, 10 + delay))
+    close(np.concatenate(P)[:, 3], last + ago - before)
+    P = [means.learn_late(Y[old], Y[old], Y[rows]) for rows, old in cuts]
+    close(np.concatenate(P)[:, :, 1], naive_late.late_means(Y[:, 1], delay, MEAN_WINDOWS))
+
+
+def test_linear_experts_learn_late_labels_row_by_row():
+    rng = np.random.default_rng(5)
+    Z, Y = rng.normal(size=(90, 3)), np.sign(rng.normal(size=(90, 1)))
+    late, twin = Baselines(1, 3), Baselines(1, 3)
+
+    def learn(z, _, y):
+        twin.learn(z[None, :], y[None, :])
+
+    expected = naive_late.late_pass(Z, Y, 4, lambda z: (twin.predict(z[None, :])[0], None), learn)
+    got = [late.learn_late(Z[old], Y[old], Z[rows]) for rows, old in pieces(90, 4, (2, 3, 30))]
+    close(np.concatenate(got), expected)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_local_experts_learn_rows_as_they_were_predicted(signed):
+    rng = np.random.default_rng(6)
+    Z = rng.uniform(-1, 1, (400, 2))
+    Y, G = np.sin(3 * Z[:, :1]), 0.1 * rng.normal(size=(400, 1))
+    Y = np.sign(Y) if signed else Y
+    made = np.ones((2, 2)), np.array([[-1.0], [1.0]]), signed, 0, 10**7
+    late, twin = Forest(*made), Forest(*made)
+
+    def predict(row):
+        return twin.predict(row[None, :2], row[None, 2:])[0], None
+
+    def learn(row, _, y):
+        twin.learn(row[None, :2], y[None, :], row[None, 2:])
+
+    expected = naive_late.late_pass(np.hstack((Z, G)), Y, 11, predict, learn)
+    got = [
+        late.learn_late(Z[old], Y[old], G[old], Z[rows], G[rows])
+        for rows, old in pieces(400, 11, (5, 6, 12, 333))
+    ]
+    np.testing.assert_array_equal(np.concatenate(got), expected)
+
+
+def test_half_widths_are_those_before_the_errors_that_arrive_later():
+    rng = np.random.default_rng(7)
+    P, Y, scales = rng.normal(size=(3, 300, 1))
+    scales = np.exp(scales)
+    late, twin = Intervals(1), Intervals(1)
+    for intervals in (late, twin):
+        intervals.start()
+    delay, expected = 9, []
+    for t in range(300):
+        expected.append(twin.current(P[t : t + 1], scales[t : t + 1])[0])
+        if t >= delay:
+            old = slice(t - delay, t - delay + 1)
+            twin.learn(P[old], scales[old], Y[old])
+    got = [late.current(P[:delay], scales[:delay])]
+    old, new = slice(0, 300 - delay), slice(delay, 300)
+    got.append(late.learn_late(P[old], scales[old], Y[old], P[new], scales[new]))
+    close(np.concatenate(got), np.array(expected))
+
+
+@pytest.mark.parametrize(("delay", "expected"), [(0, [1, 2, 12]), (5, [1, 2, 7]), (11, [1, 2, 13])])
+def test_lags_are_found_among_those_that_are_known(delay, expected):
+    rng = np.random.default_rng(8)
+    y = np.sin(2 * np.pi * np.arange(600) / 12) + 0.1 * rng.normal(size=600)
+    assert find_lags(y[:, None], [0], delay=delay) == expected
+    assert find_lags(rng.normal(size=(600, 1)), [0], delay=delay) == []
+    assert find_lags(y[:60, None], [0], delay=200) == []
+
+
+# -- the learner -----------------------------------------------------------------------------------
+
+
+def stream(n, labels=False, seed=0):
+    """Return rows and targets that depend on the rows and on a hidden random walk."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 2))
+    hidden = np.zeros(n)
+    for t in range(1, n):
+        hidden[t] = 0.98 * hidden[t - 1] + 0.2 * rng.normal()
+    y = np.sin(3 * X[:, 0]) + hidden
+    return X, (np.where(y > 0.3, "high", np.where(y > -0.3, "mid", "low")) if labels else y)
+
+
+def make(labels=False, delay=5, **options):
+    kind = pronk.OnlineKernelClassifier if labels else pronk.OnlineKernelRegressor
+    return kind(random_state=0, delay=delay, **options)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_last_labels_change_nothing_before_they_are_due(labels):
+    """Labels of rows after t - 1 - delay do not change the prediction of row t, at any stage."""
+    X, y = stream(2700, labels)
+    delay, at = 25, (9, 40, 41, 300, 2080, 2600)
+    expected = make(labels, delay).predict_then_learn(X, y)
+    for t in at:
+        other = y[: t + 1].copy()
+        other[max(0, t - delay) :] = "mid" if labels else 1e3
+        got = make(labels, delay).predict_then_learn(X[: t + 1], other)
+        if labels:
+            assert got[: t + 1].tolist() == expected[: t + 1].tolist()
+        else:
+            close(got, expected[: t + 1], 1e-6)
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_any_cut_gives_the_same_predictions_with_rows_that_wait(labels):
+    X, y = stream(2600, labels)
+    whole, cut = make(labels), make(labels)
+    output = {"output": "probability"} if labels else {"interval": 0.9}
+    expected = whole.predict_then_learn(X, y, **output)
+    expected = expected if labels else np.column_stack((expected[0], expected[1]))
+    edges = [0, 1, 2, 7, 8, 13, 14, 100, 531, 532, 2047, 2053, 2054, 2300, 2600]
+    got = []
+    if labels:
+        cut.partial_fit(X[:0], y[:0], classes=["high", "low", "mid"])
+    for start, stop in pairwise(edges):
+        part = cut.predict_then_learn(X[start:stop], y[start:stop], **output)
+        got.append(part if labels else np.column_stack((part[0], part[1])))
+    widest = max(len(part[0]) for part in got)
+    for start, part in zip(edges, got, strict=False):
+        if part.shape[1] == widest:
+            np.testing.assert_allclose(
+                part, expected[start : start + len(part)], rtol=1e-4, atol=1e-5
+            )
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("rows", [3, 20, 700, 2500])
+def test_a_saved_model_has_the_rows_that_wait(tmp_path, labels, rows):
+    X, y = stream(2600, labels)
+    model = make(labels)
+    model.predict_then_learn(X[:rows], y[:rows])
+    model.save(tmp_path / "model.pronk")
+    again = pronk.load(tmp_path / "model.pronk")
+    expected = model.predict_then_learn(X[rows : rows + 60], y[rows : rows + 60])
+    got = again.predict_then_learn(X[rows : rows + 60], y[rows : rows + 60])
+    np.testing.assert_array_equal(got, expected)
+    assert again.delay == 5
+
+
+@pytest.mark.parametrize("rows", [3, 30, 700, 2052])
+def test_a_call_that_raises_leaves_the_rows_that_wait(monkeypatch, rows):
+    X, y = stream(2200)
+    model, twin = make(), make()
+    model.predict_then_learn(X[:rows], y[:rows])
+    twin.predict_then_learn(X[:rows], y[:rows])
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(model), "_check_result", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            model.predict_then_learn(X[rows : rows + 20], y[rows : rows + 20])
+    more = slice(rows, rows + 80)
+    np.testing.assert_array_equal(
+        model.predict_then_learn(X[more], y[more]), twin.predict_then_learn(X[more], y[more])
+    )
+
+
+def test_a_new_class_may_wait():
+    X, y = stream(900, labels=True)
+    y = y.astype("<U5")
+    y[450:] = np.where(y[450:] != "low", "other", y[450:])
+    first = 450 + int(np.argmax(y[450:] == "other"))
+    whole = make(True, 30).predict_then_learn(X, y)
+    assert "other" not in whole[: first + 31].tolist()
+    assert "other" in whole.tolist()
+    model = make(True, 30)
+    edges = [0, 1, 2, 20, 35, first + 1, first + 10, first + 31, first + 40, 900]
+    parts = [model.predict_then_learn(X[a:b], y[a:b]) for a, b in pairwise(edges)]
+    assert np.concatenate([part.astype(object) for part in parts]).tolist() == whole.tolist()
+    copied = copy.deepcopy(model)
+    assert copied.predict(X[:5]).tolist() == model.predict(X[:5]).tolist()
+
+
+def test_a_prediction_is_that_of_the_next_row():
+    X, y = stream(900)
+    model = make(delay=12)
+    model.predict_then_learn(X[:850], y[:850])
+    for t in range(850, 880):
+        expected = model.predict(X[t : t + 1])
+        close(model.predict_then_learn(X[t : t + 1], y[t : t + 1]), expected)
+
+
+def test_a_late_pass_is_not_split():
+    X, y = stream(300)
+    with pytest.raises(ValueError, match="n_jobs"):
+        make(n_jobs=2).fit(X, y)
+
+
+def test_late_labels_cost_accuracy_and_keep_coverage():
+    X, y = stream(4000)
+    errors = []
+    for delay in (0, 1, 24):
+        P, ends = make(delay=delay).predict_then_learn(X, y, interval=0.9)
+        inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
+        assert 0.87 < inside[1000:].mean() < 0.93
+        errors.append(np.mean((P - y)[1000:] ** 2))
+    assert errors == sorted(errors)
+    assert errors[-1] < np.var(y[1000:])
