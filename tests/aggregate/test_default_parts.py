@@ -21,10 +21,10 @@ from pronk.aggregate.calibration import (
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.learner import TargetClipping
 from pronk.aggregate.mixture import Mixture
-from pronk.aggregate.settings import PLAIN, Setting, View, grid
+from pronk.aggregate.settings import PLAIN, Group, Setting, View, grid
 from pronk.core.scales import FixedScale
 from pronk.core.state import StateError
-from pronk.newton.discounted import DiscountedNewton
+from pronk.newton.discounted import DiscountedNewton, InEpochs
 from pronk.newton.engine import Squared
 
 
@@ -480,6 +480,32 @@ def test_the_best_experts_and_the_one_of_half_the_leaders_bandwidth():
     assert Setting(0.5, 0.01) in chosen  # though it ranks behind
     assert [s.window for s in chosen] == [None, None, None, 1000, 100]
     assert len(experts.best(1)) == 3
+
+
+def test_a_group_that_drops_points_is_one_that_never_had_more():
+    rng = np.random.default_rng(4)
+    view = View(PLAIN, Gaussian(), np.ones(2), 1.0)
+    Z, Y = rng.normal(size=(512, 2)), rng.normal(size=(512, 1))
+    groups = []
+    for limit in (30, 12):
+        group = Group(view, 1.0)
+        group.limit = limit
+        group.learners[0] = DiscountedNewton(InEpochs(True), 0.01, 0)
+        group.offer(Z[:30], Z[:0], limit)
+        group.grow()
+        groups.append(group)
+    many, few = groups
+    Phi = [group.features(group.kernel(Z, Z[: group.nystrom.points])).copy() for group in groups]
+    for group, features in zip(groups, Phi, strict=True):
+        group.learners[0].learn(features[:256], Y[:256])
+    many.limit = 12
+    many.shrink()
+    assert many.nystrom.size == many.largest == few.nystrom.size == 12
+    got, expected = (
+        group.learners[0].learn(group.features(group.kernel(Z[256:], Z[:12])), Y[256:])
+        for group in groups
+    )
+    close(got, expected)
 
 
 def test_three_experts_are_not_all_of_one_view():

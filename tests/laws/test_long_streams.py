@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import pronk
-from pronk.aggregate.experts import ACTIVE_EXPERTS, EPOCH
+from pronk.aggregate.experts import ACTIVE_EXPERTS, EPOCH, LATE_SHARE
 from pronk.aggregate.learner import STAGES
 from pronk.aggregate.points import most_points
 from pronk.aggregate.settings import EXPERT_WINDOWS
@@ -142,6 +142,8 @@ def test_the_streams_reach_what_they_are_for():
     active = [expert["kind"] for expert in whole.experts_ if expert["active"]]
     assert active.count("kernel") == min(ACTIVE_EXPERTS.values()) + len(EXPERT_WINDOWS)
     assert min(whole._model.experts.local.forest.leaves) > 1  # every tree was split
+    points = [expert["points"] for expert in whole.experts_ if expert["kind"] == "kernel"]
+    assert max(points) == np.ceil(LATE_SHARE * whole.budget) < whole.size_  # points were dropped
     assert whole._model.experts.past.columns  # lags are read
     *_, labels, _ = in_one_call("long", "classification", LONG)
     assert labels._model.experts.past.columns

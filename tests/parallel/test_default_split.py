@@ -26,7 +26,7 @@ LABELS = np.where(Y > 0.3, "a", np.where(Y < -0.4, "b", "c"))
 
 CASES = {
     "a full dictionary": (pronk.OnlineKernelRegressor, {"budget": 20}, Y),
-    "a dictionary that grows": (pronk.OnlineKernelRegressor, {"budget": 450}, Y),
+    "a dictionary that grows": (pronk.OnlineKernelRegressor, {"budget": 675}, Y),
     "the past": (pronk.OnlineKernelRegressor, {"budget": 130}, WALK),
     "two targets": (pronk.OnlineKernelRegressor, {"budget": 30}, np.column_stack((Y, WALK))),
     "labels": (pronk.OnlineKernelClassifier, {"budget": 150}, LABELS),

@@ -9,6 +9,7 @@ with one row have their own way through the experts (`one_row`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -54,6 +55,8 @@ Array = NDArray[np.float64]
 
 #: Number of experts without window that stay active, by rows seen.
 ACTIVE_EXPERTS = {4096: 5, 8192: 4, 16384: 3}
+#: Share of the points that is kept at the last of these rows: from there on local experts lead.
+LATE_SHARE = 2 / 3
 
 
 class Experts(Stateful):
@@ -143,8 +146,9 @@ class Experts(Stateful):
 
     @property
     def points(self) -> Array:
-        """Points of the dictionary, without lagged targets."""
-        return self.candidates.points.values[:, : self.columns]
+        """Points of the dictionary that experts use, without lagged targets."""
+        used = max(group.nystrom.points for group in self.all_groups())
+        return self.candidates.points.values[:used, : self.columns]
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -452,6 +456,7 @@ class Experts(Stateful):
         if self.candidates.proposed.size:
             self.add_points(*self.candidates.pop_proposed(), self.candidates.room(self._rows))
         if self._rows in ACTIVE_EXPERTS:
+            self._limit_points()  # once: the last of these rows
             self._drop(self.best(ACTIVE_EXPERTS[self._rows]))
 
     # -- selection --------------------------------------------------------------------------
@@ -472,6 +477,11 @@ class Experts(Stateful):
             group.learners = {i: m for i, m in group.learners.items() if i in kept}
         self._groups = [group for group in self._groups if group.learners]
         self._set_limits()
+
+    def _limit_points(self) -> None:
+        """Set the most points after the rows so far."""
+        if self.local is not None and self._rows >= max(ACTIVE_EXPERTS, default=np.inf):
+            self.budget = self.candidates.budget = math.ceil(LATE_SHARE * self.budget)
 
     def _set_limits(self) -> None:
         """Set the most points of each group, and the group that chooses the points.
@@ -568,6 +578,7 @@ class Experts(Stateful):
         Part("waiting", sizes={"wide": "wide", "outputs": "outputs"}),
         Part("log", sizes={"wide": "wide", "outputs": "outputs"}, make="_new_log"),
         Unsaved("outputs"),
+        Unsaved("budget"),
         Unsaved("reference"),
     )
 
@@ -600,6 +611,7 @@ class Experts(Stateful):
         )
         stable = any(self.settings[i].window is None for i in numbers)
         require(stable, "active has no expert that does not forget")
+        self._limit_points()
         self._set_limits()
         self._restore_spans()
         if self._log is not None:

@@ -243,7 +243,14 @@ class Group(Stateful):
         return max(learner.size for learner in self.learners.values())
 
     def shrink(self) -> None:
-        """Drop the coordinates beyond the limit, which no learner reads."""
+        """Drop the coordinates beyond the limit, between two blocks of the learners.
+
+        Coordinates are nested: a learner then has the sums of one that never had more.
+        """
+        for learner in self.learners.values():
+            if learner.size > self.limit:
+                A, b = learner.sums
+                learner.continue_from(A[: self.limit, : self.limit], b[: self.limit])
         if self.nystrom.size > self.limit:
             state = self.nystrom.to_state()
             left = self.limit * (self.limit + 1) // 2  # entries of a triangle

@@ -23,7 +23,7 @@ Those experts hardly improve once the dictionary is full. From row 2048 on local
 exact kernel ridge learners on at most 128 rows, so that their capacity grows with the stream and
 their time per row does not. A second mixture combines them with the prediction of the others.
 
-Cost per row after row 16,384: O(3 j^2 + j d), j <= budget points: three experts on all points and
+Cost per row after row 16,384: O(3 j^2 + j d), j <= 2/3 budget: three experts on j points and
 two discounted ones on a hundred; and O(7 s^2 + 7 s d), s <= 128, for the leaves of seven trees.
 Memory is the same, plus the first 2048 rows until row 2048, plus up to ``memory_limit`` bytes of
 leaves, which are used as the stream grows; then the worst trees are dropped.
@@ -67,7 +67,7 @@ ENTRY = {
     "names": {
         "online-kernel": {
             "use": "start here: nothing to tune",
-            "time": "3 j^2 + j d, j the budget",
+            "time": "3 j^2 + j d, j 2/3 of the budget",
             "memory": "3 j^2 + j d",
             "bounded": True,
         },
