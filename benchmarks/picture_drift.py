@@ -70,7 +70,7 @@ def main() -> None:
     options = parser.parse_args()
     blocks = list(drifting(options.rows, seed=3))
     X = np.concatenate([block[0] for block in blocks])
-    figure = Figure(figsize=(8.5, 3.6), layout="constrained")
+    figure = Figure(figsize=(6.6, 4.2), layout="constrained")
     axes = figure.add_subplot()
     styles = ("-", "--", ":", "-.", (0, (6, 2)))
     for i, (name, learner) in enumerate(learners(X).items()):
@@ -85,7 +85,7 @@ def main() -> None:
     axes.set(xlabel="rows", ylabel="mean squared error, last 500 rows", yscale="log")
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
+    axes.legend(fontsize=9, frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     if options.out:
         figure.savefig(options.out, metadata={"Date": None})
 

@@ -17,11 +17,14 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx_copybutton",
     "mathml",  # the rest is in docs/extensions
     "docstrings",
     "algorithm_pages",
     "command_line_page",
     "gallery",
+    "notebooks",
+    "llms",
     "result_pages",
 ]
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -34,6 +37,10 @@ napoleon_google_docstring = False
 default_role = "literal"
 toc_object_entries_show_parents = "hide"
 html_math_renderer = "mathml"
+# Outputs (```text) have no copy button; prompts of examples are not copied.
+copybutton_selector = "div:not(.highlight-text):not(.highlight-none) > div.highlight > pre"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 html_theme = "pydata_sphinx_theme"
 html_title = "pronk"
@@ -45,7 +52,7 @@ html_theme_options = {
     "logo": {"text": "pronk"},
     "show_prev_next": False,
     "navbar_align": "left",
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 5,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -19,7 +19,7 @@ import matplotlib
 import numpy as np
 import pages
 from docstrings import paragraphs, to_markdown
-from formulas import FORMULAS
+from formulas import FORMULAS, REFERENCE
 
 import pronk
 from pronk import regret
@@ -105,9 +105,9 @@ def draw(curves: dict[str, Any], task: str, place: str) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    settings = {"svg.hashsalt": "pronk", "font.size": 10, "figure.constrained_layout.use": True}
+    settings = {"svg.hashsalt": "pronk", "font.size": 12, "figure.constrained_layout.use": True}
     with matplotlib.rc_context(settings):
-        figure, axes = pyplot.subplots(figsize=(7, 3))
+        figure, axes = pyplot.subplots(figsize=(7, 3.4))
         for name, losses in curves.items():
             means = np.convolve(losses, np.full(100, 0.01), "valid")
             axes.plot(np.arange(100, len(losses) + 1), means, label=name)
@@ -116,7 +116,7 @@ def draw(curves: dict[str, Any], task: str, place: str) -> None:
         axes.set_xlabel("rows")
         axes.set_ylabel("mean squared error" if task == "regression" else "error")
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False, fontsize=9)
+        axes.legend(frameon=False, fontsize=11)
         path = pages.GENERATED / place
         path.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, metadata={"Date": None})
@@ -161,7 +161,7 @@ def page(module: str, classes: list[str], picture: bool = False) -> str:
     references = [part for part in parts if re.match("References?:", part)]
     body = [part for part in parts if part not in cost + references]
     body[0] = lead(documentation)
-    out = [f"# {title_of(documentation)}", with_formulas(body, module)]
+    out = [f"# {title_of(documentation)}", with_formulas(body, FORMULAS.get(module, []))]
     if cost or algorithms:
         out += ["## Cost", to_markdown("\n\n".join(cost)), table(algorithms, linked=False)]
     out += ["## Guarantee", guarantee(module)]
@@ -177,9 +177,9 @@ def page(module: str, classes: list[str], picture: bool = False) -> str:
     return "\n\n".join(part for part in out if part)
 
 
-def with_formulas(body: list[str], module: str) -> str:
+def with_formulas(body: list[str], of_blocks: list[list[str] | None]) -> str:
     """The paragraphs of a docstring, its indented blocks as formulas where there are some."""
-    several, found, formulas = iter(FORMULAS.get(module, [])), [], {}
+    several, found, formulas = iter(of_blocks), [], {}
     for part in body:
         lines = next(several, None) if part.startswith("    ") else None
         if lines is not None:
@@ -203,7 +203,9 @@ def guarantee(module: str) -> str:
         "The bounds that [`pronk.regret`](/api/regret.md) computes; symbols are explained there."
     ]
     for name in entry.get("bounds", []):
-        out += [f"**`{name}`.**", to_markdown(getattr(regret, name).__doc__)]
+        formulas = REFERENCE.get(f"pronk.regret.{name}", [])
+        text = with_formulas(paragraphs(getattr(regret, name).__doc__), formulas)
+        out += [f"**`{name}`.**", text]
     return "\n\n".join(out) if len(out) > 1 else "None is known."
 
 

@@ -10,6 +10,8 @@ import inspect
 import re
 import textwrap
 
+from formulas import REFERENCE
+
 _SPECIAL = re.compile(r"([\\*\[\]<$|])|(?<![A-Za-z0-9])(_)|(_)(?![A-Za-z0-9])")
 _NUMPY_SECTION = re.compile(r"^-{3,}$")
 
@@ -49,9 +51,13 @@ def _prose(text: str) -> str:
 
 
 def escape_for_autodoc(app, what, name, obj, options, lines):
-    """Before napoleon: escape what docutils would read as markup, and set formulas apart."""
+    """Before napoleon: escape what docutils would read as markup, and set formulas apart.
+
+    An indented block with formulas in `formulas.REFERENCE` is replaced by them.
+    """
     out: list[str] = []
-    in_sections = in_doctest = False
+    in_sections = in_doctest = replaced = False
+    formulas = iter(REFERENCE.get(name, []))
     for i, line in enumerate(lines):
         indented = line.startswith(" ")
         if line.lstrip().startswith(">>>"):
@@ -60,8 +66,19 @@ def escape_for_autodoc(app, what, name, obj, options, lines):
             in_doctest = False
         if i + 1 < len(lines) and _NUMPY_SECTION.match(lines[i + 1]):
             in_sections = True
+        if replaced and (indented or not line.strip()):
+            continue
+        if replaced:
+            out.append("")
+            replaced = False
         starts_block = indented and not in_sections and out and not out[-1].strip()
         if starts_block and not _in_block(out):
+            found = next(formulas, None)
+            if found is not None:
+                for formula in found:
+                    out += [".. math::", "", f"   {formula}", ""]
+                replaced = True
+                continue
             out += ["::", ""]
         formula = indented and not in_sections
         out.append(line if in_doctest or formula else _escaped(line))

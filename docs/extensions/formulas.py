@@ -100,3 +100,168 @@ FORMULAS: dict[str, list[list[str] | None]] = {
         ]
     ],
 }
+
+#: The same for the reference, by the full name of a module, class or function.
+REFERENCE: dict[str, list[list[str] | None]] = {
+    "pronk.data.drifting": [
+        [
+            r"y_t = \sqrt{\tfrac{2}{\text{waves}}} \sum_k a_k \cos(w_k' x_t + b_k + r_k s)"
+            r" + \text{noise} \cdot \mathrm{normal}",
+            r"x_t = 0.7 \, \mathrm{uniform} + 0.3 \, (\cos, \sin, \ldots)(2 \pi s)"
+            r" \; \in [-1, 1]",
+        ]
+    ],
+    "pronk.KORS": [
+        [
+            r"\rho = k(x, x) - |w|^2, \qquad \tau = \frac{(1 + \varepsilon) \rho}{\rho + \gamma}",
+            r"p = \min(\beta \tau, 1), \qquad \text{accepted when } u < p",
+        ]
+    ],
+    "pronk.regret.hindsight": [
+        [
+            r"\sum_t \ell(f(x_t), y_t) + \alpha |f|^2"
+            r" \qquad \text{(no mean over the rows, no factor } \tfrac12 \text{)}"
+        ]
+    ],
+    "pronk.regret.measured": [
+        [r"R_t(f) = \sum_{s \le t} \ell(\hat y_s, y_s) - \ell(f(x_s), y_s)"],
+        [
+            r"\sup_f \; \big[ R_t(f) - \alpha |f|^2 \big] ="
+            r" \sum_{s \le t} (y_s - \hat y_s)^2 - \alpha U_s^2"
+        ],
+    ],
+    "pronk.regret.kernel_awv_penalised_regret": [
+        [
+            r"\sum_t \frac{y_t^2 q_t}{1 + q_t} - \sum_t \hat y_t^2 q_t,"
+            r" \qquad \hat y_t = \frac{f_t}{1 + q_t}"
+        ]
+    ],
+    "pronk.regret.log_determinant_bound": [
+        [
+            r"\log \det(I + K/\alpha) \le"
+            r" \log \left( e + \frac{e \, n \kappa^2}{\alpha} \right) d_{\mathrm{eff}}(\alpha)"
+        ]
+    ],
+    "pronk.regret.kernel_awv_bound": [
+        [
+            r"R(f) \le \alpha |f|^2 + B^2 \log \det(I + K/\alpha)"
+            r" \qquad \text{for every } f"
+        ]
+    ],
+    "pronk.regret.pkawv_bound": [
+        [
+            r"R(f) \le \alpha |f|^2 + B^2 \log \det(I + K/\alpha)"
+            r" + B^2 (\mu + \alpha) \frac{n \mu}{\alpha^2}"
+        ]
+    ],
+    "pronk.regret.pkawv_taylor_bound": [
+        [
+            r"R(f) \le \alpha |f|^2 + \tfrac32 B^2 \log \det(I + K/\alpha)"
+            r" \qquad \text{for a degree of at least taylor\_degree}"
+        ]
+    ],
+    "pronk.regret.pkawv_kors_bound": [
+        [
+            r"R(f) \le \alpha |f|^2 + B^2 d_{\mathrm{eff}}(\alpha)"
+            r" \log \left( e + \frac{e \, n \kappa^2}{\alpha} \right)"
+            r" + 2 B^2 (\text{size} + 1) \frac{n \mu}{\alpha},"
+            r" \qquad \mu = \text{gap} \le \alpha"
+        ]
+    ],
+    "pronk.regret.discounted_awv_bound": [
+        [
+            r"R(u) \le \alpha |u_n|^2 + (1 - g) \alpha \sum_{t<n} |u_t|^2 + g V"
+            r" + \sum_t c_t y_t^2",
+            r"\sum_t c_t y_t^2 \le \frac{B^2}{2 - 1/g} \, r \left("
+            r" \log \left( 1 + \frac{N k}{\alpha r} \right) + n \log \frac1g \right)",
+        ],
+        [
+            r"V = \sum_{t<n} F_t(u_{t+1}) - F_t(u_t), \qquad"
+            r" F_t(u) = \sum_{s \le t} g^{t-s} (y_s - u(x_s))^2"
+        ],
+    ],
+    "pronk.regret.discounted_variation": [
+        [
+            r"\sum_{t<n} F_t(u_{t+1}) - F_t(u_t), \qquad"
+            r" F_t(u) = \sum_{s \le t} \text{discount}^{t-s} (y_s - u' \varphi_s)^2"
+        ]
+    ],
+    "pronk.regret.taylor_degree": [
+        [
+            r"M = \left\lceil \max \left( \frac{8 R^2}{\sigma^2}, \;"
+            r" 2 \log \frac{n}{\min(\alpha, 1)} \right) \right\rceil"
+        ]
+    ],
+    "pronk.regret.kors_size_bound": [
+        [
+            r"J \le \frac{1 + \varepsilon}{1 - \varepsilon} \, 3 \beta \,"
+            r" d_{\mathrm{eff}}(\gamma) \log \frac{2n}{\delta}"
+        ]
+    ],
+    "pronk.regret.newton_bound": [[r"2 R(f) \le \alpha |f|^2 + R_G + R_D"]],
+    "pronk.regret.kons_step_bound": [
+        [
+            r"R(f) \le \alpha |f|^2 + \frac{d_{\mathrm{onl}}(\alpha)}{\min_t \eta_t}"
+            r" + 4 C^2 L^2 \sum_t \max(\eta_t - \sigma, 0)"
+        ]
+    ],
+    "pronk.regret.kons_bound": [
+        [
+            r"R(f) \le \alpha |f|^2 + \frac{2}{\eta} \, d \log \frac{2 \eta L^2 n}{\alpha},"
+            r" \qquad d = d_{\mathrm{eff}} \left( \frac{\alpha}{\eta L^2} \right)"
+        ]
+    ],
+    "pronk.regret.kons_convex_bound": [
+        [
+            r"R(f) \le \alpha |f|^2 + 4 L C \sqrt n \, d \log \frac{2 L^2 n}{\alpha},"
+            r" \qquad d = d_{\mathrm{eff}} \left( \frac{\alpha}{L^2} \right)"
+        ]
+    ],
+    "pronk.regret.sketched_kons_bound": [
+        [
+            r"R(f) \le \alpha |f|^2 + \frac{2 d \log(2 \eta L^2 n / \alpha)}"
+            r"{\eta (1 - \varepsilon) p}",
+            r"p = \max(\text{floor}, \min(\beta \tau_{\min}, 1)), \qquad"
+            r" d = d_{\mathrm{eff}} \left( \frac{\alpha}{\eta L^2} \right)",
+        ]
+    ],
+    "pronk.regret.pros_n_kons_bound": [
+        [
+            r"R(f) \le J \left( \alpha |f|^2 + \frac{4}{\sigma} \, d"
+            r" \log \frac{2 \sigma L^2 n}{\alpha} \right) + \frac{L^2}{\alpha}"
+            r" \left( \frac{n \gamma \varepsilon}{4 (1 - \varepsilon)} + J \right)"
+            r" + 2 J L C + L C \, \text{rows\_before}"
+        ]
+    ],
+    "pronk.regret.pros_n_kons_squared_bound": [
+        [
+            r"R(f) \le \sum_j \left[ \frac{4}{\sigma} \, d_j"
+            r" \log \frac{2 \sigma L^2 \, \mathrm{tr}(K_j)}{\alpha} + \varepsilon' L_j \right]"
+            r" + J \left( L C + \frac{L^2}{\alpha} + \alpha |f|^2 \right)"
+            r" + L C \, \text{rows\_before}",
+            r"\varepsilon' = \frac{\alpha}{\alpha - \gamma \varepsilon / (1 - \varepsilon)} - 1",
+        ]
+    ],
+    "pronk.regret.nons_ald_bound": [
+        [
+            r"R(f) \le \frac{\alpha}{2} |f|^2 + \frac{J}{2 \eta}"
+            r" \log \left( 1 + \frac{\eta L^2 n}{\alpha J} \right) + L n |f| \sqrt \nu,"
+            r" \qquad L = 2 (C + B)"
+        ]
+    ],
+    "pronk.regret.aioli_bound": [
+        [
+            r"R(f) \le \alpha |f|^2 + (1 + BR) \log \det \left( I +"
+            r" \frac{K}{8 \alpha (1 + BR)} \right), \qquad BR = \text{radius}"
+        ]
+    ],
+    "pronk.regret.pa_mistake_bound": [
+        [r"M \le \max(R^2, 1/C) \left( |f|^2 + 2 C \sum_t \ell_t(f) \right)"]
+    ],
+    "pronk.regret.pa_squared_loss_bound": [
+        [
+            r"\sum_t \ell_t^2 \le \left( R^2 + \frac{1}{2C} \right)"
+            r" \left( |f|^2 + 2 C \sum_t \ell_t(f)^2 \right)"
+        ]
+    ],
+}

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 
 def main(script: str, image: str) -> None:
     plt.show = lambda *args, **options: None
-    plt.rcParams.update({"figure.dpi": 110, "font.size": 10, "figure.constrained_layout.use": True})
+    plt.rcParams.update({"figure.dpi": 110, "font.size": 12, "figure.constrained_layout.use": True})
     runpy.run_path(script, run_name="__main__")
     plt.gcf().savefig(image)
 

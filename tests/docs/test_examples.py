@@ -4,12 +4,15 @@ import ast
 import contextlib
 import importlib
 import io
+import json
 import os
+import pydoc
 import re
 import runpy
 import shlex
 import subprocess
 import sys
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 
@@ -71,7 +74,7 @@ def run_command(arguments):
 
 
 #: Pages whose blocks take some seconds.
-LONG = ("tutorial.md", "compare.md", "river.md")
+LONG = ("tutorial.md", "compare.md", "river.md", "forecast.md", "queue.md")
 
 
 @pytest.mark.parametrize(
@@ -82,8 +85,9 @@ LONG = ("tutorial.md", "compare.md", "river.md")
     ],
 )
 def test_the_blocks_of_a_page_run_and_print_what_it_shows(page, tmp_path, monkeypatch):
-    if "from river" in page.read_text(encoding="utf-8"):
-        pytest.importorskip("river")
+    for name in ("river", "mlflow", "pandas"):  # extras, and what is no dependency at all
+        if re.search(rf"^(from|import) {name}\b", page.read_text(encoding="utf-8"), re.MULTILINE):
+            pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "page"}
     found = [*blocks(page), ("", "")]
@@ -141,6 +145,24 @@ def test_links_lead_to_files(page):
         assert path.exists(), f"{page.name}: {link}"
 
 
+def test_the_examples_of_deployment_are_what_the_service_reads():
+    yaml = pytest.importorskip("yaml")
+    folder = ROOT / "examples" / "deploy"
+    texts = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    calls = (ROOT / "src/pronk/serve/http/app.py").read_text(encoding="utf-8")
+    options = (ROOT / "src/pronk/cli/serve.py").read_text(encoding="utf-8")
+    parsed = [*yaml.safe_load_all(texts["kubernetes.yaml"]), yaml.safe_load(texts["compose.yaml"])]
+    settings = [parsed[0]["data"]["pronk.toml"], parsed[-1]["configs"]["pronk"]["content"]]
+    for text in texts.values():
+        for path in re.findall(r"/v2/health/\w+", text):
+            assert f'"{path}"' in calls
+        for name in re.findall(r"PRONK_SERVE_(\w+)", text):
+            assert re.search(rf'["\s]{name.lower()}["\s:]', options), name
+    for text in settings:
+        for name in tomllib.loads(text):
+            assert f'"{name.replace("-", "_")}"' in options, name
+
+
 def test_every_public_name_is_in_the_reference():
     reference = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "api").glob("*.md"))
     for package in ("evaluate", "regret", "report", "data"):
@@ -177,6 +199,18 @@ def test_the_page_of_exit_codes_quotes_a_real_message(tmp_path):
     assert (result.returncode, result.stderr) == (2, message)
 
 
+def test_the_ratios_of_boosting_are_those_of_the_page_of_streams():
+    """docs/why.md quotes docs/results/streams.json, made by benchmarks/bench_streams.py."""
+    made = json.dumps(json.loads((DOCS / "results/streams.json").read_text(encoding="utf-8")))
+    text = (DOCS / "why.md").read_text(encoding="utf-8").partition("## Compared with retrained")[2]
+    rows = re.findall(r"^\| 14 .* \| ([\d.]+) \| ([\d.]+) \| (\d+) of 14 \|$", text, re.MULTILINE)
+    assert len(rows) == 2
+    for name, (whole, last, first) in zip(("Sets", "Streams"), rows, strict=True):
+        ratio = rf"\*\*{name}, all rows\*\*: .{{,90}}mean: {whole} \(\d+\)\. First on {first} of 14"
+        assert re.search(ratio, made), name
+        assert re.search(rf"\*\*{name}, the last quarter\*\*: .{{,90}}mean: {last} ", made), name
+
+
 def test_the_errata_name_tests_that_exist():
     file = None
     named = re.findall(r"`([\w/]+\.py)?::(\w+)`", ERRATA)
@@ -208,6 +242,7 @@ def test_every_update_is_set_as_a_formula():
     sys.path.insert(0, str(DOCS / "extensions"))
     try:
         formulas = importlib.import_module("formulas").FORMULAS
+        reference = importlib.import_module("formulas").REFERENCE
         paragraphs = importlib.import_module("docstrings").paragraphs
     finally:
         sys.path.remove(str(DOCS / "extensions"))
@@ -218,3 +253,7 @@ def test_every_update_is_set_as_a_formula():
         assert bool(blocks) == (name in formulas), name
         assert len(formulas.get(name, [])) <= len(blocks), name
     assert set(formulas) <= set(files)
+    for name, several in reference.items():
+        text = (pydoc.locate(name) or importlib.import_module(name)).__doc__ or ""
+        blocks = [part for part in paragraphs(text) if part.startswith("    ")]
+        assert len(several) <= len(blocks), name

@@ -2,9 +2,11 @@
 
 import json
 import math
+from itertools import product
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from sklearn import metrics as sk
 
 import pronk
@@ -272,6 +274,21 @@ def test_errors_of_any_size_make_alarms():
 
 
 # -- what a run looked like ------------------------------------------------------------------------
+
+
+def test_the_open_segment_of_a_curve_is_joined_to_the_one_before():
+    """A mean of a few rows beside means of many would look like a jump."""
+    for rows, most in product((1, 31, 32, 33, 64, 100, 5000), (2, 7, SEGMENTS)):
+        course, values = SegmentSums(1), np.arange(rows, dtype=float)[:, None]
+        course.add(values)
+        ends, means, length = course.curve(most)
+        starts = [0, *ends[:-1]]
+        expected = [values[start:end].mean() for start, end in zip(starts, ends, strict=True)]
+        assert_allclose(means[:, 0], expected, rtol=1e-12, atol=0)
+        assert ends[-1] == rows and len(ends) <= most
+        assert len(ends) == 1 or np.diff([0, *ends]).min() >= length
+    ends, means, _ = SegmentSums(2).curve()
+    assert len(ends) == 0 and means.shape == (0, 2)
 
 
 def test_a_course_is_the_mean_of_its_segments():

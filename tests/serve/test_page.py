@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import http.client
 import json
 import os
@@ -15,7 +16,7 @@ from serving import Site
 
 
 def test_the_page_and_the_docs_need_no_token_and_nothing_from_elsewhere(site: Site) -> None:
-    for path in ("/", "/page.css", "/page.js", "/docs"):
+    for path in ("/", "/page.css", "/page.js", "/docs", "/docs.js"):
         reply = site.call("GET", path, token=None)
         assert reply.status == 200
         text = re.sub(r"http://www\.w3\.org/2000/svg", "", reply.body.decode())
@@ -30,7 +31,16 @@ def test_every_call_is_described(site: Site) -> None:
     described = site.call("GET", "/openapi.json", token=None).json
     assert described["openapi"].startswith("3.1")
     paths = {path for path in described["paths"] if "{model}" not in path}
-    own = {"/", "/page.css", "/page.js", "/docs", "/openapi.json", "/metrics", "/v2/events"}
+    own = {
+        "/",
+        "/page.css",
+        "/page.js",
+        "/docs",
+        "/docs.js",
+        "/openapi.json",
+        "/metrics",
+        "/v2/events",
+    }
     assert paths == set(site.app.fixed) - own
     calls = {
         path.split("{model}")[1].lstrip("/") for path in described["paths"] if "{model}" in path
@@ -50,9 +60,47 @@ def test_events_describe_the_server_and_the_chosen_model(site: Site) -> None:
     line = response.readline()
     connection.close()
     found = json.loads(line.removeprefix(b"data: "))
-    assert found["model"]["curve"]["ends"] == [16, 20] and found["model"]["rows"] == 20
+    assert found["model"]["curve"]["ends"] == [20] and found["model"]["rows"] == 20
     assert found["server"]["queue"] == 0
+    assert found["model"]["events"] == [] and found["models"][0]["alarms"] == 0
+    assert 0 < found["model"]["p50"] <= found["model"]["p99"]
     assert site.call("GET", "/v2/events", token=None).status == 401
+
+
+def test_a_rise_of_the_loss_is_an_alarm_on_the_page_and_survives_a_snapshot() -> None:
+    from types import SimpleNamespace
+    from typing import Any
+
+    from pronk.serve.http.monitoring import _events
+    from pronk.serve.online import MOST_ALARMS, LiveScores
+
+    rng = np.random.default_rng(0)
+    errors = rng.normal(size=3000) * np.where(np.arange(3000) < 2000, 0.1, 1.0)
+    for task, y in (("regression", errors), ("classification", np.abs(errors) > 0.3)):
+        scores, resumed = LiveScores(task), LiveScores(task)
+        labels = y if task == "regression" else np.where(y, "a", "b")
+        given = np.zeros(3000) if task == "regression" else np.full(3000, "b")
+        for part in np.array_split(np.arange(3000), 37):
+            scores.add(labels[part], given[part], None, None)
+        online: Any = SimpleNamespace(scores=scores)
+        first = _events(online)[-1]
+        assert first["kind"] == "drift alarm" and 2000 < first["row"] < 2300
+        assert scores.alarms == len(scores.drift.alarms) <= MOST_ALARMS
+        resumed.restore(scores.to_state())
+        assert (resumed.drift.alarms, resumed.alarms) == (scores.drift.alarms, scores.alarms)
+
+
+def test_every_call_can_be_tried_on_the_page_of_the_docs(site: Site) -> None:
+    page = site.call("GET", "/docs", token=None).body.decode()
+    paths = site.call("GET", "/openapi.json", token=None).json["paths"]
+    calls = sum(method != "parameters" for path in paths.values() for method in path)
+    assert page.count('<form class="try"') == calls
+    site.create("tried", columns=["size", {"name": "city", "kind": "category"}])
+    for call in ("learn", "infer"):  # the bodies that the forms propose are accepted
+        body = re.search(rf'data-path="[^"]*/{call}"><textarea[^>]*>([^<]*)<', page)
+        assert body is not None
+        sent = json.loads(html.unescape(body[1]))
+        assert site.call("POST", f"/v2/models/tried/{call}", sent).status == 200
 
 
 def test_every_kind_of_expert_has_a_name_on_the_page() -> None:
@@ -78,6 +126,8 @@ def test_metrics_are_for_prometheus(site: Site) -> None:
     text = site.call("GET", "/metrics").body.decode()
     assert 'pronk_model_rows{model="measured"} 1.0' in text
     assert 'pronk_requests_total{call="learn",status="200"}' in text
+    assert 'pronk_model_drift_alarms_total{model="measured"} 0.0' in text
+    assert 'pronk_model_seconds_count{call="learn",model="measured"} 1.0' in text
     assert "pronk_labels_expired_total 0.0" in text
     assert site.call("GET", "/metrics", token=None).status == 401
 

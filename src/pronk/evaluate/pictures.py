@@ -71,12 +71,8 @@ def pictures(trace: Trace) -> list[Picture]:
 
 def _segments(trace: Trace) -> tuple[Array, Array, int]:
     """Return the ends of the drawn segments, the means over them, and their length."""
-    kept = trace.segments
-    several = -(-len(kept.sums) // SEGMENTS)
-    starts = np.arange(0, len(kept.sums), several)
-    sums = np.add.reduceat(kept.sums, starts, axis=0)
-    ends = kept.ends[np.minimum(starts + several, len(kept.sums)) - 1].astype(np.float64)
-    return ends, sums[:, :-1] / sums[:, -1:], several * kept.length
+    ends, means, length = trace.segments.curve(SEGMENTS)
+    return ends.astype(np.float64), means, length
 
 
 def _losses(trace: Trace) -> list[Picture]:

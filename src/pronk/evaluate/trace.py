@@ -93,6 +93,23 @@ class SegmentSums(Stateful):
         """Means of the quantities over each segment."""
         return np.asarray(self.sums[:, :-1] / self.sums[:, -1:])
 
+    def curve(self, most: int = SEGMENTS) -> tuple[NDArray[np.int64], Array, int]:
+        """Return ends and means of at most ``most`` segments for a curve, and their length.
+
+        A last segment that is not full is joined to the one before: the mean of a few rows would
+        look like a jump.
+        """
+        several = max(1, -(-len(self.sums) // most))
+        starts = np.arange(0, len(self.sums), several)
+        length = several * self.length
+        if len(starts) > 1 and self.rows < len(starts) * length:
+            starts = starts[:-1]
+        if not len(starts):
+            return np.zeros(0, dtype=np.int64), np.zeros((0, self.sums.shape[1] - 1)), length
+        sums = np.add.reduceat(self.sums, starts, axis=0)
+        ends = np.append(starts[1:] * self.length, self.rows)
+        return ends, np.asarray(sums[:, :-1] / sums[:, -1:]), length
+
     STATE = (
         Count("length", "length", low=1),
         Count("rows", "rows"),

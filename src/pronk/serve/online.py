@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, checked_count, require
 from pronk.estimators import files
 from pronk.evaluate.baselines import RunningMajority, RunningMean
+from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
 from pronk.evaluate.fields import Items
 from pronk.evaluate.metrics import DEFAULTS, METRICS
 from pronk.evaluate.trace import SegmentSums
@@ -31,10 +32,12 @@ Array = NDArray[np.float64]
 
 #: Rows of a segment of the loss curve at first.
 FIRST_LENGTH = 16
+#: Drift alarms that are kept, the newest.
+MOST_ALARMS = 50
 
 
 class LiveScores(Stateful):
-    """Keep the mean losses of a model and of a baseline, interval coverage and the loss curve.
+    """Keep losses of a model and of a baseline, interval coverage, loss curve and drift alarms.
 
     A row is scored with the prediction that was returned for it, even if its label came later.
     """
@@ -47,6 +50,8 @@ class LiveScores(Stateful):
         self.covered = [0, 0]  # intervals, and intervals that contained the label
         self.baseline: Any = RunningMean() if task == "regression" else RunningMajority()
         self.curve = SegmentSums(2, FIRST_LENGTH)
+        self.drift = ErrorAlarm() if task == "regression" else DriftAlarm()
+        self.alarms = 0  # all alarms so far; `drift` keeps the newest
 
     def add(
         self, y: NDArray[Any], predictions: NDArray[Any], lower: Array | None, upper: Array | None
@@ -63,6 +68,17 @@ class LiveScores(Stateful):
             known = ~np.isnan(lower)
             held = int(((lower <= y) & (y <= upper))[known].sum())
             self.covered = [self.covered[0] + int(known.sum()), self.covered[1] + held]
+        self._detect(np.abs(y - predictions) if self._numeric else losses[:, 0])
+
+    @property
+    def _numeric(self) -> bool:
+        return isinstance(self.drift, ErrorAlarm)
+
+    def _detect(self, errors: Array) -> None:
+        before = len(self.drift.alarms)
+        self.drift.add(errors)
+        self.alarms += len(self.drift.alarms) - before
+        del self.drift.alarms[:-MOST_ALARMS]
 
     def _losses(self, y: NDArray[Any], predictions: NDArray[Any]) -> Array:
         return _side_by_side([METRICS[name].rows(y, predictions) for name in self.names])
@@ -84,6 +100,8 @@ class LiveScores(Stateful):
         Items("intervals", "covered", out=int, back=checked_count),
         Part("baseline", "baseline"),
         Part("curve", "curve"),
+        Part("drift", "drift"),
+        Count("alarms", "alarms"),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -93,6 +111,7 @@ class LiveScores(Stateful):
         pair = len(self.covered) == 2 and self.covered[1] <= self.covered[0] <= self.rows
         require(pair, "intervals must be a pair of counts, all and those that contained the label")
         require(self.curve.rows == self.rows, "curve has another number of rows")
+        require(len(self.drift.alarms) <= self.alarms, "alarms are more than their number")
 
 
 def _side_by_side(columns: list[Array]) -> Array:

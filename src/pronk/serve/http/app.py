@@ -242,6 +242,7 @@ class App:
         docs = Docs(POLICY)
         self.fixed |= {
             "/docs": {"GET": (docs.docs, None)},
+            "/docs.js": {"GET": (docs.script, None)},
             "/openapi.json": {"GET": (docs.openapi, None)},
         }
         #: Calls of a model: path after its name -> method -> (handler, scope).
@@ -291,7 +292,7 @@ class App:
     def finished(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request; log it, without its content, if it failed."""
         call = scope.get("call") or "none"
-        self.metrics.count(call, status, seconds)
+        self.metrics.count(call, status, seconds, scope.get("model"))
         if status >= 400 and status not in (404, 429):
             self.log(
                 "request failed",
@@ -314,6 +315,7 @@ class App:
             methods = self.of_model.get(call) if name else None
         found = None if methods is None else methods.get("GET" if method == "HEAD" else method)
         scope["call"] = found and found[0].__name__.strip("_")
+        scope["model"] = name if name in self.service.models else None
         needed = "" if found is None else found[1]
         if needed is not None:
             self._authorise(scope, needed)

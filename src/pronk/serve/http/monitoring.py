@@ -8,14 +8,19 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    SummaryMetricFamily,
+)
 
 from pronk._version import __version__
 from pronk.evaluate import held_bytes
@@ -117,10 +122,29 @@ def _class_type(online: OnlineModel) -> str:
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
+#: Calls whose latency is kept by model, and how many of the last requests for the quantiles.
+TIMED = ("infer", "learn")
+LATEST = 500
+
+
+class Latency:
+    """The times of one call of one model: all, and the last ones."""
+
+    def __init__(self) -> None:
+        self.count, self.sum = 0, 0.0
+        self.latest: deque[float] = deque(maxlen=LATEST)
+
+    def add(self, seconds: float) -> None:
+        self.count += 1
+        self.sum += seconds
+        self.latest.append(seconds)
+
+
 class Metrics:
     """Collect requests, latency and the counters of the service in one registry."""
 
     def __init__(self, service: Service) -> None:
+        self.service = service
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "pronk_requests", "Requests answered", ["call", "status"], registry=self.registry
@@ -132,23 +156,34 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self.registry.register(_Service(service))
+        self.registry.register(_Service(service, self))
         self._known: dict[tuple[str, int], tuple[Any, Any]] = {}
-        self.latest: dict[str, list[float]] = {"infer": [], "learn": []}
+        self.latencies: dict[tuple[str, str], Latency] = {}  # by model and call
 
-    def count(self, call: str, status: int, seconds: float) -> None:
-        """Count one request."""
+    def count(self, call: str, status: int, seconds: float, model: str | None = None) -> None:
+        """Count one request; ``model`` is the name of an existing model."""
         found = self._known.get((call, status))
         if found is None:
             found = (self.requests.labels(call, str(status)), self.seconds.labels(call))
             self._known[call, status] = found
         found[0].inc()
         found[1].observe(seconds)
-        times = self.latest.get(call)
-        if times is not None:
-            times.append(seconds)
-            if len(times) > 2000:
-                del times[:1000]
+        if model is not None and call in TIMED and status < 400:
+            self.latency(model, call).add(seconds)
+
+    def latency(self, model: str, call: str) -> Latency:
+        """Return the times of a call of a model."""
+        found = self.latencies.get((model, call))
+        if found is None:
+            known = set(self.service.models)  # models may have been removed since
+            self.latencies = {key: each for key, each in self.latencies.items() if key[0] in known}
+            found = self.latencies[model, call] = Latency()
+        return found
+
+    def recent(self, model: str | None = None) -> list[float]:
+        """Return the sorted times of the last requests of a model, or of all models."""
+        chosen = [each for (name, _), each in list(self.latencies.items()) if model in (None, name)]
+        return sorted(second for each in chosen for second in list(each.latest))
 
     def text(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
@@ -158,8 +193,8 @@ class Metrics:
 class _Service:
     """Read the counters of the service whenever metrics are collected."""
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
+    def __init__(self, service: Service, metrics: Metrics) -> None:
+        self.service, self.metrics = service, metrics
 
     def collect(self) -> Iterator[Any]:
         counters, service = self.service.counters, self.service
@@ -194,6 +229,12 @@ class _Service:
                 ("version", "Sequence number of the last row learned"),
             )
         }
+        alarms = CounterMetricFamily(
+            "pronk_model_drift_alarms", "Alarms of a rising loss", labels=["model"]
+        )
+        times = SummaryMetricFamily(
+            "pronk_model_seconds", "Time of successful requests", labels=["model", "call"]
+        )
         losses = GaugeMetricFamily(
             "pronk_model_loss", "Mean loss of all rows so far", labels=["model", "metric"]
         )
@@ -202,11 +243,15 @@ class _Service:
             gauges["waiting"].add_metric([name], online.waiting)
             gauges["ready"].add_metric([name], float(online.broken is None))
             gauges["version"].add_metric([name], online.version)
+            alarms.add_metric([name], online.scores.alarms)
+            for call in TIMED:
+                if latency := self.metrics.latencies.get((name, call)):
+                    times.add_metric([name, call], latency.count, latency.sum)
             for metric, value in online.scores.metrics().items():
                 if value is not None and metric != "rows":
                     losses.add_metric([name, metric], value)
         yield from gauges.values()
-        yield losses
+        yield from (losses, alarms, times)
 
 
 # -- live page -------------------------------------------------------------------------------------
@@ -229,6 +274,8 @@ MOST_VIEWERS = 100
 #: Most models and experts on the live page.
 MOST_LISTED = 200
 MOST_EXPERTS = 8
+#: Most events of a model on the live page.
+MOST_EVENTS = 20
 
 
 class LiveStatus:
@@ -237,9 +284,9 @@ class LiveStatus:
     Rates are those since the viewer's previous read.
     """
 
-    def __init__(self, service: Service, times: dict[str, list[float]]) -> None:
+    def __init__(self, service: Service, metrics: Metrics) -> None:
         self.service = service
-        self.times = times
+        self.metrics = metrics
         self._before = (time.monotonic(), *self._counts())
 
     def _counts(self) -> tuple[int, int]:
@@ -252,8 +299,8 @@ class LiveStatus:
         chosen = self.service.models.get(name or "")
         return {
             "server": self._server(),
-            "models": [_summary(online) for online in models],
-            "model": None if chosen is None else _details(chosen),
+            "models": [self._summary(online) for online in models],
+            "model": None if chosen is None else self._summary(chosen) | _details(chosen),
         }
 
     def _server(self) -> dict[str, Any]:
@@ -261,46 +308,48 @@ class LiveStatus:
         before = self._before
         self._before = (now, learned, asked)
         passed = max(now - before[0], 1e-3)
-        recent = sorted(self.times["learn"][-500:] + self.times["infer"][-500:])
+        recent = self.metrics.recent()
         return {
             "version": __version__,
             "rate": (learned - before[1]) / passed,
             "asked": (asked - before[2]) / passed,
             "queue": self.service.writes.rows,
-            "p50": _share(recent, 0.5),
-            "p99": _share(recent, 0.99),
+            "p50": _quantile(recent, 0.5),
+            "p99": _quantile(recent, 0.99),
             "repeated": self.service.counters.repeated,
             "journal": self.service.journal.size(),
         }
 
+    def _summary(self, online: OnlineModel) -> dict[str, Any]:
+        scores = online.scores
+        metrics, name = scores.metrics(), scores.names[0]
+        recent = self.metrics.recent(online.name)
+        return {
+            "name": online.name,
+            "rows": scores.rows,
+            "loss": metrics[name],
+            "baseline": metrics[f"{name}_baseline"],
+            "waiting": online.waiting,
+            "alarms": scores.alarms,
+            "p50": _quantile(recent, 0.5),
+            "p99": _quantile(recent, 0.99),
+            "version": str(online.version),
+        }
 
-def _share(times: Sequence[float], share: float) -> float | None:
+
+def _quantile(times: list[float], share: float) -> float | None:
     """Return a quantile of sorted times in milliseconds."""
     return 1000.0 * times[min(len(times) - 1, int(share * len(times)))] if times else None
-
-
-def _summary(online: OnlineModel) -> dict[str, Any]:
-    scores = online.scores
-    metrics, name = scores.metrics(), scores.names[0]
-    return {
-        "name": online.name,
-        "rows": scores.rows,
-        "loss": metrics[name],
-        "baseline": metrics[f"{name}_baseline"],
-        "waiting": online.waiting,
-        "version": str(online.version),
-    }
 
 
 def _details(online: OnlineModel) -> dict[str, Any]:
     scores, spec = online.scores, online.spec
     with online.lock:
-        ends, means = scores.curve.ends.tolist(), scores.curve.means
+        ends, means, length = scores.curve.curve()
         points = online.points
-        experts = _experts(online)
+        experts, events = _experts(online), _events(online)
     regression = spec.task == "regression"
     return {
-        **_summary(online),
         "task": spec.task,
         "algorithm": spec.algorithm,
         "columns": len(online.columns.names),
@@ -310,15 +359,30 @@ def _details(online: OnlineModel) -> dict[str, Any]:
         "metric": TITLES[scores.names[0]],
         "naive": "mean of the labels so far" if regression else "most frequent label so far",
         "curve": {
-            "ends": ends,
+            "ends": ends.tolist(),
             "loss": finite(means[:, 0]),
             "baseline": finite(means[:, 1]),
-            "length": scores.curve.length,
+            "length": length,
         },
         "coverage": scores.metrics().get("coverage"),
         "wanted": spec.coverage,
         "experts": experts,
+        "events": events,
     }
+
+
+def _events(online: OnlineModel) -> list[dict[str, Any]]:
+    """Return what changed along the stream, the newest first: kind, row, and a line of text."""
+    alarms: Iterable[Any] = online.scores.drift.alarms
+    found = [
+        {
+            "kind": "drift alarm",
+            "row": alarm.row + 1,
+            "text": f"the loss has been higher since row {alarm.since + 1:,}",
+        }
+        for alarm in alarms
+    ]
+    return sorted(found, key=lambda event: -event["row"])[:MOST_EVENTS]
 
 
 def _experts(online: OnlineModel) -> list[tuple[str, float]]:
@@ -358,7 +422,7 @@ class Page:
         self._viewers += 1
         try:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
-            live = LiveStatus(self.service, self.metrics.latest)
+            live = LiveStatus(self.service, self.metrics)
             while not (gone.done() or self.stopping()):
                 found = await asyncio.to_thread(live.read, name)
                 data = b"data: " + self._encode(found) + b"\n\n"

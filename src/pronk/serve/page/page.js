@@ -50,14 +50,15 @@
         const button = element("button", { type: "button", title: model.name }, model.name);
         button.addEventListener("click", () => choose(model.name));
         const row = element("tr", {}, element("th", { scope: "row" }, button));
-        for (let i = 0; i < 5; i++) row.append(element("td"));
+        for (let i = 0; i < 8; i++) row.append(element("td"));
         row.dataset.name = model.name;
         return row;
       }));
     }
     models.forEach((model, i) => {
       const row = $("models").rows[i];
-      const cells = [whole(model.rows), number(model.loss), number(model.baseline), whole(model.waiting), model.version];
+      const cells = [whole(model.rows), number(model.loss), number(model.baseline), whole(model.waiting),
+        whole(model.alarms), number(model.p50), number(model.p99), model.version];
       cells.forEach((text, k) => { row.cells[k + 1].textContent = text; });
       row.className = model.name === chosen ? "chosen" : "";
     });
@@ -119,10 +120,17 @@
       const points = values.map((v, i) => v === null ? null : `${x(ends[i]).toFixed(1)},${y(v).toFixed(1)}`).filter((p) => p);
       parts.push(drawn("polyline", { class: kind, points: points.join(" ") }));
     }
+    for (const event of model.events) {  // a vertical line at its row
+      if (event.row > ends[ends.length - 1]) continue;
+      const mark = drawn("line", { class: "event", x1: x(event.row), x2: x(event.row), y1: top, y2: height - bottom });
+      mark.append(drawn("title", {}, `${event.kind} at row ${whole(event.row)}: ${event.text}`));
+      parts.push(mark);
+    }
     svg.replaceChildren(...parts);
     $("caption").replaceChildren(
       element("span", { className: "key" }, `${model.name}: ${model.metric}`),
       element("span", { className: "key base" }, model.naive),
+      ...(model.events.length ? [element("span", { className: "key event" }, "changes")] : []),
       element("span", {}, `${whole(model.curve.length)} rows per point${logarithmic ? ", logarithmic axis" : ""}`));
     svg.dataset.rows = ends[ends.length - 1];
   }
@@ -145,6 +153,9 @@
         element("p", { className: "big" }, `${(100 * model.coverage).toFixed(1)}%`), bar,
         element("p", { className: "dim" }, `of the labels were inside their interval (target: ${number(100 * model.wanted)}%)`));
     }
+    const events = model.events.map((event) => element("li", {},
+      element("b", {}, `${event.kind} at row ${whole(event.row)}`), `: ${event.text}`));
+    $("events").replaceChildren(...(events.length ? events : [element("li", { className: "dim" }, "none so far")]));
     $("experts-box").hidden = !model.experts.length;
     $("experts").replaceChildren(...model.experts.flatMap(([name, weight]) => {
       const bar = element("div", { className: "bar" }, element("i"));
