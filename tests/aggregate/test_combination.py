@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import pronk
 from naive import default as naive
-from pronk.aggregate import experts
+from pronk.aggregate import experts, recovery
 from pronk.aggregate.learner import STAGES
 from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import Mixture
@@ -226,6 +226,7 @@ class Recorder:
 def test_the_certificate_of_a_learner(case, rows, monkeypatch):
     """Across stages and dropped experts, in uneven calls, saved and loaded in between."""
     monkeypatch.setattr(experts, "ACTIVE_EXPERTS", {2304: 5, 2560: 3})
+    monkeypatch.setattr(recovery, "LEAST_ROWS", 10 * ROWS)  # one learner is recorded
     kind, y = CASES[case]
     model, recorder, start = kind(budget=20, random_state=1), Recorder(monkeypatch), 0
     for stop in [5, 8, 9, 10, 40, 41, 130, 517, 700, 1999, 2047, 2048, 2300, 2301, 2302, ROWS]:

@@ -8,6 +8,7 @@ import pytest
 
 import pronk
 from pronk import Gaussian, OnlineKernelClassifier, OnlineKernelRegressor
+from pronk.aggregate import recovery
 from pronk.aggregate.calibration import COVERAGES, Intervals
 from pronk.aggregate.mixture import Mixture
 from pronk.core.scales import FixedScale
@@ -261,7 +262,9 @@ def test_constant_columns_are_harmless():
     np.testing.assert_allclose(flat[1:], 4.0, rtol=1e-12, atol=0)
 
 
-def test_drift_is_followed():
+def test_drift_is_followed(monkeypatch):
+    """By discounted experts alone, without a challenger."""
+    monkeypatch.setattr(recovery, "LEAST_ROWS", 10**9)
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (8000, 3))
     y = np.where(

@@ -88,6 +88,7 @@ def test_shape_of_the_json(capsys, folder):
         "scale_target", "metrics", "seconds", "microseconds_per_row", "size", "memory", "baseline",
         "saved",
         "predictions", "versions", "unlabelled", "checkpoint", "resumed_at", "drift", "recent",
+        "changes",
         "repeat_last", "worse", "this_input", "metrics_file", "report", "chosen", "rows_before",
         "bad_rows",
     }  # fmt: skip

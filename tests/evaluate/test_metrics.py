@@ -250,7 +250,7 @@ def test_no_alarm_without_a_rise():
     falling = DriftAlarm()
     falling.add(np.concatenate((stationary(0, 5000, 0.5), stationary(1, 5000, 0.1))))
     assert not falling.alarms
-    assert sum(rows for rows, *_ in falling._buckets) < 6000  # it forgot what was before
+    assert sum(rows for rows, *_ in falling.window._buckets) < 6000  # it forgot what was before
 
 
 def test_errors_of_any_size_make_alarms():

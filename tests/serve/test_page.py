@@ -82,12 +82,17 @@ def test_a_rise_of_the_loss_is_an_alarm_on_the_page_and_survives_a_snapshot() ->
         given = np.zeros(3000) if task == "regression" else np.full(3000, "b")
         for part in np.array_split(np.arange(3000), 37):
             scores.add(labels[part], given[part], None, None)
-        online: Any = SimpleNamespace(scores=scores)
+        online: Any = SimpleNamespace(scores=scores, fitted=False)
         first = _events(online)[-1]
         assert first["kind"] == "drift alarm" and 2000 < first["row"] < 2300
         assert scores.alarms == len(scores.drift.alarms) <= MOST_ALARMS
         resumed.restore(scores.to_state())
         assert (resumed.drift.alarms, resumed.alarms) == (scores.drift.alarms, scores.alarms)
+        change = {"row": 9000, "outcome": "swap", "end": 10_500}
+        online.fitted, online.inner = True, SimpleNamespace(changes_=[change])
+        newest = _events(online)[0]
+        assert (newest["kind"], newest["row"]) == ("new learner", 9001)
+        assert newest["text"] == "replaced the old one at row 10,500"
 
 
 def test_every_call_can_be_tried_on_the_page_of_the_docs(site: Site) -> None:

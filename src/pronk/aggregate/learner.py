@@ -16,7 +16,7 @@ their prediction. The default learner combines seven ideas, one or two files eac
    or logistic regression on their predictions, and exponential weights over both.
 6. **Calibration** (`calibration`). The scale of the next error, prediction intervals, class
    probabilities.
-7. **Recovery** (`recovery`). The learner that is calibrated.
+7. **Recovery** (`recovery`, `trial`). A challenger that starts where the stream has changed.
 
 Everything that changes the set of points or experts happens at rows counted from the start of the
 stream (stages and epochs), so the cut into calls changes nothing:
@@ -384,6 +384,14 @@ class OnlineKernel(Stateful):
             settings, views, past, self.outputs, self.budget, self.seed, limits, self.signed,
             self.columns, self.forgetting, error_lags, self.memory, self.few, self.delay,
         )  # fmt: skip
+
+    def set_memory(self, memory: int) -> None:
+        """Set the bytes that local experts may use from now on; 0 stays 0."""
+        self.memory = memory if self.memory else 0
+        if self.experts is not None:
+            self.experts.memory = self.memory
+            if self.experts.local is not None:
+                self.experts.local.forest.set_memory(self.memory)
 
     # -- rolling back a call ----------------------------------------------------------------------
 

@@ -117,6 +117,11 @@ class Forest(Stateful):
         memory, columns = int(self._pool.sizes[MEMORY]), self._pool.rows.shape[1]
         return int(most_leaves(memory, columns, outputs, len(self._trees.trees)))
 
+    def set_memory(self, memory: int) -> None:
+        """Set the bytes that the leaves may use from now on."""
+        self.memory = memory
+        self._pool.sizes[MEMORY] = min(memory, MOST_BYTES)
+
     @property
     def leaves(self) -> list[int]:
         """Number of leaves of each tree; 0 for a dropped one."""

@@ -1,4 +1,21 @@
-"""The default learner: an inner learner (`learner.OnlineKernel`), calibrated.
+"""The default learner: an inner learner, a challenger after an alarm, and their calibration.
+
+An inner learner (`learner.OnlineKernel`) fixes its scales, experts and points in the first rows. On
+a stream that changes abruptly it would never become as good as one that starts at the change. So:
+
+1. **Alarm.** ADWIN (`core.drift`) watches the losses of the final prediction: |y - p| / (|y - p| +
+   s) with y as given, or half the Brier score of labels.
+2. **Trial** (`trial`). At the row after the alarm a challenger starts beside the incumbent: a new
+   inner learner with scales of its own. The prediction is a weighted average of the two.
+3. **Decision.** The challenger replaces the incumbent if it is clearly better, and is dropped if it
+   is clearly worse or after 8,192 rows. Another alarm after 512 rows of a trial restarts the
+   challenger. Each challenger that is dropped halves the chance of a false alarm that the detector
+   accepts; a swap resets the detector.
+
+The incumbent does not depend on the challenger, and all of this happens at rows counted from the
+start of the stream, so the cut into calls changes nothing. With a delay (`late`) the detector, the
+weights and the decisions read errors once their targets have arrived. The challenger's local
+experts may use half the memory of the incumbent's until it replaces the incumbent.
 
 Intervals and probabilities follow the final prediction and targets as given.
 """
@@ -6,43 +23,116 @@ Intervals and probabilities follow the final prediction and targets as given.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.aggregate.baselines import remapped_labels
 from pronk.aggregate.calibration import Intervals, Temperature
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.learner import STAGES, LearnExperts, OnlineKernel
+from pronk.aggregate.trial import (
+    DROPPED,
+    ON_TRIAL,
+    RESTARTED,
+    SWAPPED,
+    Trial,
+    absolute_errors,
+    label_losses,
+)
+from pronk.core.drift import DELTA, ErrorWindow, LossWindow, Rise
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import recombined
-from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, Unsaved, require
+from pronk.core.state import Count, Field, Numbers, Part, Sizes, Stateful, Unsaved, require
 
 Array = NDArray[np.float64]
 
+#: Rows of an incumbent before an alarm starts a trial, and of a trial before it is restarted.
+LEAST_ROWS, RESTART_ROWS = 512, 512
+#: Most challengers that are counted as dropped since the last swap.
+MOST_DROPPED = 64
+#: Most entries of the log; the oldest are dropped.
+LOGGED = 64
+#: Columns of the log (entries, 6): row of the alarm, first row of the higher loss, mean losses
+#: before and since, outcome of the trial, and number of rows seen when it ended (0: it has not).
+ALARM, SINCE, BEFORE, AFTER, OUTCOME, END = range(6)
+#: Names of the outcomes.
+OUTCOMES = {ON_TRIAL: "on trial", SWAPPED: "swap", DROPPED: "dropped", RESTARTED: "restarted"}
+
+
+class LabelWindow(LossWindow):
+    """Detect rises of half the Brier score; rows are margins and labels +-1, (n, 2, outputs)."""
+
+    def __init__(self, outputs: int, delta: float = DELTA) -> None:
+        super().__init__(delta)
+        self.seen_labels = np.zeros((2, outputs))
+
+    def _losses(self, values: Array) -> Array:
+        P, Y = np.ascontiguousarray(values[:, 0]), np.ascontiguousarray(values[:, 1])
+        out, seen = np.empty(len(P)), self.seen_labels.copy()
+        label_losses(P, Y, seen, out)
+        self.seen_labels = seen
+        return out
+
+    STATE: ClassVar[tuple[Field, ...]] = (
+        *LossWindow.STATE,
+        Numbers(
+            "seen_labels", (2, "outputs"), "seen_labels", low=0.0, high=1.0, written="replaced"
+        ),
+    )
+
+    def _sizes(self) -> dict[str, int]:
+        return {"outputs": self.seen_labels.shape[1]}
+
+
+class _Call:
+    """Rows of a call, and the final predictions and error scales (n, outputs) to be filled.
+
+    ``late`` (3, waiting, outputs) are predictions, scales and targets of rows before the call whose
+    targets have not arrived.
+    """
+
+    def __init__(self, X: Array, Y: Array, late: Array, delay: int) -> None:
+        self.X, self.Y, self._waiting, self._delay = X, Y, late.shape[1], delay
+        self._all_P, self._all_Y = np.concatenate((late[0], Y)), np.concatenate((late[2], Y))
+        self.P, self.scales = self._all_P[self._waiting :], np.empty(Y.shape)
+
+    def arriving(self, rows: slice) -> tuple[Array, Array]:
+        """Return predictions and targets that arrive once these rows are predicted."""
+        shift = self._waiting - self._delay
+        arrived = slice(max(0, rows.start + shift), max(0, rows.stop + shift))
+        return self._all_P[arrived], self._all_Y[arrived]
+
 
 class RecoveringKernel(Stateful):
-    """The inner learner and the calibration of its predictions."""
+    """Incumbent, challenger and the calibration of their prediction."""
 
     def __init__(
         self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
         forgetting: bool = True, few: bool = False, memory: int = 0, delay: int = 0,
     ) -> None:  # fmt: skip
         self.delay = delay
-        self._late = np.empty(
-            (3, 0, outputs)
-        )  # P, scales, Y of rows whose targets have not arrived
+        self._late = np.empty((3, 0, outputs))  # P, scales, Y of rows that wait for their targets
         self.columns, self.outputs, self.signed = columns, outputs, signed
+        self.memory = memory
         self._make = partial(
             OnlineKernel, kernel, columns, budget=budget, seed=seed, signed=signed,
-            forgetting=forgetting, few=few, memory=memory, delay=delay,
+            forgetting=forgetting, few=few, delay=delay,
         )  # fmt: skip
-        self.incumbent = self._make(outputs=outputs)
+        self.incumbent = self._make(outputs=outputs, memory=memory)
+        self.trial: Trial | None = None
+        self._dropped = 0  # challengers since the last swap
+        self._log = np.zeros((0, 6))
+        self._outcomes = np.zeros(len(OUTCOMES), dtype=np.int64)  # trials, and their outcomes
+        self._set_detector()
         self.intervals = Intervals(outputs)
         self.temperature = Temperature(outputs)
         self.last_widths = np.empty((0, 0, outputs))
         self.last_slopes = np.empty((0, 2))
         self._rows = 0
+        self._started = 0  # first row of the incumbent
 
     @property
     def experts(self) -> Experts | None:
@@ -67,9 +157,127 @@ class RecoveringKernel(Stateful):
 
     def learn(self, X: Array, Y: Array, learn_experts: LearnExperts | None = None) -> Array:
         """Predict then learn each row; ``learn_experts`` replaces `Experts.learn`."""
-        P, scales = self.incumbent.learn(X, Y, learn_experts)
-        self._calibrate(P, scales, Y)
-        return P
+        call = _Call(X, Y, self._late, self.delay)
+        first, start = self._rows + self._late.shape[1], 0
+        while start < len(X):
+            own = self.incumbent.learn(X[start:], Y[start:], learn_experts)
+            start = self._try(call, *own, start, first)
+        self._calibrate(call.P, call.scales, Y)
+        return call.P
+
+    def _try(self, call: _Call, own: Array, own_scales: Array, start: int, first: int) -> int:
+        """Watch rows of a call from ``start`` on, which the incumbent has learned.
+
+        ``own`` and ``own_scales`` are the incumbent's predictions and error scales; the final ones
+        go to the call, whose row 0 is row ``first`` of the stream. Return the row behind a swap,
+        from which on the new incumbent has to learn, or the number of rows.
+        """
+        done, stop = start, len(call.P)
+        while done < stop:
+            trial, rows = self.trial, slice(done, stop)
+            if trial is not None:
+                rows = slice(done, min(stop, done + trial.rows_to_check))
+            here = slice(rows.start - start, rows.stop - start)
+            P, scales = own[here], own_scales[here]
+            if trial is not None:
+                P, scales = trial.learn(call.X[rows], call.Y[rows], P, scales)
+            call.P[rows], call.scales[rows] = P, scales
+            done, rise = self._first_rise(call, rows, first)
+            if rise is not None:
+                self._start_trial(first + done, rise)
+            elif trial is not None and (outcome := trial.outcome()) != ON_TRIAL:
+                self._end_trial(outcome, first + done)
+                if outcome == SWAPPED:
+                    break
+        return done
+
+    def _first_rise(self, call: _Call, rows: slice, first: int) -> tuple[int, Rise | None]:
+        """Watch the targets that arrive with some rows, up to the first rise that starts a trial.
+
+        Return the row of the call behind the alarm, or behind all rows, and the rise.
+        """
+        P, Y = call.arriving(rows)
+        if self.signed:
+            values = np.stack((P, Y), axis=1)
+        else:
+            absolute_errors(P, np.ascontiguousarray(Y), values := np.empty(P.shape))
+        started, least = self._started, LEAST_ROWS
+        if self.trial is not None:
+            started, least = self.trial.started, RESTART_ROWS
+        seen = 0
+        while seen < len(values):
+            count, rise = self.detector.first_rise(values[seen:])
+            seen += count
+            behind = rows.stop - len(values) + seen
+            if rise is not None and first + behind - started >= least + self.delay:
+                return behind, rise
+        return rows.stop, None
+
+    def _start_trial(self, row: int, rise: Rise) -> None:
+        """Start a challenger at a row of the stream, behind the one that raised the alarm."""
+        if self.trial is not None:
+            self._end_trial(RESTARTED, row)
+        since = row - 1 - self.delay - (rise.row - rise.since)
+        entry = [row - 1, since, rise.before, rise.after, ON_TRIAL, 0.0]
+        self._log = np.vstack((self._log, [entry]))[-LOGGED:]
+        self._outcomes[ON_TRIAL] += 1
+        self.trial = self._new_trial(row)
+
+    def _end_trial(self, outcome: int, row: int) -> None:
+        """Log the outcome of the trial after ``row`` rows of the stream; carry it out."""
+        assert self.trial is not None
+        self._log = self._log.copy()
+        self._log[-1, [OUTCOME, END]] = outcome, row
+        self._outcomes[outcome] += 1
+        if outcome == SWAPPED:
+            self.incumbent, self._started = self.trial.challenger, self.trial.started
+            self.incumbent.set_memory(self.memory)
+            self._dropped = 0
+            self._set_detector()
+        elif outcome == DROPPED:
+            self._dropped = min(self._dropped + 1, MOST_DROPPED)
+            self.detector.delta = self._delta
+        self.trial = None
+
+    def _new_trial(self, row: int = 0) -> Trial:
+        challenger = self._make(outputs=self.outputs, memory=(self.memory + 1) // 2)
+        seen = self.detector.seen_labels if isinstance(self.detector, LabelWindow) else None
+        seen = np.zeros((2, self.outputs)) if seen is None else seen
+        return Trial(challenger, row, seen, self.delay)
+
+    def _set_detector(self) -> None:
+        """Start a new detector, with the labels that were seen."""
+        old = getattr(self, "detector", None)
+        self.detector: LossWindow
+        if self.signed:
+            self.detector = LabelWindow(self.outputs, self._delta)
+            if isinstance(old, LabelWindow):
+                self.detector.seen_labels = old.seen_labels
+        else:
+            self.detector = ErrorWindow(self.outputs, self._delta)
+
+    @property
+    def _delta(self) -> float:
+        """Chance of a false alarm that the detector accepts."""
+        return float(DELTA * 0.5**self._dropped)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of trials so far, and of each of their outcomes."""
+        names = {ON_TRIAL: "trials", SWAPPED: "swaps", DROPPED: "dropped", RESTARTED: "restarted"}
+        return {name: int(self._outcomes[outcome]) for outcome, name in names.items()}
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        """Alarms and outcomes of their trials, oldest first."""
+        return [
+            {
+                "row": int(entry[ALARM]), "since": int(entry[SINCE]),
+                "before": float(entry[BEFORE]), "after": float(entry[AFTER]),
+                "outcome": OUTCOMES[int(entry[OUTCOME])], "end": int(entry[END]) or None,
+            }
+            for entry in self._log
+        ]  # fmt: skip
 
     def _calibrate(self, P: Array, scales: Array, Y: Array) -> None:
         """Track the errors of predictions; keep the half-widths or slopes before each row.
@@ -118,7 +326,8 @@ class RecoveringKernel(Stateful):
 
     def _predict(self, X: Array) -> tuple[Array, Array]:
         """Predict rows that may come next; return predictions and error scales, (n, outputs)."""
-        return self.incumbent.predict(X)
+        P, scales = self.incumbent.predict(X)
+        return (P, scales) if self.trial is None else self.trial.predict(X, P, scales)
 
     def half_widths(self, X: Array, coverage: float) -> tuple[Array, Array]:
         """Return predictions and half-widths of their intervals, (n, outputs)."""
@@ -128,16 +337,36 @@ class RecoveringKernel(Stateful):
     def deviation(self, X: Array) -> Array:
         """Return the standard deviation of y around each prediction, (n, outputs)."""
         scales = self._predict(X)[1] * self.intervals.deviation
-        return np.asarray(np.sqrt(1.0 + self.incumbent.variance(X))[:, None] * scales)
+        variance = self.incumbent.variance(X)
+        if self.trial is not None and (w := self.trial.weight):
+            variance = (1.0 - w) * variance + w * self.trial.challenger.variance(X)
+        return np.asarray(np.sqrt(1.0 + variance)[:, None] * scales)
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return one row per expert of both learners, the largest weight first."""
+        learners = [("incumbent", self.incumbent, 1.0)]
+        if self.trial is not None:
+            w = self.trial.weight
+            learners = [(*learners[0][:2], 1.0 - w), ("challenger", self.trial.challenger, w)]
+        rows = []
+        for name, learner, weight in learners:
+            for row in [] if learner.experts is None else learner.experts.table():
+                scaled = {key: weight * row[key] for key in ("weight", "coefficient")}
+                rows.append({**row, **scaled, "learner": name})
+        return sorted(rows, key=lambda row: (-row["weight"], -row["active"]))
 
     def certificate(self, output: int = 0) -> MixtureCertificate:
-        """Return that of the mixture over all outputs; early rows as they were learned again."""
+        """Return that of the incumbent's mixture over all outputs, since its first row."""
         return self.incumbent.certificate()
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
         self.outputs = matrix.shape[1]
         self.incumbent.remap(matrix)
+        if self.trial is not None:
+            self.trial.remap(matrix)
+        assert isinstance(self.detector, LabelWindow)
+        self.detector.seen_labels = remapped_labels(self.detector.seen_labels, matrix)
         self.temperature.remap(matrix)
         self._late = recombined(self._late, matrix)
 
@@ -145,8 +374,14 @@ class RecoveringKernel(Stateful):
 
     STATE = (
         Count("rows"),
+        Count("started"),
+        Count("dropped", high=MOST_DROPPED),
         Part("incumbent", "incumbent"),
         Numbers("late", (3, "late", "outputs"), written="replaced"),
+        Part("detector", "detector"),
+        Part("trial", "trial", make="_new_trial"),
+        Numbers("log", ("entries", 6), low=0.0, written="replaced"),
+        Numbers("outcomes", (len(OUTCOMES),), whole=True, low=0, high=2**53),
         Part("intervals", "intervals", sizes={"outputs": "followed"}),
         Part("temperature", "temperature"),
         Unsaved("outputs"),
@@ -159,4 +394,29 @@ class RecoveringKernel(Stateful):
         require(
             self.signed or sizes["followed"] == self.outputs, "intervals do not fit the outputs"
         )
-        require(self._rows == self.incumbent.rows, "rows is not that of the incumbent")
+        predicted = self._rows + sizes["late"]
+        rows = predicted - self._started
+        require(max(0, rows - self.delay) == self.incumbent.rows, "started is not as rows says")
+        require(rows >= 0, "started is not as rows says")
+        require(self.detector.rows <= predicted, "detector has more rows than rows says")
+        whole = np.delete(self._log, [BEFORE, AFTER], axis=1)
+        require((whole == np.floor(whole)).all(), "log has a fraction")
+        require((self._log[:, [BEFORE, AFTER]] <= 1.0).all(), "log has losses above 1")
+        require((self._log[:, OUTCOME] <= RESTARTED).all(), "log has an unknown outcome")
+        require((whole <= predicted).all(), "log has rows that are not there")
+        require(sizes["entries"] <= LOGGED, "log is too long")
+        opened = np.flatnonzero(self._log[:, OUTCOME] == ON_TRIAL).tolist()
+        last = [len(self._log) - 1] if self.trial is not None else []
+        require(opened == last, "log has another trial than there is")
+        ended = self._outcomes[ON_TRIAL] - self._outcomes[1:].sum()
+        require(ended == (self.trial is not None), "outcomes are not those of the trials")
+        require(self._outcomes[ON_TRIAL] >= sizes["entries"], "outcomes are fewer than the log has")
+        if self.trial is not None:
+            rows = predicted - self.trial.started
+            require(rows == self.trial.rows, "trial did not start as rows says")
+
+    def _update_derived(self) -> None:
+        self.detector.delta = self._delta
+        self.incumbent.set_memory(self.memory)
+        if self.trial is not None:
+            self.trial.challenger.set_memory((self.memory + 1) // 2)

@@ -251,7 +251,8 @@ class MetricsFile(AppendedFile):
 
     A record is flat: when it was written (UTC), the rows so far, each metric over all rows and, as
     ``recent_NAME``, over the window, for several targets also ``NAME_TARGET``, then time, points,
-    bytes and the number of drift alarms so far.
+    bytes, the number of drift alarms so far, and how often a new learner has replaced the old one
+    after a change.
     """
 
     def __init__(self, path: Path, targets: Sequence[str] = ()) -> None:
@@ -260,9 +261,9 @@ class MetricsFile(AppendedFile):
         super().__init__(path, "--metrics")
         self._lines = path.suffix.lower() in NDJSON
 
-    def write(self, record: Record, alarms: int) -> None:
+    def write(self, record: Record, alarms: int, swaps: int) -> None:
         """Append a record."""
-        values = finite(as_row(record, alarms, self._targets))
+        values = finite(as_row(record, alarms, swaps, self._targets))
         try:
             self._append(self._encode(values).encode())
         except OSError as error:
@@ -280,7 +281,7 @@ class MetricsFile(AppendedFile):
         return text.getvalue()
 
 
-def as_row(record: Record, alarms: int, targets: Sequence[str] = ()) -> dict[str, Any]:
+def as_row(record: Record, alarms: int, swaps: int, targets: Sequence[str] = ()) -> dict[str, Any]:
     """Return the columns of a record."""
     each = zip(targets, record.outputs, strict=False)
     return {
@@ -295,6 +296,7 @@ def as_row(record: Record, alarms: int, targets: Sequence[str] = ()) -> dict[str
         "size": record.size,
         "memory": record.memory,
         "drift_alarms": alarms,
+        "swaps": swaps,
     }
 
 

@@ -50,7 +50,7 @@ from pronk.evaluate.fields import checked_labels
 from pronk.evaluate.formatting import Bar, number
 from pronk.evaluate.metrics import ALL
 from pronk.evaluate.models import has_probabilities
-from pronk.evaluate.trace import Trace
+from pronk.evaluate.trace import Trace, count_changes
 from pronk.parallel import using_pool
 
 if TYPE_CHECKING:
@@ -146,11 +146,11 @@ class RunFiles:
         if self.bad is not None and rows:
             self.bad.write(rows)
 
-    def write_metrics(self, records: Sequence[Record], alarms: int) -> None:
-        """Write records to their file, with the number of alarms so far."""
+    def write_metrics(self, records: Sequence[Record], alarms: int, swaps: int) -> None:
+        """Write records to their file, with the numbers of alarms and of swaps so far."""
         if self.metrics is not None:
             for record in records:
-                self.metrics.write(record, alarms)
+                self.metrics.write(record, alarms, swaps)
 
     def write_predictions(self, records: Sequence[Record], *, with_kept: bool) -> None:
         """Write the predictions of records to their file, with the columns of --keep."""
@@ -464,7 +464,8 @@ class RunLoop:
 
     def _write(self) -> None:
         """Write the predictions and records of a block, and print its drift alarms."""
-        self.files.write_metrics(self._records, len(self.trace.alarms))
+        swaps = count_changes(self.model).get("swaps", 0) if self._records else 0
+        self.files.write_metrics(self._records, len(self.trace.alarms), swaps)
         if self.files.predictions is not None:
             records = [*self._records, self.evaluation.record()]
             self.files.write_predictions(records, with_kept=not self.read_elsewhere)

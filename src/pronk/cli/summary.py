@@ -23,7 +23,7 @@ from pronk.estimators.registry import DEFAULT_ALGORITHM
 from pronk.evaluate import Record, held_bytes
 from pronk.evaluate.formatting import number, size
 from pronk.evaluate.metrics import TITLES, describe_leads
-from pronk.evaluate.trace import Trace
+from pronk.evaluate.trace import Trace, changes_of, describe_change
 
 #: Characters of the loss curve, and drift alarms that are listed.
 WIDTH, LISTED = 32, 5
@@ -84,6 +84,8 @@ def _facts(run: RunLoop, last: Record) -> Table:
         covered = f"{trace.coverage:.1%} of the intervals contained y (nominal: {job.interval:.0%})"
         table.add_row("coverage", covered)
     table.add_row("drift", _drift(trace))
+    if changes := changes_of(run.model):
+        table.add_row("recovery", _recovery(changes))
     chosen = describe_choices(run.chosen)
     if getattr(run.model, "_targets", None) is not None and job.preparing.scale_target == "auto":
         scaled = (
@@ -156,6 +158,12 @@ def _drift(trace: Trace) -> str:
     return f"{len(alarms)} {what} {rows}{more}"
 
 
+def _recovery(changes: list[dict[str, Any]]) -> str:
+    """Return the last reactions of the learner to changes of the stream."""
+    listed = "; ".join(map(describe_change, changes[-LISTED:]))
+    return f".. {listed}" if len(changes) > LISTED else listed
+
+
 def note_worse(run: RunLoop, console: Console) -> None:
     """Print a note if a baseline was better."""
     text = describe_leads(run.evaluation.worse)
@@ -218,6 +226,7 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
         settings,
         without_secret(shlex.join(["pronk", *sys.argv[1:]])),
         run.several,
+        changes_of(model),
     )
     try:
         write_run_report(report, path)
@@ -257,6 +266,7 @@ def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
         "repeat_last": trace.repeat_scores.values(),
         "worse": [lead.to_dict() for lead in run.evaluation.worse],
         "drift": [alarm.to_dict() for alarm in trace.alarms],
+        "changes": changes_of(model),
         "saved": None if job.save is None else str(job.save),
         "predictions": None if job.predictions is None else str(job.predictions),
         "report": None if job.report is None else str(job.report),

@@ -511,13 +511,17 @@ def facts(learner: Any) -> dict[str, str]:
             found["regret, combinations"] = _regret_text(proof.combination)
     except (AttributeError, TypeError, ValueError):
         pass  # its regret is not tracked
+    counts = getattr(learner, "change_counts_", {})
+    if any(counts.values()):
+        found["recovery"] = ", ".join(f"{n:,} {name}" for name, n in counts.items() if n)
     for expert in getattr(learner, "experts_", [])[:MOST_SHOWN]:
         if expert.get("weight", 0.0) >= 0.005:
             setting = f"{expert.get('kind', 'baseline')}: {expert.get('view')}"
             if expert["bandwidth"] is not None:
                 setting = f"bandwidth {expert['bandwidth']:.3g}, alpha {expert['alpha']:g}"
                 setting += f", last {expert['window']} rows" if expert.get("window") else ""
-            found[f"expert: {setting}"] = f"weight {expert['weight']:.0%}"
+            owner = "challenger's expert" if expert.get("learner") == "challenger" else "expert"
+            found[f"{owner}: {setting}"] = f"weight {expert['weight']:.0%}"
     return found
 
 

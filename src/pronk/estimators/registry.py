@@ -269,14 +269,16 @@ def _steps(learner: Any) -> dict[str, float]:
 def warmup() -> None:
     """Compile every compiled function, or load it from the cache, so that later calls are fast.
 
-    Every algorithm learns a few rows, in a long and in a short call; so do the local experts of the
-    default learner, which begin later.
+    Every algorithm learns a few rows, in a long and in a short call; so do the local experts and
+    the trials of the default learner, which begin later.
     """
     import numpy as np
 
     from pronk.aggregate.local import warm_up_local
+    from pronk.aggregate.trial import warm_up_trial
 
     warm_up_local()
+    warm_up_trial()
     rng = np.random.default_rng(0)
     X = rng.standard_normal((64, 2))
     for algorithm in algorithms().values():

@@ -327,7 +327,7 @@ class Trace(Stateful):
         """Record the number of points and the experts' weights, if an entry is due."""
         if not self.model_history.due(rows):
             return
-        learner = getattr(model, "learner", model)
+        learner = _learner_of(model)
         values = {}
         size = getattr(learner, "size_", None)
         if size:
@@ -402,9 +402,45 @@ class Trace(Stateful):
 def expert_name(expert: dict[str, Any]) -> str:
     """Return a name for an expert of the default learner."""
     view, factor = str(expert.get("view", "plain")), expert.get("factor")
+    owner = "challenger, " if expert.get("learner") == "challenger" else ""
     if factor is None:
-        return f"{expert.get('kind', 'baseline')}: {view}"
+        return f"{owner}{expert.get('kind', 'baseline')}: {view}"
     window = expert.get("window")
     words = [f"bandwidth x{factor:g}", f"alpha {expert['alpha']:g}"]
     words += [] if view == "plain" else [view]
-    return ", ".join([*words, *([f"last {window} rows"] if window else [])])
+    return owner + ", ".join([*words, *([f"last {window} rows"] if window else [])])
+
+
+def _learner_of(model: Any) -> Any:
+    """Return the learner inside a `Prepared` or another wrapper."""
+    return getattr(model, "learner_", getattr(model, "learner", model))
+
+
+def changes_of(model: Any) -> list[dict[str, Any]]:
+    """Return the last changes to which a model's learner has reacted (`changes_`), if it does."""
+    return list(getattr(_learner_of(model), "changes_", []))
+
+
+def count_changes(model: Any) -> dict[str, int]:
+    """Return how many trials and swaps there were (`change_counts_`); empty if it has none."""
+    return dict(getattr(_learner_of(model), "change_counts_", {}))
+
+
+#: What happened to a challenger; "restarted" is followed by the next one.
+_OUTCOMES = {
+    "swap": "replaced the old one at row",
+    "dropped": "was dropped at row",
+    "restarted": "was restarted at row",
+}
+
+
+def describe_outcome(change: dict[str, Any]) -> str:
+    """Describe what became of the challenger of one entry of ``changes_``."""
+    if change["outcome"] not in _OUTCOMES:
+        return "is on trial"
+    return f"{_OUTCOMES[change['outcome']]} {change['end']:,}"
+
+
+def describe_change(change: dict[str, Any]) -> str:
+    """Describe one entry of ``changes_``."""
+    return f"a new learner started at row {change['row'] + 1:,} and {describe_outcome(change)}"

@@ -14,7 +14,7 @@ from pronk.evaluate import Record
 from pronk.evaluate.formatting import count, number
 from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.pictures import Picture, pictures
-from pronk.evaluate.trace import Trace
+from pronk.evaluate.trace import Trace, describe_change
 from pronk.report.charts import HEIGHT, NUMBER, short
 from pronk.report.page import Cell, Table, TableRow, render
 
@@ -37,6 +37,8 @@ class RunReport:
     settings: dict[str, str] = field(default_factory=dict)
     command: str = ""
     targets: Sequence[str] = ()
+    changes: Sequence[dict[str, Any]] = ()
+    """Reactions of the learner to changes of the stream (``changes_``)."""
 
 
 def write_run_report(report: RunReport, path: Path) -> None:
@@ -68,6 +70,7 @@ def run_html(report: RunReport) -> str:
         inside=[one for one in drawn if not one.along],
         labels=trace.task == "classification",
         alarms=_alarms(trace),
+        changes=[describe_change(change) for change in report.changes],
         settings=report.settings,
         command=report.command,
     )

@@ -23,6 +23,9 @@ Those experts hardly improve once the dictionary is full. From row 2048 on local
 exact kernel ridge learners on at most 128 rows, so that their capacity grows with the stream and
 their time per row does not. A second mixture combines them with the prediction of the others.
 
+After an alarm of rising errors a second such learner starts beside the first, with new scales, and
+replaces it if it is better (`pronk.aggregate.recovery`, `changes_`).
+
 Cost per row after row 16,384: O(3 j^2 + j d), j <= 2/3 budget: three experts on j points and
 two discounted ones on a hundred; and O(7 s^2 + 7 s d), s <= 128, for the leaves of seven trees.
 Memory is the same, plus the first 2048 rows until row 2048, plus up to ``memory_limit`` bytes of
@@ -145,6 +148,10 @@ class _OnlineKernel(OnlineLearner):
         again. From the last stage on the experts are the local ones and the mixture of the others,
         and ``certificate().inner`` is the certificate of that mixture, in units of its own D.
 
+        After a change (`changes_`) rows are counted from the first row of the learner that took
+        over. During the trial of a challenger the certificate is that of the incumbent; for the
+        weighted average of the two, which is then predicted, no bound is known.
+
         ``certificate().combination`` has the same fields against the best combination of those
         experts in hindsight: m + u'(p - m), p their predictions and m the mixture's average at the
         row, for any fixed u, with the penalty |u|^2. There rows are weighted in units of
@@ -171,10 +178,29 @@ class _OnlineKernel(OnlineLearner):
 
         A row has the kind ("kernel", "baseline" or "local"), the setting, the number of points
         (of a local expert: of rows in all leaves), whether the expert is active, its exponential
-        weight and its coefficient in the final prediction.
+        weight and its coefficient in the final prediction, and the learner that it belongs to:
+        "incumbent" or, during a trial (`changes_`), "challenger".
         """
         check_is_fitted(self)
-        return [] if self._model.experts is None else self._model.experts.table()
+        return self._model.table()
+
+    @property
+    def changes_(self) -> list[dict[str, Any]]:
+        """One entry per alarm that started a challenger, the last 64 (`pronk.aggregate.recovery`).
+
+        An entry has the row of the alarm, the first row since which the loss is higher (up to some
+        32 rows), the mean losses before and after as the detector reads them, the outcome of the
+        trial ("on trial", "swap", "dropped" or "restarted") and the number of rows seen when it
+        ended (None: it has not).
+        """
+        check_is_fitted(self)
+        return self._model.changes
+
+    @property
+    def change_counts_(self) -> dict[str, int]:
+        """Number of "trials" of a challenger so far, and of each of their outcomes."""
+        check_is_fitted(self)
+        return self._model.counts
 
     @property
     def shares_(self) -> Array:
@@ -206,7 +232,8 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         (`pronk.Keyed`): a fifth of the time and memory, with somewhat larger errors.
     memory_limit : int, optional
         Bytes that the leaves of the local experts may use: 200 MB, or 8 MB with few experts. A call
-        that can be rolled back may use as much again. 0: no local experts.
+        that can be rolled back may use as much again, a challenger on trial half as much. 0: no
+        local experts.
     delay : int, default 0
         Labels arrive so many rows late: in `predict_then_learn` the label of row t is used from row
         t + 1 + delay on. Past labels are read, and weights and intervals learned, as of then.

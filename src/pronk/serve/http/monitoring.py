@@ -26,7 +26,7 @@ from pronk._version import __version__
 from pronk.evaluate import held_bytes
 from pronk.evaluate.formatting import finite
 from pronk.evaluate.metrics import TITLES
-from pronk.evaluate.trace import expert_name
+from pronk.evaluate.trace import changes_of, count_changes, describe_outcome, expert_name
 from pronk.serve.http.exchange import Receive, Scope, Send, send_bytes
 from pronk.serve.keyed import KeyedOnlineModel
 from pronk.serve.online import OnlineModel
@@ -238,6 +238,13 @@ class _Service:
         losses = GaugeMetricFamily(
             "pronk_model_loss", "Mean loss of all rows so far", labels=["model", "metric"]
         )
+        changes = {
+            name: CounterMetricFamily(f"pronk_model_{name}", text, labels=["model"])
+            for name, text in (
+                ("trials", "New learners that were tried after an alarm"),
+                ("swaps", "New learners that replaced the old one"),
+            )
+        }
         for name, online in self.service.models.items():
             gauges["rows"].add_metric([name], online.scores.rows)
             gauges["waiting"].add_metric([name], online.waiting)
@@ -250,8 +257,19 @@ class _Service:
             for metric, value in online.scores.metrics().items():
                 if value is not None and metric != "rows":
                     losses.add_metric([name, metric], value)
+            counts = _change_counts(online)
+            for kind, family in changes.items():
+                if kind in counts:
+                    family.add_metric([name], counts[kind])
         yield from gauges.values()
-        yield from (losses, alarms, times)
+        yield from (losses, alarms, times, *changes.values())
+
+
+def _change_counts(online: OnlineModel) -> dict[str, int]:
+    """Return how often the learner of a model has reacted to changes; empty if it does not."""
+    if isinstance(online, KeyedOnlineModel) or not online.fitted:
+        return {}
+    return count_changes(online.inner)
 
 
 # -- live page -------------------------------------------------------------------------------------
@@ -382,6 +400,11 @@ def _events(online: OnlineModel) -> list[dict[str, Any]]:
         }
         for alarm in alarms
     ]
+    if online.fitted and not isinstance(online, KeyedOnlineModel):
+        found += [
+            {"kind": "new learner", "row": change["row"] + 1, "text": describe_outcome(change)}
+            for change in changes_of(online.inner)
+        ]
     return sorted(found, key=lambda event: -event["row"])[:MOST_EVENTS]
 
 
