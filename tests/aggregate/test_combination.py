@@ -60,6 +60,7 @@ def one_by_one(mixture, P, y):
         mixture.commit(row, target)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("how", ["blocks", "one by one", "saved and loaded"])
@@ -221,6 +222,7 @@ class Recorder:
         self.keep(mixture, chosen)
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("rows", [40, 700, ROWS])
 def test_the_certificate_of_a_learner(case, rows, monkeypatch):

@@ -206,7 +206,14 @@ def learned(name):
     return twin, twin.learn(stream.Z, stream.Y, stream.G)
 
 
-@pytest.mark.parametrize("name", CASES)
+#: Cases whose mechanisms others have too.
+REPEATED = ("four classes", "a full pool", "some memory", "a full window tree")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.matrix] * (name in REPEATED)) for name in CASES],
+)
 def test_the_forest_is_its_twin(name):
     stream, (twin, expected) = case(name), learned(name)
     assert twin.margin > 2e-5  # no decision is decided by rounding

@@ -139,6 +139,7 @@ def test_a_column_that_was_constant_gets_its_unit_when_it_changes():
 # -- the learner ------------------------------------------------------------------------------
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("cuts", [[1, 7, 8, 9, 500, 2048], [31, 33, 128, 2047, 2300], [1000]])
 @pytest.mark.parametrize("task", ["regression", "classes"])
 def test_cuts_change_nothing_through_all_stages(task, cuts):
@@ -183,7 +184,9 @@ def test_classes_known_in_advance_change_nothing():
     )
 
 
-@pytest.mark.parametrize("stop", [5, 100, 600, 2048, 2300])
+@pytest.mark.parametrize(
+    "stop", [5, *(pytest.param(at, marks=pytest.mark.matrix) for at in (100, 600, 2048)), 2300]
+)
 def test_saving_and_resuming_changes_nothing(stop, tmp_path):
     X, y = regression()
     learner = OnlineKernelRegressor(budget=40, random_state=0).partial_fit(X[:stop], y[:stop])
@@ -196,7 +199,9 @@ def test_saving_and_resuming_changes_nothing(stop, tmp_path):
         assert np.array_equal(own, theirs)
 
 
-@pytest.mark.parametrize("stop", [150, 700, 1290, 2500])
+@pytest.mark.parametrize(
+    "stop", [150, *(pytest.param(at, marks=pytest.mark.matrix) for at in (700, 1290)), 2500]
+)
 def test_a_file_has_the_calls_of_the_open_rows(stop, tmp_path):
     """One row and many rows per call round differently; a loaded model has the same bits."""
     X, y = regression()
@@ -286,7 +291,10 @@ def test_drift_is_followed(monkeypatch):
         assert (leader["window"] is not None) == discounted
 
 
-@pytest.mark.parametrize("coverage", [0.5, 0.65, 0.9, 0.99])
+@pytest.mark.parametrize(
+    "coverage",
+    [*(pytest.param(low, marks=pytest.mark.matrix) for low in (0.5, 0.65)), 0.9, 0.99],
+)
 def test_coverage_of_intervals(coverage):
     found = []
     for seed in range(3):

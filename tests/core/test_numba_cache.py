@@ -99,6 +99,7 @@ class Copy:
         return sorted(str(file.relative_to(place)) for file in place.rglob("probe*.nb?"))
 
 
+@pytest.mark.slow
 def test_a_flipped_sign_in_an_imported_module_is_seen_with_a_warm_cache(tmp_path):
     copy = Copy(tmp_path, "hinge")
     assert copy.run() == (-1.0, 0)

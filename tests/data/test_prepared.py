@@ -152,6 +152,7 @@ def test_a_fit_that_is_refused_leaves_the_old_model(frame, y):
     assert fitted.fit(frame[["a", "b"]], y).kinds_ == ["number", "number"]
 
 
+@pytest.mark.thinned
 @pytest.mark.parametrize("verb", ["fit", "partial_fit"])
 @pytest.mark.parametrize("first", [40, 250])
 def test_a_call_that_is_interrupted_leaves_the_state_of_before_or_after(frame, y, verb, first):

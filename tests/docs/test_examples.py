@@ -74,7 +74,10 @@ def run_command(arguments):
 
 
 #: Pages whose blocks take some seconds.
-LONG = ("tutorial.md", "compare.md", "river.md", "forecast.md", "queue.md")
+LONG = (
+    "tutorial.md", "compare.md", "river.md", "forecast.md", "queue.md", "uncertainty.md",
+    "messy.md", "save.md", "late.md",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -110,6 +113,7 @@ def test_the_gallery_has_five_examples():
     assert len(EXAMPLES) == 5
 
 
+@pytest.mark.slow  # `make docs` runs them too
 @pytest.mark.parametrize("script", EXAMPLES, ids=name_of)
 def test_an_example_runs_and_draws(script, tmp_path):
     pytest.importorskip("matplotlib")

@@ -71,6 +71,7 @@ def changed(tree, path, value):
     return found
 
 
+@pytest.mark.slow
 def test_a_damaged_header(store, tmp_path):
     layout = json.loads((store / "store.json").read_text())
     learner = json.loads(layout["metadata"]["learner"])
@@ -94,7 +95,8 @@ def test_a_damaged_header(store, tmp_path):
     ("column", "values"),
     [
         ("model", [b"", b"x", "text", 5, zlib.compress(b"junk")]),
-        ("notes", ["", "{", "5", "{}", b"\xff", 7, "[1]", '["a", 1, 2]', "[" * 9000]),
+        ("notes", ["{", b"\xff", '["a", 1, 2]', "[" * 9000]),
+        pytest.param("notes", ["", "5", "{}", 7, "[1]"], marks=pytest.mark.matrix),
         ("key", ["", "x", b"\xff"]),
     ],
 )
@@ -114,6 +116,7 @@ def test_a_model_that_unpacks_to_more_than_memory_raises(store, tmp_path, monkey
         pronk.load(store).predict(X, keys=KEYS)
 
 
+@pytest.mark.slow
 def test_files_that_are_not_stores(store, tmp_path):
     for name in ("shard-000.sqlite", "store.json"):
         for i, data in enumerate((b"x" * 5000, b"[" * 100_000, (store / name).read_bytes()[:100])):

@@ -116,7 +116,7 @@ def compare(ours, theirs, where="state"):
         assert ours == theirs, where
 
 
-KINDS = [("long", LONG), ("wide", WIDE)]
+KINDS = [pytest.param("long", LONG, marks=pytest.mark.slow), ("wide", WIDE)]
 
 
 @pytest.mark.thinned

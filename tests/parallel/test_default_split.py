@@ -80,7 +80,14 @@ def rest(case, plan, lengths, workers):
     return np.concatenate(out), np.concatenate(errors), model
 
 
-@pytest.mark.parametrize("case", CASES)
+#: The cases that `make test` runs: every stage of the dictionary, and labels.
+QUICK = ("a dictionary that grows", "labels")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(name, marks=[pytest.mark.matrix] * (name not in QUICK)) for name in CASES],
+)
 @given(
     lengths=st.lists(st.integers(1, 2500), max_size=3),
     bundle=st.sampled_from([50, 300, 700]),
