@@ -18,6 +18,7 @@ from pronk.evaluate.metrics import (
     BINS,
     RATIO,
     STATISTICS,
+    Calibration,
     Counts,
     Ranks,
     Scores,
@@ -333,7 +334,7 @@ def test_a_trace_resumes_from_its_state(tmp_path):
     assert second.trace.alarms == whole.trace.alarms and whole.trace.alarms
     assert 600 <= whole.trace.alarms[0].row < 700
     np.testing.assert_allclose(
-        second.trace.calibration, whole.trace.calibration, rtol=1e-9, atol=1e-9
+        second.trace.calibration.sums, whole.trace.calibration.sums, rtol=1e-9, atol=1e-9
     )
     np.testing.assert_array_equal(second.trace.counts.matrix, whole.trace.counts.matrix)
     assert not math.isnan(whole.trace.baseline_scores.values()["log_loss"])
@@ -385,3 +386,22 @@ def test_probabilities_and_repetition_have_baselines_too(sticky):
     for one, other in zip(again.worse, evaluation.worse, strict=True):
         assert (one.metric, one.baseline) == (other.metric, other.baseline)
         assert (one.value, one.theirs) == pytest.approx((other.value, other.theirs), rel=1e-12)
+
+
+def test_calibration_of_each_class_from_its_definition():
+    rng = np.random.default_rng(3)
+    odds = rng.normal(size=(400, 3)) * [1.0, 3.0, 6.0]
+    shares = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
+    y = np.array(["a", "b", "c"])[[rng.choice(3, p=p) for p in shares]]
+    forecast = Forecast(np.full(400, "a"), shares, np.array(["a", "b", "c"]))
+    calibration = Calibration()
+    calibration.add(y[:100], forecast[:100])
+    calibration.add(y[100:], forecast[100:])
+    for i, one in enumerate(calibration.table()):
+        p, own = shares[:, i], y == one["label"]
+        bins = np.clip(np.floor((np.log(p / (1 - p)) + 7) / 0.35), 0, 39)
+        gaps = [abs((p - own)[bins == b].sum()) for b in np.unique(bins)]
+        assert one["rows"] == own.sum() and one["share"] == pytest.approx(own.mean())
+        assert one["probability"] == pytest.approx(p.mean())
+        assert one["error"] == pytest.approx(sum(gaps) / 400, rel=1e-9)
+    assert calibration.value() == pytest.approx(np.mean(calibration.errors()))

@@ -1,7 +1,8 @@
 """Brute-force twins of the default learner's parts, from their definitions, row by row."""
 
 import numpy as np
-from scipy.optimize import nnls
+from scipy.optimize import brentq, nnls
+from scipy.special import softmax
 
 
 def logistic_step(p, m, lagged, y, counted, keep, H, weights, alpha=0.1, longest=2.0):
@@ -211,12 +212,17 @@ def slopes(M, labels, surest=0.99, window=500, start=(1.0, 0.0), H=((1, 0), (0, 
     """Return the slopes (a, b) of probabilities after rows of margins M (n, classes)."""
     theta, H = np.array(start), np.array(H, dtype=float)
     for m, label in zip(M, labels, strict=True):
-        F = np.column_stack((np.log((1 + surest * m) / 2), m))
-        P = np.exp(F @ theta) / np.exp(F @ theta).sum()
-        H = (1 - 1 / window) * H + np.eye(2) / window + np.cov(F.T, aweights=P, ddof=0)
-        theta = theta + np.linalg.solve(H, F[label] - P @ F)
-        theta = np.minimum(nearest_allowed(theta, H, 0.01, 0.9 * surest / (1 + surest)), 50)
+        theta, H = slope_step(m, label, theta, H, surest, window)
     return theta
+
+
+def slope_step(m, label, theta, H, surest=0.99, window=500, weight=1.0):
+    """Return the slopes and H after a row of margins m (classes,)."""
+    F = np.column_stack((np.log((1 + surest * m) / 2), m))
+    P = np.exp(F @ theta) / np.exp(F @ theta).sum()
+    H = (1 - 1 / window) * H + np.eye(2) / window + weight * np.cov(F.T, aweights=P, ddof=0)
+    theta = theta + weight * np.linalg.solve(H, F[label] - P @ F)
+    return np.minimum(nearest_allowed(theta, H, 0.01, 0.9 * surest / (1 + surest)), 50), H
 
 
 def nearest_allowed(theta, H, least, c):
@@ -244,3 +250,105 @@ def linear_experts(Z, Y):
                 v = v + y * np.sqrt(2 / k) * unit
                 v, k = v / max(1, np.linalg.norm(v)), k + 1
     return out
+
+
+class ClassProbabilities:
+    """The definition of `aggregate.probabilities`, class by class.
+
+    Rows X, margins M (n, classes), labels and weights are those of the whole stream; the first
+    ``known`` rows are learned.
+    """
+
+    def __init__(self, X, M, labels, classes, delay=0, weights=None, alphas=(1.0, 30.0)):
+        self.X, self.M, self.labels, self.lag, self.alphas = X, M, labels, 1 + delay, alphas
+        self.weights = np.ones(len(X)) if weights is None else weights
+        self.classes, self.known, self.delay = range(classes), 0, delay
+        self.prior = np.full(3 + len(alphas), 0.05)
+        self.prior[0] = 1 - self.prior[1:].sum()
+        self.w, self.theta, self.H = self.prior.copy(), np.array([1.0, 0.0]), np.eye(2)
+        d = X.shape[1]
+        self.v = {(k, a): np.append(np.zeros(d), 1.0) for k in self.classes for a in alphas}
+        self.A = {(k, a): np.full(d + 1, 2.0 * a) for k in self.classes for a in alphas}
+        self.low, self.high, self.mean, self.variance = X[0], X[0], X[0], np.zeros(d)
+
+    def predict_all(self):
+        """Return 2 P - 1 of each row (n, classes) when it is predicted."""
+        out = []
+        for t in range(len(self.X)):
+            out.append(self.predict(t, self.known - 1))
+            if t >= self.delay:
+                self.learn(t - self.delay)
+        return np.array(out)
+
+    def read(self, t):
+        """Return the scaled row, with the log odds of the rates, per class."""
+        x, unit = np.zeros(self.X.shape[1]), np.sqrt((self.high - self.low) * self.variance**0.5)
+        if self.known:
+            x[unit > 0] = np.clip((self.X[t] - self.mean)[unit > 0] / unit[unit > 0], -4, 4)
+        rates = np.log((self.counts + 0.5) / (self.counts.sum() - self.counts + 0.5))
+        return [np.append(x, r) for r in rates]
+
+    @property
+    def counts(self):
+        own, w = self.labels[: self.known], self.weights[: self.known]
+        return np.array([w[own == k].sum() for k in self.classes])
+
+    @property
+    def seen(self):
+        return [k for k in self.classes if k in self.labels[: self.known]]
+
+    def margin(self, k, a, read):
+        f, q = read @ self.v[k, a], (read**2 / self.A[k, a]).sum()
+        return brentq(lambda p: p + q * np.tanh(p / 2) - f, -abs(f), abs(f))
+
+    def candidates(self, t, last):
+        """Return Q (candidates, classes seen); ``last`` is the row of the last label."""
+        seen, read, m = self.seen, self.read(t), self.M[t, self.seen]
+        rates = self.counts[seen] + 0.5
+        Q = [softmax(self.theta @ [np.log((1 + 0.99 * m) / 2), m]), rates / rates.sum()]
+        pairs = np.arange(self.lag, max(self.lag, self.known))
+        same = self.labels[pairs] == self.labels[pairs - self.lag]
+        stay = (self.weights[pairs][same].sum() + 0.5) / (self.weights[pairs].sum() + 1)
+        repeated = np.array(seen) == (self.labels[last] if last >= 0 else -1)
+        others = Q[1] * ~repeated / (Q[1] * ~repeated).sum()
+        Q.append(np.where(repeated, stay, (1 - stay) * others) if repeated.any() else Q[1])
+        for a in self.alphas:
+            shares = np.array([1 / (1 + np.exp(-self.margin(k, a, read[k]))) for k in seen])
+            Q.append(shares / shares.sum())
+        return np.array(Q)
+
+    def predict(self, t, last):
+        seen, n = self.seen, self.known
+        out = np.where(np.isin(self.classes, seen), 1, -1) * n / (n + 1)
+        if len(seen) > 1:
+            Q = self.candidates(t, last)
+            P = self.w @ Q
+            if self.w[0] >= 0.5 and P.argmax() != Q[0].argmax():
+                P = Q[0]
+            out[seen] = 2 * P - 1
+        return out
+
+    def learn(self, t):
+        y, weight, seen = self.labels[t], self.weights[t], self.seen
+        if len(seen) > 1 and y in seen:
+            w = self.w * self.candidates(t, t - self.lag)[:, seen.index(y)] ** weight
+            self.w = (1 - 1 / (t + 2)) * w / w.sum() + self.prior / (t + 2)
+        known, read = sorted({*seen, y}), self.read(t)
+        if len(known) > 1:
+            m, own = self.M[t, known], known.index(y)
+            self.theta, self.H = slope_step(m, own, self.theta, self.H, weight=weight)
+            for k in known:
+                for a in self.alphas:
+                    sign, p = 1 if k == y else -1, self.margin(k, a, read[k])
+                    s = 1 / (1 + np.exp(-p))
+                    self.A[k, a] = self.A[k, a] + weight * s * (1 - s) * read[k] ** 2 / 3
+                    step = weight * sign / (1 + np.exp(sign * p)) * read[k] / self.A[k, a]
+                    self.v[k, a] = self.v[k, a] + step
+        if t:
+            low, high, rate = self.low, self.high, 1 / min(t + 1, 1e4)
+            near = np.clip(self.X[t], 2 * low - high, 2 * high - low)
+            value = np.where(high > low, near, self.X[t])
+            self.low, self.high = np.minimum(low, value), np.maximum(high, value)
+            self.variance = (1 - rate) * (self.variance + rate * (value - self.mean) ** 2)
+            self.mean = self.mean + rate * (value - self.mean)
+        self.known += 1

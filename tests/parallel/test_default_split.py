@@ -74,8 +74,7 @@ def rest(case, plan, lengths, workers):
             rows = slice(start, min(start + length, ROWS))
             if rows.stop > start:
                 out.append(model._model.learn(X[rows], kept[rows], split))
-                held = model._model.last_slopes if model._model.signed else model._model.last_widths
-                errors.append(held)
+                errors.append(out[-1] if model._model.signed else model._model.last_widths)
             start = rows.stop
     return np.concatenate(out), np.concatenate(errors), model
 

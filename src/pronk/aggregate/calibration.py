@@ -538,8 +538,11 @@ def project_slopes(slopes: Array, H: Array) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
-    """Learn a row: margins M (classes,), class ``label``; slopes (a, b) and H (2, 2) change."""
+def newton_step(M: Array, label: int, slopes: Array, H: Array, weight: float = 1.0) -> None:
+    """Learn a row: margins M (classes,), class ``label``; slopes (a, b) and H (2, 2) change.
+
+    A row of weight w counts w times in the covariance and in the slope of the loss.
+    """
     classes = M.size
     # z = a log p + b m,  P = softmax(z)
     logs = np.log(0.5 * (1.0 + SUREST * M))
@@ -559,12 +562,12 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array) -> None:
         H[i, i] += 1.0 - keep
     for k in range(classes):
         u, v = logs[k] - mean_log, M[k] - mean
-        H[0, 0] += P[k] * u * u
-        H[1, 1] += P[k] * v * v
-        H[0, 1] += P[k] * u * v
+        H[0, 0] += weight * P[k] * u * u
+        H[1, 1] += weight * P[k] * v * v
+        H[0, 1] += weight * P[k] * u * v
     H[1, 0] = H[0, 1]
     # (a, b) <- (a, b) + H^-1 (F_y - E F)
-    u, v = logs[label] - mean_log, M[label] - mean
+    u, v = weight * (logs[label] - mean_log), weight * (M[label] - mean)
     determinant = H[0, 0] * H[1, 1] - H[0, 1] * H[1, 0]
     slopes[0] += (H[1, 1] * u - H[0, 1] * v) / determinant
     slopes[1] += (H[0, 0] * v - H[1, 0] * u) / determinant
@@ -639,6 +642,11 @@ class Temperature(Stateful):
         Z = a * np.log(0.5 * (1.0 + SUREST * M)) + b * M
         P = np.exp(Z - Z.max(axis=1, keepdims=True))
         return np.asarray(P[:, 1:] / P.sum(axis=1, keepdims=True)) if single else P
+
+    @property
+    def arrays(self) -> tuple[Array, Array, Array]:
+        """Seen labels, slopes and H, which `probabilities` learns with other candidates."""
+        return self._seen_labels, self._slopes, self._H
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""

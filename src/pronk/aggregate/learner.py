@@ -14,8 +14,9 @@ their prediction. The default learner combines seven ideas, one or two files eac
    in their leaves, from the last stage on: their capacity grows with the stream.
 5. **Aggregation** (`mixture`, `stacks`, `certificate`). Exponential weights over the experts, ridge
    or logistic regression on their predictions, and exponential weights over both.
-6. **Calibration** (`calibration`). The scale of the next error, prediction intervals, class
-   probabilities.
+6. **Calibration** (`calibration`, `probabilities`). The scale of the next error, prediction
+   intervals; class probabilities, which mix the margins with rates, the last label and logistic
+   learners under log loss.
 7. **Recovery** (`recovery`, `trial`). A challenger that starts where the stream has changed.
 
 Everything that changes the set of points or experts happens at rows counted from the start of the

@@ -29,10 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import remapped_labels
-from pronk.aggregate.calibration import Intervals, Temperature
+from pronk.aggregate.calibration import Intervals
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.learner import STAGES, LearnExperts, OnlineKernel
+from pronk.aggregate.probabilities import Probabilities
 from pronk.aggregate.trial import (
     DROPPED,
     ON_TRIAL,
@@ -128,9 +129,8 @@ class RecoveringKernel(Stateful):
         self._outcomes = np.zeros(len(OUTCOMES), dtype=np.int64)  # trials, and their outcomes
         self._set_detector()
         self.intervals = Intervals(outputs)
-        self.temperature = Temperature(outputs)
+        self.probabilities = Probabilities(outputs, columns, delay) if signed else None
         self.last_widths = np.empty((0, 0, outputs))
-        self.last_slopes = np.empty((0, 2))
         self._rows = 0
         self._started = 0  # first row of the incumbent
 
@@ -151,7 +151,8 @@ class RecoveringKernel(Stateful):
 
     def known_classes(self, ones: int, classes: int) -> NDArray[np.bool_]:
         """Return which of so many classes have arrived; ``ones`` outputs come before theirs."""
-        return self.temperature.known_classes(ones, classes)
+        assert self.probabilities is not None
+        return self.probabilities.temperature.known_classes(ones, classes)
 
     # -- learning ---------------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ class RecoveringKernel(Stateful):
             own = self.incumbent.learn(X[start:], Y[start:], learn_experts)
             start = self._try(call, *own, start, first)
         self._calibrate(call.P, call.scales, Y)
-        return call.P
+        return call.P if self.probabilities is None else self.probabilities.learn(X, call.P, Y)
 
     def _try(self, call: _Call, own: Array, own_scales: Array, start: int, first: int) -> int:
         """Watch rows of a call from ``start`` on, which the incumbent has learned.
@@ -280,7 +281,7 @@ class RecoveringKernel(Stateful):
         ]  # fmt: skip
 
     def _calibrate(self, P: Array, scales: Array, Y: Array) -> None:
-        """Track the errors of predictions; keep the half-widths or slopes before each row.
+        """Track the errors of predictions; keep the half-widths before each row.
 
         With a delay the errors are those of the predictions whose targets arrive.
         """
@@ -289,9 +290,6 @@ class RecoveringKernel(Stateful):
         self._late = held[:, count:].copy()
         old, early = held[:, :count], len(P) - count
         if self.signed:
-            slopes = np.tile(self.temperature.slopes, (early, 1))
-            slopes = np.concatenate((slopes, self.temperature.learn(old[0], old[2])))
-            self.last_slopes = slopes
             self._rows += count
             return
         widths, start = [self.intervals.current(P[:early], scales[:early])], 0
@@ -322,7 +320,8 @@ class RecoveringKernel(Stateful):
 
     def predict(self, X: Array) -> Array:
         """Predict rows that may come next."""
-        return self._predict(X)[0]
+        P, _ = self._predict(X)
+        return P if self.probabilities is None else self.probabilities.predict(X, P)
 
     def _predict(self, X: Array) -> tuple[Array, Array]:
         """Predict rows that may come next; return predictions and error scales, (n, outputs)."""
@@ -367,8 +366,9 @@ class RecoveringKernel(Stateful):
             self.trial.remap(matrix)
         assert isinstance(self.detector, LabelWindow)
         self.detector.seen_labels = remapped_labels(self.detector.seen_labels, matrix)
-        self.temperature.remap(matrix)
         self._late = recombined(self._late, matrix)
+        if self.probabilities is not None:
+            self.probabilities.remap(matrix)
 
     # -- state ------------------------------------------------------------------------------
 
@@ -383,10 +383,9 @@ class RecoveringKernel(Stateful):
         Numbers("log", ("entries", 6), low=0.0, written="replaced"),
         Numbers("outcomes", (len(OUTCOMES),), whole=True, low=0, high=2**53),
         Part("intervals", "intervals", sizes={"outputs": "followed"}),
-        Part("temperature", "temperature"),
+        Part("probabilities", "probabilities", sizes={"outputs": "outputs"}),
         Unsaved("outputs"),
         Unsaved("last_widths"),
-        Unsaved("last_slopes"),
     )
 
     def _restored(self, sizes: Sizes) -> None:

@@ -83,6 +83,8 @@ def _facts(run: RunLoop, last: Record) -> Table:
     if job.interval is not None:
         covered = f"{trace.coverage:.1%} of the intervals contained y (nominal: {job.interval:.0%})"
         table.add_row("coverage", covered)
+    if trace.calibration.labels:
+        table.add_row("calibration", _calibration(trace))
     table.add_row("drift", _drift(trace))
     if changes := changes_of(run.model):
         table.add_row("recovery", _recovery(changes))
@@ -146,6 +148,16 @@ def _loss_curve(trace: Trace) -> str:
     low, high = min(known), max(known)
     bars = screen.bar_chart(losses, 0.99 * low, 1.01 * high)
     return f"{bars} {trace.metric.name} {number(low)} to {number(high)}"
+
+
+def _calibration(trace: Trace) -> str:
+    """Return the calibration error, and the class whose error is the largest."""
+    worst = max(trace.calibration.table(), key=lambda one: one["error"])
+    label = screen.visible(str(worst["label"]))
+    return (
+        f"error {trace.calibration.value():.2%}, largest of class {label}: {worst['error']:.2%} "
+        f"(mean probability {worst['probability']:.2%}, share {worst['share']:.2%})"
+    )
 
 
 def _drift(trace: Trace) -> str:
@@ -281,6 +293,8 @@ def as_dict(run: RunLoop, last: Record) -> dict[str, Any]:
     if stream.task == "classification":
         counts = trace.counts
         found["confusion"] = {"labels": counts.labels, "matrix": counts.matrix.tolist()}
+        if trace.probabilities:
+            found["calibration"] = trace.calibration.table()
     if last.outputs:
         found["targets"] = dict(zip(run.several, map(dict, last.outputs), strict=True))
     if isinstance(model, KeyedRun):

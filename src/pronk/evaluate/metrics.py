@@ -12,6 +12,8 @@ over the last rows, for windows. Over all rows, ranks and medians are computed f
     balanced_accuracy   mean over the classes of the share of their rows predicted correctly
     kappa               Cohen's: (a - e) / (1 - e), a the accuracy, e that of shuffled predictions
     f1                  macro F1: the mean over the classes of 2 hits / (rows + times predicted)
+    calibration_error   mean over the classes of the distance between predicted probability and
+                        share of the class, in bins of the log odds weighted by their rows
     r2                  1 - sum (y - p)^2 / sum (y - mean y)^2, the mean over outputs
     medae               median absolute error; in bins, within 0.5 % of an order statistic
 
@@ -68,6 +70,7 @@ TITLES = {
     "f1": "macro F1",
     "log_loss": "log loss",
     "auc": "AUC",
+    "calibration_error": "calibration error",
 }
 
 
@@ -383,12 +386,12 @@ class Ranks(Stateful):
     )
 
 
-def bin_of(shares: Array) -> NDArray[np.int64]:
-    """Return the bin of each probability."""
+def bin_of(shares: Array, bins: int = BINS, span: float = SPAN) -> NDArray[np.int64]:
+    """Return the bin of each probability; bins divide the log odds from -span to span."""
     with np.errstate(divide="ignore"):
         odds = np.log(shares) - np.log1p(-shares)
-    place = np.clip(odds, -SPAN, SPAN) + SPAN
-    return np.minimum((place * (BINS / (2 * SPAN))).astype(np.int64), BINS - 1)
+    place = np.clip(odds, -span, span) + span
+    return np.minimum((place * (bins / (2 * span))).astype(np.int64), bins - 1)
 
 
 def area(others: NDArray[np.int64], own: NDArray[np.int64]) -> float:
@@ -421,6 +424,69 @@ def exact_auc(y: NDArray[Any], forecast: Forecast) -> float:
         bins = np.bincount(own * size + place, minlength=2 * size).reshape(2, size)
         areas.append(area(bins[0], bins[1]))
     return _mean(areas)
+
+
+#: Bins of the log odds from -REACH to REACH for the calibration.
+CALIBRATION, REACH = 40, 7.0
+#: Last index of the sums of `Calibration`: probabilities, rows of the class, rows.
+SHARES, HITS, COUNT = range(3)
+
+
+class Calibration(Stateful):
+    """Predicted probabilities and shares of each class, in bins of the log odds.
+
+    >>> import numpy as np
+    >>> from pronk.evaluate.models import Forecast
+    >>> shares = np.array([[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.9, 0.1]])
+    >>> calibration = Calibration()
+    >>> calibration.add(
+    ...     np.array(list("aaab")), Forecast(np.array(list("aaaa")), shares, np.array(["a", "b"]))
+    ... )
+    >>> print([(c["label"], c["share"], round(c["error"], 2)) for c in calibration.table()])
+    [('a', 0.75, 0.15), ('b', 0.25, 0.15)]
+    """
+
+    def __init__(self) -> None:
+        self.labels: list[Any] = []
+        self.sums = np.zeros((0, CALIBRATION, 3))
+
+    def add(self, y: NDArray[Any], forecast: Forecast) -> None:
+        """Add some rows; rows before any label was known are left out."""
+        assert forecast.probabilities is not None and forecast.classes is not None
+        known = ~np.isnan(forecast.probabilities).any(axis=1)
+        for i, label in enumerate(forecast.classes.tolist()):
+            if label not in self.labels:
+                self.labels.append(label)
+                self.sums = np.concatenate((self.sums, np.zeros((1, CALIBRATION, 3))))
+            shares = forecast.probabilities[known, i]
+            place = bin_of(shares, CALIBRATION, REACH)
+            hits = (y[known] == label).astype(np.float64)
+            added = np.column_stack((shares, hits, np.ones(len(shares))))
+            np.add.at(self.sums[self.labels.index(label)], place, added)
+
+    def errors(self) -> Array:
+        """Return the calibration error of each class, in the order of ``labels``."""
+        gaps = np.abs(self.sums[:, :, SHARES] - self.sums[:, :, HITS]).sum(axis=1)
+        return np.asarray(gaps / np.maximum(self.sums[:, :, COUNT].sum(axis=1), 1.0))
+
+    def table(self) -> list[dict[str, Any]]:
+        """Return rows, share, mean probability and calibration error of each class, sorted."""
+        found = []
+        for label, sums, error in zip(self.labels, self.sums, self.errors(), strict=True):
+            shares, hits, rows = sums.sum(axis=0)
+            found.append({
+                "label": label, "rows": int(hits), "share": float(hits / max(rows, 1.0)),
+                "probability": float(shares / max(rows, 1.0)), "error": float(error),
+            })  # fmt: skip
+        return sorted(found, key=lambda one: one["label"])
+
+    def value(self) -> float:
+        return _mean(self.errors().tolist())
+
+    def recent(self, y: NDArray[Any], forecast: Forecast) -> float:
+        return _of_these(Calibration(), y, forecast)
+
+    STATE = (LabelList("labels", "labels"), Values("sums", ("labels", CALIBRATION, 3), "sums"))
 
 
 class Explained(Stateful):
@@ -551,6 +617,7 @@ STATISTICS: dict[str, Statistic] = {
     for statistic in (
         Statistic("log_loss", LogLoss, probabilities=True),
         Statistic("auc", Ranks, probabilities=True),
+        Statistic("calibration_error", Calibration, probabilities=True),
         *(Statistic(n, partial(Agreement, n)) for n in ("balanced_accuracy", "kappa", "f1")),
         Statistic("r2", Explained),
         Statistic("medae", MedianError),

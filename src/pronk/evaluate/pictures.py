@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.evaluate.metrics import TITLES
+from pronk.evaluate.metrics import COUNT, TITLES
 from pronk.evaluate.trace import Trace
 
 Array = NDArray[np.float64]
@@ -172,9 +172,9 @@ def _model_history(trace: Trace) -> list[Picture]:
 
 
 def _calibration(trace: Trace) -> list[Picture]:
-    counted = trace.calibration[:, 2]
+    bins = trace.calibration.sums.sum(axis=0)
     # Bins with few rows are not drawn.
-    shares, hits, rows = trace.calibration[counted >= min(FEW, max(1, counted.max()))].T
+    shares, hits, rows = bins[bins[:, COUNT] >= min(FEW, max(1, bins[:, COUNT].max()))].T
     if not trace.probabilities or not len(rows):
         return []
     ideal = np.array([0.0, 1.0])

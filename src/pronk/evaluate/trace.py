@@ -22,6 +22,7 @@ from pronk.evaluate.metrics import (
     ALL,
     DEFAULTS,
     METRICS,
+    Calibration,
     Counts,
     Scores,
     absolute_errors,
@@ -211,8 +212,6 @@ BASELINES = {
     "regression": ("running mean", "last value"),
     "classification": ("most frequent label", "last label"),
 }
-#: Bins of probabilities, for their calibration.
-CALIBRATION = 20
 #: Experts whose weights are recorded.
 EXPERTS = 12
 
@@ -248,8 +247,7 @@ class Trace(Stateful):
         #: y, prediction and, with intervals, their ends.
         self.sample = Sample(4 if interval else 2)
         self.counts = Counts()
-        #: Sum of probabilities, of hits, and rows, by bins of the probability.
-        self.calibration = np.zeros((CALIBRATION, 3))
+        self.calibration = Calibration()
         self.model_history = ModelHistory()
 
     @property
@@ -278,7 +276,7 @@ class Trace(Stateful):
             self.counts.add(y, forecast)
             self.drift.add(values[0], unscored)
             if forecast.probabilities is not None:
-                self._calibrate(y, forecast)
+                self.calibration.add(y, forecast)
             return
         self.drift.add(absolute_errors(y, forecast), unscored)
         if y.ndim == 1:
@@ -312,16 +310,6 @@ class Trace(Stateful):
             return Forecast(np.zeros(y.shape))
         shares = np.empty((len(y), 0)) if self.probabilities else None
         return Forecast(np.full(len(y), None), shares, None if shares is None else np.empty(0))
-
-    def _calibrate(self, y: NDArray[Any], forecast: Forecast) -> None:
-        assert forecast.probabilities is not None and forecast.classes is not None
-        known = ~np.isnan(forecast.probabilities).any(axis=1)
-        for i, label in enumerate(forecast.classes):
-            shares = forecast.probabilities[known, i]
-            place = np.minimum((shares * CALIBRATION).astype(np.int64), CALIBRATION - 1)
-            hits = (y[known] == label).astype(np.float64)
-            added = np.column_stack((shares, hits, np.ones(len(shares))))
-            np.add.at(self.calibration, place, added)
 
     def observe_model(self, rows: int, model: Any) -> None:
         """Record the number of points and the experts' weights, if an entry is due."""
@@ -361,8 +349,7 @@ class Trace(Stateful):
 
     STATE = (
         *(Part(name, name) for name in ("baseline", "baseline_scores", "repeat", "repeat_scores")),
-        *(Part(name, name) for name in ("segments", "drift", "sample", "counts")),
-        Values("calibration", (CALIBRATION, 3), "calibration"),
+        *(Part(name, name) for name in ("segments", "drift", "sample", "counts", "calibration")),
         Part("model_history", "model_history"),
         AnyReal("nominal_coverage", "nominal_coverage"),
         Targets("late"),

@@ -18,6 +18,8 @@ from pronk.evaluate.trace import Trace, describe_change
 from pronk.report.charts import HEIGHT, NUMBER, short
 from pronk.report.page import Cell, Table, TableRow, render
 
+#: Most classes in the table of calibrations.
+CLASSES = 20
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 
 
@@ -69,6 +71,7 @@ def run_html(report: RunReport) -> str:
         along=[one for one in drawn if one.along],
         inside=[one for one in drawn if not one.along],
         labels=trace.task == "classification",
+        classes=_classes(trace),
         alarms=_alarms(trace),
         changes=[describe_change(change) for change in report.changes],
         settings=report.settings,
@@ -126,6 +129,30 @@ def _targets(report: RunReport) -> Table | None:
         rows,
         "The table above has the means over the targets.",
     )
+
+
+def _classes(trace: Trace) -> Table | None:
+    """Return the calibration of each class, the most frequent classes; None without any."""
+    found = trace.calibration.table()
+    if not found:
+        return None
+    most = sorted(found, key=lambda one: -one["rows"])[:CLASSES]
+    rows = [
+        TableRow(
+            str(one["label"]),
+            [Cell(f"{one['rows']:,}")]
+            + [Cell(f"{one[name]:.3%}") for name in ("share", "probability", "error")],
+        )
+        for one in found
+        if one in most
+    ]
+    note = (
+        "The share of the rows that a class has, its mean predicted probability, and the mean "
+        "distance between the two among rows of similar probability."
+    )
+    if len(found) > CLASSES:
+        note += f" The {CLASSES} most frequent classes."
+    return Table(["class", "rows", "share", "mean probability", "calibration error"], rows, note)
 
 
 def _alarms(trace: Trace) -> Table | None:

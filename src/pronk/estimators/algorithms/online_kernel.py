@@ -16,7 +16,10 @@ correlated in time, their recurring part is corrected.
 
 Columns and targets are scaled by the first rows, without outliers, and targets are clipped to a
 range estimated from earlier rows. The worst experts are dropped at rows 4096, 8192 and 16,384, and
-the others get more points, up to ``budget``. Labels are learned as targets +-1.
+the others get more points, up to ``budget``. Labels are learned as targets +-1. Their probabilities
+minimise log loss: those of the margins are mixed with the rates of the classes, the last label and
+two linear logistic learners (`pronk.aggregate.probabilities`), so that rare and repeated labels are
+not worse than by their rate, or by the last label.
 
 Those experts hardly improve once the dictionary is full. From row 2048 on local experts
 (`pronk.aggregate.local`) learn for as long as the stream lasts: partition trees whose leaves are
@@ -128,15 +131,14 @@ class _OnlineKernel(OnlineLearner):
         )  # fmt: skip
 
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
-        """Learn rows, of a sparse matrix in blocks; widths and slopes are those of all rows."""
+        """Learn rows, of a sparse matrix in blocks; widths are those of all rows."""
         if isinstance(X, np.ndarray):
             return super()._pass(X, Y)
         passed = []
         for rows, block in dense_blocks(X):
             P = super()._pass(block(), Y[rows])
-            passed.append((P, self._model.last_widths, self._model.last_slopes))
-        P, widths, slopes = (np.concatenate(parts) for parts in zip(*passed, strict=True))
-        self._model.last_widths, self._model.last_slopes = widths, slopes
+            passed.append((P, self._model.last_widths))
+        P, self._model.last_widths = (np.concatenate(parts) for parts in zip(*passed, strict=True))
         return P
 
     def certificate(self) -> MixtureCertificate:
@@ -352,6 +354,4 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
         return late
 
     def _link(self, margins: Array, rows: slice | None = None) -> Array:
-        return self._model.temperature.shares(
-            margins, None if rows is None else self._model.last_slopes[rows]
-        )
+        return np.asarray(0.5 * (1.0 + margins))
