@@ -65,6 +65,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/aggregate/test_default_parts.py",
         "tests/aggregate/test_online_kernel.py",
     ),
+    "aggregate/clipping.py": ("tests/aggregate/test_default_parts.py",),
     "aggregate/stacks.py": ("tests/aggregate/test_default_parts.py",),
     "aggregate/learner.py": ("tests/aggregate/test_default_parts.py",),
     "aggregate/baselines.py": ("tests/aggregate/test_default_parts.py",),

@@ -18,8 +18,8 @@ from pronk.aggregate.calibration import (
     log_squares,
     project_slopes,
 )
+from pronk.aggregate.clipping import ErrorClipping, TargetClipping
 from pronk.aggregate.experts import Experts
-from pronk.aggregate.learner import TargetClipping
 from pronk.aggregate.mixture import Mixture
 from pronk.aggregate.settings import PLAIN, Group, Setting, View, grid
 from pronk.core.scales import FixedScale
@@ -202,6 +202,23 @@ def test_clipping_where_nearly_all_targets_are_equal():
     assert clipping.learn(np.array([[3.0]])) == 3.0
     y[50] = 2.0
     assert clipping.start(y)[50] == 2.0
+
+
+def test_error_clipping_is_its_twin():
+    rng = np.random.default_rng(2)
+    P = rng.normal(size=(500, 2))
+    Y = P + rng.standard_t(3, size=(500, 2)) * [1, 50]
+    Y[:40, 0], Y[[50, 300]] = P[:40, 0], 1e6  # no error, then a glitch
+    Y[400:, 1] *= 1e3
+    clipping = ErrorClipping(2)
+    got = np.concatenate([clipping.learn(P[:70], Y[:70]), clipping.learn(P[70:], Y[70:])])
+    size, expected = np.zeros(2), []
+    for t in range(500):
+        clipped, size = naive.clipped_around(Y[t], P[t], size, t + 1)
+        expected.append(clipped)
+    close(got, expected, 1e-12)
+    assert np.array_equal(got[:32], Y[:32]) and (np.abs(got[300]) < 2e3).all()
+    assert np.mean(got[415:] == Y[415:]) > 0.9  # a permanent change is followed
 
 
 # -- error scale and intervals -------------------------------------------------------------------

@@ -26,6 +26,20 @@ def mixture(P, Y, limits, windows, signed=False, alpha=1.0, lags=()):
     return np.array([row["final"] for row in rows]), losses, ledger
 
 
+def clipped_by_size(y, centre, size, reach, step, beyond=0.005):
+    """Return centre + clip(y - centre, -reach size, reach size), and the new size; of one row."""
+    offset, limit = np.abs(y - centre), np.where(size > 0, reach * size, np.inf)
+    moved = size * np.exp(step * ((offset > size) - beyond))
+    return centre + np.clip(y - centre, -limit, limit), np.where(size > 0, moved, offset)
+
+
+def clipped_around(y, p, size, rows):
+    """Return the targets of a row clipped around p, and the new size; not in the first 32 rows."""
+    if rows <= 32:
+        return y, np.maximum(size, np.abs(y - p))
+    return clipped_by_size(y, p, size, reach=1.5, step=0.5)
+
+
 def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=()):
     """Yield what each row meets, by name.
 
@@ -42,7 +56,7 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
     b = [np.zeros(experts + error_lags) for _ in windows]
     H = [0.1 * np.eye(experts + 1 + error_lags) for _ in windows]
     logits = [np.concatenate((np.zeros(experts), [3.0], np.zeros(error_lags))) for _ in windows]
-    worst, squares = np.zeros(outputs), np.zeros(outputs)
+    worst, squares, sizes = np.zeros((3, outputs))
     for t in range(n):
         losses, ledger = np.zeros(experts), np.zeros(1 + experts)
         if t in keeps:
@@ -64,6 +78,8 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
             stacks = [np.tanh(u @ read / 2) for u in logits]
         q = np.clip([m, *stacks], low, high)
         final = v @ q
+        if not signed:
+            y, sizes = clipped_around(y, final, sizes, t + 1)
         low, high = np.minimum(low, y), np.maximum(high, y)
         half = (high - low) / 2
         counted = [o for o in range(outputs) if not signed or np.unique(Y[: t + 1, o]).size == 2]
@@ -96,7 +112,7 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
         yield {
             "p": p, "m": m, "final": final, "losses": losses, "ledger": ledger, "active": active,
             "before": before, "half": half, "worst": worst.copy(), "counted": counted,
-            "share": share, "lagged": lagged,
+            "share": share, "lagged": lagged, "y": y,
         }  # fmt: skip
         # Errors of numbers are read as at most three root mean squares of those before them.
         bound = np.where((squares > 0) & (not signed), 3 * np.sqrt(squares), np.inf)
@@ -115,7 +131,8 @@ def combination(rows, Y, stacks, alpha=1.0):
     early = beyond = novelty = 0.0
     error_lags, active = len(rows[0]["lagged"]), rows[0]["active"]
     A = alpha * np.eye(len(active) + error_lags)
-    for row, y in zip(rows, Y, strict=True):
+    for row in rows:
+        y = row["y"]
         at = np.flatnonzero(np.isin(active, row["active"]))
         terms = np.append(at, len(active) + np.arange(error_lags))
         active, A = active[at], A[np.ix_(terms, terms)]
@@ -146,8 +163,8 @@ def clipped_targets(y, centre, size, beyond=0.005, reach=3.0, step=0.05):
     """Return clipped targets of one output."""
     out = []
     for value in y:
-        out.append(min(max(value, centre - reach * size), centre + reach * size))
-        size = np.exp(np.log(size) + step * ((abs(value - centre) > size) - beyond))
+        clipped, size = clipped_by_size(value, centre, size, reach, step, beyond)
+        out.append(clipped)
     return np.array(out)
 
 

@@ -3,8 +3,8 @@
 It predicts with an error scale per row; `recovery` has one or two such learners and calibrates
 their prediction. The default learner combines seven ideas, one or two files each:
 
-1. **Scales** (here, `core.scales`). Columns and targets are scaled by the first rows, without
-   outliers, so that no unit matters. Targets are clipped (`TargetClipping`) to limit the effect of
+1. **Scales** (here, `core.scales`, `clipping`). Columns and targets are scaled by the first rows,
+   without outliers, so that no unit matters. Targets and errors are clipped to limit the effect of
    outliers.
 2. **Experts** (`settings`, `experts`, `one_row`, `baselines`). AWV learners that differ in columns,
    kernel, bandwidth, alpha and window; baselines; linear experts for labels.
@@ -32,18 +32,6 @@ stream (stages and epochs), so the cut into calls changes nothing:
 
 Predictions of the first 8 rows are the median of earlier targets (the mean of labels). Experts
 learn clipped targets; the error scale and the intervals use targets as given.
-
-**Target clipping.** An outlier (9999 among values near 1) would change every sum it enters. With c
-the median of the first rows and q the size that one target in two hundred exceeds,
-
-    y  ->  c + clip(y - c, -3 q, 3 q)
-    log q  <-  log q + 0.05 (1{|y - c| > q} - 0.005)
-
-(quantile tracking of log q, which is free of units). So a target counts as at most 3 q and changes
-q by five per cent. A few outliers per thousand rows leave q unchanged; a permanent change is
-followed, by a factor of 150 within a hundred rows. For normal targets 3 q is 8.4 standard
-deviations, for exponential ones 16 means: without outliers nothing is clipped. At a stage q starts
-from the first n rows without the sqrt(n) / 4 largest, times 1 + 8 / sqrt(n).
 """
 
 from __future__ import annotations
@@ -54,11 +42,11 @@ from typing import Any
 from weakref import ReferenceType, ref
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative_outputs
 from pronk.aggregate.certificate import MixtureCertificate
+from pronk.aggregate.clipping import ErrorClipping, TargetClipping
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.one_row import LazySnapshot, OneRow, RowSnapshot
 from pronk.aggregate.points import most_points
@@ -102,66 +90,10 @@ SURVIVORS = 6
 SMALLEST = 1e-300
 #: Random stream for the order in which first rows are offered as points.
 ORDER = 4
-#: Share of targets beyond q.
-BEYOND = 0.005
-#: Targets are clipped at this many q.
-REACH = 3.0
-#: Step of log q.
-STEP = 0.05
 
 #: A function that learns scaled rows, clipped targets and targets as given with the experts and
 #: yields predictions and error scales in order; used instead of `Experts.learn`.
 LearnExperts = Callable[[Experts, Array, Array, Array], Iterable[tuple[Array, Array]]]
-
-
-@njit(cache=True, nogil=True)
-def clip_targets(Y: Array, centre: Array, size: Array, out: Array) -> None:
-    """Clip targets Y (n, outputs) into ``out`` and update ``size`` (outputs,) row by row.
-
-    ``centre`` (outputs,) is c, ``size`` is q.
-    """
-    up, down = np.exp(STEP * (1.0 - BEYOND)), np.exp(-STEP * BEYOND)
-    for t in range(Y.shape[0]):
-        for o in range(Y.shape[1]):
-            # y -> c + clip(y - c, -3 q, 3 q),  log q <- log q + 0.05 (1{|y - c| > q} - 0.005)
-            offset = Y[t, o] - centre[o]
-            limit = REACH * size[o]
-            out[t, o] = min(max(Y[t, o], centre[o] - limit), centre[o] + limit)
-            size[o] *= up if abs(offset) > size[o] else down
-
-
-class TargetClipping(Stateful):
-    """Range of the targets, centre and size per output; unbounded before `start`."""
-
-    def __init__(self, outputs: int) -> None:
-        self.centre = np.zeros(outputs)
-        self.size = np.full(outputs, LARGEST)
-
-    def learn(self, Y: Array) -> Array:
-        """Return the targets Y (n, outputs) clipped; update the size."""
-        out = np.empty(Y.shape)
-        clip_targets(np.ascontiguousarray(Y), self.centre, self.size, out)
-        return out
-
-    def start(self, Y: Array) -> Array:
-        """Set centre and size from first targets Y (n, outputs) and return them clipped."""
-        self.centre = np.median(Y, axis=0)
-        offsets = np.sort(np.abs(Y - self.centre), axis=0)
-        left_out = int(np.ceil(0.25 * np.sqrt(len(Y))))
-        self.size = offsets[-1 - left_out] * (1.0 + 8.0 / np.sqrt(len(Y)))
-        # If nearly all targets are equal, the size is that of the largest deviation.
-        self.size = np.where(self.size > 0.0, self.size, offsets[-1])
-        self.size = np.where(self.size > 0.0, self.size, LARGEST)
-        reach = REACH * self.size
-        return np.clip(Y, self.centre - reach, self.centre + reach)
-
-    STATE = (
-        Numbers("centre", ("outputs",), "centre", written="replaced"),
-        Numbers("size", ("outputs",), "size", low=0.0),
-    )
-
-    def _sizes(self) -> dict[str, int]:
-        return {"outputs": len(self.centre)}
 
 
 class OnlineKernel(Stateful):
@@ -180,7 +112,10 @@ class OnlineKernel(Stateful):
         self._rows = 0
         self._late_Y = np.empty((0, outputs))  # targets that have not arrived
         self.clipping = TargetClipping(outputs)
+        self.error_clipping = ErrorClipping(outputs)
         self._first_X, self._first_Y = GrowingRows(columns), GrowingRows(outputs)
+        # Predictions of the first rows, and their targets with clipped errors.
+        self._first_P, self._first_clipped = GrowingRows(outputs), GrowingRows(outputs)
         self._scale: FixedScale | None = None
         self._level = np.zeros(outputs)
         self._size = np.ones(outputs)
@@ -229,6 +164,7 @@ class OnlineKernel(Stateful):
             for P, own in self._learn_rows(X[rows], targets, given, waiting, learn_experts):
                 out[done : done + len(P)], scales[done : done + len(P)] = P, own
                 done += len(P)
+            self._store_clipped(out[rows])
             self._rows += len(given)
             if len(given) and self._rows in STAGES:
                 self._set_stage()
@@ -250,6 +186,7 @@ class OnlineKernel(Stateful):
             one = self.experts.peek(self._scaled(X, learn=True)[0])
         P, scales = one.final * self._size + self._level, one.error_scale * self._size
         self.experts.commit(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0])
+        self._store_clipped(P[None, :])
         self._rows += 1
         if self._rows in STAGES:
             self._set_stage()
@@ -263,6 +200,22 @@ class OnlineKernel(Stateful):
         count = max(0, len(held) - self.delay)
         self._late_Y = held[count:].copy()
         return held[:count]
+
+    def _store_clipped(self, P: Array) -> None:
+        """Store first targets with errors clipped, to be learned again at the next stage.
+
+        P (n, outputs) are the predictions of new rows, whose targets may arrive later.
+        """
+        if self._rows >= STAGES[-1] or self.signed:
+            return
+        self._first_P.append(P)
+        known = self._first_clipped.size
+        # A row that was predicted before any target was known has no error.
+        first = max(known, min(1 + self.delay, self._first_Y.size))
+        Y = self._first_Y.values
+        self._first_clipped.append(Y[known:first])
+        clipped = self.error_clipping.learn(self._first_P.values[first : len(Y)], Y[first:])
+        self._first_clipped.append(clipped)
 
     def _scaled_targets(self, Y: Array) -> Array:
         """Return targets in the units that the experts learn."""
@@ -313,7 +266,7 @@ class OnlineKernel(Stateful):
             self._scale = FixedScale(X)
         Z = self._scaled(X)
         if not self.signed:
-            Y = self.clipping.start(Y)
+            Y = self.clipping.start(self._first_clipped.values)
             self._set_target_scale(Y)
         targets = self._scaled_targets(Y)
         # Settings, lags and views of new experts.
@@ -347,6 +300,7 @@ class OnlineKernel(Stateful):
         self.experts.mixture.losses[:] = 0.0  # rows learned again do not count
         if n == STAGES[-1]:
             self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
+            self._first_P, self._first_clipped = (GrowingRows(self.outputs) for _ in range(2))
 
     def _set_target_scale(self, Y: Array) -> None:
         """Set level and size (outputs,) to mean and deviation of Y (n, outputs); size 1 for 0."""
@@ -440,9 +394,10 @@ class OnlineKernel(Stateful):
 
     def _own_row_snapshot(self) -> RowSnapshot:
         """What a simple row changes outside the experts."""
-        rows = self._first_X, self._first_Y
+        rows = self._first_X, self._first_Y, self._first_P, self._first_clipped
         if self._row_snapshot is None or not self._row_snapshot.matches(self.clipping, rows):
-            self._row_snapshot = RowSnapshot((self.clipping,), [(self, "_rows")], rows)
+            parts = self.clipping, self.error_clipping
+            self._row_snapshot = RowSnapshot(parts, [(self, "_rows")], rows)
         return self._row_snapshot
 
     def __getstate__(self) -> dict[str, Any]:
@@ -487,6 +442,8 @@ class OnlineKernel(Stateful):
         self.clipping = TargetClipping(self.outputs)
         self._first_Y.remap(matrix)
         self._late_Y = recombined(self._late_Y, matrix)
+        self._first_P.remap(matrix)
+        self._first_clipped.remap(matrix)
         self._level, self._size = np.zeros(self.outputs), np.ones(self.outputs)
         if self.experts is not None:
             self.experts.remap(matrix)
@@ -499,6 +456,9 @@ class OnlineKernel(Stateful):
         Rows("first_X", ("first_rows", "columns")),
         Rows("first_Y", ("first", "outputs")),
         Numbers("late_Y", ("late", "outputs"), written="replaced"),
+        Rows("first_P", ("predicted", "outputs")),
+        Rows("first_clipped", ("clipped", "outputs")),
+        Part("error_clipping", "error_clipping", sizes={"outputs": "clipping"}),
         Numbers("level", ("outputs",), written="replaced"),
         Numbers("size", ("outputs",), low=SMALLEST, written="replaced"),
         Part("scale", make="_new_scale"),
@@ -542,12 +502,15 @@ class OnlineKernel(Stateful):
         return FixedScale(np.zeros((1, self.columns)))
 
     def _restored(self, sizes: Sizes) -> None:
+        # With labels no errors are clipped.
+        fits = self.signed or sizes["clipping"] == self.outputs
+        require(fits, "error_clipping does not fit the outputs")
         Y = self._first_Y.values
         if self.signed:
             require((np.abs(Y) == 1.0).all(), "first_Y are not labels")
             unit = (self._level == 0.0).all() and (self._size == 1.0).all()
             require(unit, "level and size are not those of labels")
-        for values in (Y, self._level, self._size):
+        for values in (Y, self._first_clipped.values, self._level, self._size):
             within = np.abs(values).max(initial=0.0) <= LARGEST_TARGET
             require(within, "first_Y, level or size is larger than a target may be")
         if len(Y) and not self.signed:  # mean and deviation of the first targets
@@ -557,10 +520,14 @@ class OnlineKernel(Stateful):
             require(sized.all(), "size is not that of the first targets")
         kept = self._rows if self._rows < STAGES[-1] else 0
         require(sizes["first"] == kept, "first_Y has another number of rows than rows says")
+        clipped = 0 if self.signed else kept
+        require(sizes["clipped"] == clipped, "first_clipped has other rows than first_Y")
         require(sizes["late"] <= self.delay, "late_Y has more rows than wait")
         require(sizes["late"] == self.delay or not self._rows, "late_Y has fewer rows than wait")
         kept += sizes["late"] if self._rows < STAGES[-1] else 0
         require(sizes["first_rows"] == kept, "first_X has another number of rows than rows says")
+        predicted = 0 if self.signed else kept
+        require(sizes["predicted"] == predicted, "first_P has other rows than first_X")
         held = self._rows >= STAGES[0]
         require((self.experts is not None) == held, "experts are not there as rows says")
         if self.experts is not None:

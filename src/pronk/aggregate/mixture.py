@@ -45,9 +45,8 @@ from pronk.aggregate.certificate import (
     add_to_combination,
     beyond_range,
 )
+from pronk.aggregate.clipping import LAGGED_REACH, clip_around, clip_errors
 from pronk.aggregate.stacks import (
-    LAGGED_REACH,
-    LAGGED_WINDOW,
     LOGIT_ALPHA,
     LOGIT_START,
     RIDGE_ALPHA,
@@ -109,7 +108,8 @@ class Weights(NamedTuple):
     losses       (experts,) in half-widths squared, since experts were dropped last
     ledger       (1 + experts,) losses in units of 2 D^2: FINAL, then from EXPERTS on
     lags         (lags,) lags of the errors that the stacks read
-    squares      (outputs,) mean square of recent errors of the average
+    error_sizes  (outputs,) sizes q of the errors of the final prediction (`clipping`)
+    squares      (outputs,) mean squares of recent errors of the average, as read
     errors       (LONGEST, outputs) the last errors as they are read, row t at t modulo LONGEST
     """
 
@@ -126,6 +126,7 @@ class Weights(NamedTuple):
     losses: Array
     ledger: Array
     lags: NDArray[np.int64]
+    error_sizes: Array
     squares: Array
     errors: Array
 
@@ -255,19 +256,21 @@ def store_errors(y: Array, signed: bool, state: Weights, row: Row) -> None:
     stored = state.errors[(int(rows) - 1) % len(state.errors)]
     for o in range(y.size):
         stored[o] = y[o] - row.candidates[AVERAGE, o]
-        if signed:
-            continue
-        # |e| <= 3 sqrt(v),  v <- v + (e^2 - v) / min(t, 200)
-        bound = LAGGED_REACH * np.sqrt(state.squares[o])
-        if bound > 0.0:
-            stored[o] = min(max(stored[o], -bound), bound)
-        state.squares[o] += (stored[o] * stored[o] - state.squares[o]) / min(rows, LAGGED_WINDOW)
+    if not signed:
+        clip_errors(stored, LAGGED_REACH, rows, state.squares)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def learn_row(y: Array, signed: bool, state: Weights, sums: CombinationSums, row: Row) -> None:
-    """Learn the targets y (outputs,) of a row that `predict_row` has filled."""
+def learn_row(given: Array, signed: bool, state: Weights, sums: CombinationSums, row: Row) -> None:
+    """Learn the targets ``given`` (outputs,) of a row that `predict_row` has filled.
+
+    Numeric targets are clipped around the final prediction.
+    """
     state.counter[0] += 1.0
+    y = given
+    if not signed:
+        y = np.empty(given.size)
+        clip_around(given, row.final, state.counter[0], state.error_sizes, y)
     live = np.empty(y.size, dtype=np.bool_)
     note_labels(y, state.seen_labels)
     count = live_outputs(state.seen_labels, signed, live)
@@ -420,7 +423,7 @@ class Mixture(Stateful):
         self._log_w = np.full(experts, -np.log(experts))
         self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
         self._lags = np.array(lags, dtype=np.int64)
-        self._squares = np.zeros(outputs)
+        self._error_sizes, self._squares = np.zeros((2, outputs))
         self._errors = np.zeros((LONGEST, outputs))
         terms = experts + signed + len(lags)
         self._alpha = LOGIT_ALPHA if signed else RIDGE_ALPHA
@@ -447,7 +450,7 @@ class Mixture(Stateful):
         return Weights(
             self._counter, self._discounts, self.limits, self._seen_labels, self._worst,
             self._log_w, self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger,
-            self._lags, self._squares, self._errors,
+            self._lags, self._error_sizes, self._squares, self._errors,
         )  # fmt: skip
 
     def learn(self, P: Array, Y: Array) -> Array:
@@ -550,6 +553,7 @@ class Mixture(Stateful):
         self.limits = np.tile(self.limits[:, :1], (1, matrix.shape[1]))
         self._seen_labels = remapped_labels(self._seen_labels, matrix)
         self._worst = recombined(self._worst, matrix, absolute=True)
+        self._error_sizes = recombined(self._error_sizes, matrix, absolute=True)
         self._squares = recombined(self._squares, matrix, absolute=True)
         self._errors = recombined(self._errors, matrix)
         self.combination.remap(matrix)
@@ -571,6 +575,7 @@ class Mixture(Stateful):
         Numbers("losses", ("experts",), "losses", low=0.0),
         Part("combination", "combination", sizes={"places": "ledger"}),
         Numbers("lags", ("lags",), whole=True, low=1, high=LONGEST, written="replaced"),
+        Numbers("error_sizes", ("outputs",), low=0.0),
         Numbers("squares", ("outputs",), low=0.0),
         Numbers("errors", (LONGEST, "outputs")),
         Part("late", "late", sizes={"experts": "experts", "lags": "lags"}),

@@ -8,9 +8,8 @@ Given expert predictions p, (experts, outputs), their average m, and lagged erro
     logistic   s = tanh(f / 2),   f = c m + u'(p - m) + d'e:   P(y = 1) = (1 + s) / 2
 
 Errors are correlated in time where an unobserved quantity drifts; d corrects the part of an error
-that recurs. An outlier does not recur: with v the mean square of lagged errors as they are read,
-over a window of 200 rows, an error of numeric targets is clipped to 3 sqrt(v) of the rows before.
-A row increases v by at most a factor of 1.04, so larger errors that persist are followed.
+that recurs. An outlier does not recur: errors of numeric targets are read as at most three root
+mean squares of the errors before (`clipping`).
 
 Labels have logistic stacks: the weights that separate two classes best are not those of the least
 squared error on +-1, which ranks experts that are right by little and experts that are confident
@@ -32,8 +31,6 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-#: Lagged errors are clipped to this many root mean squares over a window of so many rows.
-LAGGED_REACH, LAGGED_WINDOW = 3.0, 200.0
 #: Regularisation of the ridge stacks towards the average, in rows of squared half-widths.
 RIDGE_ALPHA = 1.0
 #: Regularisation of the logistic stacks; initial weight c of the average; longest step in f.

@@ -24,8 +24,8 @@ q >= 0 in exact arithmetic and is clipped at 0, so s >= sqrt(lambda) and no fact
 by more than 0.2 on some output.
 
 **Outliers.** A leaf would reproduce the target of an outlier around its row. Errors t - p of
-numeric targets and residuals are clipped to 5 sqrt(v) before they are learned, v their mean square
-as learned over the last 200 rows of the tree, so larger errors that persist are followed.
+numeric targets and residuals are clipped before they are learned (`clipping`), to five root mean
+squares over the last 200 rows of the tree.
 
 **A split** of a full leaf: of all columns the one with the largest
 
@@ -59,6 +59,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import live_outputs, note_labels
+from pronk.aggregate.clipping import LEAF_REACH, clip_errors
 from pronk.core.elementary import exp_scalar
 
 Array = NDArray[np.float64]
@@ -74,8 +75,6 @@ TRIANGLE = LEAF_ROWS * (LEAF_ROWS + 1) // 2
 LAMBDA = 0.03
 #: Labels whose fit is nearer than this are not held.
 TUBE = 0.2
-#: Errors are clipped to this many root mean squares over a window of so many rows.
-REACH, REACH_WINDOW = 5.0, 200.0
 #: Added to the variance reduction of a split.
 FLAT = 0.02
 #: Discount per row of the losses by which trees are dropped.
@@ -559,19 +558,6 @@ def predict_local_row(
 
 
 @njit(cache=True, nogil=True)
-def clip_errors(t: Array, p: Array, squares: Array, rows: int, out: Array) -> None:
-    """Write p + clip(t - p, -5 sqrt(v), 5 sqrt(v)) to ``out`` and update v, all (2 K,)."""
-    for o in range(t.size):
-        error = t[o] - p[o]
-        bound = REACH * np.sqrt(squares[o])
-        if bound > 0.0:
-            error = min(max(error, -bound), bound)
-        # v <- v + (e^2 - v) / min(t, 200)
-        squares[o] += (error * error - squares[o]) / min(rows, REACH_WINDOW)
-        out[o] = p[o] + error
-
-
-@njit(cache=True, nogil=True)
 def learn_local_row(
     y: Array, g: Array, signed: bool, pool: Pool, trees: Trees, row: LocalRow
 ) -> None:
@@ -612,7 +598,9 @@ def learn_local_row(
             x = row.x[trees.trees[tree, METRIC]]
             learned[:] = t
             if not signed:
-                clip_errors(t, p, trees.squares[tree], pool.sizes[ROWS], learned)
+                learned -= p
+                clip_errors(learned, LEAF_REACH, pool.sizes[ROWS], trees.squares[tree])
+                learned += p
             append_to_leaf(x, row.v[tree], row.q[tree], p, learned, slot, pool)
             if pool.counts[slot] == LEAF_ROWS:
                 split_leaf(tree, node, counted, signed, pool, trees)
