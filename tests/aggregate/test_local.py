@@ -447,10 +447,10 @@ def all_slots_are_known(forest):
     assert np.array_equal(known, np.arange(len(pool.counts)))
 
 
-def test_a_row_that_is_put_back_leaves_the_slots_of_a_pool_that_it_has_enlarged():
+def test_a_row_that_fills_no_leaf_leaves_the_pool_as_it_is():
     stream = case("a full window tree")
     forest, row, i = stream.forest(), stream.forest().new_row(), 0
-    while not needs_memory(forest._pool, forest._trees):
+    while not needs_memory(forest._pool, forest._trees):  # the next split enlarges the pool
         forest.learn(*stream.rows(i, i + 1))
         i += 1
     forest.peek(stream.Z[i], stream.G[i], row, np.empty((len(NAMES), 1)))
@@ -458,7 +458,7 @@ def test_a_row_that_is_put_back_leaves_the_slots_of_a_pool_that_it_has_enlarged(
     slots, untouched, saved_row = len(forest._pool.counts), forest.to_state(), forest.save_row(row)
     forest.commit(stream.Y[i], stream.G[i], row)
     forest.put_back_row(saved_row)
-    assert len(forest._pool.counts) > slots
+    assert len(forest._pool.counts) == slots
     all_slots_are_known(forest)
     for name, values in forest.to_state().items():
         np.testing.assert_array_equal(values, untouched[name])

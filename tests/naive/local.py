@@ -201,6 +201,12 @@ class Forest:
         for tree, of_tree in zip(self.trees, fits, strict=True):
             if not tree.dropped:
                 self.learn_in_tree(tree, *of_tree, y, g, live)
+        counted = live.copy()
+        if self.signed and live.sum() == 2:  # two classes so far: an output and minus it
+            counted[np.flatnonzero(live)[0]] = False
+        for tree, (x, leaf, *_) in zip(self.trees, fits, strict=True):
+            if not tree.dropped and len(leaf.rows) == LEAF_ROWS:
+                self.split(tree, leaf, x, counted)
         return out
 
     @staticmethod
@@ -248,11 +254,6 @@ class Forest:
             tree.v = tree.v + (e**2 - tree.v) / min(self.rows, REACH_WINDOW)
             t = p + e
         leaf.append(x, t)
-        if len(leaf.rows) == LEAF_ROWS:
-            counted = live.copy()
-            if self.signed and live.sum() == 2:  # two classes so far: an output and minus it
-                counted[np.flatnonzero(live)[0]] = False
-            self.split(tree, leaf, x, counted)
 
     def split(self, tree, leaf, x, counted):
         uniforms = self.uniforms[(self.rows + tree.number) % TABLE] if tree.random else None

@@ -73,6 +73,7 @@ from pronk.aggregate.baselines import (
     remapped_labels,
 )
 from pronk.aggregate.settings import Group, View
+from pronk.core.selection import nth_smallest
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
 from pronk.newton.discounted import DiscountedNewton, InEpochs
 
@@ -144,9 +145,9 @@ def track_prediction(p: float, row: int, edges: Array, recent: Array) -> None:
     if rows > EDGE_ROWS and rows % EDGE_ROWS:
         return
     held = min(rows, RECENT)
-    ordered = np.sort(recent[:held])
+    values = recent[:held].copy()
     for k in range(edges.size):
-        edge = ordered[(k + 1) * held // QUINTILES]
+        edge = nth_smallest(values, (k + 1) * held // QUINTILES)
         edges[k] = edge + TIE * abs(edge)
 
 

@@ -56,6 +56,7 @@ from pronk.aggregate.trees import (
     predict_local_rows,
     protect_slots,
     small_arrays,
+    split_leaves,
 )
 from pronk.core.linalg import recombined
 from pronk.core.randomness import generator
@@ -140,31 +141,31 @@ class Forest(Stateful):
         Return the predictions (n, 4, K) of the experts.
         """
         Z, Y, G = np.ascontiguousarray(Z), np.ascontiguousarray(Y), np.ascontiguousarray(G)
-        out, done = np.empty((len(Z), len(NAMES), Y.shape[1])), 0
+        out, done, row = np.empty((len(Z), len(NAMES), Y.shape[1])), 0, self.new_row()
         while done < len(Z):
-            self._grow()
             done += learn_local_rows(
-                Z[done:], Y[done:], G[done:], self.signed, self._pool, self._trees, out[done:]
+                Z[done:], Y[done:], G[done:], self.signed, self._pool, self._trees, row, out[done:]
             )
+            self._split(row)
         return out
 
     def learn_late(self, Z: Array, Y: Array, G: Array, later: Array, later_G: Array) -> Array:
         """Learn rows Z (m, D) with targets Y, given G; after each row of ``later`` one arrives.
 
-        Return the predictions (n, 6, K) of the later rows, of which the last m are predicted just
+        Return the predictions (n, 4, K) of the later rows, of which the last m are predicted just
         before a row is learned.
         """
-        early, done = len(later) - len(Z), 0
+        early, done, row = len(later) - len(Z), 0, self.new_row()
         out = np.empty((len(later), len(NAMES), G.shape[1]))
         if early:
             out[:early] = self.predict(later[:early], later_G[:early])
         rows = [np.ascontiguousarray(part) for part in (Z, Y, G, later[early:], later_G[early:])]
         while done < len(Z):
-            self._grow()
             done += learn_late_local_rows(
-                *(part[done:] for part in rows), self.signed, self._pool, self._trees,
+                *(part[done:] for part in rows), self.signed, self._pool, self._trees, row,
                 out[early + done :],
             )  # fmt: skip
+            self._split(row)
         return out
 
     def predict(self, Z: Array, G: Array) -> Array:
@@ -185,8 +186,14 @@ class Forest(Stateful):
 
     def commit(self, y: Array, g: Array, row: LocalRow) -> None:
         """Learn the targets y (K,) of a row that `peek` has filled."""
-        self._grow()
-        learn_local_row(y, g, self.signed, self._pool, self._trees, row)
+        if learn_local_row(y, g, self.signed, self._pool, self._trees, row):
+            self._split(row)
+
+    def _split(self, row: LocalRow) -> None:
+        """Split the leaves that a row has filled."""
+        if LEAF_ROWS in self._pool.counts[row.slots]:
+            self._grow()
+            split_leaves(self.signed, self._pool, self._trees, row)
 
     def may_split(self, row: LocalRow) -> bool:
         """Whether the row of the last `peek` may fill a leaf."""

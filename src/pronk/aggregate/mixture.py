@@ -217,7 +217,8 @@ def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, ro
             state.losses[e] += ((C[e, o] - y[o]) / half) ** 2 / count
         for k in range(len(Q)):
             loss_v[k] += relative_square(Q[k, o] - y[o], worst) / count
-    state.ledger[EXPERTS:] += loss_w
+    for e in range(len(C)):
+        state.ledger[EXPERTS + e] += loss_w[e]
     rate = 1.0 / (state.counter[0] + 1.0)
     share(state.log_w, loss_w, rate)
     share(state.log_v, loss_v, rate)
@@ -231,7 +232,8 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
     # A <- lambda A + (1 - lambda) alpha I,  b <- lambda b
     for s in range(state.discounts.size):
         if state.discounts[s] < 1.0:
-            state.b[s] *= state.discounts[s]
+            for e in range(z.size):
+                state.b[s, e] *= state.discounts[s]
             discount_sums(state.A[s], state.discounts[s], RIDGE_ALPHA)
     for o in range(y.size):
         half = 0.5 * (state.limits[HIGH, o] - state.limits[LOW, o])
@@ -240,7 +242,8 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
         # z = (p - m, e) / B,  r = (y - m) / B,  b <- b + z r / count,  A <- A + z z' / count
         for e in range(len(C)):
             z[e] = (C[e, o] - average[o]) / half
-        z[len(C) :] = row.lagged[o] / half
+        for k in range(row.lagged.shape[1]):
+            z[len(C) + k] = row.lagged[o, k] / half
         r = (y[o] - average[o]) / half
         for s in range(state.discounts.size):
             for e in range(z.size):
@@ -301,7 +304,8 @@ def mix_rows(
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
-        out[t] = row.final
+        for o in range(row.final.size):
+            out[t, o] = row.final[o]
         learn_row(Y[t], signed, state, sums, row)
 
 
@@ -323,7 +327,8 @@ def mix_late_rows(
             waiting.lagged[place],
         )  # fmt: skip
         predict_row(P[t], signed, state, row)
-        out[t] = row.final
+        for o in range(row.final.size):
+            out[t, o] = row.final[o]
         if predicted + t + 1 < places:
             continue
         # The oldest of delay + 1 rows.
@@ -342,7 +347,8 @@ def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
-        out[t] = row.final
+        for o in range(row.final.size):
+            out[t, o] = row.final[o]
 
 
 class LateRows(Stateful):

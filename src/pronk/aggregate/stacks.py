@@ -116,7 +116,9 @@ def logistic_step(
     """
     (experts, outputs), terms = C.shape, weights.size
     x, slope, step = np.empty(terms), np.zeros(terms), np.empty(terms)
-    count = live.sum()
+    count = 0
+    for o in range(outputs):
+        count += live[o]
     # H <- lambda H + (1 - lambda) alpha I + mean h (1 - h) x x',  slope = mean y h x
     discount_sums(H, discount, LOGIT_ALPHA)
     for o in range(outputs):
@@ -126,7 +128,8 @@ def logistic_step(
         for e in range(experts):
             x[e] = C[e, o] - average[o]
         x[experts] = average[o]
-        x[experts + 1 :] = lagged[o]
+        for k in range(lagged.shape[1]):
+            x[experts + 1 + k] = lagged[o, k]
         for e in range(terms):
             slope[e] += y[o] * miss * x[e] / count
             for f in range(e + 1):

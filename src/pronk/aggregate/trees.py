@@ -27,7 +27,8 @@ by more than 0.2 on some output.
 numeric targets and residuals are clipped before they are learned (`clipping`), to five root mean
 squares over the last 200 rows of the tree.
 
-**A split** of a full leaf: of all columns the one with the largest
+**A split** of a leaf that a row has filled, after all trees have learned the row: of all columns
+the one with the largest
 
     mean absolute deviation  x  balance of the halves  x  (variance reduction of the targets + 0.02)
 
@@ -61,6 +62,7 @@ from numpy.typing import NDArray
 from pronk.aggregate.baselines import live_outputs, note_labels
 from pronk.aggregate.clipping import LEAF_REACH, clip_errors
 from pronk.core.elementary import exp_scalar
+from pronk.core.selection import nth_smallest
 
 Array = NDArray[np.float64]
 Single = NDArray[np.float32]
@@ -267,7 +269,8 @@ def append_to_leaf(
 ) -> None:
     """Append a row x (D,) with targets t (2 K,); v, q and p are those of its prediction."""
     n = pool.counts[slot]
-    pool.rows[slot, :, n] = x
+    for j in range(x.size):
+        pool.rows[slot, j, n] = x[j]
     # Z <- (Z; (t - p) / s)
     inverse = append_to_factor(v, q, n, pool.factors[slot])
     for o in range(t.size):
@@ -300,7 +303,8 @@ def take_again(source: int, chosen: Flags, T: Array, target: int, pool: Pool) ->
     pool.counts[target] = 0
     for i in range(len(T)):
         if chosen[i]:
-            x[:] = pool.rows[source, :, i]
+            for j in range(x.size):
+                x[j] = pool.rows[source, j, i]
             n = pool.counts[target]
             solve_leaf(x, pool.rows[target], pool.factors[target], n, v)
             q = fit_leaf(v, pool.Z[target], n, p)
@@ -315,7 +319,8 @@ def factor_again(slot: int, pool: Pool) -> None:
     nothing = np.empty(0)
     rows, factor, n = pool.rows[slot], pool.factors[slot], pool.counts[slot]
     for i in range(n):
-        x[:] = rows[:, i]
+        for j in range(x.size):
+            x[j] = rows[j, i]
         solve_leaf(x, rows, factor, i, v)
         q = fit_leaf(v, pool.Z[slot, :, :0], i, nothing)
         append_to_factor(v, q, i, factor)
@@ -332,7 +337,7 @@ def median_cut(values: Single) -> tuple[float, int, float]:
     median; it has at least SIDE_ROWS values on each side.
     """
     n = values.size
-    middle = np.partition(values, n // 2)[n // 2]
+    middle = nth_smallest(values.copy(), n // 2)
     # rows below and up to the median; the values next to it
     below, up_to, deviation = 0, 0, 0.0
     previous, following = np.float32(-np.inf), np.float32(np.inf)
@@ -448,17 +453,19 @@ def make_room(tree: int, outputs: int, pool: Pool, trees: Trees) -> bool:
     if most and trees.trees[tree, LEAVES] >= most:
         return False
     limit = most_leaves(pool.sizes[MEMORY], pool.rows.shape[1], outputs, len(trees.trees))
-    while trees.trees[:, LEAVES].sum() >= limit:
-        worst, alive = -1, 0
+    while True:
+        worst, alive, leaves = -1, 0, 0
         for other in range(len(trees.trees)):
+            leaves += trees.trees[other, LEAVES]
             if trees.trees[other, LEAVES] and not trees.trees[other, MOST]:
                 alive += 1
                 if worst < 0 or trees.losses[other] > trees.losses[worst]:
                     worst = other
+        if leaves < limit:
+            return trees.trees[tree, LEAVES] > 0
         if alive <= 1:
             return False
         drop_tree(worst, pool, trees)
-    return trees.trees[tree, LEAVES] > 0
 
 
 @njit(cache=True, nogil=True)
@@ -466,13 +473,15 @@ def split_leaf(
     tree: int, node: int, counted: Flags, signed: bool, pool: Pool, trees: Trees
 ) -> None:
     """Split a full leaf, or keep its newest half; ``counted`` are the outputs (K,) that count."""
-    own, slot = trees.nodes[tree], trees.nodes[tree, node, SLOT]
+    own, slot = trees.nodes[tree], np.int64(trees.nodes[tree, node, SLOT])
     n = pool.counts[slot]
     rows, T = pool.rows[slot], leaf_targets(slot, pool)
     uniforms = trees.uniforms[(pool.sizes[ROWS] + tree) % TABLE]
     column, cut = choose_split(rows, n, T, counted, trees.trees[tree, RANDOM] == 1, uniforms)
-    # labels have the ones beside the outputs that count
-    if column >= 0 and not make_room(tree, counted.sum() + signed, pool, trees):
+    outputs = np.int64(signed)  # labels have the ones beside the outputs that count
+    for o in range(counted.size):
+        outputs += counted[o]
+    if column >= 0 and not make_room(tree, outputs, pool, trees):
         column = -1
     if trees.trees[tree, LEAVES] == 0:  # dropped to make room
         return
@@ -502,6 +511,28 @@ def split_leaf(
         trees.trees[tree, NODES] += 2
         trees.trees[tree, LEAVES] += 1
     free_slot(slot, pool)
+
+
+@njit(cache=True, nogil=True)
+def split_leaves(signed: bool, pool: Pool, trees: Trees, row: LocalRow) -> None:
+    """Split the leaves that the row has filled, in the order of the trees.
+
+    Compiled apart from the functions that learn rows: within them it would be compiled twice more.
+    """
+    # Splits and memory count the classes seen so far, not those that the outputs have room for: a
+    # call knows the labels of all its rows. Two live outputs of labels are one and minus it.
+    counted = np.empty(trees.seen_labels.shape[1], dtype=np.bool_)
+    if live_outputs(trees.seen_labels, signed, counted) == 2 and signed:
+        first = 0
+        while not counted[first]:
+            first += 1
+        counted[first] = False
+    for tree in range(len(trees.trees)):
+        if trees.trees[tree, LEAVES] == 0:
+            continue
+        node = row.nodes[tree]
+        if pool.counts[trees.nodes[tree, node, SLOT]] == LEAF_ROWS:
+            split_leaf(tree, node, counted, signed, pool, trees)
 
 
 # -- a row ------------------------------------------------------------------------------------
@@ -534,7 +565,7 @@ def predict_local_row(
             continue
         x = row.x[trees.trees[tree, METRIC]]
         node = find_leaf(x, trees.nodes[tree], trees.cuts[tree])
-        slot = trees.nodes[tree, node, SLOT]
+        slot = np.int64(trees.nodes[tree, node, SLOT])
         n, v, p = pool.counts[slot], row.v[tree], row.p[tree]
         row.nodes[tree], row.slots[tree] = node, slot
         solve_leaf(x, pool.rows[slot], pool.factors[slot], n, v)
@@ -560,18 +591,17 @@ def predict_local_row(
 @njit(cache=True, nogil=True)
 def learn_local_row(
     y: Array, g: Array, signed: bool, pool: Pool, trees: Trees, row: LocalRow
-) -> None:
-    """Learn the targets y (K,) of a row that `predict_local_row` has filled."""
+) -> bool:
+    """Learn the targets y (K,) of a row that `predict_local_row` has filled.
+
+    Return whether a leaf is full, which `split_leaves` splits.
+    """
     outputs = y.size
     pool.sizes[ROWS] += 1
     live = np.empty(outputs, dtype=np.bool_)
     note_labels(y, trees.seen_labels)
     count = live_outputs(trees.seen_labels, signed, live)
-    # Splits and memory count the classes seen so far, not those that the outputs have room for: a
-    # call knows the labels of all its rows. Two live outputs of labels are one and minus it.
-    counted = live.copy()
-    if signed and count == 2:
-        counted[np.argmax(live)] = False
+    full = False
     t, learned = np.empty(2 * outputs), np.empty(2 * outputs)
     for o in range(outputs):
         t[o], t[outputs + o] = y[o], y[o] - g[o]
@@ -580,8 +610,7 @@ def learn_local_row(
     for tree in range(len(trees.trees)):
         if trees.trees[tree, LEAVES] == 0:
             continue
-        node = row.nodes[tree]
-        slot, p = trees.nodes[tree, node, SLOT], row.p[tree]
+        slot, p = np.int64(trees.nodes[tree, row.nodes[tree], SLOT]), row.p[tree]
         # losses (p - y)^2 / D^2 of the two fits, D the range; means over live outputs
         held, loss, residual_loss = not signed, 0.0, 0.0
         for o in range(outputs):
@@ -596,60 +625,56 @@ def learn_local_row(
         trees.losses[tree] = KEPT * trees.losses[tree] + loss
         if held:
             x = row.x[trees.trees[tree, METRIC]]
-            learned[:] = t
+            for o in range(t.size):
+                learned[o] = t[o]
             if not signed:
                 learned -= p
                 clip_errors(learned, LEAF_REACH, pool.sizes[ROWS], trees.squares[tree])
                 learned += p
             append_to_leaf(x, row.v[tree], row.q[tree], p, learned, slot, pool)
-            if pool.counts[slot] == LEAF_ROWS:
-                split_leaf(tree, node, counted, signed, pool, trees)
+            full = full or pool.counts[slot] == LEAF_ROWS
+    return full
 
 
 @njit(cache=True, nogil=True)
 def learn_local_rows(
-    Z: Array, Y: Array, G: Array, signed: bool, pool: Pool, trees: Trees, out: Array
+    Z: Array, Y: Array, G: Array, signed: bool, pool: Pool, trees: Trees, row: LocalRow, out: Array
 ) -> int:
     """Predict then learn rows Z (n, D), targets Y and inner predictions G (n, K).
 
     The experts' predictions go to ``out`` (n, 4, K). Return the number of rows learned: fewer than
-    n if the pool or the nodes have to grow first.
+    n if the last of them, which ``row`` then has, has filled a leaf.
     """
-    row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), Y.shape[1])
     for t in range(len(Z)):
-        if needs_memory(pool, trees):
-            return t
         predict_local_row(Z[t], G[t], pool, trees, row, out[t])
-        learn_local_row(Y[t], G[t], signed, pool, trees, row)
+        if learn_local_row(Y[t], G[t], signed, pool, trees, row):
+            return t + 1
     return len(Z)
 
 
 @njit(cache=True, nogil=True)
 def learn_late_local_rows(
     Z: Array, Y: Array, G: Array, later: Array, later_G: Array, signed: bool, pool: Pool,
-    trees: Trees, out: Array,
+    trees: Trees, row: LocalRow, out: Array,
 ) -> int:  # fmt: skip
     """Predict each row of ``later`` (n, D), given later_G, into ``out``, then learn that of Z.
 
-    Z, Y, G, ``out`` and the number that is returned are those of `learn_local_rows`.
+    Z, Y, G, ``row``, ``out`` and the number that is returned are those of `learn_local_rows`.
     """
-    row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), Y.shape[1])
     fresh = np.empty(out.shape[1:])
     for t in range(len(Z)):
-        if needs_memory(pool, trees):
-            return t
         predict_local_row(later[t], later_G[t], pool, trees, row, out[t])
         predict_local_row(Z[t], G[t], pool, trees, row, fresh)
-        learn_local_row(Y[t], G[t], signed, pool, trees, row)
+        if learn_local_row(Y[t], G[t], signed, pool, trees, row):
+            return t + 1
     return len(Z)
 
 
-@njit(cache=True, nogil=True)
 def needs_memory(pool: Pool, trees: Trees) -> bool:
     """Whether a row that splits a leaf of every tree would not fit."""
     if pool.sizes[FREE] < 2 * len(trees.trees):
         return True
-    return trees.trees[:, NODES].max() + 2 > trees.nodes.shape[1]
+    return int(trees.trees[:, NODES].max()) + 2 > trees.nodes.shape[1]
 
 
 @njit(cache=True, nogil=True)

@@ -281,7 +281,8 @@ def discounted_rows(
     for t in range(len(Phi)):
         # L L' = A,  z = L^-1 phi,  q = z'z
         factor_rows(A, alpha, L)
-        z[:] = Phi[t]
+        for j in range(z.size):
+            z[j] = Phi[t, j]
         solve_one(L, z)
         q = 0.0
         for i in range(r):
@@ -289,7 +290,8 @@ def discounted_rows(
         kappa[t] = 1.0 / (1.0 + q / discount)
         for o in range(outputs):
             # f = z' L^-1 b,  p = f (ridge) or f / (1 + q) (AWV)
-            beta[:] = b[:, o]
+            for i in range(r):
+                beta[i] = b[i, o]
             solve_one(L, beta)
             f = 0.0
             for i in range(r):

@@ -186,7 +186,8 @@ def squared_rows_from_features(
     f = np.empty(batch.Y.shape[1])
     for i in range(len(Phi)):
         # z = L^-1 phi, then G[t, :] and f0_t, then q_t and f_t
-        Z[t + i] = Phi[i]
+        for j in range(Phi.shape[1]):
+            Z[t + i, j] = Phi[i, j]
         solve_row(factor, Z[t + i])
         border_row(Z[t + i], Z, t + i, beta, g, f)
         q = eliminate(g, t + i, block.upper, block.kappa, block.step, f)
@@ -354,7 +355,8 @@ def newton_rows_from_features(
     f = np.empty(1)
     for i in range(len(Phi)):
         # z = L^-1 phi, then G[t, :] and f0_t, then q_t and f_t
-        Z[t + i] = Phi[i]
+        for j in range(Phi.shape[1]):
+            Z[t + i, j] = Phi[i, j]
         solve_row(factor, Z[t + i])
         border_row(Z[t + i], Z, t + i, beta, g, f)
         q = eliminate(g, t + i, block.upper, block.kappa, block.step, f)
