@@ -276,3 +276,38 @@ def test_scores_take_weights():
     twice = np.repeat(np.arange(60), (2 * (w == 2.0)).astype(int))
     a = learner.score(X, y, sample_weight=1.0 * (w == 2.0))
     np.testing.assert_allclose(a, learner.score(X[twice], y[twice]), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_the_default_learner_learns_rows_of_weight_1(task):
+    X, y, _ = stream(300, signs=task == "classification")
+    w = np.random.default_rng(2).choice([0.0, 1.0], 300)
+    w[0] = 1.0
+    weighted, only, one_by_one = (
+        pronk.make("online-kernel", task, budget=20, random_state=0) for _ in range(3)
+    )
+    P = blocks(weighted, X, y, w)
+    only.partial_fit(X[w > 0], y[w > 0])
+    np.testing.assert_allclose(weighted.predict(X), only.predict(X), **CLOSE)
+    assert weighted.n_seen_ == only.n_seen_ == np.count_nonzero(w)
+    expected = []
+    for t in range(300):
+        expected.append(one_by_one.predict(X[t : t + 1])[0] if t else P[0])
+        if w[t]:
+            one_by_one.partial_fit(X[t : t + 1], y[t : t + 1])
+    if task == "regression":
+        np.testing.assert_allclose(P, expected, **CLOSE)
+        learner = pronk.make("online-kernel", task, budget=20, random_state=0)
+        (p, ends) = learner.predict_then_learn(X, y, interval=0.9, sample_weight=w)
+        again = pronk.make("online-kernel", task, budget=20, random_state=0)
+        again.partial_fit(X[:100], y[:100], sample_weight=w[:100])
+        np.testing.assert_allclose(p, P, **CLOSE)
+        row = 100 + int(np.flatnonzero(w[100:] == 0)[0])
+        again.partial_fit(X[100:row], y[100:row])
+        np.testing.assert_allclose(
+            again.predict_interval(X[row : row + 1], 0.9)[0], ends[row], **CLOSE
+        )
+    else:
+        assert list(P[1:]) == expected[1:]
+    with pytest.raises(ValueError, match=r"except 0 and 1, got 2 at row 3"):
+        weighted.partial_fit(X[:5], y[:5], sample_weight=[1, 0, 1, 2, 1])

@@ -333,6 +333,16 @@ class RecoveringKernel(Stateful):
         P, scales = self._predict(X)
         return P, self.intervals.half_widths(P, scales, coverage)
 
+    def current_widths(self, X: Array) -> Array:
+        """Return the half-widths (n, coverages, outputs) of rows that may come next; 0 for labels.
+
+        NaN before any error is known.
+        """
+        P, scales = self._predict(X)
+        if self.signed:
+            return np.zeros((len(X), *self.last_widths.shape[1:]))
+        return self.intervals.current(P, scales)
+
     def deviation(self, X: Array) -> Array:
         """Return the standard deviation of y around each prediction, (n, outputs)."""
         scales = self._predict(X)[1] * self.intervals.deviation

@@ -43,6 +43,7 @@ advice); Kivinen, Warmuth, "Averaging expert predictions", 1999 (the rate); Herb
 
 from __future__ import annotations
 
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -58,7 +59,7 @@ from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.families import PosteriorRegressor
-from pronk.estimators.inputs import Interval, StrOptions, dense_blocks
+from pronk.estimators.inputs import Interval, StrOptions, check_weights, dense_blocks
 from pronk.estimators.labels import Labels
 
 Array = NDArray[np.float64]
@@ -130,10 +131,41 @@ class _OnlineKernel(OnlineLearner):
             self.experts == "few", memory, self.delay,
         )  # fmt: skip
 
+    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
+        """Return checked weights, which are 0 or 1; None where all are 1."""
+        weights = check_weights(sample_weight, rows)
+        if weights is None or (weights == 1.0).all():
+            return None
+        other = np.flatnonzero((weights != 0.0) & (weights != 1.0))
+        if len(other):
+            raise ValueError(
+                f"sample_weight has no meaning for {self!r} except 0 and 1, got "
+                f"{weights[other[0]]:.3g} at row {other[0]} (counting from 0): its experts read "
+                "earlier labels and its leaves hold rows, which count once; use a learner that "
+                "accepts weights (docs: rows that count more)"
+            )
+        return weights
+
+    def _pass_weighted(self, X: Any, Y: Array, weights: Array) -> Array:
+        """Predict then learn rows of weight 1, predict the others, in order."""
+        model, passed = self._model, []
+        for rows, block in dense_blocks(X):
+            values, own = block(), weights[rows]
+            ends = np.flatnonzero(np.diff(own)) + 1
+            for start, stop in pairwise([0, *ends.tolist(), len(own)]):
+                part = np.ascontiguousarray(values[start:stop])
+                if own[start]:
+                    P = model.learn(part, Y[rows.start + start : rows.start + stop])
+                    passed.append((P, model.last_widths))
+                else:
+                    passed.append((model.predict(part), model.current_widths(part)))
+        P, model.last_widths = (np.concatenate(parts) for parts in zip(*passed, strict=True))
+        return P
+
     def _pass(self, X: Any, Y: Array, weights: Array | None = None) -> Array:
         """Learn rows, of a sparse matrix in blocks; widths are those of all rows."""
-        if isinstance(X, np.ndarray):
-            return super()._pass(X, Y)
+        if weights is not None or isinstance(X, np.ndarray):
+            return super()._pass(X, Y, weights)
         passed = []
         for rows, block in dense_blocks(X):
             P = super()._pass(block(), Y[rows])
@@ -352,6 +384,17 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
             if label in arrivals and label not in known:
                 late[place] = arrivals[label]
         return late
+
+    @property
+    def probability_weights_(self) -> dict[str, float]:
+        """Weights of the estimates that the probabilities are mixed from, by name.
+
+        The margins of the experts, the rates of the classes, the last label, and logistic learners
+        by their regulariser (`pronk.aggregate.probabilities`).
+        """
+        check_is_fitted(self)
+        assert self._model.probabilities is not None
+        return self._model.probabilities.weights
 
     def _link(self, margins: Array, rows: slice | None = None) -> Array:
         return np.asarray(0.5 * (1.0 + margins))
