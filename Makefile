@@ -77,7 +77,7 @@ bare: ## run the tests without the optional extras; what needs one is skipped
 	test -x $(VENV)-bare/$(SCRIPTS)/python || $(PYTHON) -m venv $(VENV)-bare
 	$(VENV)-bare/$(SCRIPTS)/python -m pip install --quiet -e ".[test]" -c constraints.txt
 	$(VENV)-bare/$(SCRIPTS)/python $(WARMUP)
-	$(VENV)-bare/$(SCRIPTS)/python $(PYTEST) $(FAST) tests
+	PRONK_TEST_BARE=1 $(VENV)-bare/$(SCRIPTS)/python $(PYTEST) $(FAST) tests
 
 doctest: $(STAMP) ## run only the examples in the docstrings
 	$(BIN)/python $(PYTEST) src/pronk papers

@@ -65,6 +65,45 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.matrix)
 
 
+#: Modules of the optional extras; `make bare` skips what fails because one of them is missing.
+EXTRAS = (
+    "adbc_driver_manager", "adbc_driver_sqlite", "dask", "distributed", "duckdb", "httptools",
+    "matplotlib", "mlflow", "msgspec", "pandas", "polars", "pooch", "prometheus_client", "river",
+    "uvicorn",
+)  # fmt: skip
+
+
+def _missing(error):
+    """Return the extra whose import failed, looking through the causes of an error."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in EXTRAS:
+            return error.name
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _skip_if_missing(report, place, excinfo):
+    name = report.failed and excinfo and _missing(excinfo.value)
+    if name:
+        report.outcome, report.longrepr = "skipped", (str(place), 0, f"Skipped: needs {name}")
+    return report
+
+
+if os.environ.get("PRONK_TEST_BARE") == "1":
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(collector):
+        report = yield
+        return _skip_if_missing(
+            report, collector.path, getattr(report, "call", None) and report.call.excinfo
+        )
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(item, call):
+        report = yield
+        return _skip_if_missing(report, item.path, call.excinfo)
+
+
 if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # make coverage
     from tools import plain
 

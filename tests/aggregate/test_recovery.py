@@ -223,7 +223,7 @@ def test_during_a_trial_both_learners_are_shown():
     inner = model._model
     P, Q = inner.incumbent.predict(X[:9])[0], inner.trial.challenger.predict(X[:9])[0]
     w = shown["challenger"]
-    np.testing.assert_allclose(model.predict(X[:9]), ((1 - w) * P + w * Q)[:, 0], rtol=1e-9)
+    np.testing.assert_allclose(model.predict(X[:9]), ((1 - w) * P + w * Q)[:, 0], rtol=1e-9, atol=0)
     assert model.predict(X[:9], return_std=True)[1].min() > 0
     assert model.certificate().rows == change["end"] - 1  # the incumbent's
     model.partial_fit(X[change["end"] - 1 : change["end"]], y[change["end"] - 1 : change["end"]])
