@@ -52,3 +52,9 @@ def test_every_comparison_of_arrays_states_both_tolerances():
 def test_no_shipped_module_replaces_parts_of_others():
     texts = {file.name: file.read_text(encoding="utf-8") for file in SOURCES}
     assert [name for name, text in texts.items() if "unittest" in text] == []
+
+
+def test_modules_of_tests_have_different_names():
+    """Two of one name cannot be collected together."""
+    names = [file.name for file in TESTS if file.name.startswith("test_")]
+    assert sorted(set(names)) == sorted(names)
