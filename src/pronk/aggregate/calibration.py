@@ -546,13 +546,18 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array, weight: float = 1
     """
     classes = M.size
     # z = a log p + b m,  P = softmax(z)
-    logs = np.log(0.5 * (1.0 + SUREST * M))
-    Z = slopes[0] * logs + slopes[1] * M
-    P = np.exp(Z - Z.max())
-    P /= P.sum()
+    logs, P, largest, total = np.empty(classes), np.empty(classes), -np.inf, 0.0
+    for k in range(classes):
+        logs[k] = np.log(0.5 * (1.0 + SUREST * M[k]))
+        P[k] = slopes[0] * logs[k] + slopes[1] * M[k]
+        largest = max(largest, P[k])
+    for k in range(classes):
+        P[k] = np.exp(P[k] - largest)
+        total += P[k]
     # E F, F = (log p, m)
     mean_log, mean = 0.0, 0.0
     for k in range(classes):
+        P[k] /= total
         mean_log += P[k] * logs[k]
         mean += P[k] * M[k]
     # H <- (1 - 1/500) H + I / 500 + Cov F
@@ -588,7 +593,7 @@ def track_margins(
     live = np.empty(outputs, dtype=np.bool_)
     M = np.empty(max(outputs, 2))
     for t in range(len(P)):
-        used[t] = slopes
+        used[t, 0], used[t, 1] = slopes[0], slopes[1]
         note_labels(Y[t], seen_labels)
         live_outputs(seen_labels, True, live)
         count, label, last = 0, 0, 0
@@ -601,7 +606,7 @@ def track_margins(
             M[1], M[0] = P[t, last], -P[t, last]
             label = 1 if Y[t, last] > 0.0 else 0
             count = 2
-        newton_step(M[:count], label, slopes, H)
+        newton_step(M[:count], label, slopes, H, 1.0)
 
 
 class Temperature(Stateful):

@@ -234,13 +234,15 @@ def fill_classes(live: NDArray[np.bool_], values: Array, out: Array) -> int:
 def margin_shares(M: Array, slopes: Array, out: Array) -> None:
     """Write the probabilities of margins M (classes,) by two slopes to ``out`` (classes,)."""
     # P = softmax(a log p + b m),  p = (1 + 0.99 m) / 2
+    largest, total = -np.inf, 0.0
     for k in range(M.size):
         out[k] = slopes[0] * np.log(0.5 * (1.0 + SUREST * M[k])) + slopes[1] * M[k]
-    largest, total = out.max(), 0.0
+        largest = max(largest, out[k])
     for k in range(M.size):
         out[k] = np.exp(out[k] - largest)
         total += out[k]
-    out /= total
+    for k in range(M.size):
+        out[k] /= total
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -321,7 +323,8 @@ def mix_candidates(Q: Array, log_w: Array, out: Array) -> None:
             out[k] += weight * Q[j, k]
     # the margins' label, while they have half of the weight
     if log_w[MARGINS] >= LOG_HALF and out.argmax() != Q[MARGINS].argmax():
-        out[:] = Q[MARGINS]
+        for k in range(out.size):
+            out[k] = Q[MARGINS, k]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -403,7 +406,8 @@ def learn_rows(
     for t in range(len(X)):
         last = state.held[0]  # the label that was known when the row was predicted
         predict_row(X[t], P[t], last, state, row)
-        out[t] = row.final
+        for o in range(row.final.size):
+            out[t, o] = row.final[o]
         learn_row(X[t], P[t], Y[t], last.copy(), weights[t], state, row)
 
 
@@ -419,7 +423,8 @@ def learn_late_rows(
     first, delay = len(X) - new, len(state.held) - 1
     for t in range(first, len(X)):
         predict_row(X[t], P[t], state.held[-1], state, row)
-        out[t - first] = row.final
+        for o in range(row.final.size):
+            out[t - first, o] = row.final[o]
         if t >= delay:
             own, last = t - delay, state.held[0].copy()
             predict_row(X[own], P[own], last, state, row)
@@ -431,7 +436,8 @@ def predict_rows(X: Array, P: Array, state: State, row: Row, out: Array) -> None
     """Predict rows X (n, columns), margins P (n, outputs), that may come next."""
     for t in range(len(X)):
         predict_row(X[t], P[t], state.held[-1], state, row)
-        out[t] = row.final
+        for o in range(row.final.size):
+            out[t, o] = row.final[o]
 
 
 class Probabilities(Stateful):

@@ -454,12 +454,12 @@ def make_room(tree: int, outputs: int, pool: Pool, trees: Trees) -> bool:
         return False
     limit = most_leaves(pool.sizes[MEMORY], pool.rows.shape[1], outputs, len(trees.trees))
     while True:
-        worst, alive, leaves = -1, 0, 0
+        worst, alive, leaves = len(trees.trees), 0, 0
         for other in range(len(trees.trees)):
             leaves += trees.trees[other, LEAVES]
             if trees.trees[other, LEAVES] and not trees.trees[other, MOST]:
                 alive += 1
-                if worst < 0 or trees.losses[other] > trees.losses[worst]:
+                if alive == 1 or trees.losses[other] > trees.losses[worst]:
                     worst = other
         if leaves < limit:
             return trees.trees[tree, LEAVES] > 0
