@@ -10,6 +10,7 @@ import pronk
 from naive import late as naive_late
 from pronk.aggregate.baselines import MEAN_WINDOWS, Baselines, Past, find_lags
 from pronk.aggregate.calibration import Intervals
+from pronk.aggregate.far import is_anchor
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
 from pronk.newton.discounted import DiscountedNewton, InEpochs
@@ -309,3 +310,103 @@ def test_late_labels_cost_accuracy_and_keep_coverage():
         errors.append(np.mean((P - y)[1000:] ** 2))
     assert errors == sorted(errors)
     assert errors[-1] < np.var(y[1000:])
+
+
+# -- the second head: rows far ahead ---------------------------------------------------------------
+
+
+def test_weights_are_copied_at_powers_of_two_and_then_every_8192_rows():
+    rows = [n for n in range(40_000) if is_anchor(n)]
+    assert rows == [256, 512, 1024, 2048, 4096, 8192, 16384, 24576, 32768]
+
+
+@pytest.mark.parametrize("labels", [False, True])
+@pytest.mark.parametrize("delay", [0, 20])
+def test_several_rows_are_predicted_as_rows_far_ahead(labels, delay):
+    """Experts far ahead have the weights of their last copy, and read the labels known then."""
+    X, y = stream(2700, labels)
+    model = make(labels, delay)
+    model.predict_then_learn(X[: 2048 + delay], y[: 2048 + delay])
+    assert model.reads_past_
+    experts = copy.deepcopy(model._model.incumbent.experts)
+    model.predict_then_learn(X[2048 + delay : 2600], y[2048 + delay : 2600])
+    far, now = model._model.incumbent.experts.far, model._model.incumbent
+    Z = now._scaled(X[2048:2056])
+    wide = np.hstack((Z, np.tile(experts.past.predict(1), (8, 1))))
+    for group, Phi in experts.features(wide):
+        for number, learner in group.learners.items():
+            close(far.weights_of(number), learner.weights)
+            assert Phi.shape[1] >= len(far.weights_of(number))
+    close(far.past, experts.past.predict(1)[0])
+    # Several rows by the second head, one row by the first, and the other way round.
+    same = np.testing.assert_array_equal if labels else close
+    same(model.predict(X[:5], ahead=False), [model.predict(row[None, :])[0] for row in X[:5]])
+    second = model.predict(X[:5])
+    same([model.predict(row[None, :], ahead=True)[0] for row in X[:5]], second)
+    if labels:
+        assert model.predict_proba(X[:5]).sum(axis=1) == pytest.approx(1.0)
+        assert (model.classes_[model.predict_proba(X[:5]).argmax(axis=1)] == second).all()
+    else:
+        values, deviation = model.predict(X[:5], return_std=True)
+        close(values, second)
+        ends = model.predict_interval(X[:5])
+        close(ends.mean(axis=1), second)
+        size = now._size[0]
+        close(deviation, size * np.sqrt(np.mean(far.errors.values**2)))
+
+
+def test_errors_far_ahead_are_those_of_the_copied_mixture():
+    X, y = stream(1500)
+    model = make(delay=0)
+    model.predict_then_learn(X[:1024], y[:1024])
+    experts = model._model.incumbent.experts
+    copied = copy.deepcopy(experts)
+    before = copied.far.errors.values.shape[0]
+    model.predict_then_learn(X[1024:1500], y[1024:1500])
+    rows = np.arange(1024, 1500, 8)
+    expected = model._model.incumbent._scaled_targets(y[rows, None]) - copied.predict_far(
+        model._model.incumbent._scaled(X[rows])
+    )
+    got = experts.far.errors.values[before : before + len(rows)]
+    close(got, np.abs(expected), 1e-6)
+
+
+def test_intervals_far_ahead_hold_where_those_of_the_next_row_do_not():
+    X, y = stream(9000, seed=3)
+    model, near, far = make(delay=0).fit(X[:1048], y[:1048]), [], []
+    for start in range(2048, 8000, 1000):
+        model.partial_fit(X[start - 1000 : start], y[start - 1000 : start])
+        rows = slice(start, start + 1000)
+        for held, ahead in ((near, False), (far, True)):
+            ends = model.predict_interval(X[rows], ahead=ahead)
+            held.append(np.mean((ends[:, 0] <= y[rows]) & (y[rows] <= ends[:, 1])))
+    assert np.mean(near) < 0.6
+    assert 0.85 < np.mean(far) < 0.97
+
+
+@pytest.mark.parametrize("cut", [1, 7])
+def test_the_second_head_is_the_same_for_any_cut(cut):
+    X, y = stream(700)
+    whole, parts = make(delay=0), make(delay=0)
+    whole.partial_fit(X, y)
+    for start in range(0, 700, cut):
+        parts.partial_fit(X[start : start + cut], y[start : start + cut])
+    np.testing.assert_allclose(parts.predict(X[:50]), whole.predict(X[:50]), rtol=1e-5, atol=1e-6)
+    close(parts.predict_interval(X[:50]), whole.predict_interval(X[:50]), 1e-5)
+
+
+def test_a_stream_without_lags_has_one_head():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (600, 2))
+    model = make(delay=0).fit(X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=600))
+    assert not model.reads_past_
+    np.testing.assert_array_equal(model.predict(X[:5]), model.predict(X[:5], ahead=True))
+
+
+def test_a_saved_model_predicts_the_same_far_ahead(tmp_path):
+    X, y = stream(700)
+    model = make(delay=3).fit(X, y)
+    model.save(tmp_path / "model.pronk")
+    again = pronk.load(tmp_path / "model.pronk")
+    np.testing.assert_array_equal(again.predict(X[:50]), model.predict(X[:50]))
+    np.testing.assert_array_equal(again.predict_interval(X[:9]), model.predict_interval(X[:9]))

@@ -37,6 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
 #: Further forms of the classes: (name of the form, algorithm, parameters).
 FORMS: list[tuple[str, str, dict[str, Any]]] = [
     ("online-kernel-few", "online-kernel", {"budget": 20, "experts": "few"}),
+    ("online-kernel-late", "online-kernel", {"budget": 20, "experts": "few", "delay": 7}),
     ("pkawv-projected", "pkawv-nystrom", {"history": "projected"}),
     ("pkawv-budget", "pkawv-nystrom", {"history": "projected", "budget": 7}),
     ("pkawv-fourier", "pkawv-taylor", {"features": "fourier", "n_features": 12}),

@@ -198,6 +198,11 @@ class Baselines(Stateful):
         return (*MEAN_NAMES, *seasonal, *(LINEAR_NAMES if self._has_linear else ()))
 
     @property
+    def means(self) -> Array:
+        """The means of the targets over the windows, (windows, outputs)."""
+        return self._means
+
+    @property
     def count(self) -> int:
         """Number of experts."""
         return len(self.names)

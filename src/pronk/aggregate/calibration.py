@@ -623,6 +623,11 @@ class Temperature(Stateful):
         track_margins(P, np.ascontiguousarray(Y), self._seen_labels, self._slopes, self._H, used)
         return used
 
+    @property
+    def live(self) -> NDArray[np.bool_]:
+        """Which outputs have been both -1 and 1, (outputs,)."""
+        return np.asarray((self._seen_labels > 0.0).all(axis=0))
+
     def known_classes(self, ones: int, classes: int) -> NDArray[np.bool_]:
         """Return which of so many classes were learned; ``ones`` outputs come before theirs."""
         seen = self._seen_labels > 0.0

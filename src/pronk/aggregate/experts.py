@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import Baselines, Past
 from pronk.aggregate.calibration import ErrorScale
+from pronk.aggregate.far import STRIDE, FarHead, is_anchor
 from pronk.aggregate.late import WaitingRows
 from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
@@ -97,6 +98,9 @@ class Experts(Stateful):
         self.candidates = Candidates(columns + past.columns, budget, seed)
         self._batches: list[int] = []  # first point of each batch that entered together
         self._rows = 0
+        self.far: FarHead | None = None
+        if past.columns or error_lags:
+            self.far = FarHead(self._active, len(settings), past.columns, limits, signed)
         self._log: OpenRows | None = self._new_log()
         self._waiting = WaitingRows(columns + past.columns, outputs) if delay else None
         self._memory = Workspace()
@@ -108,6 +112,10 @@ class Experts(Stateful):
             metrics, self.mixture.limits, self.signed, self.seed, self.memory, self.small,
             self.windows, self.mixture.lags, self.delay,
         )  # fmt: skip
+
+    def _new_far(self) -> FarHead:
+        """Return a second head whose state is restored later."""
+        return FarHead([0], len(self.settings), 0, self.mixture.limits, self.signed)
 
     def _new_local(self) -> LocalExperts:
         """Return local experts whose state is restored later."""
@@ -175,12 +183,14 @@ class Experts(Stateful):
                 self.begin_epoch()
                 if not fixed:
                     self._end_epoch()
+                self.copy_far_weights()
             start = stop
         return out, scales
 
     def _learn_rows(
         self, Z: Array, Y: Array, given: Array, fixed: bool, out: Array, scales: Array
     ) -> None:
+        self.learn_far(Z, Y, given)
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.learn(Z, Y)
         if self.past.columns:
@@ -227,6 +237,7 @@ class Experts(Stateful):
                 self.begin_epoch()
                 if not fixed:
                     self._end_epoch()
+                self.copy_far_weights()
             start, first = stop, new.stop
         return out, scales
 
@@ -239,6 +250,7 @@ class Experts(Stateful):
         old = waiting.add_Z(wide)[:count]
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.learn_late(old[:, :columns], Y, Z)
+        self.learn_far(old[:, :columns], Y, given)
         Phi, later_Phi = self._learn_late_experts(old, Y, wide, fixed, P)
         inner = self.mixture.learn(P, Y)
         old_inner = waiting.add_inner(inner)[:count]
@@ -321,9 +333,15 @@ class Experts(Stateful):
         """Whether the next row closes no block and ends no epoch."""
         learners = (learner for group in self._groups for learner in group.learners.values())
         last = (self._rows + 1) % EPOCH == 0 or any(m.open_room == 1 for m in learners)
+        last = last or self._next_row_is_far
         return not (
             last or (self.error_scale is not None and self.error_scale.shape.open_room == 1)
         )
+
+    @property
+    def _next_row_is_far(self) -> bool:
+        """Whether the second head learns the next row."""
+        return self.far is not None and self.far.begun and self._rows % STRIDE == 0
 
     @property
     def row_snapshot(self) -> RowSnapshot:
@@ -364,6 +382,7 @@ class Experts(Stateful):
             self.candidates.propose(one.z[None, :], uniform)
         if self._log is not None:
             self._log.add(one.z[None, :], y[None, :], one=True)
+        self.learn_far(one.z[None, : self.columns], y[None, :], given[None, :])
         self.baselines.learn(one.z[None, : self.columns], y[None, :])
         self.past.learn(y[None, :])
         one.commit(y, given)
@@ -371,6 +390,7 @@ class Experts(Stateful):
         if self._rows % EPOCH == 0:
             self.begin_epoch()
             self._end_epoch()
+            self.copy_far_weights()
 
     # -- points -----------------------------------------------------------------------------
 
@@ -476,6 +496,8 @@ class Experts(Stateful):
         for group in self._groups:
             group.learners = {i: m for i, m in group.learners.items() if i in kept}
         self._groups = [group for group in self._groups if group.learners]
+        if self.far is not None:
+            self.far.keep(kept)
         self._set_limits()
 
     def _limit_points(self) -> None:
@@ -513,6 +535,51 @@ class Experts(Stateful):
         if self.error_scale is None:
             return out, np.ones(out.shape)
         return out, self.error_scale.predict(Phi, out)
+
+    def copy_far_weights(self) -> None:
+        """Copy the weights of the second head's experts, if it is due (`far`)."""
+        due = is_anchor(self._rows) or self._rows in ACTIVE_EXPERTS  # points may be dropped there
+        if self.far is not None and due:
+            learners = {i: m for group in self._groups for i, m in group.learners.items()}
+            weights = [learners[number].weights for number in self.far.experts]
+            past = self.past.predict(1)[0]
+            self.far.copy(self._rows, weights, self.baselines.means, past)
+
+    def learn_far(
+        self, Z: Array, Y: Array, given: Array, features: Any = None, skip: int = 0
+    ) -> None:
+        """Learn every eighth of rows Z (n, columns) with the second head, if there is one.
+
+        ``features`` yields groups with the features of rows, as `features` does; ``skip`` rows come
+        before these that are not counted yet.
+        """
+        far = self.far
+        if far is None or not far.begun:
+            return
+        chosen = slice(-(self._rows + skip) % STRIDE, None, STRIDE)
+        Z = np.ascontiguousarray(Z[chosen])
+        if len(Z):
+            P = far.new_predictions(len(Z))
+            wide = np.hstack((Z, np.tile(far.past, (len(Z), 1))))
+            for group, Phi in (features or self.features)(wide):
+                for number in group.learners:
+                    weights = far.weights_of(number)
+                    P[:, far.experts.index(number)] = Phi[:, : len(weights)] @ weights
+            far.learn(P, Y[chosen], given[chosen])
+
+    @property
+    def looks_far(self) -> bool:
+        """Whether there is a second head that has learned."""
+        return self.far is not None and self.far.begun
+
+    def predict_far(self, Z: Array) -> Array:
+        """Predict rows Z (n, columns) far ahead with the second head; return (n, outputs)."""
+        assert self.far is not None
+        P = self.far.new_predictions(len(Z), self.baselines.means)
+        for group, Phi in self.features(self._with_last(Z)):
+            for number, learner in group.learners.items():
+                P[:, self.far.experts.index(number)] = Phi[:, : learner.size] @ learner.weights
+        return self.far.mixture.predict(P)
 
     def _with_last(self, Z: Array) -> Array:
         """Return rows that may come next with lagged targets, where those are read."""
@@ -556,6 +623,8 @@ class Experts(Stateful):
             self.local.remap(matrix)
         self.baselines.remap(matrix)
         self.past.remap(matrix)
+        if self.far is not None:
+            self.far.remap(matrix)
         if self._waiting is not None:
             self._waiting.remap(matrix)
         # Earlier rows of this epoch were computed with other outputs.
@@ -574,6 +643,7 @@ class Experts(Stateful):
         Part("local", "local", make="_new_local"),
         Count("rows"),
         Part("error_scale", "error_scale"),
+        Part("far", "far", make="_new_far"),
         Places("batches", high="points"),
         Part("waiting", sizes={"wide": "wide", "outputs": "outputs"}),
         Part("log", sizes={"wide": "wide", "outputs": "outputs"}, make="_new_log"),
@@ -609,6 +679,12 @@ class Experts(Stateful):
             sizes["experts"] == len(numbers) + self.baselines.count,
             "mixture has another number of experts",
         )
+        if self.far is not None:
+            require(self.far.experts == numbers, "far has other experts")
+            require(len(self.far.past) == self.past.columns, "far has other lagged targets")
+            held = {i: m.size for group in self._groups for i, m in group.learners.items()}
+            fits = [len(self.far.weights_of(i)) <= held[i] for i in numbers if self.far.begun]
+            require(all(fits), "far has weights of more points")
         stable = any(self.settings[i].window is None for i in numbers)
         require(stable, "active has no expert that does not forget")
         self._limit_points()

@@ -48,6 +48,7 @@ from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.clipping import ErrorClipping, TargetClipping
 from pronk.aggregate.experts import Experts
+from pronk.aggregate.far import FarHead
 from pronk.aggregate.one_row import LazySnapshot, OneRow, RowSnapshot
 from pronk.aggregate.points import most_points
 from pronk.aggregate.relevance import local_metrics
@@ -418,6 +419,31 @@ class OnlineKernel(Stateful):
         parts = [self.experts.predict(self._scaled(block)) for block in blocks]
         P, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
         return P * self._size + self._level, scales * self._size
+
+    @property
+    def far(self) -> FarHead | None:
+        """The second head (`far`), if there is one that has learned."""
+        return self.experts.far if self.experts is not None and self.experts.looks_far else None
+
+    def predict_far(self, X: Array) -> Array:
+        """Predict rows far ahead with the second head; 2 P - 1 for classes of probability P."""
+        assert self.experts is not None
+        blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
+        P = np.concatenate([self.experts.predict_far(self._scaled(block)) for block in blocks])
+        if self.signed:
+            assert self.far is not None
+            return self.far.calibrated(P)
+        return np.asarray(P * self._size + self._level)
+
+    def far_deviation(self, rows: int) -> Array:
+        """Return the standard deviation of y around predictions of `predict_far`, (n, outputs)."""
+        assert self.far is not None
+        return np.tile(self.far.errors.deviation * self._size, (rows, 1))
+
+    def far_half_widths(self, rows: int, coverage: float) -> Array:
+        """Return the half-widths (n, outputs) of intervals around predictions of `predict_far`."""
+        assert self.far is not None
+        return np.tile(self.far.errors.half_widths(coverage) * self._size, (rows, 1))
 
     def variance(self, X: Array) -> Array:
         """Return the ridge leverage (n,) of rows for the leading expert; 0 before any."""

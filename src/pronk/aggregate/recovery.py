@@ -318,8 +318,17 @@ class RecoveringKernel(Stateful):
 
     # -- the current model --------------------------------------------------------------------
 
-    def predict(self, X: Array) -> Array:
-        """Predict rows that may come next."""
+    def looks_far(self, rows: int, ahead: bool | None) -> bool:
+        """Return whether so many rows are predicted by the second head (`far`).
+
+        ``ahead`` None: several rows are; there is none where no past labels are read.
+        """
+        return self.incumbent.far is not None and (rows > 1 if ahead is None else ahead)
+
+    def predict(self, X: Array, ahead: bool | None = None) -> Array:
+        """Predict one row that comes next, or rows far ahead."""
+        if self.looks_far(len(X), ahead):
+            return self.incumbent.predict_far(X)
         P, _ = self._predict(X)
         return P if self.probabilities is None else self.probabilities.predict(X, P)
 
@@ -328,8 +337,13 @@ class RecoveringKernel(Stateful):
         P, scales = self.incumbent.predict(X)
         return (P, scales) if self.trial is None else self.trial.predict(X, P, scales)
 
-    def half_widths(self, X: Array, coverage: float) -> tuple[Array, Array]:
+    def half_widths(
+        self, X: Array, coverage: float, ahead: bool | None = None
+    ) -> tuple[Array, Array]:
         """Return predictions and half-widths of their intervals, (n, outputs)."""
+        if self.looks_far(len(X), ahead):
+            P = self.incumbent.predict_far(X)
+            return P, self.incumbent.far_half_widths(len(P), coverage)
         P, scales = self._predict(X)
         return P, self.intervals.half_widths(P, scales, coverage)
 
@@ -343,8 +357,10 @@ class RecoveringKernel(Stateful):
             return np.zeros((len(X), *self.last_widths.shape[1:]))
         return self.intervals.current(P, scales)
 
-    def deviation(self, X: Array) -> Array:
+    def deviation(self, X: Array, ahead: bool | None = None) -> Array:
         """Return the standard deviation of y around each prediction, (n, outputs)."""
+        if self.looks_far(len(X), ahead):
+            return self.incumbent.far_deviation(len(X))
         scales = self._predict(X)[1] * self.intervals.deviation
         variance = self.incumbent.variance(X)
         if self.trial is not None and (w := self.trial.weight):

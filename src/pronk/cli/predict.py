@@ -69,7 +69,7 @@ def predict_file(
         kept=stream.kept_types(),
         names=target_names(model, stream),
     )
-    adapter = BlockAdapter(model, labels, shares, interval)
+    adapter = BlockAdapter(model, labels, shares, interval, ahead=True)
     averages = [Averages(metric, None) for metric in get_metrics(DEFAULTS[task])]
     rows = 0
     with ExitStack() as stack:

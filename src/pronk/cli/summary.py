@@ -85,6 +85,8 @@ def _facts(run: RunLoop, last: Record) -> Table:
         table.add_row("coverage", covered)
     if trace.calibration.labels:
         table.add_row("calibration", _calibration(trace))
+    if run.evaluation.delay:
+        table.add_row("labels", f"{run.evaluation.delay:,} rows late, for the baselines too")
     table.add_row("drift", _drift(trace))
     if changes := changes_of(run.model):
         table.add_row("recovery", _recovery(changes))
@@ -110,6 +112,9 @@ def _facts(run: RunLoop, last: Record) -> Table:
     table.add_row(
         "time", f"{last.microseconds_per_row:.2f} us per row, {last.seconds:.2f} s in total"
     )
+    if getattr(getattr(run.model, "learner_", None), "reads_past_", False):
+        text = "past labels are read; several rows are predicted as rows far ahead"
+        table.add_row("predict", text)
     if isinstance(run.model, KeyedRun):
         table.add_row("keys", f"{len(run.model.keyed):,}, one model per key")
     else:
@@ -177,9 +182,14 @@ def _recovery(changes: list[dict[str, Any]]) -> str:
 
 
 def note_worse(run: RunLoop, console: Console) -> None:
-    """Print a note if a baseline was better."""
+    """Print a note if a baseline was better, or if past labels carry the score."""
+    if run.evaluation.rows < LEAST_ROWS:
+        return
+    if carried := run.evaluation.carried_by_past_labels:
+        advice = "" if run.evaluation.delay else "; if labels arrive late, measure with --delay"
+        screen.note(f"{carried}{advice}", console)
     text = describe_leads(run.evaluation.worse)
-    if not text or run.evaluation.rows < LEAST_ROWS:
+    if not text:
         return
     advice = "; try another bandwidth or scaling, or the default learner, which chooses both"
     advice = "" if run.job.algorithm == DEFAULT_ALGORITHM else advice
@@ -234,7 +244,11 @@ def write_page(run: RunLoop, last: Record, path: Path) -> None:
         job.window,
         last,
         run.trace,
-        describe_leads(run.evaluation.worse),
+        "; ".join(
+            filter(
+                None, (describe_leads(run.evaluation.worse), run.evaluation.carried_by_past_labels)
+            )
+        ),
         settings,
         without_secret(shlex.join(["pronk", *sys.argv[1:]])),
         run.several,

@@ -140,17 +140,24 @@ class LearnerCall:
         if not self.learner.__sklearn_is_fitted__():
             values = np.zeros((len(X), *outputs))
             return values if coverage is None else (values, np.full((*values.shape, 2), np.nan))
-        answer = self.learner.predict(X)
+        answer = self.learner.predict(X, **self._next)
         if coverage is not None:
-            answer = answer, self.learner.predict_interval(X, coverage)
+            answer = answer, self.learner.predict_interval(X, coverage, **self._next)
         return answer if self._targets is None else self._targets.answer_in_unit_of_y(answer)
+
+    @property
+    def _next(self) -> dict[str, bool]:
+        """The option of `predict` for rows of a stream that have no label."""
+        return {"ahead": False} if getattr(self.learner, "_looks_ahead", False) else {}
 
     def _predicted_labels(self, X: Array, output: str) -> Any:
         known = self.learner.__sklearn_is_fitted__()
-        named = self.learner.predict(X) if known else np.full(len(X), None)
+        named = self.learner.predict(X, **self._next) if known else np.full(len(X), None)
         if output == "label":
             return named
-        shares = self.learner.predict_proba(X) if known else np.empty((len(X), 0))
+        shares = np.empty((len(X), 0))
+        if known:
+            shares = self.learner.predict_proba(X, **self._next)
         return shares if output == "probability" else (named, shares)
 
     def _classes(self) -> NDArray[Any]:

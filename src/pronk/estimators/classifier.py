@@ -185,9 +185,11 @@ class OnlineClassifier(ClassifierMixin, OnlineLearner):
 
     def _probabilities(self, X: Any) -> Array:
         with self._own_lock():
-            positive = self._link(np.atleast_2d(self.decision_function(X).T).T)
-            known = len(self.classes_)
-        if known == 1:
+            return self._normalised(self._link(np.atleast_2d(self.decision_function(X).T).T))
+
+    def _normalised(self, positive: Array) -> Array:
+        """Return probabilities (n, classes) from those of the classes' outputs, (n, outputs)."""
+        if len(self.classes_) == 1:
             return np.ones((len(positive), 1))
         if positive.shape[1] == 1:
             positive = np.hstack((1.0 - positive, positive))

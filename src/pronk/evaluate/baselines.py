@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -225,3 +226,20 @@ def leads(metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, flo
     ]
     squared = {one.baseline for one in found if one.metric == "mse"}
     return [one for one in found if one.metric != "r2" or one.baseline not in squared]
+
+
+def share_of_repeating(
+    metric: str, metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, float]]
+) -> float:
+    """Return which share of a learner's gain over the first baseline the last label reaches.
+
+    The second baseline repeats the last label. 0 if the learner gains nothing; NaN if a metric is
+    missing.
+
+    >>> means = {"running mean": {"mse": 10.0}, "last value": {"mse": 4.0}}
+    >>> share_of_repeating("mse", {"mse": 2.0}, means)
+    0.75
+    """
+    mean, last = (own.get(metric, math.nan) for own in baselines.values())
+    gain = mean - metrics.get(metric, math.nan)
+    return 0.0 if gain <= 0.0 else (mean - last) / gain

@@ -156,9 +156,12 @@ class BlockAdapter:
     """
 
     def __init__(
-        self, model: Any, labels: bool, shares: bool = False, coverage: float | None = None
-    ) -> None:
+        self, model: Any, labels: bool, shares: bool = False, coverage: float | None = None,
+        ahead: bool = False,
+    ) -> None:  # fmt: skip
         self.model = model
+        #: Rows that are only predicted are the next ones of the stream, or far ahead.
+        self._ahead = {"ahead": ahead} if looks_ahead(model) else {}
         self._first: Any = None if labels else 0.0
         self._started = False
         self._shares = shares
@@ -187,11 +190,12 @@ class BlockAdapter:
                 None if shares is None else np.empty(0),
                 None if self._coverage is None else np.zeros((n, 2)),
             )
-        values = np.asarray(self.model.predict(X))
+        values = np.asarray(self.model.predict(X, **self._ahead))
         if self._shares:
-            return Forecast(values, self.model.predict_proba(X), self.model.classes_)
+            shares = self.model.predict_proba(X, **self._ahead)
+            return Forecast(values, shares, self.model.classes_)
         if self._coverage is not None:
-            intervals = self.model.predict_interval(X, coverage=self._coverage)
+            intervals = self.model.predict_interval(X, coverage=self._coverage, **self._ahead)
             return Forecast(values, intervals=intervals)
         return Forecast(values)
 
@@ -251,10 +255,11 @@ def adapt(
     columns: Sequence[str] | None = None,
     shares: bool = False,
     coverage: float | None = None,
+    ahead: bool = False,
 ) -> Adapter:
-    """Return the adapter for a model."""
+    """Return the adapter for a model; ``ahead``: rows that are only predicted lie far ahead."""
     if hasattr(model, "predict_then_learn"):
-        return BlockAdapter(model, labels, shares, coverage)
+        return BlockAdapter(model, labels, shares, coverage, ahead)
     if hasattr(model, "predict_one") and hasattr(model, "learn_one"):
         return RowAdapter(model, labels, columns)
     raise TypeError(
@@ -267,6 +272,11 @@ def has_probabilities(model: Any) -> bool:
     """Return whether a model predicts class probabilities."""
     learner = getattr(model, "learner", model)  # behind a scaler
     return hasattr(model, "predict_then_learn") and hasattr(learner, "predict_proba")
+
+
+def looks_ahead(model: Any) -> bool:
+    """Return whether `predict` of a model has the parameter ``ahead``."""
+    return bool(getattr(getattr(model, "learner", model), "_looks_ahead", False))
 
 
 def has_intervals(model: Any) -> bool:

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate import experts as grid
 from pronk.aggregate.experts import Experts
+from pronk.aggregate.far import LONGEST
 from pronk.aggregate.recovery import RecoveringKernel
 from pronk.aggregate.settings import FORGETFUL_POINTS
 from pronk.newton.discounted import EPOCH, DiscountedNewton
@@ -108,11 +109,14 @@ def learn_split(
         stop = min(len(Z), start + plan.longest)
         if len(Z) - stop < LEAST_ROWS:
             stop = len(Z)
+        if experts.far is not None:  # its weights are copied between two passes
+            stop = min(stop, start + LONGEST - experts.rows % LONGEST)
         rows = slice(start, stop)
         if stop - start < LEAST_ROWS:
             yield experts.learn(Z[rows], Y[rows], unclipped[rows])
         else:
             yield from _Pass(experts, Z[rows], Y[rows], unclipped[rows], pool, plan).run()
+            experts.copy_far_weights()
         start = stop
 
 
@@ -397,6 +401,8 @@ class _Pass(PartitionedPass[_Sent, tuple[Array, Array]]):
         if stop <= start:
             return
         rows = slice(start, stop)
+        Z = self.Z[rows, : experts.columns]
+        experts.learn_far(Z, self.Y[rows], self.unclipped[rows], self._far_features, start)
         out = experts.mix(self.P[rows], self.Z[rows], self.Y[rows])
         scales = np.ones(out.shape)
         if experts.error_scale is not None:
@@ -409,6 +415,12 @@ class _Pass(PartitionedPass[_Sent, tuple[Array, Array]]):
                 scales[rows] = experts.error_scale.learn(own, out[rows], self.unclipped[low:high])
         self.mixed = stop
         yield out, scales
+
+    def _far_features(self, Z: Array) -> Iterator[tuple[Any, Array]]:
+        """Yield the groups of experts with the features of rows Z."""
+        wanted: list[Range] = [(0, len(Z)) if group.learners else None for group in self.groups]
+        found = zip(self.groups, self.spans.features(Z, 0, wanted), strict=True)
+        yield from ((group, Phi) for group, Phi in found if group.learners)
 
     def _next_scale_features(self, rows: int) -> Array:
         """Return the error scale's features of the next rows; coordinates they lack are 0."""

@@ -84,7 +84,7 @@ def _answer(report: RunReport) -> str:
     name = trace.metric.name
     own = f"{TITLES[name]} {number(report.record.metrics[name])}"
     theirs = [f"{title} {number(one[name])}" for title, one in trace.baselines.items()]
-    worse = f" It is {report.worse}." if report.worse else ""
+    worse = f" Note: {report.worse}." if report.worse else ""
     alarms = count(len(trace.alarms), "drift alarm") if trace.alarms else "no drift alarm"
     text = f"{own} ({', '.join(theirs)}); {alarms}.{worse}"
     return text[0].upper() + text[1:]

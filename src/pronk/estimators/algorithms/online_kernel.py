@@ -92,6 +92,7 @@ class _OnlineKernel(OnlineLearner):
     _signed: ClassVar[bool]
     _forgetting: ClassVar[bool] = True  # a subclass may switch discounted experts off
     _scales_itself: ClassVar[bool] = True
+    _looks_ahead: ClassVar[bool] = True  # `predict` has the parameter ``ahead``
     _model: RecoveringKernel
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -158,7 +159,7 @@ class _OnlineKernel(OnlineLearner):
                     P = model.learn(part, Y[rows.start + start : rows.start + stop])
                     passed.append((P, model.last_widths))
                 else:
-                    passed.append((model.predict(part), model.current_widths(part)))
+                    passed.append((model.predict(part, False), model.current_widths(part)))
         P, model.last_widths = (np.concatenate(parts) for parts in zip(*passed, strict=True))
         return P
 
@@ -172,6 +173,26 @@ class _OnlineKernel(OnlineLearner):
             passed.append((P, self._model.last_widths))
         P, self._model.last_widths = (np.concatenate(parts) for parts in zip(*passed, strict=True))
         return P
+
+    def _predict(self, X: Any, ahead: bool | None = None) -> Array:
+        """Predict rows; ``ahead`` None: several rows far ahead, one row next."""
+        check_is_fitted(self)
+        rows = self._rows(X)
+        if not rows.shape[0]:
+            return np.empty((0, self._outputs))
+        with self._own_lock(), limited:
+            far = self._model.looks_far(rows.shape[0], ahead)
+            P = np.concatenate(
+                [self._model.predict(block(), far) for _, block in dense_blocks(rows)]
+            )
+        self._check_result(P)
+        return P
+
+    @property
+    def reads_past_(self) -> bool:
+        """Whether past labels are read, so that `predict` has a second head for rows far ahead."""
+        check_is_fitted(self)
+        return self._model.looks_far(1, True)
 
     def certificate(self) -> MixtureCertificate:
         """Return the regret so far against the best active expert, and its bound.
@@ -310,16 +331,35 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
             half = at_coverage(self._model.last_widths, interval)
         return P, around(P, half[:, 0] if self._flat else half)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, *, ahead: bool | None = None) -> Any:
         """Return the current model's predictions; change nothing.
 
-        With ``return_std``, also return a standard deviation of y around each prediction: the error
-        scale at the row times sqrt(1 + q), q the row's ridge leverage for the leading expert.
-        """
-        return super().predict(X, return_std)
+        Where past labels are read (``reads_past_``), they help to predict the next row, and are
+        not known for rows far ahead. So one row is predicted as the next one, several rows as
+        rows far ahead, by experts that read no past labels (`pronk.aggregate.far`); ``ahead`` says
+        otherwise: True, rows far ahead; False, each row as if it came next.
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        With ``return_std``, also return a standard deviation of y around each prediction: the error
+        scale at the row times sqrt(1 + q), q the row's ridge leverage for the leading expert; of
+        rows far ahead the root mean square of such errors.
+        """
+        with self._own_lock(), limited:
+            P = self._predict(X, ahead)
+            values = P[:, 0] if self._flat else P
+            if not return_std:
+                return values
+            rows = self._rows(X)
+            far = self._model.looks_far(rows.shape[0], ahead)
+            parts = [self._model.deviation(block(), far) for _, block in dense_blocks(rows)]
+        deviation = np.concatenate([P[:0], *parts])
+        return values, deviation[:, 0] if self._flat else deviation
+
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, ahead: bool | None = None
+    ) -> Array:
         """Return intervals (n, 2), or (n, outputs, 2), that contain y with the given probability.
+
+        Of one row that of the next row, of several rows those of rows far ahead, as in `predict`.
 
         Intervals are wider where errors on similar rows were larger, and their half-width follows
         the errors so far, so that long-run coverage is correct also under drift. Intervals of a
@@ -332,7 +372,10 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
         if not rows.shape[0]:
             return around(nothing := super().predict(rows), nothing)
         with self._own_lock(), limited:
-            parts = [self._model.half_widths(block(), coverage) for _, block in dense_blocks(rows)]
+            far = self._model.looks_far(rows.shape[0], ahead)
+            parts = [
+                self._model.half_widths(block(), coverage, far) for _, block in dense_blocks(rows)
+            ]
         P, half = (np.concatenate(part) for part in zip(*parts, strict=True))
         return around(P[:, 0], half[:, 0]) if self._flat else around(P, half)
 
@@ -361,9 +404,25 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
 
     _signed = True
 
-    def predict_proba(self, X: Any) -> Array:
-        """Return probabilities (n, classes); the most probable class is the predicted one."""
-        return self._probabilities(X)
+    def predict(self, X: Any, *, ahead: bool | None = None) -> NDArray[Any]:
+        """Predict labels with the current model; changes nothing.
+
+        Where past labels are read (``reads_past_``), one row is predicted as the next one and
+        several rows as rows far ahead; ``ahead`` says otherwise (`OnlineKernelRegressor.predict`).
+        """
+        with self._own_lock(), limited:
+            P = self._predict(X, ahead)
+            return self._labels.predicted(P)
+
+    def predict_proba(self, X: Any, *, ahead: bool | None = None) -> Array:
+        """Return probabilities (n, classes); the most probable class is the predicted one.
+
+        ``ahead`` is that of `predict`.
+        """
+        with self._own_lock():
+            P = self._predict(X, ahead)
+            margins = np.atleast_2d(self._labels.decisions(P).T).T
+            return self._normalised(self._link(margins))
 
     def _known_from(
         self, known_from: NDArray[np.int64], labels: Labels, after: Labels
