@@ -121,13 +121,13 @@ load of the machine with two cores was {load:.1f}."""
 
 NOTES = """What costs:
 
-- **Blocks.** After row 16,384 three experts hold 384 points. A row costs each of them about half a
-  million flops: kernel features, a triangular solve, the products of a block's rows, sums and the
-  new factor. The local experts add 15 to 30 microseconds.
-- **One row** reads two triangles of 384 x 384 numbers per expert and the open block: memory, not
+- **Blocks.** After row 16,384 three experts hold 256 points. A row costs each of them about a
+  quarter of a million flops: kernel features, a triangular solve, the products of a block's rows,
+  sums and the new factor. The local experts add 15 to 30 microseconds.
+- **One row** reads two triangles of 256 x 256 numbers per expert and the open block: memory, not
   arithmetic, is the limit. Learning a row that was just predicted reuses them. The worst call
   closes the blocks of all experts.
-- **The first 2,048 rows** are learned by about twenty experts, which restart and learn all rows so
+- **The first 2,048 rows** are learned by about sixteen experts, which restart and learn all rows so
   far again at every stage; at row 2,048 the metric of the local experts is found."""
 
 
