@@ -74,3 +74,15 @@ def test_ten_ranges_away_is_not_yet_an_outlier():
             given = column.copy()
             given[place] = value
             assert without_outliers(given[:, None])[place, 0] == expected
+
+
+def test_a_column_that_grows_without_end_does_not_saturate():
+    scale = FixedScale(np.linspace(0.0, 1.0, 100)[:, None])
+    x = np.concatenate((np.linspace(-3.0, 4.0, 701), 10.0 ** np.arange(1, 300)))[:, None]
+    z = scale.transform(x)[:, 0]
+    assert (np.diff(z) > 0.0).all() and np.isfinite(scale.transform(np.full((1, 1), 1e308))).all()
+    slopes = np.diff(z[:701]) / np.diff(x[:701, 0]) * scale.unit[0]
+    assert slopes.max() < 1.0 + 1e-9 and slopes[250:450] == pytest.approx(1.0)
+    assert slopes[[248, 451]] == pytest.approx(1.0, abs=0.05)  # and just beyond the edges
+    far = (z[701 + 3] - scale.transform(np.array([[1.5]]))[0, 0]) * scale.unit[0]  # at 10^4
+    assert far == pytest.approx(0.5 * np.log(2e4), rel=1e-3)

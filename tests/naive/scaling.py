@@ -46,11 +46,18 @@ def without_outliers(column):
     return np.clip(column, near.min(), near.max())
 
 
-def fixed(first, later):
-    """Columns ``later`` by the scales of ``first``: (clipped - mean) / sqrt(range * deviation).
+def compressed(x, low, high, half):
+    """x where it is inside; beyond an edge logarithmic, with slope 1 there."""
+    above = half * np.log(1 + (x - high) / half, where=x > high, out=np.zeros(len(x)))
+    below = half * np.log(1 + (low - x) / half, where=x < low, out=np.zeros(len(x)))
+    return np.where(x > high, high + above, np.where(x < low, low - below, x))
 
-    They are clipped half a range beyond the first ones. A column that was constant is 0 until it
-    changes; the first change is its unit then, and it is clipped at one and a half units.
+
+def fixed(first, later):
+    """Columns ``later`` by the scales of ``first``: (x - mean) / sqrt(range * deviation).
+
+    They are compressed half a range beyond the first ones. A column that was constant is 0 until it
+    changes; the first change is its unit then, and it is compressed beyond one and a half units.
     """
     out = np.zeros(later.shape)
     for j, (column, x) in enumerate(zip(first.T, later.T, strict=True)):
@@ -58,12 +65,12 @@ def fixed(first, later):
         least, largest = column.min(), column.max()
         width = largest - least
         if width > 1e-12 * np.abs(column).max():
-            clipped = np.clip(x, least - width / 2, largest + width / 2)
-            out[:, j] = (clipped - column.mean()) / np.sqrt(width * column.std())
+            x = compressed(x, least - width / 2, largest + width / 2, width / 2)
+            out[:, j] = (x - column.mean()) / np.sqrt(width * column.std())
             continue
         steps = x - column[0]
         changed = np.flatnonzero(np.abs(steps) > 1e-12 * np.abs(x))
         if len(changed):
-            out[:, j] = np.clip(steps / abs(steps[changed[0]]), -1.5, 1.5)
+            out[:, j] = compressed(steps / abs(steps[changed[0]]), -1.5, 1.5, 0.5)
             out[: changed[0], j] = 0.0
     return out

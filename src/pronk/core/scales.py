@@ -3,11 +3,17 @@
 Kernel features of earlier rows cannot be rescaled, so a learner that keeps them fixes its scales
 once it has seen some rows. With the range w_j and the deviation s_j of column j in those rows,
 
-    z_j = (clip(x_j, least - w_j / 2, largest + w_j / 2) - mean_j) / sqrt(w_j s_j).
+    z_j = (g(x_j) - mean_j) / sqrt(w_j s_j),
+
+g(x) = x up to half a range beyond the values in those rows, and farther out, with h = w_j / 2,
+
+    g(high + x) = high + h log(1 + x / h),     g(low - x) = low - h log(1 + x / h).
 
 The geometric mean of range and deviation stands between the two usual choices: the range alone
 lets one outlier flatten a column, the deviation alone makes a rare indicator the longest axis. The
-clip keeps rows near the points in a column that grows without end (a date, a counter).
+logarithm keeps rows near the points in a column that grows without end (a date, a counter), and
+such a column still tells later rows from earlier ones; outliers of a thousand ranges lie eight
+half ranges beyond the others.
 
 Outliers among those rows do not count: with the few least and largest values of a column left out
 (one in five hundred at each end, at least one), a value farther from the rest than ten times their
@@ -31,17 +37,32 @@ Array = NDArray[np.float64]
 _ROUNDING = 1e-12
 #: Values this many ranges of the others away are outliers.
 _OUTLIER = 10.0
-#: How far, in first steps, a late column may go to either side.
+#: How far, in first steps, a late column goes to either side without compression.
 _LATE_REACH = 1.5
+#: Largest x / h.
+_FARTHEST = 1e300
 
 
 @njit(cache=True, nogil=True)
-def _scale(X: Array, centre: Array, unit: Array, low: Array, high: Array, out: Array) -> None:
+def _compressed(x: float, low: float, high: float, width: float) -> float:
+    """Return g(x), the logarithmic compression of x beyond [low, high]."""
+    half = 0.5 * width
+    if x > high:
+        return high + half * np.log1p(min((x - high) / half, _FARTHEST))
+    if x < low:
+        return low - half * np.log1p(min((low - x) / half, _FARTHEST))
+    return x
+
+
+@njit(cache=True, nogil=True)
+def _scale(
+    X: Array, centre: Array, unit: Array, low: Array, high: Array, width: Array, out: Array
+) -> None:
     """Scale rows X (n, columns) into out; a column without a unit becomes 0, or +-1 if changed."""
     for i in range(X.shape[0]):
         for j in range(X.shape[1]):
             if unit[j] > 0.0:
-                out[i, j] = (min(max(X[i, j], low[j]), high[j]) - centre[j]) / unit[j]
+                out[i, j] = (_compressed(X[i, j], low[j], high[j], width[j]) - centre[j]) / unit[j]
             else:
                 step = X[i, j] - centre[j]
                 moved = abs(step) > _ROUNDING * abs(X[i, j])
@@ -91,7 +112,7 @@ class FixedScale(Stateful):
     def transform(self, X: Array) -> Array:
         """Return each row as it would be scaled if it came next; changes nothing."""
         Z = np.empty(X.shape)
-        _scale(X, self.centre, self.unit, self.low, self.high, Z)
+        _scale(X, self.centre, self.unit, self.low, self.high, self.width, Z)
         return Z
 
     STATE = (
@@ -107,6 +128,7 @@ class FixedScale(Stateful):
 
     def _restored(self, sizes: Sizes) -> None:
         require((self.low <= self.high).all(), "low is above high")
+        require((self.width[self.unit > 0.0] > 0.0).all(), "width is 0 where unit is not")
 
 
 def without_outliers(rows: Array) -> Array:
