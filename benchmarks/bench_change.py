@@ -28,15 +28,8 @@ BEFORE, AFTER, BLOCK = 20_000, 10_000, 1024
 #: Rows that the peers learn before and after the change: river takes milliseconds per row.
 SHORT_BEFORE, SHORT_AFTER = 4000, 5000
 #: Rows since the change over which errors are averaged.
-SPANS = (
-    (0, 100),
-    (100, 300),
-    (300, 1000),
-    (1000, 2000),
-    (2000, 4000),
-    (4000, 5000),
-    (5000, 10_000),
-)
+EDGES = 0, 100, 300, 1000, 2000, 4000, 5000, 10_000
+SPANS = tuple(pairwise(EDGES))
 #: Rows of the window of LightGBM, and rows between two fits.
 WINDOW, REFIT = 2000, 250
 
@@ -192,8 +185,9 @@ What the default learner does [when the stream changes](../howto/change.md): {BE
 stream, then {AFTER:,} of another. Four uniform columns; y is a sum of waves, of variance about 1,
 plus noise of variance 0.01. Mean squared errors are in units of the noise's variance (1 is the
 best possible), errors of labels in %. *Without recovery* is the same learner without challengers.
-river's `ARFRegressor` or `ARFClassifier` and LightGBM, fitted every {REFIT} rows on the last {WINDOW:,},
-have their default parameters and learned {SHORT_BEFORE:,} rows before the change. Written by
+river's `ARFRegressor` or `ARFClassifier`, and LightGBM, fitted every {REFIT} rows on the last
+{WINDOW:,}, have their default parameters and learned {SHORT_BEFORE:,} rows before the change.
+Written by
 `python benchmarks/bench_change.py --write`."""
 SETS_INTRO = """\
 Real sets, in the order of time (bike_hour, elec2) or shuffled, and a stationary stream. Errors are
