@@ -340,7 +340,7 @@ class ClassProbabilities:
         if len(seen) > 1:
             Q = self.candidates(t, last)
             P = self.w @ Q
-            if self.w[0] >= 0.5 and P.argmax() != Q[0].argmax():
+            if self.w[0] >= 0.05 and P.argmax() != Q[0].argmax():
                 P = Q[0]
             out[seen] = 2 * P - 1
         return out

@@ -17,8 +17,9 @@ so the log loss exceeds that of candidate j by at most -log(prior_j), with prior
 and 0.05 for each other one. After row t the weights are mixed with the prior by 1 / (t + 1): the
 bound then holds, with some log t more, also for a sequence of candidates (fixed share). The
 prediction that the learner returns is 2 P - 1, so the most probable class is the predicted one.
-While the margins have half of the weight the predicted class is theirs: on a row whose P has
-another most probable class, P is Q of the margins.
+While the margins have a weight of 0.05 or more the predicted class is theirs: on a row whose P has
+another most probable class, P is Q of the margins. So other candidates change labels only where
+they are clearly better.
 
 **Logistic learners** are AIOLI (`newton.engine.AIOLI`) with the diagonal of A in place of A, which
 costs a few operations per column: with x the scaled columns and a last entry r = log odds of the
@@ -61,7 +62,8 @@ MARGINS, RATES, LAST, LOGISTIC = range(4)
 ALPHAS, RADIUS = np.array([1.0, 30.0]), 2.0
 #: Prior weight of each candidate but the margins.
 PRIOR = 0.05
-LOG_HALF = np.log(0.5)
+#: The margins' label is predicted while they have this weight.
+LEADING = 0.05
 #: Window of the scales in rows; scaled columns are clipped to this.
 SCALE_WINDOW, FARTHEST = 1e4, 4.0
 #: Most coefficients of a logistic learner over all outputs; beyond, there are none.
@@ -321,8 +323,8 @@ def mix_candidates(Q: Array, log_w: Array, out: Array) -> None:
         weight = np.exp(log_w[j])
         for k in range(out.size):
             out[k] += weight * Q[j, k]
-    # the margins' label, while they have half of the weight
-    if log_w[MARGINS] >= LOG_HALF and out.argmax() != Q[MARGINS].argmax():
+    # the margins' label, unless they have nearly no weight
+    if np.exp(log_w[MARGINS]) >= LEADING and out.argmax() != Q[MARGINS].argmax():
         for k in range(out.size):
             out[k] = Q[MARGINS, k]
 
