@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import remapped_labels
-from pronk.aggregate.calibration import Intervals
+from pronk.aggregate.calibration import SUREST, Intervals
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.learner import STAGES, LearnExperts, OnlineKernel
@@ -328,7 +328,8 @@ class RecoveringKernel(Stateful):
     def predict(self, X: Array, ahead: bool | None = None) -> Array:
         """Predict one row that comes next, or rows far ahead."""
         if self.looks_far(len(X), ahead):
-            return self.incumbent.predict_far(X)
+            # No class has the probability 0.
+            return self.incumbent.predict_far(X) * (SUREST if self.signed else 1.0)
         P, _ = self._predict(X)
         return P if self.probabilities is None else self.probabilities.predict(X, P)
 
