@@ -10,7 +10,7 @@ import pronk
 from naive import late as naive_late
 from pronk.aggregate.baselines import MEAN_WINDOWS, Baselines, Past, find_lags
 from pronk.aggregate.calibration import Intervals
-from pronk.aggregate.far import is_anchor
+from pronk.aggregate.far import is_anchor, next_anchor
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
 from pronk.newton.discounted import DiscountedNewton, InEpochs
@@ -318,6 +318,8 @@ def test_late_labels_cost_accuracy_and_keep_coverage():
 def test_weights_are_copied_at_powers_of_two_and_then_every_8192_rows():
     rows = [n for n in range(40_000) if is_anchor(n)]
     assert rows == [256, 512, 1024, 2048, 4096, 8192, 16384, 24576, 32768]
+    for n in (0, 255, 256, 257, 4095, 4096, 8191, 8192, 8193, 24_576):
+        assert next_anchor(n) == min(row for row in rows if row > n)
 
 
 @pytest.mark.parametrize("labels", [False, True])

@@ -59,6 +59,13 @@ def is_anchor(rows: int) -> bool:
     return rows >= FIRST and rows & (rows - 1) == 0
 
 
+def next_anchor(rows: int) -> int:
+    """Return the first number of rows above this one after which weights are copied."""
+    if rows >= LONGEST:
+        return rows - rows % LONGEST + LONGEST
+    return max(FIRST, 1 << rows.bit_length())
+
+
 class FarErrors(Stateful):
     """The last absolute errors of rows far ahead."""
 

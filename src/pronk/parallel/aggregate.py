@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate import experts as grid
 from pronk.aggregate.experts import Experts
-from pronk.aggregate.far import LONGEST
+from pronk.aggregate.far import next_anchor
 from pronk.aggregate.recovery import RecoveringKernel
 from pronk.aggregate.settings import FORGETFUL_POINTS
 from pronk.newton.discounted import EPOCH, DiscountedNewton
@@ -110,7 +110,7 @@ def learn_split(
         if len(Z) - stop < LEAST_ROWS:
             stop = len(Z)
         if experts.far is not None:  # its weights are copied between two passes
-            stop = min(stop, start + LONGEST - experts.rows % LONGEST)
+            stop = min(stop, start + next_anchor(experts.rows) - experts.rows)
         rows = slice(start, stop)
         if stop - start < LEAST_ROWS:
             yield experts.learn(Z[rows], Y[rows], unclipped[rows])
