@@ -2,7 +2,7 @@
 
     python benchmarks/bench_change.py                    print the tables
     python benchmarks/bench_change.py --write            and keep them as docs/results/change.json
-    python benchmarks/bench_change.py --only level       one stream, without the sets
+    python benchmarks/bench_change.py --only labels      some streams, without the sets
 
 Needs river and LightGBM, and PRONK_DATA for the sets.
 """
@@ -199,16 +199,16 @@ machine, so a difference of less than a tenth means little."""
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--write", action="store_true", help="keep the tables as a page")
-    parser.add_argument("--only", help="one stream")
+    parser.add_argument("--only", nargs="+", choices=STREAMS, help="some streams, without the sets")
     options = parser.parse_args()
     parts = ["# After a change", INTRO]
     for name, text in STREAMS.items():
-        if options.only in (None, name):
+        if options.only is None or name in options.only:
             rows, events = after_change(name)
             told = [f"alarm after {a + 1} rows, {outcome} after {b:,}" for a, outcome, b in events]
             heading = f"{name[0].upper()}{name[1:]}: {text}"
             print(heading, *rows, told, sep="\n", flush=True)
-            parts += [f"## {heading}", f"{'; '.join(told)}." if told else "No alarm."]
+            parts += [f"## {heading}", "; ".join(told).capitalize() + "." if told else "No alarm."]
             parts += results.table(HEADER, rows, left=1)
     if options.only is None:
         rows = []
