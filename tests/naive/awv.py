@@ -5,6 +5,8 @@ prediction. False is the ridge forecaster. Y is (n,) or (n, k); the returned
 predictions have its shape. Row t's prediction uses labels of rows before t.
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from .features import projector, root
@@ -46,18 +48,26 @@ def discounted_awv(Phi, Y, alpha, anticipate, discount, faded=None):
     """Q3: yhat = v_t'A^-1 b with row s < t counting discount^(t-1-s), and row t 1 (AWV).
 
     A = alpha I + sum_s discount^(t-1-s) v_s v_s' (+ v_t v_t'), b = sum_s discount^(t-1-s) y_s v_s.
-    ``faded`` has the share of alpha at each row where it is not 1.
+    ``faded`` has the share of alpha at each row where it is not 1. With discounts (n,) row s counts
+    the product of those of rows s + 1, .., t - 1.
     """
     Y, shape = _columns(Y)
+    discount = np.broadcast_to(discount, len(Y))
     faded = np.ones(len(Y)) if faded is None else faded
     predictions = np.zeros_like(Y)
     for t in range(len(Y)):
-        w = discount ** np.arange(t - 1, -1, -1.0)[:, None]
+        w = np.array([np.prod(discount[s + 1 : t]) for s in range(t)]).reshape(t, 1)
         A = faded[t] * alpha * np.eye(Phi.shape[1]) + Phi[:t].T @ (w * Phi[:t])
         if anticipate:
             A = A + np.outer(Phi[t], Phi[t])
         predictions[t] = Phi[t] @ np.linalg.solve(A, Phi[:t].T @ (w * Y[:t]))
     return predictions.reshape(shape)
+
+
+def time_discounts(times, half_life, longest=0.95):
+    """Discounts of rows by their times: 2^-(gap / half_life), a gap of at most 0.95 half-lives."""
+    gaps = [0.0, *(b - a for a, b in pairwise(times))]
+    return np.array([2.0 ** -min(gap / half_life, longest) for gap in gaps])
 
 
 def discounted_best(Phi, y, alpha, discount):

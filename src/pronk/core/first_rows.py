@@ -38,6 +38,11 @@ class Block(NamedTuple):
     weights: Array | None
 
 
+def learned_rows(weights: Array) -> NDArray[np.bool_]:
+    """Return which rows are learned, by weights (n,), or (n, 2) with times in the second column."""
+    return np.asarray((weights if weights.ndim == 1 else weights[:, 0]) > 0.0)
+
+
 class FirstRows:
     """Hold the first rows and start ``inner``, which learns them, again at every restart.
 
@@ -103,7 +108,7 @@ class FirstRows:
         """Return the ends of the pieces of a call: 0, n, and the rows of restarts."""
         if n == 1 or self.is_over:
             return [0, n]
-        learned = np.ones(n) if weights is None else weights > 0.0
+        learned = np.ones(n) if weights is None else learned_rows(weights)
         counts = self.rows + np.cumsum(learned)
         due = [rows for rows in RESTARTS if self.rows < rows <= counts[-1]]
         return sorted({0, *(int(np.searchsorted(counts, rows)) + 1 for rows in due), n})
@@ -111,7 +116,7 @@ class FirstRows:
     def _hold(self, block: Block) -> None:
         """Hold rows that were learned; start again if it is time."""
         X, Y, weights = block
-        learned = np.ones(len(X), dtype=np.bool_) if weights is None else weights > 0.0
+        learned = np.ones(len(X), dtype=np.bool_) if weights is None else learned_rows(weights)
         if not learned.any():
             return
         held = Block(X[learned], Y[learned], None if weights is None else weights[learned])
@@ -154,8 +159,9 @@ class FirstRows:
         Y = self._checked_targets(event["Y"], len(X))
         weights = event["weights"]
         if weights is not None:
-            weights = checked_numbers(weights, (len(X),), "weights")
-            require(bool((weights > 0).all()), "events/weights are not positive")
+            shape = (len(X), 2) if np.ndim(weights) == 2 else (len(X),)
+            weights = checked_numbers(weights, shape, "weights")
+            require(bool(learned_rows(weights).all()), "events/weights are not positive")
         return Block(X, Y, weights)
 
 

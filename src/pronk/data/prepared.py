@@ -38,6 +38,7 @@ from pronk.estimators.inputs import (
     check_length,
     check_not_lazy,
     check_weights,
+    with_times,
 )
 
 Array = NDArray[np.float64]
@@ -371,6 +372,8 @@ class Prepared(Parameters):
         The learner's number of rows shows whether it was rolled back; the preparation then is too.
         """
         X = X if type(X) is np.ndarray else whole(X)
+        if options.get("times") is not None:
+            options = self._with_times(options)
         with own_lock(self):
             before, seen = dict(self.__dict__), self._learned
             try:
@@ -385,6 +388,17 @@ class Prepared(Parameters):
                 if self._learned == seen:
                     self.__dict__ = {**before, "_lock": own_lock(self)}
                 raise
+
+    def _with_times(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Return options with times beside the weights."""
+        if not hasattr(self.learner, "half_life"):
+            raise ValueError(
+                f"times has no meaning for {self.learner!r}; leave it out, or use a learner with a "
+                "half_life, such as PKAWVRegressor(half_life='1h')"
+            )
+        others = {name: value for name, value in options.items() if name != "times"}
+        weights = with_times(options.get("sample_weight"), options["times"])
+        return {**others, "sample_weight": weights}
 
     @property
     def _learned(self) -> int:
@@ -406,9 +420,9 @@ class Prepared(Parameters):
         rows = self._rows(X)
         weights = check_weights(options.get("sample_weight"), len(rows))
         missing = missing_labels(y, len(rows))
-        counted = weights
+        counted = weights if weights is None or weights.ndim == 1 else weights[:, 0]
         if missing is not None:
-            counted = np.where(missing, 0.0, 1.0 if weights is None else weights)
+            counted = np.where(missing, 0.0, 1.0 if counted is None else counted)
         targets = copy.copy(self._targets)
         if len(rows) == 1 and (counted is None or counted[0] > 0.0):
             preparation, prepared = self._peek(rows)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pronk import parallel
-from pronk.core.first_rows import LAST_RESTART
+from pronk.core.first_rows import LAST_RESTART, learned_rows
 from pronk.core.kernels import KERNELS, Kernel, get_kernel, is_automatic, with_bandwidth
 from pronk.core.one_vs_rest import OneVsRest
 from pronk.core.randomness import make_seed
@@ -301,6 +301,11 @@ class OnlineLearner(SavedState):
     def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
         """Return checked weights; None where all are 1."""
         weights = check_weights(sample_weight, rows)
+        if weights is not None and weights.ndim == 2:
+            raise ValueError(
+                f"times has no meaning for {self!r}; leave it out, or use a learner with a "
+                "half_life in time, such as half_life='1h'"
+            )
         if weights is None or (weights == 1.0).all():
             return None
         if not self._accepts_weights():
@@ -315,11 +320,12 @@ class OnlineLearner(SavedState):
         P = np.empty((len(Y), Y.shape[1]))
         for rows, block in dense_blocks(X):
             values, own = block(), weights[rows]
-            ends = np.flatnonzero(np.diff(own > 0.0)) + 1
+            learned = learned_rows(own)
+            ends = np.flatnonzero(np.diff(learned)) + 1
             for start, stop in pairwise([0, *ends.tolist(), len(own)]):
                 part = slice(start, stop)
                 whole = slice(rows.start + start, rows.start + stop)
-                if own[start] > 0.0:
+                if learned[start]:
                     P[whole] = self._model.learn(  # type: ignore[call-arg]
                         np.ascontiguousarray(values[part]), Y[whole], own[part]
                     )
@@ -342,7 +348,7 @@ class OnlineLearner(SavedState):
             raise ValueError(f"{error}; rescale X and y, or choose a larger alpha") from None
         self._finish_first_rows()
         self._check_result(P)
-        self.n_seen_ += len(Y) if weights is None else int(np.count_nonzero(weights))
+        self.n_seen_ += len(Y) if weights is None else int(learned_rows(weights).sum())
         if self._dictionary_grows:
             self._warn_of_size()
         return P

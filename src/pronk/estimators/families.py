@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,15 @@ from pronk.core.losses import LOSSES, SQUARED, SQUARED_HINGE, Loss, get_loss
 from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.inputs import Interval, StrOptions, check_finite, dense_blocks
+from pronk.estimators.inputs import (
+    Interval,
+    StrOptions,
+    check_finite,
+    check_ordered,
+    check_weights,
+    dense_blocks,
+    with_times,
+)
 from pronk.estimators.regressor import OnlineRegressor
 from pronk.newton.engine import OnlineNewton
 from pronk.newton.spaces import FixedPoints
@@ -199,14 +208,33 @@ class OnlineNewtonClassifier(OnlineNewtonLearner, OnlineClassifier):
 #: Constraints of the parameters of a discount.
 DISCOUNT: dict[str, list[Any]] = {
     "discount": [Interval(Real, 0, 1, closed="right")],
-    "half_life": [Interval(Real, 0, None, closed="neither"), None],
+    "half_life": [Interval(Real, 0, None, closed="neither"), str, None],
 }
+#: Seconds of the units of a half-life.
+UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 #: Below it even the last row counts for nothing.
 LEAST_DISCOUNT = 1e-6
 
 
+def half_life_seconds(learner: Any) -> float | None:
+    """Return a half-life in time, such as "90min", in seconds; None for one in rows, or none."""
+    if not isinstance(learner.half_life, str):
+        return None
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([a-z]+)\s*", learner.half_life)
+    number = float(found[1]) if found and re.fullmatch(r"[0-9]*\.?[0-9]+", found[1]) else 0.0
+    if found is None or found[2] not in UNITS or not number > 0.0:
+        raise ValueError(
+            f"half_life={learner.half_life!r} is no time; give a number and one of "
+            f"{', '.join(UNITS)}, such as '90min', or a number of rows"
+        )
+    return number * UNITS[found[2]]
+
+
 def discount_of(learner: Any) -> float:
-    """Return the weight that a row loses with every later one, from discount or half_life."""
+    """Return the weight that a row loses with every later one, from discount or half_life.
+
+    NaN with a half-life in time, where each row has its own.
+    """
     discount = float(learner.discount)
     if learner.half_life is not None:
         if discount != 1.0:
@@ -214,6 +242,8 @@ def discount_of(learner: Any) -> float:
                 f"half_life={learner.half_life!r} and discount={discount!r} are two ways to give "
                 "one number; leave one out"
             )
+        if half_life_seconds(learner) is not None:
+            return float("nan")
         discount = 0.5 ** (1.0 / float(learner.half_life))
     if discount < LEAST_DISCOUNT:
         raise ValueError(
@@ -221,6 +251,68 @@ def discount_of(learner: Any) -> float:
             f"{LEAST_DISCOUNT:g}, or a longer half_life"
         )
     return discount
+
+
+class ForgettingLearner(OnlineLearner):
+    """A learner with a half-life, in rows or in time; in time, each row has a time.
+
+    ``times`` are numbers, in seconds, or datetimes, one per row, which must not decrease: a file in
+    reverse order would otherwise never be forgotten. Rows of the same time are allowed.
+    """
+
+    half_life: Any
+
+    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
+        if half_life_seconds(self) is None:
+            return super()._check_weights(sample_weight, rows)
+        weights = check_weights(sample_weight, rows)
+        if weights is None or weights.ndim == 1:
+            raise ValueError(
+                f"half_life={self.half_life!r} is a time; give times=, one per row, or a half_life "
+                "in rows"
+            )
+        if self.__sklearn_is_fitted__():
+            check_ordered(weights[:, 1], last_time(self._model))
+        return weights
+
+    def _trial_options(self, rows: int) -> dict[str, Any]:
+        if half_life_seconds(self) is None:
+            return {}
+        return {"times": np.full(rows, last_time(self._model) or 0.0)}
+
+    def predict_then_learn(
+        self, X: Any, y: Any, *more: Any, sample_weight: Any = None, times: Any = None,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """Predict each row, then learn it, in order; return the predictions.
+
+        ``times`` are the times of the rows, where half_life is one.
+        """
+        weights = with_times(sample_weight, times)
+        return super().predict_then_learn(X, y, *more, sample_weight=weights, **options)
+
+    def partial_fit(
+        self, X: Any, y: Any, *more: Any, sample_weight: Any = None, times: Any = None,
+        **options: Any,
+    ) -> Self:  # fmt: skip
+        """Learn the rows in order."""
+        weights = with_times(sample_weight, times)
+        return super().partial_fit(X, y, *more, sample_weight=weights, **options)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> Self:
+        """Forget everything, then learn the rows in order: one pass."""
+        return super().fit(X, y, sample_weight=with_times(sample_weight, times))
+
+
+def last_time(model: Any) -> float | None:
+    """Return the time of the last row that an engine has learned; None where it has none."""
+    while not hasattr(model, "time"):
+        inner = getattr(model, "inner", None) or getattr(model, "learner", None)
+        if inner is None:
+            return None
+        model = inner
+    found: float | None = model.time
+    return found
 
 
 # -- ridge and AWV learners: the standard deviation of y ------------------------------------------

@@ -446,7 +446,7 @@ class SavedState(Parameters):
             self._predict(X)
             if _entries(self._model.to_state()) < SMALL_STATE:
                 with suppress(_TriedOut), self._all_or_nothing():
-                    self.partial_fit(X, self._trial_targets(len(X)))
+                    self.partial_fit(X, self._trial_targets(len(X)), **self._trial_options(len(X)))
                     self._predict(X)
                     # The new state must be restorable too.
                     clone(self)._restore(self._fitted_state())
@@ -455,6 +455,10 @@ class SavedState(Parameters):
     def _trial_targets(self, rows: int) -> Any:
         """Return targets that the learner accepts."""
         raise NotImplementedError
+
+    def _trial_options(self, rows: int) -> dict[str, Any]:
+        """Return what `partial_fit` needs beside rows and targets."""
+        return {}
 
 
 def _checked_bandwidth(value: Any) -> float:

@@ -109,13 +109,22 @@ def check_finite(
 
 
 def check_weights(weights: Any, n: int) -> Array | None:
-    """Return one finite number >= 0 for each row; None stands for 1 everywhere."""
+    """Return one finite number >= 0 for each row; None stands for 1 everywhere.
+
+    Weights with times (`with_times`) have a second column.
+    """
     if weights is None:
         return None
     try:
         values = np.ascontiguousarray(weights, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must hold numbers ({error})") from None
+    if values.ndim == 2 and values.shape[1] == 2:
+        if len(values) != n:
+            raise ValueError(f"times has {len(values)} entries, X has {n} rows")
+        check_finite(values[:, 1], "times")
+        check_weights(values[:, 0], n)
+        return values
     if values.ndim != 1:
         raise ValueError(f"sample_weight must have one dimension, got shape {values.shape}")
     if len(values) != n:
@@ -128,6 +137,51 @@ def check_weights(weights: Any, n: int) -> Array | None:
             "least 0, which means predicted but not learned"
         )
     return values
+
+
+def with_times(weights: Any, times: Any) -> Any:
+    """Return weights and times in seconds, (n, 2); the weights as given if times is None.
+
+    Times are numbers, in seconds, or datetimes; they must not decrease.
+    """
+    if times is None:
+        return weights
+    seconds = seconds_of(times)
+    check_ordered(seconds)
+    own = check_weights(weights, len(seconds))
+    own = np.ones(len(seconds)) if own is None else own
+    return np.column_stack((own, seconds))
+
+
+def seconds_of(times: Any) -> Array:
+    """Return times (n,) in seconds; datetimes count from 1970."""
+    try:
+        values = np.asarray(times)
+        if values.dtype.kind == "O" or values.dtype.kind == "U":
+            values = values.astype("datetime64[us]")
+        if values.dtype.kind == "M":
+            missing = np.isnat(values)
+            values = values.astype("datetime64[us]").astype(np.int64) / 1e6
+            values[missing] = np.nan
+        values = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"times must hold seconds or datetimes ({error})") from None
+    if values.ndim != 1:
+        raise ValueError(f"times must have one dimension, got shape {values.shape}")
+    check_finite(values, "times")
+    return values
+
+
+def check_ordered(seconds: Array, last: float | None = None) -> None:
+    """Raise if a time is before the one of an earlier row; ``last`` is that of the last call."""
+    first = seconds[:1] if last is None else [last]
+    before = np.concatenate((first, seconds[:-1]))[: len(seconds)]
+    if (early := seconds < before).any():
+        row = int(np.argmax(early))
+        raise ValueError(
+            f"times decrease at row {row} (counting from 0): {seconds[row]:.17g} after "
+            f"{before[row]:.17g} seconds; sort the rows by time"
+        )
 
 
 def check_targets(y: Any, n: int) -> Array:

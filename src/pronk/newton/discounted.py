@@ -14,9 +14,17 @@ t row s < t counts w_s = discount^(t-1-s) and, in the AWV forecaster, row t itse
     A = alpha I + sum_{s<t} w_s phi_s phi_s'      b = sum_{s<t} w_s y_s phi_s
     ridge  f = phi_t'A^-1 b                       AWV  f / (1 + q),  q = phi_t'A^-1 phi_t
 
+With a ``half_life`` in seconds each row has a time T and a discount of its own,
+
+    discount_t = 2^-min((T_t - T_{t-1}) / half_life, 0.95),
+
+so that at row t row s < t counts 2^-((T_{t-1} - T_s) / half_life), where a longer gap counts as
+0.95 half-lives: after it the old rows still support the predictions until new ones are learned,
+and every discount is above 1/2, which the certificate needs.
+
 alpha I is put back after every row while there are at most `EXACT_SIZE` features or points, which
 is this definition; in larger spaces after every few rows, between which it fades to no less than
-`FADED` times alpha if the discount allows (`put_back_rows`).
+`FADED` times alpha if the discount allows (`put_back_rows`). Below, discount is that of row t.
 
 **Certificate.** V_t = min_w sum_{s<=t} discount^(t-s) (y_s - w'phi_s)^2 + w'R_t w, with R_t the
 regulariser, which never falls below discount R_{t-1}. So V_t is at least the minimum of
@@ -45,9 +53,9 @@ from numpy.typing import NDArray
 
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, GrowingRows, solve_one
-from pronk.core.state import Count, Sizes, require
+from pronk.core.state import Count, Numbers, Real, Sizes, require
 from pronk.newton.certificate import LOSS, ROWS, TARGETS, Certificate
-from pronk.newton.engine import AIOLI, LONGEST_BLOCK, SMALL, Newton, Squared
+from pronk.newton.engine import AIOLI, LONGEST_BLOCK, SMALL, Newton, OpenRows, Squared
 from pronk.newton.exact import ExactSpan
 from pronk.newton.recurrence import anticipated_margins
 
@@ -106,12 +114,17 @@ class DiscountedNewton(Newton):
         return super()._as_of(Phi, first, roots)
 
     def _add_open_rows(self) -> None:
-        kept = self.discount**self._open
+        kept = self._kept_by_open_rows
         super()._add_open_rows()
         if kept != 1.0:
             self._A *= kept
             self._b *= kept
             self._A[np.diag_indices(self.size)] += (1.0 - kept) * self.alpha
+
+    @property
+    def _kept_by_open_rows(self) -> float:
+        """Share of the sums that is left when the open block closes."""
+        return float(self.discount**self._open)
 
     @property
     def forgets(self) -> bool:  # type: ignore[override]
@@ -184,15 +197,50 @@ FADED = 0.9
 #: .. unless that would take fewer rows than this.
 FEWEST_ROWS = 8
 
+#: A gap counts as at most this many half-lives, so that every discount is above 1/2.
+LONGEST_GAP = 0.95
+
 #: Rows of a discounted ledger (5, outputs): number of rows (`ROWS`), then discounted sums of losses
 #: (`LOSS`), of y^2 (`TARGETS`), of the terms of the bound, and of ones.
 BOUND, ONES = 3, 4
 
 
+def discounts_of(
+    weights: Array | None, n: int, discount: float, half_life: float | None, last: float | None
+) -> tuple[Array, Array | None]:
+    """Return the discounts (n,) of rows and their weights; None: all are 1.
+
+    With a ``half_life`` the columns of ``weights`` (n, 2) are weights and times in seconds, and
+    ``last`` is the time of the row before, None for the first row.
+    """
+    if half_life is None or weights is None or not n:
+        return np.full(n, discount), weights if half_life is None else None
+    times = weights[:, 1]
+    before = np.concatenate(([times[0] if last is None else last], times[:-1]))
+    gaps = np.clip((times - before) / half_life, 0.0, LONGEST_GAP)
+    own = weights[:, 0]
+    return np.asarray(0.5**gaps), None if (own == 1.0).all() else own
+
+
+def rows_until_faded(kept: Array, opened: int) -> int | None:
+    """Return after how many of the next rows the regulariser is to be put back; None: later.
+
+    ``kept`` (n,) is the share of the block's sums that is left after each row, of a block with
+    ``opened`` rows before.
+    """
+    faded = np.flatnonzero((kept < FADED) & (opened + 1 + np.arange(len(kept)) >= FEWEST_ROWS))
+    return int(faded[0]) + 1 if len(faded) else None
+
+
 def put_back_rows(size: int, discount: float) -> int:
-    """Return after how many rows the regulariser is put back, in a space of that size."""
+    """Return after how many rows the regulariser is put back, in a space of that size.
+
+    Without a common discount (NaN) at most so many; see `rows_until_faded`.
+    """
     if size <= EXACT_SIZE:
         return 1
+    if np.isnan(discount):
+        return LONGEST_BLOCK // 4
     rows = int(np.log(FADED) / np.log(discount))
     return min(LONGEST_BLOCK // 4, max(FEWEST_ROWS, rows))
 
@@ -209,13 +257,15 @@ class PuttingBack(Squared):
 
 @njit(cache=True, nogil=True)
 def account_discounted(
-    P: Array, Y: Array, terms: Array, discount: float, anticipate: bool, ledger: Array
+    P: Array, Y: Array, terms: Array, discounts: Array, anticipate: bool, ledger: Array
 ) -> None:
     """Add rows with predictions P and targets Y (n, outputs) to a discounted ledger (5, outputs).
 
-    ``terms`` (n,) are the c of the rows, which multiply y^2 (AWV) or the loss (ridge).
+    ``terms`` (n,) are the c of the rows, which multiply y^2 (AWV) or the loss (ridge), and
+    ``discounts`` (n,) their discounts.
     """
     for i in range(P.shape[0]):
+        discount = discounts[i]
         for o in range(P.shape[1]):
             loss = (P[i, o] - Y[i, o]) ** 2
             square = Y[i, o] * Y[i, o]
@@ -227,26 +277,26 @@ def account_discounted(
             ledger[ONES, o] = discount * ledger[ONES, o] + 1.0
 
 
-def bound_terms(kappa: Array, discount: float, anticipate: bool) -> Array:
+def bound_terms(kappa: Array, discounts: Array, anticipate: bool) -> Array:
     """Return c of rows with kappa = 1 / (1 + q / discount); 0 where there is no bound."""
     if not anticipate:
         return np.asarray(1.0 - kappa)
-    if discount <= 0.5:
-        return np.zeros(len(kappa))
     # q = discount (1 / kappa - 1),  c = q / (q + 2 - 1 / discount)
-    q = discount * (1.0 / kappa - 1.0)
-    return np.asarray(q / (q + 2.0 - 1.0 / discount))
+    q = discounts * (1.0 / kappa - 1.0)
+    room = np.where(discounts > 0.5, 2.0 - 1.0 / discounts, np.inf)
+    return np.asarray(q / (q + room))
+
+
+def bound_holds(discount: float, half_life: float | None, anticipate: bool) -> bool:
+    """Whether the certificate has a bound: AWV has none for a discount of 1/2 or less."""
+    return half_life is not None or discount > 0.5 or not anticipate
 
 
 def discounted_certificate(
-    ledger: Array, least: float, penalty: float, discount: float, anticipate: bool, bounded: bool
+    ledger: Array, least: float, penalty: float, bounded: bool
 ) -> Certificate:
-    """Make the certificate of one ledger column (5,) from V_T and its penalty.
-
-    All sums are discounted; AWV has no bound for a discount of 1/2 or less.
-    """
+    """Make the certificate of one ledger column (5,) from V_T and its penalty, both discounted."""
     loss = float(ledger[LOSS])
-    bounded = bounded and (discount > 0.5 or not anticipate)
     bound = float(ledger[BOUND]) if bounded else None
     best = max(least - penalty, 0.0)
     return Certificate(int(ledger[ROWS]), loss, best, penalty, loss - best - penalty, bound)
@@ -268,10 +318,10 @@ def factor_rows(A: Array, least: float, L: Array) -> None:
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def discounted_rows(
-    Phi: Array, Y: Array, alpha: float, discount: float, anticipate: bool, A: Array, b: Array,
+    Phi: Array, Y: Array, alpha: float, discounts: Array, anticipate: bool, A: Array, b: Array,
     out: Array, kappa: Array,
 ) -> None:  # fmt: skip
-    """Predict then learn rows Phi (m, r) with targets Y (m, outputs) by the definition.
+    """Predict then learn rows Phi (m, r) with targets Y (m, outputs), discounts (m,).
 
     Updates A (r, r), its lower triangle, and b (r, outputs); writes predictions out (m, outputs)
     and kappa (m,) = 1 / (1 + q / discount).
@@ -279,6 +329,7 @@ def discounted_rows(
     r, outputs = b.shape
     L, z, beta = np.zeros((r, r)), np.empty(r), np.empty(r)
     for t in range(len(Phi)):
+        discount = discounts[t]
         # L L' = A,  z = L^-1 phi,  q = z'z
         factor_rows(A, alpha, L)
         for j in range(z.size):
@@ -308,43 +359,96 @@ def discounted_rows(
 
 
 class DiscountedForecaster(DiscountedNewton):
-    """Ridge or AWV of the definition above, in R^r; any number of outputs."""
+    """Ridge or AWV of the definition above, in R^r; any number of outputs.
+
+    With a ``half_life`` in seconds, `learn` gets weights and times (`discounts_of`).
+    """
 
     #: Why a pass cannot be split over workers.
     sequential = "with a discount, blocks are short and depend on each other's sums"
 
     def __init__(
-        self, anticipate: bool, alpha: float, size: int, outputs: int, discount: float
-    ) -> None:
-        self.discount = discount
-        self._terms = np.empty(0)
-        Newton.__init__(self, PuttingBack(anticipate, discount), alpha, size, outputs)
+        self, anticipate: bool, alpha: float, size: int, outputs: int, discount: float,
+        half_life: float | None = None,
+    ) -> None:  # fmt: skip
+        self.discount = discount if half_life is None else float("nan")
+        self.half_life = half_life
+        self._terms, self._time = np.empty(0), np.zeros(1)
+        Newton.__init__(self, PuttingBack(anticipate, self.discount), alpha, size, outputs)
+
+    @property
+    def time(self) -> float | None:
+        """Time of the last row in seconds; None before the first, or without a half-life."""
+        known = self.half_life is not None and self._ledger[ROWS].any()
+        return float(self._time[0]) if known else None
+
+    def _make_block(self, rows: int) -> None:
+        super()._make_block(rows)
+        #: Share of the sums at the block's start that is left after each open row.
+        self._kept = np.ones(rows)
 
     def learn(self, Phi: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row; in small spaces by the compiled loop of the definition."""
-        if weights is not None or self._length > 1 or self.size > COMPILED_SIZE:
-            return super().learn(Phi, Y, weights)
+        discounts, own = discounts_of(weights, len(Phi), self.discount, self.half_life, self.time)
+        if self.half_life is not None and weights is not None and len(weights):
+            self._time = weights[-1:, 1].copy()
+        if own is None:
+            return self._learn_discounted(Phi, Y, discounts)
+        roots = np.sqrt(own)[:, None]
+        return np.asarray(self._learn_discounted(Phi * roots, Y * roots, discounts) / roots)
+
+    def _learn_discounted(self, Phi: Array, Y: Array, discounts: Array) -> Array:
+        if self._length == 1 and self.size <= COMPILED_SIZE:
+            return self._learn_small(Phi, Y, discounts)
+        out, start = np.empty((len(Phi), self.outputs)), 0
+        while start < len(Phi):
+            stop, due = min(len(Phi), start + self.open_room), None
+            kept = np.asarray(self._kept_by_open_rows * np.cumprod(discounts[start:stop]), float)
+            if self.half_life is not None:
+                due = rows_until_faded(kept, self._open)
+                stop = stop if due is None else start + due
+            rows, opened = slice(start, stop), self._open
+            self._kept[opened : opened + stop - start] = kept[: stop - start]
+            self._append(Phi[rows], Y[rows], out[rows])
+            if due is not None:
+                self.settle()
+            start = stop
+        return out
+
+    def _learn_small(self, Phi: Array, Y: Array, discounts: Array) -> Array:
         A, b = np.ascontiguousarray(np.tril(self._A)), self._b.copy()
         out, kappa = np.empty((len(Phi), self.outputs)), np.empty(len(Phi))
-        anticipate, discount = self.rule.anticipate, self.discount
+        anticipate = self.rule.anticipate
         discounted_rows(
-            np.ascontiguousarray(Phi), np.ascontiguousarray(Y), self.alpha, discount, anticipate,
+            np.ascontiguousarray(Phi), np.ascontiguousarray(Y), self.alpha, discounts, anticipate,
             A, b, out, kappa,
         )  # fmt: skip
-        terms = bound_terms(kappa, discount, anticipate)
-        account_discounted(out, Y, terms, discount, anticipate, self._ledger)
+        terms = bound_terms(kappa, discounts, anticipate)
+        account_discounted(out, Y, terms, discounts, anticipate, self._ledger)
         self._replace("_A", np.asfortranarray(A))
         self._b = b
         self._factor()
         self._open_block()
         return out
 
+    def _roots(self, first: int, last: int) -> Array:
+        return np.asarray(self._kept[first:last] ** -0.5)
+
+    @property
+    def _kept_by_open_rows(self) -> float:
+        return float(self._kept[self._open - 1]) if self._open else 1.0
+
+    def _row_discounts(self, count: int) -> Array:
+        """Return the discounts of rows that are appended to the open block."""
+        kept = self._kept[self._open : self._open + count]
+        return np.asarray(kept / np.concatenate(([self._kept_by_open_rows], kept[:-1])))
+
     # Row s of a block has the weight discount^-s, so that its kappa is 1 / (1 + q / discount).
 
     def _append(self, Phi: Array, Y: Array, out: Array, weights: Array | None = None) -> None:
+        discounts = self._row_discounts(len(Phi))
         super()._append(Phi, Y, out, weights)
-        anticipate = self.rule.anticipate
-        account_discounted(out, Y, self._terms, self.discount, anticipate, self._ledger)
+        account_discounted(out, Y, self._terms, discounts, self.rule.anticipate, self._ledger)
 
     def _account(self, out: Array, Y: Array) -> None:
         """Do nothing: `_append` has added the rows."""
@@ -360,10 +464,11 @@ class DiscountedForecaster(DiscountedNewton):
     def _weigh_anticipation(self, out: Array) -> None:
         """Turn f kappa into f / (1 + q) and keep the terms of the bound of the rows."""
         kappa = self._kappa[self._open : self._open + len(out)]
-        self._terms = bound_terms(kappa, self.discount, self.rule.anticipate)
+        discounts = self._row_discounts(len(out))
+        self._terms = bound_terms(kappa, discounts, self.rule.anticipate)
         if self.rule.anticipate:
             # 1 + q = 1 + discount (1 / kappa - 1)
-            out /= (kappa + self.discount * (1.0 - kappa))[:, None]
+            out /= (kappa + discounts * (1.0 - kappa))[:, None]
 
     def predict(self, Phi: Array) -> Array:
         """Return the prediction of each row if it came next; changes nothing."""
@@ -372,11 +477,11 @@ class DiscountedForecaster(DiscountedNewton):
 
     def _q(self, Phi: Array) -> Array:
         """Return phi'A^-1 phi of rows that may come next, whose open block's A is scaled."""
-        return self.leverage(Phi) * self.discount**-self._open
+        return self.leverage(Phi) / self._kept_by_open_rows
 
     def _least(self) -> tuple[Array, Array]:
         """Return V_T and its penalty, per output."""
-        kept, t = self.discount**self._open, self._open
+        kept, t = self._kept_by_open_rows, self._open
         b = kept * (self._b + self._Phi[:t].T @ self._target[:t])
         least = self._ledger[TARGETS] - np.einsum("io,io->o", self.weights, b)
         penalty = kept * self.alpha * np.einsum("io,io->o", self.weights, self.weights)
@@ -386,9 +491,11 @@ class DiscountedForecaster(DiscountedNewton):
         """Return the discounted regret so far, in O(r)."""
         least, penalty = self._least()
         return discounted_certificate(
-            self._ledger[:, output], float(least[output]), float(penalty[output]), self.discount,
-            self.rule.anticipate, bounded,
-        )  # fmt: skip
+            self._ledger[:, output],
+            float(least[output]),
+            float(penalty[output]),
+            bounded and bound_holds(self.discount, self.half_life, self.rule.anticipate),
+        )
 
     def noise_variance(self) -> Array:
         """Return sigma^2 (outputs,), with discounted sums of squares and of rows."""
@@ -401,6 +508,19 @@ class DiscountedForecaster(DiscountedNewton):
         factor = 1.0 + self._q(Phi) + missed / self.alpha
         return np.sqrt(factor[:, None] * self.noise_variance())
 
+    STATE = (  # type: ignore[assignment]
+        *Newton.STATE,
+        OpenRows("kept", ("open",), low=0.0, high=1.0),
+        Numbers("time", (1,), written="replaced"),
+    )
+
+    def _restored(self, sizes: Sizes) -> None:
+        kept = self._kept
+        super()._restored(sizes)
+        require((kept > 0.0).all(), "kept has a row after which nothing is left")
+        self._kept = np.ones(len(self._kappa))
+        self._kept[: self._open] = kept[: self._open]
+
 
 class DiscountedSpan(ExactSpan):
     """Kernel ridge or Kernel-AWV of the definition above: all points, any number of outputs.
@@ -410,44 +530,62 @@ class DiscountedSpan(ExactSpan):
 
     def __init__(
         self, kernel: Kernel, alpha: float, anticipate: bool, columns: int, outputs: int,
-        discount: float,
+        discount: float, half_life: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__(kernel, alpha, anticipate, columns, outputs)
-        self.discount = discount
+        self.discount = discount if half_life is None else float("nan")
+        self.half_life, self._time = half_life, np.zeros(1)
         self._roots = np.empty(0)
         self._open = 0  # rows since the regulariser was put back
+        self._kept = 1.0  # share of the sums that is left since then
         self._length = 1  # rows after which it is put back again
         self._ages: Array = np.empty((0, 1))
+        self._row_discounts = np.empty(0)
+
+    @property
+    def time(self) -> float | None:
+        """Time of the last row in seconds; None before the first, or without a half-life."""
+        known = self.half_life is not None and self._points.size
+        return float(self._time[0]) if known else None
 
     def learn(self, X: Array, Y: Array, weights: Array | None = None) -> Array:
         """Predict then learn each row."""
-        given = np.ones(len(X)) if weights is None else np.sqrt(weights)
+        discounts, own = discounts_of(weights, len(X), self.discount, self.half_life, self.time)
+        if self.half_life is not None and weights is not None and len(weights):
+            self._time = weights[-1:, 1].copy()
+        given = np.ones(len(X)) if own is None else np.sqrt(own)
         parts, start = [], 0
         while start < len(X):
-            rows = slice(start, min(len(X), start + self._length - self._open))
-            count = rows.stop - start
-            ages = self.discount ** (-0.5 * np.arange(self._open + 1, self._open + count + 1))
-            self._ages = np.asarray(ages)[:, None]
+            stop, due = min(len(X), start + self._length - self._open), None
+            kept = np.asarray(self._kept * np.cumprod(discounts[start:stop]), float)
+            if self.half_life is not None:
+                due = rows_until_faded(kept, self._open)
+                stop = stop if due is None else start + due
+            rows, count = slice(start, stop), stop - start
+            ages: Array = np.asarray(kept[:count] ** -0.5)
+            self._row_discounts = discounts[rows]
+            self._ages = ages[:, None]
             P = self._learn_block(X[rows], Y[rows], given[rows] * ages)
             parts.append(P)
-            self._open += count
-            if self._open == self._length:
+            self._open, self._kept = self._open + count, float(kept[count - 1])
+            if self._open == self._length or due is not None:
                 self._put_back()
-            start = rows.stop
+            start = stop
         return np.concatenate(parts)
 
     def _finish(self, F: Array, Y: Array, kappa: Array) -> Array:
         # kappa = 1 / (1 + q / discount), as in `DiscountedForecaster`
-        P = F / (1.0 + self.discount * (1.0 / kappa - 1.0)) if self.anticipate else F
-        terms = bound_terms(kappa[:, 0], self.discount, self.anticipate)
+        discounts = self._row_discounts
+        P = F / (1.0 + discounts[:, None] * (1.0 / kappa - 1.0)) if self.anticipate else F
+        terms = bound_terms(kappa[:, 0], discounts, self.anticipate)
         account_discounted(
-            P / self._ages, Y / self._ages, terms, self.discount, self.anticipate, self._ledger
+            P / self._ages, Y / self._ages, terms, discounts, self.anticipate, self._ledger
         )
         return P
 
     def _put_back(self) -> None:
         """Discount the rows, put the regulariser back, and factor again."""
-        kept = self.discount ** (0.5 * self._open)
+        kept = self._kept**0.5
         targets = kept * (self._factor.used @ self._U.values)
         self._roots = kept * self._roots
         M = self._roots[:, None] * self.kernel(self.points, self.points) * self._roots
@@ -457,35 +595,38 @@ class DiscountedSpan(ExactSpan):
         self._factor = factor
         self._U = GrowingRows.from_state(factor.solve(targets))
         self._coefficients = None
-        self._open, self._length = 0, put_back_rows(len(M), self.discount)
+        self._open, self._kept = 0, 1.0
+        self._length = put_back_rows(len(M), self.discount)
 
     def _leverage(self, X: Array, K: Array) -> Array:
         """Return q of rows that may come next; until the next `_put_back` the rows are scaled."""
-        return super()._leverage(X, K) * self.discount**-self._open
+        return super()._leverage(X, K) / self._kept
 
     def deviation(self, X: Array) -> Array:
         """Return the standard deviation of y, as `ExactSpan.deviation`, from discounted sums."""
         U, rows = self._U.values, self._ledger[ONES]
-        kept = self.discount**self._open
-        noise = kept * self.alpha * np.einsum("io,io->o", U, U) / rows
+        noise = self._kept * self.alpha * np.einsum("io,io->o", U, U) / rows
         q = self._leverage(X, self._values(X))
         return np.sqrt((1.0 + q)[:, None] * noise)
 
     def certificate(self, output: int = 0) -> Certificate:
         """Return the discounted regret so far against the best function of the whole RKHS."""
         U, c = self._U.values[:, output], self.coefficients[:, output]
-        kept = self.discount**self._open
-        least = kept * self.alpha * float(U @ U)
-        fit = kept * self.alpha**2 * float(c @ c)
+        least = self._kept * self.alpha * float(U @ U)
+        fit = self._kept * self.alpha**2 * float(c @ c)
         return discounted_certificate(
-            self._ledger[:, output], least, max(least - fit, 0.0), self.discount, self.anticipate,
-            bounded=True,
-        )  # fmt: skip
+            self._ledger[:, output],
+            least,
+            max(least - fit, 0.0),
+            bound_holds(self.discount, self.half_life, self.anticipate),
+        )
 
     STATE = (
         *ExactSpan.STATE,
         Count("open"),
         Count("length", low=1, high=LONGEST_BLOCK),
+        Real("kept", low=1e-300, high=1.0),
+        Numbers("time", (1,), written="replaced"),
     )
 
     def _restored(self, sizes: Sizes) -> None:

@@ -21,7 +21,13 @@ from typing import Any, ClassVar
 from pronk.core.kernels import get_kernel
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import DISCOUNT, PosteriorRegressor, discount_of
+from pronk.estimators.families import (
+    DISCOUNT,
+    ForgettingLearner,
+    PosteriorRegressor,
+    discount_of,
+    half_life_seconds,
+)
 from pronk.estimators.inputs import Interval
 from pronk.newton.discounted import DiscountedSpan
 from pronk.newton.exact import ExactSpan
@@ -52,7 +58,7 @@ ENTRY = {
 }
 
 
-class _KernelAWV(OnlineLearner):
+class _KernelAWV(ForgettingLearner):
     """Parameters and engine of the regressor and the classifier."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -69,7 +75,7 @@ class _KernelAWV(OnlineLearner):
         alpha: float = 1.0,
         anticipate: bool = True,
         discount: float = 1.0,
-        half_life: float | None = None,
+        half_life: float | str | None = None,
         random_state: Any = None,
     ) -> None:
         self.kernel = kernel
@@ -93,7 +99,10 @@ class _KernelAWV(OnlineLearner):
         kernel, discount = get_kernel(self.kernel), discount_of(self)
         if discount == 1.0:
             return ExactSpan(kernel, self.alpha, self.anticipate, columns, outputs)
-        return DiscountedSpan(kernel, self.alpha, self.anticipate, columns, outputs, discount)
+        return DiscountedSpan(
+            kernel, self.alpha, self.anticipate, columns, outputs, discount,
+            half_life_seconds(self),
+        )  # fmt: skip
 
 
 class KernelAWVRegressor(_KernelAWV, PosteriorRegressor):

@@ -36,10 +36,12 @@ from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.families import (
     DISCOUNT,
     SPACE,
+    ForgettingLearner,
     PosteriorRegressor,
     discount_of,
     fixed_embedding,
     growing_dictionary,
+    half_life_seconds,
     rule_of,
 )
 from pronk.estimators.inputs import Interval, StrOptions
@@ -87,7 +89,7 @@ ENTRY = {
 }
 
 
-class _PKAWV(OnlineLearner):
+class _PKAWV(ForgettingLearner):
     """Parameters and engine of the regressor and the classifier."""
 
     @property
@@ -120,7 +122,7 @@ class _PKAWV(OnlineLearner):
         budget: int | None = None,
         history: str = "projected",
         discount: float = 1.0,
-        half_life: float | None = None,
+        half_life: float | str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -181,7 +183,9 @@ class _PKAWV(OnlineLearner):
         discount = discount_of(self)
         if discount == 1.0:
             return Newton(Squared(self.anticipate), self.alpha, size, outputs)
-        return DiscountedForecaster(self.anticipate, self.alpha, size, outputs, discount)
+        return DiscountedForecaster(
+            self.anticipate, self.alpha, size, outputs, discount, half_life_seconds(self)
+        )
 
 
 class PKAWVRegressor(_PKAWV, PosteriorRegressor):
@@ -219,8 +223,10 @@ class PKAWVRegressor(_PKAWV, PosteriorRegressor):
         forecaster; the regulariser alpha does not fade. For streams that drift. Not with exact
         history. Beyond 128 features the regulariser is put back every few rows, in between it
         fades by at most a tenth, or for eight rows.
-    half_life : float, optional
-        Rows after which a row counts half: another way to give discount = 0.5^(1 / half_life).
+    half_life : float or str, optional
+        Rows after which a row counts half: another way to give discount = 0.5^(1 / half_life). Or a
+        time such as "90s", "15min", "1h", "7d" or "2w": then every call that learns needs
+        ``times``, in seconds or datetimes (see `docs/howto/time.md`).
     random_state : int, Generator or None
     n_jobs : int, optional
         Threads for long calls, -1 for all cores. Predictions equal those of the sequential pass up
