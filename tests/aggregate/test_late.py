@@ -110,6 +110,8 @@ def test_lagged_targets_and_means_are_those_known(delay):
     P = [seasonal.learn_late(Y[old], Y[old], Y[rows]) for rows, old in cuts]
     last, ago, before = (naive_late.known_targets(Y, delay, [lag]) for lag in (1, 9, 10 + delay))
     close(np.concatenate(P)[:, 3], last + ago - before)
+    known = Y[: 120 - delay]
+    close(seasonal.predict(Y[:1])[0, 3], known[-1] + known[-9] - known[-10 - delay])
     P = [means.learn_late(Y[old], Y[old], Y[rows]) for rows, old in cuts]
     close(np.concatenate(P)[:, :, 1], naive_late.late_means(Y[:, 1], delay, MEAN_WINDOWS))
 
