@@ -359,7 +359,7 @@ def test_an_edited_snapshot_is_refused_by_one_line(capsys, tmp_path, folder, sma
         (("predictions",), [1, 2], "predictions is not a position"),
         (("evaluation", "rows"), 1, "trace has other rows"),
         (("evaluation", "scores", "averages"), [], "scores/averages has 0 entries"),
-        (("evaluation", "trace", "drift", "next"), 0, "trace/drift/next is not after"),
+        (("evaluation", "trace", "drift", "window", "rows"), 1, "open has other losses"),
         (("model", "state"), {}, "does not contain a working"),
     ]:
         tree = copy.deepcopy(good)
