@@ -408,6 +408,8 @@ class OnlineKernel(Stateful):
 
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Predict rows that may come next; return predictions and error scales, (n, outputs)."""
+        if not len(X):
+            return np.empty((0, self.outputs)), np.empty((0, self.outputs))
         if self.experts is None:
             P = np.tile(self._first_prediction(self._rows), (len(X), 1))
             return P, np.ones(P.shape)
@@ -447,7 +449,7 @@ class OnlineKernel(Stateful):
 
     def variance(self, X: Array) -> Array:
         """Return the ridge leverage (n,) of rows for the leading expert; 0 before any."""
-        if self.experts is None:
+        if self.experts is None or not len(X):
             return np.zeros(len(X))
         blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
         return np.concatenate([self.experts.variance(self._scaled(block)) for block in blocks])
