@@ -69,7 +69,7 @@ oldest: ## run the tests with the oldest supported versions of all dependencies
 	$(VENV)-oldest/$(SCRIPTS)/python -m pip install --quiet packaging
 	$(VENV)-oldest/$(SCRIPTS)/python -m tools.oldest > $(VENV)-oldest/constraints.txt
 	$(VENV)-oldest/$(SCRIPTS)/python -m pip install --quiet -e ".[dask,data,papers,plot,river,serve,sql,test]" \
-	    -c $(VENV)-oldest/constraints.txt
+	    adbc-driver-sqlite -c $(VENV)-oldest/constraints.txt
 	$(VENV)-oldest/$(SCRIPTS)/python $(WARMUP)
 	$(VENV)-oldest/$(SCRIPTS)/python $(PYTEST) $(FAST) tests
 

@@ -250,7 +250,8 @@ def _missing(values: pa.Array) -> pa.Array:
 def _with_nulls(values: pa.Array) -> pa.Array:
     """Return a column of text with null for words that mean missing."""
     values = _as_text(values)
-    return compute.if_else(_missing(values), pa.scalar(None, values.type), values)
+    # Not `if_else`, which reads other bytes of a slice in PyArrow 19 to 22.
+    return compute.replace_with_mask(values, _missing(values), pa.scalar(None, values.type))
 
 
 def _as_text(values: pa.Array) -> pa.Array:
