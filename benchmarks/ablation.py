@@ -51,7 +51,7 @@ from field.results import Part, Runs, keep, keep_page, load, table  # noqa: E402
 from field.sets import Data  # noqa: E402
 from pronk.aggregate import baselines, experts, learner, local, mixture  # noqa: E402
 from pronk.aggregate.relevance import METRIC_ROWS, half_median  # noqa: E402
-from pronk.aggregate.settings import PAST, RELEVANCE, Setting, grid  # noqa: E402
+from pronk.aggregate.settings import PAST, RELEVANCE, SMOOTH_ALPHA, Setting, grid  # noqa: E402
 from pronk.core import scales  # noqa: E402
 from pronk.core.kernels import Laplacian  # noqa: E402
 
@@ -341,6 +341,11 @@ MECHANISMS: dict[str, Mechanism] = {
         "Experts that forget with a window of 100 rows.",
         lambda: settings_where(lambda s: s.window != 100),
     ),
+    "smooth": Mechanism(
+        "smooth experts",
+        "Experts with alpha = 1 beside those with alpha = 0.01.",
+        lambda: settings_where(lambda s: s.alpha != SMOOTH_ALPHA),
+    ),
     "linear": Mechanism(
         "linear experts",
         "A logistic and a margin expert for labels, linear in the columns.",
@@ -477,7 +482,8 @@ TOGETHER: dict[str, Mechanism] = {
 EVERY = {**MECHANISMS, **TOGETHER}
 #: Mechanisms that are worth little on the sets above, and sets on which nothing was chosen.
 DOUBTFUL = (
-    "past", "seasonal", "window 1000", "window 100", "windowed stacks", "window tree", "leaf",
+    "past", "seasonal", "window 1000", "window 100", "smooth", "windowed stacks", "window tree",
+    "leaf",
 )  # fmt: skip
 UNSEEN = ("susy_30k", "airlines", "outdoor", "powersupply", "nab_nyc_taxi", "pjme_load")
 OUTLIERS = ("target clipping", "scale outliers", "leaf clipping")

@@ -101,12 +101,11 @@ def make_views(kernel: Kernel, numbers: list[int], Z: Array, Y: Array, past: Pas
 
 # -- grid -------------------------------------------------------------------------------------
 
-#: Bandwidths in typical distances, and the regularisation.
+#: Bandwidths in typical distances, with the small alpha and with the large one.
 FACTORS, ALPHA = (4.0, 2.0, 1.0, 0.5, 0.25), 0.01
+SMOOTH_FACTORS, SMOOTH_ALPHA = (4.0, 1.0, 0.25), 1.0
 #: Bandwidths of the other views: their kernel is not smooth, and fewer suffice.
-VIEW_FACTORS = (4.0, 1.0)
-#: Regularisation of a second expert for a kernel without a bandwidth.
-LARGE_ALPHA = 1.0
+VIEW_FACTORS, SMOOTH_VIEW_FACTORS = (4.0, 1.0), (1.0,)
 #: Windows of discounted experts in rows, and the bandwidths of such experts.
 EXPERT_WINDOWS = (1000, 100)
 FORGETFUL_FACTORS, FORGETFUL_VIEW_FACTORS = (4.0, 1.0), (4.0,)
@@ -143,19 +142,19 @@ def grid(
     """Return all settings, or few; a kernel without a bandwidth varies alpha and window only."""
     if few:
         return few_experts(kernel, forgetting)
-    if not hasattr(kernel, "bandwidth"):
-        windows = EXPERT_WINDOWS if forgetting else ()
-        settings = [Setting(1.0, ALPHA), Setting(1.0, LARGE_ALPHA)]
-        return settings + [Setting(1.0, ALPHA, window) for window in windows]
     settings = []
     for view in views_of(kernel):
         if view == PAST and not past:
             continue
         factors: tuple[float, ...] = FACTORS
+        smooth: tuple[float, ...] = SMOOTH_FACTORS
         forgetful: tuple[float, ...] = FORGETFUL_FACTORS
         if view != PLAIN:
-            factors, forgetful = VIEW_FACTORS, FORGETFUL_VIEW_FACTORS
+            factors, smooth, forgetful = VIEW_FACTORS, SMOOTH_VIEW_FACTORS, FORGETFUL_VIEW_FACTORS
+        if not hasattr(kernel, "bandwidth"):
+            factors = smooth = forgetful = (1.0,)
         settings += [Setting(f, ALPHA, None, view) for f in factors]
+        settings += [Setting(f, SMOOTH_ALPHA, None, view) for f in smooth]
         if forgetting:
             settings += [Setting(f, ALPHA, w, view) for f in forgetful for w in EXPERT_WINDOWS]
     return settings
