@@ -44,6 +44,7 @@ def unweighted_checks(learner):
         refused = dict.fromkeys(names, why)
         if type(learner).__name__.startswith("OnlineKernel"):  # weights 0 select rows
             del refused["check_all_zero_sample_weights_error"]
+            del refused["check_classifiers_one_label_sample_weights"]
         return refused
     if type(learner).__name__.startswith(("KernelAWV", "KRLS")):
         return {}  # the fit is that of the rows repeated, in any order

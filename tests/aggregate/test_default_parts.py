@@ -472,7 +472,8 @@ def test_an_outlier_does_not_set_a_scale():
     ratio = other.unit / plain.unit
     close(ratio[:2], [1, 1], 0.01)
     assert ratio[2] > 1.1
-    assert np.abs(other.transform(spoiled)).max() < 15
+    # Compressed: some log(1e9) half ranges beyond the rest, in units of half a range or less.
+    assert np.abs(other.transform(spoiled)).max() < 30
     rare = np.zeros((600, 1))
     rare[7] = 1.0
     assert FixedScale(rare).width[0] == 1.0

@@ -149,7 +149,12 @@ class LearnerCall:
     @property
     def _next(self) -> dict[str, bool]:
         """The option of `predict` for rows of a stream that have no label."""
-        return {"ahead": False} if getattr(self.learner, "_looks_ahead", False) else {}
+        return {"ahead": False} if self._looks_ahead else {}
+
+    @property
+    def _looks_ahead(self) -> bool:
+        """Whether `predict` has the parameter ``ahead``."""
+        return bool(getattr(self.learner, "_looks_ahead", False))
 
     def _predicted_labels(self, X: Array, output: str) -> Any:
         known = self.learner.__sklearn_is_fitted__()

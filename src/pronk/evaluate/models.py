@@ -276,7 +276,7 @@ def has_probabilities(model: Any) -> bool:
 
 def looks_ahead(model: Any) -> bool:
     """Return whether `predict` of a model has the parameter ``ahead``."""
-    return bool(getattr(getattr(model, "learner", model), "_looks_ahead", False))
+    return bool(getattr(model, "_looks_ahead", False))
 
 
 def has_intervals(model: Any) -> bool:

@@ -59,7 +59,7 @@ from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
 from pronk.estimators.estimator import OnlineLearner
 from pronk.estimators.families import PosteriorRegressor
-from pronk.estimators.inputs import Interval, StrOptions, check_weights, dense_blocks
+from pronk.estimators.inputs import Interval, StrOptions, dense_blocks
 from pronk.estimators.labels import Labels
 
 Array = NDArray[np.float64]
@@ -134,7 +134,7 @@ class _OnlineKernel(OnlineLearner):
 
     def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
         """Return checked weights, which are 0 or 1; None where all are 1."""
-        weights = check_weights(sample_weight, rows)
+        weights = self._weights_without_times(sample_weight, rows)
         if weights is None or (weights == 1.0).all():
             return None
         other = np.flatnonzero((weights != 0.0) & (weights != 1.0))
