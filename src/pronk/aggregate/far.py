@@ -52,18 +52,19 @@ WINDOWS: tuple[float, ...] = ()
 MEANS = len(MEAN_WINDOWS)
 
 
-def is_anchor(rows: int) -> bool:
-    """Whether weights are copied after so many rows: a power of two, then every 8192 rows."""
-    if rows >= LONGEST:
-        return rows % LONGEST == 0
-    return rows >= FIRST and rows & (rows - 1) == 0
-
-
 def next_anchor(rows: int) -> int:
-    """Return the first number of rows above this one after which weights are copied."""
+    """Return the first number of rows above this one after which weights are copied.
+
+    It is a power of two from 256 on, then a multiple of 8192.
+    """
     if rows >= LONGEST:
         return rows - rows % LONGEST + LONGEST
     return max(FIRST, 1 << rows.bit_length())
+
+
+def is_anchor(rows: int) -> bool:
+    """Return whether weights are copied after so many rows."""
+    return next_anchor(rows - 1) == rows
 
 
 class FarErrors(Stateful):

@@ -353,10 +353,9 @@ class RecoveringKernel(Stateful):
 
         NaN before any error is known.
         """
-        P, scales = self._predict(X)
         if self.signed:
             return np.zeros((len(X), *self.last_widths.shape[1:]))
-        return self.intervals.current(P, scales)
+        return self.intervals.current(*self._predict(X))
 
     def deviation(self, X: Array, ahead: bool | None = None) -> Array:
         """Return the standard deviation of y around each prediction, (n, outputs)."""
