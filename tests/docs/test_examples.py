@@ -215,6 +215,37 @@ def test_the_ratios_of_boosting_are_those_of_the_page_of_streams():
         assert re.search(rf"\*\*{name}, the last quarter\*\*: .{{,90}}mean: {last} ", made), name
 
 
+def test_the_ratios_of_other_learners_are_those_of_the_page_of_the_default_learner():
+    """Pages quote the first list of ratios in docs/results/default.json, of all sets."""
+    made = json.loads((DOCS / "results/default.json").read_text(encoding="utf-8"))
+    line = next(part for part in made if str(part).startswith("Geometric mean of the others'"))
+    found = dict(re.findall(r"([A-Za-z][\w -]*) ([\d.]+) \(\d+\)", line))
+    kinds = {
+        "linear,": "linear", "(AMF)": "AMF", "(ARF)": "ARF", "(HAT)": "HAT", "SGD,": "SGD",
+        "Vowpal": "VW", "| 5 nearest": "kNN", "(SGBT)": "SGBT", "(SRP)": "SRP",
+        "CapyMOA: 3 nearest": "kNN of MOA", "the last target": "last",
+    }  # fmt: skip
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^(\| [^|]*) \| (\d+\.\d\d) \| \d+ \|$", page, re.MULTILINE)
+    assert len(rows) == len(kinds)
+    for text, ratio in rows:
+        (kind,) = (kind for words, kind in kinds.items() if words in text)
+        assert ratio == found[kind], text
+    one = r"(\d\.\d)"
+    quotes = {
+        ("README.md", "SGBT", "AMF", "ARF"): rf"factor of {one} .*, {one} \(.* and {one} \(",
+        ("docs/why.md", "AMF", "ARF", "linear"): rf"AMF {one}, ARF {one}; linear {one} \|",
+        ("docs/why.md", "SGD", "VW"): rf"SGD {one} \| {one} \|",
+        ("docs/why.md", "SGBT", "kNN of MOA"): rf"SGBT {one}, kNN {one} \|",
+        ("joss/paper.md", "AMF", "SGBT", "SGD"): rf"of {one} \(.*, {one} \(.*\)\sand {one} \(",
+    }
+    for (name, *quoted), pattern in quotes.items():
+        match = re.search(pattern, (ROOT / name).read_text(encoding="utf-8"))
+        assert match, (name, pattern)
+        for kind, ratio in zip(quoted, match.groups(), strict=True):
+            assert abs(float(ratio) - float(found[kind])) < 0.051, (name, kind)
+
+
 def test_the_errata_name_tests_that_exist():
     file = None
     named = re.findall(r"`([\w/]+\.py)?::(\w+)`", ERRATA)
