@@ -44,7 +44,16 @@ def test_the_table_has_everyone_and_fits_80_columns(capsys, monkeypatch, tmp_pat
     monkeypatch.setenv("COLUMNS", "80")
     code, out, err = pronk_run(capsys, *arguments(file, tmp_path / "out"))
     assert (code, err) == (0, "")
-    for word in ("pkawv-taylor", "fogd", "running mean", "±", "us per row", "300 rows", "2 runs"):
+    for word in (
+        "pkawv-taylor",
+        "fogd",
+        "running mean",
+        "last value",
+        "±",
+        "us per row",
+        "300 rows",
+        "2 runs",
+    ):
         assert word in out
     table = [line for line in out.splitlines() if "results:" not in line]
     assert max(map(len, table)) <= 80
@@ -57,13 +66,15 @@ def test_json_and_what_is_kept(capsys, tmp_path, file):
     result = json.loads(out)
     assert set(result) == {
         "file", "target", "columns", "task", "rows", "unlabelled", "order", "scale", "runs",
-        "runs_not_done", "seed", "learners", "baseline", "results", "report", "figures", "made",
+        "runs_not_done", "seed", "learners", "baseline", "repeat_last", "results", "report",
+        "figures", "made",
     }  # fmt: skip
     assert result["task"] == "classification" and result["rows"] == ROWS
     assert [set(one["metrics"]) for one in result["learners"]] == [{"error"}] * 2
     assert all(one["runs"] == 2 for one in [*result["learners"], result["baseline"]])
+    assert result["repeat_last"]["name"] == "last label" and result["repeat_last"]["runs"] == 2
     lines = [json.loads(line) for line in (tmp_path / "records.jsonl").read_text().splitlines()]
-    assert len(lines) == 6
+    assert len(lines) == 8
     assert all({"settings", "seed", "made", "result", "view"} <= set(line) for line in lines)
     before = (tmp_path / "records.jsonl").read_bytes()
     code, again, _ = pronk_run(capsys, *command)
@@ -81,7 +92,7 @@ def test_more_runs_use_the_records_of_earlier_ones(capsys, monkeypatch, tmp_path
     ran, plain = [], comparison_run._run
     monkeypatch.setattr(comparison_run, "_run", lambda job: ran.append(job.seed) or plain(job))
     pronk_run(capsys, *arguments(file, tmp_path))
-    assert sorted(ran) == [0, 0, 0, 1, 1]
+    assert sorted(ran) == [0, 0, 0, 0, 1, 1]
     ran.clear()
     assert pronk_run(capsys, *arguments(file, tmp_path, "--runs", 3))[0] == 0
     assert ran == [2, 2]

@@ -107,7 +107,7 @@ def test_a_run_is_a_plain_pass(file, data):
 def test_a_random_order_is_that_of_the_seed(file, data):
     X, y = data
     plain = Preparing(scale="none", scale_target="none")
-    job = comparison(file, order="random", preparing=plain).jobs()[-3]  # the second run's first
+    job = comparison(file, order="random", preparing=plain).jobs()[-4]  # the second run's first
     assert job.seed == 1 and job.label == "pkawv-taylor"
     order = np.random.default_rng([1, 1]).permutation(ROWS)
     learner = pronk.make("pkawv-taylor", random_state=1)
@@ -115,10 +115,25 @@ def test_a_random_order_is_that_of_the_seed(file, data):
     assert one_run(job)["metrics"]["mse"] == pytest.approx(losses.mean())
 
 
-def test_the_baseline_runs_once_where_the_order_is_given(file):
-    assert sum(not job.settings["algorithm"] for job in comparison(file, runs=5).jobs()) == 1
+def test_baselines_run_once_where_the_order_is_given(file):
+    assert sum(not job.settings["algorithm"] for job in comparison(file, runs=5).jobs()) == 2
     shuffled = comparison(file, runs=5, order="random").jobs()
-    assert sum(not job.settings["algorithm"] for job in shuffled) == 5
+    assert sum(not job.settings["algorithm"] for job in shuffled) == 10
+    assert len({job.key for job in shuffled}) == len(shuffled)
+
+
+@pytest.mark.parametrize("target", ["y", "word"])
+def test_baselines_are_the_mean_and_the_last_label(file, data, target):
+    jobs = comparison(file, target, names=["fogd"], runs=1).jobs()
+    found = [one_run(job)["metrics"] for job in jobs if not job.settings["algorithm"]]
+    labels = target == "word"
+    y = np.where(data[1] > 0.5, "up", "down") if labels else data[1]
+    last = np.concatenate((y[:1], y[:-1])) if labels else np.concatenate(([0.0], y[:-1]))
+    name = "error" if labels else "mse"
+    expected = np.mean(y != last) if labels else np.mean((y - last) ** 2)
+    first = 1 / len(y) if labels else 0.0  # nothing is known before the first label
+    assert found[1][name] == pytest.approx(expected + first)
+    assert found[0][name] != found[1][name]
 
 
 def test_a_learner_takes_parameters_of_its_kernel():
@@ -149,7 +164,7 @@ def test_results_in_two_processes_are_kept_and_come_back(file, tmp_path):
     run(compared.jobs(), store, workers=2)
     found = load_results(tmp_path)
     assert found.comparison == compared and found.missing == 0
-    assert found.baseline.label == "most frequent label"
+    assert [one.label for one in found.baselines] == ["most frequent label", "last label"]
     errors = [one.metrics["error"].mean for one in found.summaries]
     assert errors == sorted(errors) and len(errors) == 2
     one = next(one for one in found.summaries if one.label == "fogd")

@@ -109,8 +109,9 @@ def test_the_page_forbids_network_requests(found):
 
 
 def test_the_table_needs_no_script(page):
-    for text in ("one", "two", "running mean", "mean squared error", "µs per row", "0.06640"):
+    for text in ("one", "two", "running mean", "last value", "mean squared error", "µs per row"):
         assert text in page.text
+    assert "0.06928" in page.text  # (1 + 1.4) / 2 / sqrt(300)
     assert page.tags.count("table") == 2 and page.tags.count("dl") == 2
     assert "300 kB" in page.text and "30" in page.text
 
@@ -178,7 +179,7 @@ def test_curves_are_means_over_the_runs(found):
     values = [record["result"]["curve"]["metrics"]["mse"] for record in found.summaries[0].records]
     np.testing.assert_allclose(one.mean, np.mean(values, axis=0), rtol=1e-7, atol=0)
     np.testing.assert_allclose(one.deviation, np.std(values, axis=0, ddof=1), rtol=1e-7, atol=0)
-    assert [series.label for series in loss.series] == ["one", "two", "running mean"]
+    assert [series.label for series in loss.series] == ["one", "two", "running mean", "last value"]
     assert loss.log_x and loss.log_y
     size = next(chart for chart in charts(found) if chart.name == "size")
     assert [series.label for series in size.series] == ["one"]
@@ -231,7 +232,7 @@ def test_classification_one_run(tmp_path):
 
 
 def test_missing_runs_are_listed(tmp_path):
-    assert "2 runs not finished" in Page(html(made(tmp_path, done=3))).text
+    assert "3 runs not finished" in Page(html(made(tmp_path, done=3))).text
 
 
 def test_many_learners_can_be_distinguished(tmp_path):

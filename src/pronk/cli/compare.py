@@ -42,7 +42,7 @@ from pronk.evaluate.comparison import (
 )
 from pronk.evaluate.comparison_run import RunError, check_room, inspect, labelled, prepare
 from pronk.evaluate.formatting import mean_and_deviation, microseconds, size
-from pronk.evaluate.metrics import TITLES, describe_leads
+from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.models import supports_weights
 from pronk.evaluate.study import run
 
@@ -102,8 +102,7 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
         _print(done)
         _print_paths(results=folder, report=options.report, figures=options.figures)
     for one in done.summaries:
-        text = describe_leads(done.worse(one))
-        if text:
+        for text in done.notes(one):
             screen.note(f"{one.label}: {text}")
 
 
@@ -343,7 +342,7 @@ def _print(found: Results) -> None:
     for name in (*(TITLES.get(name, name) for name in metrics), "us per row", "points", "memory"):
         table.add_column(name, justify="right", no_wrap=name not in TITLES.values())
     for one in found.everyone:
-        style = "dim" if one is found.baseline else None
+        style = "dim" if one in found.baselines else None
         table.add_row(one.label, *_cells(one, metrics), style=style)
     console.print(table)
     console.print()
@@ -392,7 +391,8 @@ def as_dict(
             {**one.to_dict(), "worse": [lead.to_dict() for lead in found.worse(one)]}
             for one in found.summaries
         ],
-        "baseline": found.baseline.to_dict() if found.baseline else None,
+        "baseline": found.baselines[0].to_dict() if found.baselines else None,
+        "repeat_last": found.baselines[1].to_dict() if found.baselines[1:] else None,
         "results": str(folder),
         "report": None if report is None else str(report),
         "figures": None if figures is None else str(figures),

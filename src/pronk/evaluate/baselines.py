@@ -143,6 +143,8 @@ class LastValue(Stateful):
     [0. 4. 2.]
     """
 
+    size_ = 0
+
     def __init__(self) -> None:
         self.last: Any = 0.0
 
@@ -153,6 +155,16 @@ class LastValue(Stateful):
         if len(y):
             self.last = float(y[-1]) if y.ndim == 1 else y[-1].copy()
         return np.concatenate([start, y])[:-1]
+
+    def partial_fit(self, X: Any, y: Any) -> LastValue:
+        """Learn the rows."""
+        self.predict_then_learn(X, y)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Return the last target."""
+        last = np.asarray(self.last)
+        return np.broadcast_to(last, (len(X), *last.shape)).copy()
 
     STATE = (Reals("last", "last"),)
 
@@ -166,6 +178,8 @@ class LastLabel(Stateful):
     [None 'a' 'b']
     """
 
+    size_ = 0
+
     def __init__(self) -> None:
         self._held: list[Any] = []
 
@@ -178,10 +192,35 @@ class LastLabel(Stateful):
         self._held = y[-1:].tolist() or self._held
         return predictions
 
+    def partial_fit(self, X: Any, y: Any) -> LastLabel:
+        """Learn the rows."""
+        self.predict_then_learn(X, y)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the last label."""
+        found = np.empty(len(X), dtype=object)
+        found[:] = (self._held or [None])[0]
+        return found
+
     STATE = (LabelList("last", "_held"),)
 
     def _restored(self, sizes: Sizes) -> None:
         require(sizes["labels"] <= 1, "last is more than one label")
+
+
+#: Names of the baselines.
+BASELINES = {
+    "regression": ("running mean", "last value"),
+    "classification": ("most frequent label", "last label"),
+}
+
+
+def make_baselines(task: str) -> tuple[Any, Any]:
+    """Return both baselines of a task, new."""
+    if task == "classification":
+        return RunningMajority(), LastLabel()
+    return RunningMean(), LastValue()
 
 
 def better(name: str, value: float, other: float) -> bool:
@@ -226,6 +265,30 @@ def leads(metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, flo
     ]
     squared = {one.baseline for one in found if one.metric == "mse"}
     return [one for one in found if one.metric != "r2" or one.baseline not in squared]
+
+
+#: Above this share of a learner's gain past labels carry the score.
+MOST_OF_GAIN = 0.5
+
+
+def describe_repeating(
+    metric: str, metrics: Mapping[str, float], baselines: Mapping[str, Mapping[str, float]],
+    late: str = "",
+) -> str:  # fmt: skip
+    """Return a sentence if the last label reaches most of the gain over the first baseline; or "".
+
+    ``late`` says how late that label is known.
+    """
+    if len(baselines) < 2 or metric not in metrics:
+        return ""
+    first, last = baselines
+    share = share_of_repeating(metric, metrics, baselines)
+    if not share > MOST_OF_GAIN:
+        return ""
+    return (
+        f"past labels carry the score: the {last}{late} reaches {min(share, 1.0):.0%} of the gain "
+        f"over the {first}"
+    )
 
 
 def share_of_repeating(

@@ -17,8 +17,14 @@ from pronk.data import Preparing, Reading
 from pronk.data.errors import without_secret, without_secrets
 from pronk.estimators.atomic import write_atomically
 from pronk.estimators.registry import make
-from pronk.evaluate.baselines import Lead, RunningMajority, RunningMean, leads
-from pronk.evaluate.metrics import DEFAULTS
+from pronk.evaluate.baselines import (
+    BASELINES,
+    Lead,
+    describe_repeating,
+    leads,
+    make_baselines,
+)
+from pronk.evaluate.metrics import DEFAULTS, describe_leads
 from pronk.evaluate.study import Job, Outcome, Store
 
 ORDERS = ("given", "random")
@@ -36,7 +42,7 @@ class ComparedLearner:
 
     label: str
     algorithm: str
-    """Name in the registry; empty for the baseline."""
+    """Name in the registry; empty for a baseline."""
     params: dict[str, Any] = field(default_factory=dict)
     """Parameters other than the defaults; those of the kernel by their own names."""
     scale: str | None = None
@@ -45,7 +51,8 @@ class ComparedLearner:
     def build(self, task: str, seed: int) -> Any:
         """Return a new learner."""
         if not self.algorithm:
-            return RunningMajority() if task == "classification" else RunningMean()
+            average, last = make_baselines(task)
+            return last if self.params else average
         return make(self.algorithm, task, random_state=seed, **self.params)
 
 
@@ -90,10 +97,10 @@ class Comparison:
         return self.preparing.scale
 
     @property
-    def baseline(self) -> ComparedLearner:
-        """The baseline."""
-        label = "most frequent label" if self.task == "classification" else "running mean"
-        return ComparedLearner(label, "")
+    def baselines(self) -> list[ComparedLearner]:
+        """The baselines: the mean or the most frequent label so far, and the last label."""
+        first, last = BASELINES[self.task]
+        return [ComparedLearner(first, ""), ComparedLearner(last, "", {"repeats": "last"})]
 
     @property
     def metric(self) -> str:
@@ -124,9 +131,9 @@ class Comparison:
         """Return all runs by seed, so that an interrupted comparison has runs of all learners."""
         jobs = []
         for run in range(self.runs):
-            for compared in [*self.learners, self.baseline]:
+            for compared in [*self.learners, *self.baselines]:
                 if not compared.algorithm and run and self.order == "given":
-                    continue  # the baseline has no seed: one run suffices
+                    continue  # baselines have no seed: one run suffices
                 settings = {
                     "algorithm": compared.algorithm,
                     "params": compared.params,
@@ -233,6 +240,11 @@ class Summary:
     memory: OverRuns
     records: list[Outcome] = field(repr=False)
 
+    @property
+    def means(self) -> dict[str, float]:
+        """Means of the metrics over the runs."""
+        return {name: spread.mean for name, spread in self.metrics.items()}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the figures for JSON, without the curves."""
         return {
@@ -282,14 +294,14 @@ class Results:
 
     comparison: Comparison
     summaries: list[Summary]
-    baseline: Summary | None
+    baselines: list[Summary]
     damaged: int = 0
     """Lines of the records that could not be read."""
 
     @property
     def everyone(self) -> list[Summary]:
-        """The learners, then the baseline."""
-        return [*self.summaries, *([self.baseline] if self.baseline else [])]
+        """The learners, then the baselines."""
+        return [*self.summaries, *self.baselines]
 
     @property
     def missing(self) -> int:
@@ -298,14 +310,19 @@ class Results:
         return jobs - sum(summary.runs for summary in self.everyone)
 
     def worse(self, one: Summary) -> list[Lead]:
-        """Return the metrics in which the baseline is better than a learner, by means over runs."""
-        if self.baseline is None:
-            return []
-        own, theirs = (
-            {name: spread.mean for name, spread in each.metrics.items()}
-            for each in (one, self.baseline)
+        """Return the metrics in which a baseline is better than a learner, by means over runs."""
+        return leads(one.means, {each.label: each.means for each in self.baselines})
+
+    def carried_by_past_labels(self, one: Summary) -> str:
+        """Return a sentence if the last label reaches most of a learner's gain over the mean."""
+        baselines = {each.label: each.means for each in self.baselines}
+        return describe_repeating(self.comparison.metric, one.means, baselines)
+
+    def notes(self, one: Summary) -> list[str]:
+        """Return sentences that compare a learner with the baselines, where they are as good."""
+        return list(
+            filter(None, (self.carried_by_past_labels(one), describe_leads(self.worse(one))))
         )
-        return leads(own, {self.baseline.label: theirs})
 
     @property
     def made(self) -> dict[str, Any]:
@@ -333,9 +350,12 @@ def results(
     ]
     name = comparison.metric
     summaries.sort(key=lambda one: one.metrics[name].mean)
-    last = comparison.baseline
-    baseline = summary(last, found[last.label], comparison.task) if last.label in found else None
-    return Results(comparison, summaries, baseline, store.damaged)
+    baselines = [
+        summary(one, found[one.label], comparison.task)
+        for one in comparison.baselines
+        if one.label in found
+    ]
+    return Results(comparison, summaries, baselines, store.damaged)
 
 
 def _checked(record: Outcome, path: Path) -> Outcome:

@@ -123,7 +123,7 @@ def _run(job: Job) -> dict[str, Any]:
     curve, rows = Curve(), 0
     for X, y in cut(_blocks(job, stream), recorded):
         X, weights = _split_weights(X, stream)
-        # The baseline does not support sample weights.
+        # Baselines do not support sample weights.
         evaluation.feed(X, y, weights if settings["algorithm"] else None)
         rows += len(y)
         if rows in recorded:

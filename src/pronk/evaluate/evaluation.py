@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from pronk.core.checks import labelled_runs, without_gaps, without_label
 from pronk.core.state import checked_count, load_part, require
-from pronk.evaluate.baselines import Lead, leads, share_of_repeating
+from pronk.evaluate.baselines import Lead, describe_repeating, leads
 from pronk.evaluate.fields import figure
 from pronk.evaluate.formatting import number
 from pronk.evaluate.metrics import DEFAULTS, Scores, Statistic, get_scores
@@ -44,8 +44,6 @@ from pronk.evaluate.trace import Trace
 PIECE = 4096
 #: Rows of the first pieces of a stream.
 EARLY = 256
-#: Share of the gain from which on past labels are said to carry a score.
-MOST_OF_GAIN = 0.5
 #: Most rows of a chunk where labels are held back.
 LONGEST_CHUNK = 64
 _FIELDS = {"rows", "unlabelled", "seconds", "untimed", "recorded", "labels", "scores", "trace"}
@@ -415,18 +413,11 @@ class Evaluation:
     @property
     def carried_by_past_labels(self) -> str:
         """A sentence if repeating the last label reaches most of the gain over the mean; or ""."""
-        if self.trace is None or self.trace.metric.name not in self.metrics:
+        if self.trace is None:
             return ""
-        first, last = self.trace.baselines
+        late = f", {self.delay:,} rows late" if self.delay else ""
         name = self.trace.metric.name
-        share = share_of_repeating(name, self.metrics, self.trace.baselines)
-        if not share > MOST_OF_GAIN:
-            return ""
-        known = f", {self.delay:,} rows late" if self.delay else ""
-        return (
-            f"past labels carry the score: the {last}{known} reaches {min(share, 1.0):.0%} of the "
-            f"gain over the {first}"
-        )
+        return describe_repeating(name, self.metrics, self.trace.baselines, late)
 
     def plot(self) -> Any:
         """Draw charts of the run so far in a Matplotlib figure, which a notebook shows.

@@ -296,9 +296,9 @@ def predicts_labels(model: Any, y: NDArray[Any]) -> bool:
     if hasattr(model, "__sklearn_tags__"):
         return bool(model.__sklearn_tags__().estimator_type == "classifier")
     kinds = {kind.__name__ for kind in type(model).__mro__}
-    if kinds & {"Classifier", "MultiLabelClassifier", "RunningMajority"}:
+    if kinds & {"Classifier", "MultiLabelClassifier", "RunningMajority", "LastLabel"}:
         return True
-    if kinds & {"Regressor", "RunningMean"}:
+    if kinds & {"Regressor", "RunningMean", "LastValue"}:
         return False
     return y.dtype.kind in "bUSO"
 

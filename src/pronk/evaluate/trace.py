@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.core.state import Count, Part, Sizes, Stateful, checked_count, require
-from pronk.evaluate.baselines import LastLabel, LastValue, RunningMajority, RunningMean
+from pronk.evaluate.baselines import BASELINES, make_baselines
 from pronk.evaluate.drift import Alarm, DriftAlarm, ErrorAlarm
 from pronk.evaluate.fields import AnyReal, Items, Targets, Values, figure
 from pronk.evaluate.metrics import (
@@ -207,11 +207,6 @@ class Sample(Stateful):
         require(good, "held does not have the rows of the stride")
 
 
-#: Names of the baselines.
-BASELINES = {
-    "regression": ("running mean", "last value"),
-    "classification": ("most frequent label", "last label"),
-}
 #: Experts whose weights are recorded.
 EXPERTS = 12
 
@@ -235,9 +230,8 @@ class Trace(Stateful):
         interval = coverage is not None
         self.probabilities, self.interval = probabilities, interval
         self.nominal_coverage = coverage or 0.0
-        self.baseline: Any = RunningMajority() if labels else RunningMean()
+        self.baseline, self.repeat = make_baselines(self.task)
         self.baseline_scores = Scores(get_scores(names), None)
-        self.repeat: Any = LastLabel() if labels else LastValue()
         plain = [name for name in names if name not in ("log_loss", "auc")]
         self.repeat_scores = Scores(get_scores(plain), None)
         #: Loss, loss of the baseline; with intervals also whether y lay inside, and the width.

@@ -115,9 +115,9 @@ def charts(results: Results) -> list[Chart]:
 
 def divergence_limit(results: Results) -> float:
     """Return the loss above which nothing is drawn, so that other learners remain visible."""
-    if results.baseline is None:
+    if not results.baselines:
         return np.inf
-    metric, records = results.comparison.metric, results.baseline.records
+    metric, records = results.comparison.metric, results.baselines[0].records
     values = [v for r in records for v in r["result"]["curve"]["metrics"][metric] if v is not None]
     largest = max(values, default=0.0)
     return DIVERGED * largest if largest > 0 else np.inf
@@ -494,7 +494,7 @@ def _drawn(chart: Chart, results: Results) -> Any:
     labels = [one.label for one in results.everyone]
     for one in chart.series:
         i = labels.index(one.label)
-        grey = results.baseline is not None and one.label == results.baseline.label
+        grey = one.label in {each.label for each in results.baselines}
         colour = GREY if grey else COLOURS[i % len(COLOURS)]
         style = _LINE_STYLES[(i + i // 8) % len(_LINE_STYLES)]
         if one.kind:

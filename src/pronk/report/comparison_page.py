@@ -12,7 +12,7 @@ from pronk.data.schema import as_words
 from pronk.estimators.atomic import write_atomically
 from pronk.evaluate.comparison import Comparison, OverRuns, Results, Summary
 from pronk.evaluate.formatting import count, mean_and_deviation, microseconds, number, size
-from pronk.evaluate.metrics import TITLES, describe_leads
+from pronk.evaluate.metrics import TITLES
 from pronk.report.charts import charts, dash, line_chart, trade_off
 from pronk.report.page import Cell, Stroke, Table, TableRow, render
 
@@ -130,7 +130,7 @@ def main_table(results: Results) -> Table:
     ]
     rows = []
     for i, one in enumerate(results.everyone):
-        is_baseline = one is results.baseline
+        is_baseline = one in results.baselines
         time = one.microseconds_per_row
         shown = [
             *((values, pm(values)) for values in map(one.metrics.__getitem__, metrics)),
@@ -215,7 +215,7 @@ def html(results: Results) -> str:
     data = {
         "charts": specs,
         "labels": labels,
-        "baseline": results.baseline.label if results.baseline else None,
+        "baselines": [one.label for one in results.baselines],
     }
     figures = [{"name": c.name, "title": c.title, "caption": c.caption} for c in drawn]
     caption = (
@@ -234,13 +234,9 @@ def html(results: Results) -> str:
         best=_best(results),
         missing=count(results.missing, "run") if results.missing else "",
         table=main_table(results),
-        worse=[
-            f"{one.label} is {text}."
-            for one in results.summaries
-            if (text := describe_leads(results.worse(one)))
-        ],
+        worse=[f"{one.label}: {text}." for one in results.summaries for text in results.notes(one)],
         legend=[
-            {"name": one.label, "line": line(i, one is results.baseline)}
+            {"name": one.label, "line": line(i, one in results.baselines)}
             for i, one in enumerate(results.everyone)
         ],
         figures=figures,
@@ -254,7 +250,7 @@ def html(results: Results) -> str:
 def _best(results: Results) -> dict[str, Any] | None:
     if not results.summaries:
         return None
-    metric, best, base = results.comparison.metric, results.summaries[0], results.baseline
-    baseline = f"{base.label}: {number(base.metrics[metric].mean)}" if base is not None else ""
+    metric, best = results.comparison.metric, results.summaries[0]
+    baseline = ", ".join(f"{one.label}: {number(one.means[metric])}" for one in results.baselines)
     figure = pm(best.metrics[metric])
     return {"loss": TITLES[metric], "label": best.label, "figure": figure, "base": baseline}

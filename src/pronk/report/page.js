@@ -1,6 +1,6 @@
 (() => {
   "use strict";
-  const { charts, labels, baseline } = JSON.parse(document.getElementById("data").textContent);
+  const { charts, labels, baselines } = JSON.parse(document.getElementById("data").textContent);
   const boxes = [...document.querySelectorAll(".legend input")];
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   let views = [];
@@ -12,7 +12,7 @@
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
     const palette = labels.length
-      ? labels.map((label, i) => colour(label === baseline ? "--grey" : `--c${i % 8}`))
+      ? labels.map((label, i) => colour(baselines.includes(label) ? "--grey" : `--c${i % 8}`))
       : colours.map(colour);
     return {
       background: "transparent",

@@ -55,7 +55,7 @@ def run_html(report: RunReport) -> str:
     data: dict[str, Any] = {
         "charts": {one.name: chart(one) for one in drawn},
         "labels": [],
-        "baseline": None,
+        "baselines": [],
     }
     return render(
         "run.html",

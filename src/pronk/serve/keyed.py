@@ -95,7 +95,7 @@ class KeyedOnlineModel(OnlineModel):
                 self.learner.predict_then_learn(X[todo], y[todo], keys=left)
         given = self._scored([value for answer in stored for value in answer.prediction])
         P = np.array(given, dtype=np.float64 if self.spec.task == "regression" else object)
-        self.scores.add(y, P, None, None)
+        self.scores.add(y, P, None, None, self._known(entries))
         self.rows_since_snapshot += len(y)
         return stored
 

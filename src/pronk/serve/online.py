@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, checked_count, require
 from pronk.estimators import files
-from pronk.evaluate.baselines import RunningMajority, RunningMean
+from pronk.evaluate.baselines import BASELINES, describe_repeating, leads, make_baselines
 from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
 from pronk.evaluate.fields import Items
-from pronk.evaluate.metrics import DEFAULTS, METRICS
+from pronk.evaluate.metrics import DEFAULTS, METRICS, describe_leads
 from pronk.evaluate.trace import SegmentSums
 from pronk.serve import spec
 from pronk.serve.journal import LABEL, Entry, ModelRow
@@ -34,36 +34,48 @@ Array = NDArray[np.float64]
 FIRST_LENGTH = 16
 #: Drift alarms that are kept, the newest.
 MOST_ALARMS = 50
+#: Rows below which no note compares a model with the baselines.
+LEAST_ROWS = 100
+
+#: Rows of a call with the predictions of both baselines for them.
+Known = tuple[slice, Sequence[Any]]
 
 
 class LiveScores(Stateful):
-    """Keep losses of a model and of a baseline, interval coverage, loss curve and drift alarms.
+    """Keep losses of a model and of two baselines, interval coverage, loss curve, drift alarms.
 
-    A row is scored with the prediction that was returned for it, even if its label came later.
+    A row is scored with the prediction that was returned for it, even if its label came later, and
+    the baselines with the labels that they knew then: one predicts the mean or the most frequent
+    label so far, the other repeats the last label.
     """
 
     def __init__(self, task: str) -> None:
-        self.names = DEFAULTS[task]
+        self.task, self.names = task, DEFAULTS[task]
         self.rows = 0
         self.totals = np.zeros(len(self.names))
-        self.baseline_totals = np.zeros(len(self.names))
+        self.baseline_totals, self.repeat_totals = np.zeros((2, len(self.names)))
         self.covered = [0, 0]  # intervals, and intervals that contained the label
-        self.baseline: Any = RunningMean() if task == "regression" else RunningMajority()
-        self.curve = SegmentSums(2, FIRST_LENGTH)
+        self.baseline, self.repeat = make_baselines(task)
+        self.curve = SegmentSums(3, FIRST_LENGTH)
         self.drift = ErrorAlarm() if task == "regression" else DriftAlarm()
         self.alarms = 0  # all alarms so far; `drift` keeps the newest
 
     def add(
-        self, y: NDArray[Any], predictions: NDArray[Any], lower: Array | None, upper: Array | None
-    ) -> None:
-        """Add learned rows."""
-        naive = self.baseline.predict_then_learn(y, y)
+        self, y: NDArray[Any], predictions: NDArray[Any], lower: Array | None, upper: Array | None,
+        known: Iterable[Known] = (),
+    ) -> None:  # fmt: skip
+        """Add learned rows; ``known`` has the baselines' predictions that were made earlier."""
+        naive = [one.predict_then_learn(y, y) for one in (self.baseline, self.repeat)]
+        for rows, values in known:
+            for own, value in zip(naive, values, strict=True):
+                own[rows] = value
         losses = self._losses(y, predictions)
-        baseline = self._losses(y, naive)
+        baseline, repeat = (self._losses(y, own) for own in naive)
         self.rows += len(y)
         self.totals = self.totals + losses.sum(axis=0)
         self.baseline_totals = self.baseline_totals + baseline.sum(axis=0)
-        self.curve.add(_side_by_side([losses[:, 0], baseline[:, 0]]))
+        self.repeat_totals = self.repeat_totals + repeat.sum(axis=0)
+        self.curve.add(_side_by_side([losses[:, 0], baseline[:, 0], repeat[:, 0]]))
         if lower is not None and upper is not None:
             known = ~np.isnan(lower)
             held = int(((lower <= y) & (y <= upper))[known].sum())
@@ -83,22 +95,44 @@ class LiveScores(Stateful):
     def _losses(self, y: NDArray[Any], predictions: NDArray[Any]) -> Array:
         return _side_by_side([METRICS[name].rows(y, predictions) for name in self.names])
 
+    def predict_baselines(self) -> list[Any]:
+        """Return what both baselines predict for the next row."""
+        return [one.predict([0]).tolist()[0] for one in (self.baseline, self.repeat)]
+
     def metrics(self) -> dict[str, Any]:
         """Return the scores by name; losses are None before the first row."""
         found: dict[str, Any] = {"rows": self.rows}
-        for name, total, naive in zip(self.names, self.totals, self.baseline_totals, strict=True):
-            found[name] = _mean(float(total), self.rows)
-            found[f"{name}_baseline"] = _mean(float(naive), self.rows)
+        totals = self.totals, self.baseline_totals, self.repeat_totals
+        for ending, own in zip(("", "_baseline", "_repeat_last"), totals, strict=True):
+            for name, total in zip(self.names, own, strict=True):
+                found[f"{name}{ending}"] = _mean(float(total), self.rows)
         if self.covered[0]:
             found["coverage"] = self.covered[1] / self.covered[0]
         return found
+
+    def notes(self) -> list[str]:
+        """Return sentences if a baseline is better, or if past labels carry the score."""
+        if self.rows < LEAST_ROWS:
+            return []
+        own, *theirs = (
+            dict(zip(self.names, (totals / self.rows).tolist(), strict=True))
+            for totals in (self.totals, self.baseline_totals, self.repeat_totals)
+        )
+        baselines = dict(zip(BASELINES[self.task], theirs, strict=True))
+        texts = (
+            describe_repeating(self.names[0], own, baselines),
+            describe_leads(leads(own, baselines)),
+        )
+        return [text for text in texts if text]
 
     STATE = (
         Count("rows", "rows"),
         Numbers("totals", ("metrics",), "totals", low=0.0, high=math.inf),
         Numbers("baseline_totals", ("metrics",), "baseline_totals", low=0.0, high=math.inf),
+        Numbers("repeat_totals", ("metrics",), "repeat_totals", low=0.0, high=math.inf),
         Items("intervals", "covered", out=int, back=checked_count),
         Part("baseline", "baseline"),
+        Part("repeat", "repeat"),
         Part("curve", "curve"),
         Part("drift", "drift"),
         Count("alarms", "alarms"),
@@ -223,6 +257,12 @@ class OnlineModel:
 
     # -- predicting ------------------------------------------------------------------------------
 
+    def predict_to_wait(self, packed: bytes) -> Answer:
+        """Return predictions for rows that wait for their labels, with what they are judged by."""
+        answer = self.predict(packed)
+        answer.baselines = self.scores.predict_baselines()
+        return answer
+
     def predict(self, packed: bytes) -> Answer:
         """Return predictions for packed rows, None before the first label; change nothing."""
         X = self.columns.matrix(packed)
@@ -330,7 +370,7 @@ class OnlineModel:
             start += entry.size
             if entry.kind == LABEL and entry.answer is not None:
                 earlier = unpack_answer(entry.answer)
-                earlier.version = entry.sequence
+                earlier.version, earlier.baselines = entry.sequence, None
                 given[rows] = self._scored(earlier.prediction)
                 if lower is not None and upper is not None:
                     lower[rows] = np.nan if earlier.lower is None else earlier.lower
@@ -341,8 +381,19 @@ class OnlineModel:
             if lower is not None and upper is not None:
                 answer.lower, answer.upper = _ends(np.stack([lower[rows], upper[rows]], axis=1))
             found.append(answer)
-        self.scores.add(y, given, lower, upper)
+        self.scores.add(y, given, lower, upper, self._known(entries))
         return found
+
+    def _known(self, entries: Sequence[Entry]) -> Iterator[Known]:
+        """Yield what the baselines predicted for rows whose labels came later."""
+        start = 0
+        for entry in entries:
+            rows = slice(start, start + entry.size)
+            start += entry.size
+            if entry.kind == LABEL and entry.answer is not None:
+                known = unpack_answer(entry.answer).baselines
+                if known is not None:
+                    yield rows, known
 
     def _scored(self, predictions: list[Any]) -> list[Any]:
         """Return predictions as they are scored: None of a regressor counts as 0."""

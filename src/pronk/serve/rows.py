@@ -413,6 +413,7 @@ class Answer(msgspec.Struct, array_like=True, omit_defaults=True):
     classes: list[Any] | None = None
     error: str | None = None
     untrained: bool = False  # the model has learned nothing yet
+    baselines: list[Any] | None = None  # their predictions then, of rows that wait for labels
 
 
 _one = msgspec.msgpack.Decoder(Answer)

@@ -368,7 +368,7 @@ class Writer:
         for work in works:
             if work.labels is None:
                 try:
-                    found = model.predict(work.rows or b"")
+                    found = model.predict_to_wait(work.rows or b"")
                 except Exception as error:
                     work.outcome = _refusal(error)
                     continue

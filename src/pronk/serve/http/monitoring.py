@@ -63,6 +63,7 @@ def describe(online: OnlineModel, long: bool = False) -> dict[str, Any]:
         "rows": online.scores.rows,
         "waiting": online.waiting,
         "metrics": online.scores.metrics(),
+        "notes": online.scores.notes(),
         "ready": online.broken is None,
     }
     if online.broken:
@@ -347,6 +348,7 @@ class LiveStatus:
             "rows": scores.rows,
             "loss": metrics[name],
             "baseline": metrics[f"{name}_baseline"],
+            "repeat_last": metrics[f"{name}_repeat_last"],
             "waiting": online.waiting,
             "alarms": scores.alarms,
             "p50": _quantile(recent, 0.5),
@@ -376,10 +378,12 @@ def _details(online: OnlineModel) -> dict[str, Any]:
         "reason": online.broken,
         "metric": TITLES[scores.names[0]],
         "naive": "mean of the labels so far" if regression else "most frequent label so far",
+        "notes": scores.notes(),
         "curve": {
             "ends": ends.tolist(),
             "loss": finite(means[:, 0]),
             "baseline": finite(means[:, 1]),
+            "repeat_last": finite(means[:, 2]),
             "length": length,
         },
         "coverage": scores.metrics().get("coverage"),

@@ -50,15 +50,15 @@
         const button = element("button", { type: "button", title: model.name }, model.name);
         button.addEventListener("click", () => choose(model.name));
         const row = element("tr", {}, element("th", { scope: "row" }, button));
-        for (let i = 0; i < 8; i++) row.append(element("td"));
+        for (let i = 0; i < 9; i++) row.append(element("td"));
         row.dataset.name = model.name;
         return row;
       }));
     }
     models.forEach((model, i) => {
       const row = $("models").rows[i];
-      const cells = [whole(model.rows), number(model.loss), number(model.baseline), whole(model.waiting),
-        whole(model.alarms), number(model.p50), number(model.p99), model.version];
+      const cells = [whole(model.rows), number(model.loss), number(model.baseline), number(model.repeat_last),
+        whole(model.waiting), whole(model.alarms), number(model.p50), number(model.p99), model.version];
       cells.forEach((text, k) => { row.cells[k + 1].textContent = text; });
       row.className = model.name === chosen ? "chosen" : "";
     });
@@ -81,14 +81,14 @@
   }
 
   function curve(model) {
-    const svg = $("curve"), { ends, loss, baseline } = model.curve;
+    const svg = $("curve"), { ends, loss, baseline, repeat_last: repeat } = model.curve;
     const width = svg.clientWidth || 600, height = svg.clientHeight || 280;
     svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     if (!ends.length) {
       svg.replaceChildren(drawn("text", { x: width / 2, y: height / 2, "text-anchor": "middle" }, "no labels yet"));
       return;
     }
-    const all = [...loss, ...baseline].filter((v) => v !== null);
+    const all = [...loss, ...baseline, ...repeat].filter((v) => v !== null);
     const positive = all.filter((v) => v > 0);
     // Error rates are often 0, which a logarithmic axis cannot show.
     const logarithmic = model.task === "regression" && positive.length > 0 && Math.max(...all) / Math.min(...positive) > 30;
@@ -116,7 +116,7 @@
       const anchor = x(value) > width - 50 ? "end" : value === 0 ? "start" : "middle";
       parts.push(drawn("text", { x: x(value), y: height - 8, "text-anchor": anchor }, whole(value)));
     }
-    for (const [values, kind] of [[baseline, "base"], [loss, "model"]]) {
+    for (const [values, kind] of [[baseline, "base"], [repeat, "repeat"], [loss, "model"]]) {
       const points = values.map((v, i) => v === null ? null : `${x(ends[i]).toFixed(1)},${y(v).toFixed(1)}`).filter((p) => p);
       parts.push(drawn("polyline", { class: kind, points: points.join(" ") }));
     }
@@ -130,6 +130,7 @@
     $("caption").replaceChildren(
       element("span", { className: "key" }, `${model.name}: ${model.metric}`),
       element("span", { className: "key base" }, model.naive),
+      element("span", { className: "key repeat" }, "last known label"),
       ...(model.events.length ? [element("span", { className: "key event" }, "changes")] : []),
       element("span", {}, `${whole(model.curve.length)} rows per point${logarithmic ? ", logarithmic axis" : ""}`));
     svg.dataset.rows = ends[ends.length - 1];
@@ -143,6 +144,7 @@
       ? `${model.algorithm}, ${model.task}, ${whole(model.columns)} columns, ${whole(model.points)} points`
       : `not available: ${model.reason}`;
     curve(model);
+    $("notes").replaceChildren(...model.notes.map((text) => element("p", { className: "note" }, text)));
     const held = model.coverage !== null && model.coverage !== undefined;
     $("coverage-box").hidden = !held;
     if (held) {
