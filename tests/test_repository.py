@@ -11,7 +11,8 @@ import pronk
 from tools import oldest
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
 yaml = pytest.importorskip("yaml")
 
 
@@ -46,6 +47,15 @@ def test_the_workflow_runs_every_declared_python():
     jobs = read(".github/workflows/ci.yml")["jobs"]
     assert jobs["test"]["strategy"]["matrix"]["python"] == declared
     assert PROJECT["requires-python"] == f">={declared[0]}"
+    assert SETTINGS["tool"]["mypy"]["python_version"] == declared[0]
+    (setup,) = (step["with"] for step in jobs["target"]["steps"] if "python-version" in str(step))
+    assert setup["python-version"] == declared[0]
+    span = f"{declared[0]} to {declared[-1]}"
+    said = {"CHANGELOG.md": f"Python {span}", "docs/backcompat.md": f"| Python | {span} |"}
+    for name in ("README.md", "CONTRIBUTING.md", "Makefile", "docs/index.md", "docs/tutorial.md"):
+        said[name] = f"{declared[0]} or newer"
+    for name, words in said.items():
+        assert words in (ROOT / name).read_text(encoding="utf-8"), name
 
 
 def test_every_dependency_has_a_lower_bound():
