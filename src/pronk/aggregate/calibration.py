@@ -278,6 +278,10 @@ class Intervals(Stateful):
         )
         return np.asarray(used * shown_scales[:, None])
 
+    def unknown(self, rows: int) -> Array:
+        """Return the half-widths of rows before any error is known: NaN."""
+        return np.full((rows, *self._widths.shape), np.nan)
+
     def current(self, P: Array, scales: Array) -> Array:
         """Return current half-widths (n, coverages, outputs) at predictions P (n, outputs)."""
         if self._counter[0] == 0.0:

@@ -346,7 +346,7 @@ class Experts(Stateful):
     @property
     def row_snapshot(self) -> RowSnapshot:
         """What a simple row changes in the experts."""
-        if self._row_snapshot is None:
+        if self._row_snapshot is None or not self._row_snapshot.holds():
             learners = [learner for group in self._groups for learner in group.learners.values()]
             mixtures = [self.mixture] if self.local is None else [self.mixture, self.local.mixture]
             parts: list[Any] = [self.baselines]

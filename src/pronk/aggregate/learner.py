@@ -396,7 +396,7 @@ class OnlineKernel(Stateful):
     def _own_row_snapshot(self) -> RowSnapshot:
         """What a simple row changes outside the experts."""
         rows = self._first_X, self._first_Y, self._first_P, self._first_clipped
-        if self._row_snapshot is None or not self._row_snapshot.matches(self.clipping, rows):
+        if self._row_snapshot is None or not self._row_snapshot.holds(rows):
             parts = self.clipping, self.error_clipping
             self._row_snapshot = RowSnapshot(parts, [(self, "_rows")], rows)
         return self._row_snapshot

@@ -194,40 +194,49 @@ class LazySnapshot:
 class RowSnapshot:
     """Copies what a simple row changes.
 
-    ``parts`` have arrays that are written in place; ``others`` are pairs of an object and the name
-    of an attribute that is replaced; ``rows`` are only appended to.
+    ``parts`` have small arrays that are written in place. They are moved into one buffer, of which
+    each attribute is then a view, so that a copy of all is one copy. ``others`` are pairs of an
+    object and the name of an attribute that is replaced; ``rows`` are only appended to.
     """
 
     def __init__(
         self,
-        parts: Iterable[Stateful],
+        parts: Sequence[Stateful],
         others: Iterable[tuple[object, str]],
         rows: Iterable[GrowingRows],
     ) -> None:
-        self._arrays = [(part.__dict__, name) for part in parts for name in part._plan.copied]
+        held = [(part.__dict__, name) for part in parts for name in part._plan.copied]
+        ends = np.cumsum([owner[name].size for owner, name in held])
+        self._buffer = np.empty(ends[-1])
+        self._views = []
+        for (owner, name), place in zip(held, np.split(self._buffer, ends[:-1]), strict=True):
+            view = place.reshape(owner[name].shape)
+            view[...] = owner[name]
+            owner[name] = view
+            self._views.append((owner, name, view))
+        for part in parts:
+            part._update_derived()
         self._others = [(owner.__dict__, name) for owner, name in others]
         self._rows = list(rows)
-        self._first = self._arrays[0][0]
 
-    def matches(self, part: Stateful, rows: Sequence[GrowingRows]) -> bool:
-        """Whether the first part and the rows are still the same objects."""
-        return self._first is part.__dict__ and all(map(is_, self._rows, rows))
+    def holds(self, rows: Sequence[GrowingRows] = ()) -> bool:
+        """Whether the arrays are still the views, and the first rows still these objects."""
+        same = all([owner[name] is view for owner, name, view in self._views])
+        return same and all(map(is_, self._rows, rows or self._rows))
 
     def save(self) -> tuple[Any, ...]:
         """Return copies for `put_back`."""
         return (
             self,
-            [held[name].copy() for held, name in self._arrays],
-            [held[name] for held, name in self._others],
+            self._buffer.copy(),
+            [owner[name] for owner, name in self._others],
             [rows.size for rows in self._rows],
         )
 
     def put_back(self, saved: tuple[Any, ...]) -> None:
         """Put back what `save` has returned."""
-        _, arrays, others, sizes = saved
-        for (held, name), value in zip(self._arrays, arrays, strict=True):
-            held[name] = value
-        for (held, name), value in zip(self._others, others, strict=True):
-            held[name] = value
+        _, self._buffer[:], others, sizes = saved
+        for (owner, name), value in zip(self._others, others, strict=True):
+            owner[name] = value
         for rows, size in zip(self._rows, sizes, strict=True):
             rows.size = size

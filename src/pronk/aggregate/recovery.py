@@ -97,7 +97,10 @@ class _Call:
 
     def __init__(self, X: Array, Y: Array, late: Array, delay: int) -> None:
         self.X, self.Y, self._waiting, self._delay = X, Y, late.shape[1], delay
-        self._all_P, self._all_Y = np.concatenate((late[0], Y)), np.concatenate((late[2], Y))
+        self._all_P, self._all_Y = np.empty((self._waiting + len(Y), Y.shape[1])), Y
+        if self._waiting:
+            self._all_P[: self._waiting] = late[0]
+            self._all_Y = np.concatenate((late[2], Y))
         self.P, self.scales = self._all_P[self._waiting :], np.empty(Y.shape)
 
     def arriving(self, rows: slice) -> tuple[Array, Array]:
@@ -285,14 +288,18 @@ class RecoveringKernel(Stateful):
 
         With a delay the errors are those of the predictions whose targets arrive.
         """
-        held = np.concatenate((self._late, (P, scales, Y)), axis=1)
-        count = max(0, held.shape[1] - self.delay)
-        self._late = held[:, count:].copy()
-        old, early = held[:, :count], len(P) - count
+        old_P, old_scales, old_Y = P, scales, Y  # of the rows whose targets arrive
+        if self.delay:
+            held = np.concatenate((self._late, (P, scales, Y)), axis=1)
+            count = max(0, held.shape[1] - self.delay)
+            self._late = held[:, count:].copy()
+            old_P, old_scales, old_Y = held[:, :count]
+        count, early = len(old_P), len(P) - len(old_P)
         if self.signed:
             self._rows += count
             return
-        widths, start = [self.intervals.current(P[:early], scales[:early])], 0
+        widths = [self.intervals.current(P[:early], scales[:early])] if early else []
+        start = 0
         # Errors of predictions made before any target are not counted; after eight more rows
         # errors are in units of the error scale.
         first = self.delay + 1
@@ -302,19 +309,19 @@ class RecoveringKernel(Stateful):
             rows = slice(start, min(stop, count))
             shown = slice(early + rows.start, early + rows.stop)
             if self._rows >= first:
-                own, own_scales, targets = old[:, rows]
+                own = old_P[rows], old_scales[rows], old_Y[rows]
                 widths.append(
-                    self.intervals.learn_late(own, own_scales, targets, P[shown], scales[shown])
+                    self.intervals.learn_late(*own, P[shown], scales[shown])
                     if self.delay
-                    else self.intervals.learn(own, own_scales, targets)
+                    else self.intervals.learn(*own)
                 )
             else:
-                widths.append(np.full((shown.stop - shown.start, *widths[0].shape[1:]), np.nan))
+                widths.append(self.intervals.unknown(shown.stop - shown.start))
             self._rows += rows.stop - start
             if self._rows == first + STAGES[0] - 1:
                 self.intervals.start()  # from now on in units of the error scale
             start = rows.stop
-        self.last_widths = np.concatenate(widths)
+        self.last_widths = widths[0] if len(widths) == 1 else np.concatenate(widths)
 
     # -- the current model --------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from pronk.core.state import (
@@ -158,6 +159,26 @@ def _merged(buckets: Array) -> Array:
         size *= 2
 
 
+@njit(cache=True, nogil=True)
+def error_losses(errors: Array, totals: Array, scale: Array, out: Array) -> None:
+    """Write the losses of ``errors`` (n, outputs) to ``out`` (n,); add to ``totals`` (outputs,).
+
+    ``scale`` (outputs,) is s; an error that is not finite counts as the largest target.
+    """
+    for t in range(errors.shape[0]):
+        loss = 0.0
+        for o in range(errors.shape[1]):
+            error, s = errors[t, o], scale[o]
+            if not error <= LARGEST_TARGET:
+                error = LARGEST_TARGET
+            # s <- mean of min(e, 10 s)
+            totals[o] += min(error, REACH * s) if s > 0.0 else error
+            # loss = mean of e / (e + s)
+            if error > 0.0:
+                loss += error / (error + s)
+        out[t] = loss / errors.shape[1]
+
+
 class ErrorWindow(LossWindow):
     """Detect rises of absolute errors (n, outputs) of any size.
 
@@ -173,13 +194,9 @@ class ErrorWindow(LossWindow):
         self._scale = np.zeros(outputs)
 
     def _losses(self, values: Array) -> Array:
-        errors = np.nan_to_num(values, nan=LARGEST_TARGET, posinf=LARGEST_TARGET)
-        # s <- mean of min(e, 10 s); row by row, so that any cut gives the same sum
-        bound = np.where(self._scale > 0.0, REACH * self._scale, LARGEST_TARGET)
-        counted = np.vstack((self._totals, np.minimum(errors, bound)))
-        self._totals = np.cumsum(counted, axis=0)[-1]
-        # loss = mean of e / (e + s)
-        return np.asarray((errors / np.where(errors > 0.0, errors + self._scale, 1.0)).mean(axis=1))
+        losses, self._totals = np.empty(len(values)), self._totals.copy()
+        error_losses(np.ascontiguousarray(values), self._totals, self._scale, losses)
+        return losses
 
     def _close_bucket(self) -> Rise | None:
         rise = super()._close_bucket()
