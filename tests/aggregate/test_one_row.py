@@ -101,17 +101,40 @@ def test_one_row_that_is_stopped_is_rolled_back(kind, moment):
     while experts.next_row_is_simple != (moment == "simple") and moment != "stage":
         learner.predict_then_learn(X[start : start + 1], y[start : start + 1])
         start += 1
-    now, next_rows = slice(start, start + 1), slice(start + 1, start + 4)
-    before, done = state_of(learner), copy.deepcopy(learner)
+    stopped_at_some_lines(learner, X[start : start + 4], y[start : start + 4])
+
+
+def test_one_row_that_splits_a_leaf_is_rolled_back():
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(2400, 3))
+    y, start = np.sin(2 * rows[:, 0]) + rows[:, 1] * rows[:, 2], 2060
+    learner = pronk.OnlineKernelRegressor(random_state=0, budget=40)
+    learner.partial_fit(rows[:start], y[:start])
+    inner = learner._model.incumbent
+    forest = inner.experts.local.forest
+    while True:
+        one, leaves = inner.experts.peek(inner._scaled(rows[start : start + 1])[0]), forest.leaves
+        if forest.may_split(one.local._row) and inner.experts.next_row_is_simple:
+            break
+        learner.predict_then_learn(rows[start : start + 1], y[start : start + 1])
+        start += 1
+    done = stopped_at_some_lines(learner, rows[start : start + 4], y[start : start + 4])
+    assert done._model.experts.local.forest.leaves > leaves
+
+
+def stopped_at_some_lines(learner, rows, y):
+    """Stop the call with the first row at some lines; return a learner of all rows."""
+    seen, done, before = learner.rows_seen_, copy.deepcopy(learner), state_of(learner)
     lines = Lines()
-    lines.run(lambda: done.predict_then_learn(X[now], y[now]))
+    lines.run(lambda: done.predict_then_learn(rows[:1], y[:1]))
     after = state_of(done)
-    later = done.predict_then_learn(X[next_rows], y[next_rows])
-    for at in np.random.default_rng(start).integers(1, lines.count + 1, 12):
+    later = done.predict_then_learn(rows[1:], y[1:])
+    for at in np.random.default_rng(seen).integers(1, lines.count + 1, 12):
         stopped = copy.deepcopy(learner)
-        Lines(int(at)).run(lambda stopped=stopped: stopped.predict_then_learn(X[now], y[now]))
-        learned = stopped.rows_seen_ == start + 1
+        Lines(int(at)).run(lambda stopped=stopped: stopped.predict_then_learn(rows[:1], y[:1]))
+        learned = stopped.rows_seen_ == seen + 1
         assert state_of(stopped) == (after if learned else before), at
         if not learned:
-            stopped.predict_then_learn(X[now], y[now])
-        assert np.array_equal(stopped.predict_then_learn(X[next_rows], y[next_rows]), later), at
+            stopped.predict_then_learn(rows[:1], y[:1])
+        assert np.array_equal(stopped.predict_then_learn(rows[1:], y[1:]), later), at
+    return done

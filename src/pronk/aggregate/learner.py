@@ -382,7 +382,7 @@ class OnlineKernel(Stateful):
             self.experts.update_after_row()
 
     def _simple_row(self, X: Array) -> OneRow | None:
-        """Predict a row that leaves experts, points, scales, closed blocks and leaves as they are.
+        """Predict a row that leaves experts, points, scales and closed blocks as they are.
 
         None for other rows.
         """
@@ -390,8 +390,7 @@ class OnlineKernel(Stateful):
             return None
         if self.experts is None or not self.experts.next_row_is_simple:
             return None
-        one = self.experts.peek(self._scaled(X)[0])
-        return None if one.local is not None and one.local.may_split else one
+        return self.experts.peek(self._scaled(X)[0])
 
     def _own_row_snapshot(self) -> RowSnapshot:
         """What a simple row changes outside the experts."""

@@ -498,18 +498,15 @@ class OneLocalRow:
         self._local.forest.commit(y, self._P[0], self._row)
         self._local.mixture.commit(self._mixed, y)
 
-    @property
-    def may_split(self) -> bool:
-        """Whether learning the row may split a leaf."""
-        return self._local.forest.may_split(self._row)
-
     def save(self) -> Any:
-        """Return what `put_back` needs to undo the forest's part of a `commit` without a split."""
-        return self, self._local.forest.save_row(self._row)
+        """Return what `put_back` needs to undo the forest's part of a `commit`."""
+        forest, splits = self._local.forest, self._local.forest.may_split(self._row)
+        return self, splits, forest.snapshot() if splits else forest.save_row(self._row)
 
-    def put_back(self, saved: Any) -> None:
+    def put_back(self, saved: tuple[Any, ...]) -> None:
         """Put back what `save` has returned."""
-        self._local.forest.put_back_row(saved[1])
+        forest, (_, splits, held) = self._local.forest, saved
+        (forest.roll_back if splits else forest.put_back_row)(held)
 
 
 def warm_up_local() -> None:

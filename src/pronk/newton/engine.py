@@ -404,7 +404,9 @@ class Newton(Stateful):
 
     def commit(self, y: Array, p: Array) -> None:
         """Learn the row of the last `peek`, which was predicted p."""
-        recurrence.commit(y, self._root_next(), self._open, self._row_state(), self._ledger, p)
+        recurrence.commit(
+            y, self._root_next(), self._open, self._kappa, self._step, self._target, self._ledger, p
+        )
         self._weights = None
         self._open += 1
         if self._open == len(self._kappa):

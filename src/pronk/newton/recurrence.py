@@ -438,11 +438,15 @@ def peek(phi: Array, root: float, t: int, anticipate: bool, state: State, out: A
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def commit(y: Array, root: float, t: int, state: State, ledger: Array, p: Array) -> None:
-    """Learn row t, which `peek` predicted as p (outputs,), with its targets y (outputs,)."""
-    block = state.block
+def commit(
+    y: Array, root: float, t: int, kappa: Array, step: Array, target: Array, ledger: Array, p: Array
+) -> None:
+    """Learn row t, which `peek` predicted as p (outputs,), with its targets y (outputs,).
+
+    kappa, step and target are those of `Open`, ``ledger`` is (5, outputs).
+    """
     # e = root y,  step = (f - e) kappa
     for o in range(y.size):
-        block.target[t, o] = root * y[o]
-        block.step[t, o] = (block.step[t, o] - block.target[t, o]) * block.kappa[t]
+        target[t, o] = root * y[o]
+        step[t, o] = (step[t, o] - target[t, o]) * kappa[t]
     account(p.reshape(1, -1), y.reshape(1, -1), ledger)
