@@ -1,4 +1,4 @@
-"""pronk: online kernel learning. Predict, then learn, in bounded time and memory a row.
+"""pronk: online kernel learning. Predict, then learn, in bounded time and memory per row.
 
 >>> import numpy as np
 >>> import pronk
