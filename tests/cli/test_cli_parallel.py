@@ -117,7 +117,7 @@ def test_a_cluster_does_the_runs_of_a_comparison(pronk_run, file, tmp_path):
         done = pronk_run(*words, "--runs", "2", *elsewhere)
     assert done.returncode in (0, None), done.stderr
     records = (tmp_path / "kept" / "records.jsonl").read_text().splitlines()
-    assert len(records) == 5  # two runs of two learners, and of guessing one
+    assert len(records) == 6  # two runs of two learners, and one of each baseline
     again = pronk_run(*words, "--runs", "2", "--workers", "1")
     assert again.returncode in (0, None), again.stderr
     assert (tmp_path / "kept" / "records.jsonl").read_text().splitlines() == records

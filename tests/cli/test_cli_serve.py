@@ -36,7 +36,7 @@ def test_tokens_are_made_listed_and_revoked(capsys, tmp_path):
         (["token", "{place}", "--scope", "rule"], "--scope: scopes are infer, learn, admin"),
         (["token", "{place}"], "--scope: scopes are infer, learn, admin; got none"),
         (["{place}", "{place}"], "unexpected extra argument"),
-        (["{place}", "--scope", "infer"], "No such option: --scope"),
+        (["{place}", "--scope", "infer"], "No such option .. --scope"),  # quoted by some versions
         ([], "which folder?"),
         (["{place}", "--tls-key", "{place}/key"], "--tls-key must be given together"),
     ],
@@ -46,4 +46,5 @@ def test_what_is_refused(capsys, tmp_path, words, said):
         pytest.importorskip("uvicorn")
     words = [word.format(place=tmp_path) for word in words]
     code, _, err = pronk_run(capsys, "serve", *words)
-    assert code in (1, 2) and said in err and err.count("\n") == 1
+    assert code in (1, 2) and err.count("\n") == 1
+    assert all(part in err for part in said.split(" .. ")), err

@@ -12,7 +12,7 @@ import platform
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from pronk._version import __version__
@@ -50,11 +50,15 @@ def note(text: str, console: Console | None = None) -> None:
     (console or messages()).print(line, style="yellow", markup=False, soft_wrap=True)
 
 
-def bars(console: Console, *columns: Any) -> Any:
-    """Return progress bars that vanish at the end; disabled if the console is not a terminal."""
+@contextmanager
+def bars(console: Console, *columns: Any) -> Iterator[Any]:
+    """Show progress bars that vanish at the end; none if the console is not a terminal."""
     from rich.progress import Progress
 
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    shown = console.is_terminal
+    progress = Progress(*columns, console=console, transient=True, disable=not shown)
+    with progress if shown else nullcontext():  # rich 14.1 prints a line after disabled bars
+        yield progress
 
 
 @contextmanager

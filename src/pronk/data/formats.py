@@ -309,6 +309,10 @@ def _largest_index(piece: bytes) -> int:
     return largest
 
 
+#: The first version that reports which files a query reads (`SQLSource.opened`).
+OLDEST_DUCKDB = (1, 4)
+
+
 class SQLSource(Dense):
     """Read the rows of a query, in the order of the query: give it an ORDER BY.
 
@@ -360,8 +364,7 @@ class SQLSource(Dense):
     def opened(self) -> list[str]:
         """Return the files that DuckDB opens to plan the query, also those with computed names.
 
-        Best effort: empty if DuckDB cannot report them, or if the query is invalid, which raises
-        when it is read.
+        Empty if the query is invalid, which raises when it is read.
         """
         if self.database.startswith("adbc:"):
             return []
@@ -380,6 +383,10 @@ class SQLSource(Dense):
 
     def _duckdb(self) -> Any:
         duckdb = _optional("duckdb")
+        if tuple(int(part) for part in duckdb.__version__.split(".")[:2]) < OLDEST_DUCKDB:
+            raise StreamError(
+                Argument("query"), f" needs duckdb 1.4 or newer, this is {duckdb.__version__}"
+            )
         if self.database != ":memory:" and not Path(self.database).exists():
             raise StreamError(
                 f"database {self.database!r} does not exist; ':memory:' needs no file"
