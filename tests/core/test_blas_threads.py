@@ -9,13 +9,15 @@ from __future__ import annotations
 import inspect
 import os
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import pronk
-from pronk.core.runtime import Limit, Pool, limited, loaded_pools
+from pronk.core import runtime
+from pronk.core.runtime import Limit, Pool, limited, loaded_pools, most_threads
 from pronk.regret import best_in_hindsight, regret_against_best
 
 X = np.random.default_rng(0).uniform(-1, 1, (60, 2))
@@ -116,12 +118,49 @@ def test_refused_input_restores_too():
 def test_the_user_decides():
     spy = Spy()
     learner = fitted(spy)
-    for asked, inside in ((3, {3}), (None, {2}), (1, {1})):
+    for asked, inside in ((3, {3}), (2, {2}), (None, {2}), (1, {1})):
+        if asked == 3 > most_threads(runtime._blas_libraries()):
+            continue  # the next test
         pronk.set_threads(asked)
         spy.seen.clear()
         learner.predict(X)
         assert spy.seen == inside
         assert threads() == {2}
+
+
+@pytest.mark.parametrize(
+    "api, layer, version, most",
+    [
+        ("openblas", "pthreads", "0.3.27.dev", 3),
+        ("openblas", "pthreads", "0.3.28", 3),
+        ("openblas", "pthreads", "0.3.29.dev", np.inf),
+        ("openblas", "pthreads", "0.4.0", np.inf),
+        ("openblas", "openmp", "0.3.27", np.inf),
+        ("mkl", "intel", None, np.inf),
+    ],
+)
+def test_an_openblas_that_would_crash_is_not_asked(monkeypatch, api, layer, version, most):
+    library = SimpleNamespace(internal_api=api, threading_layer=layer, version=version)
+    monkeypatch.setattr(runtime, "_threads_at_start", lambda: 2)
+    monkeypatch.setattr(runtime, "_blas_libraries", lambda: [library])
+    assert most_threads([library]) == most
+    if most == 3:
+        with pytest.raises(ValueError, match=r"n must be at most 3 here, .*; got 4"):
+            pronk.set_threads(4)
+        assert limited.wanted == 1
+
+
+def test_threads_at_the_start_are_those_of_the_environment(monkeypatch):
+    for name in ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    cores = runtime._threads_at_start()
+    assert 1 <= cores <= os.cpu_count()
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert runtime._threads_at_start() == 1
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1000")
+    assert runtime._threads_at_start() == cores
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "0")
+    assert runtime._threads_at_start() == 1
 
 
 @pytest.mark.parametrize("wrong", [0, -1, 1.5, True, "2"])

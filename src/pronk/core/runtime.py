@@ -137,11 +137,39 @@ def _put_back(changed: Changed, wanted: int | None) -> None:
 
 def loaded_pools() -> list[Pool]:
     """Return the BLAS libraries of this process: NumPy's, SciPy's, and what else is loaded."""
+    return [_pool(library) for library in _blas_libraries()]
+
+
+def _blas_libraries() -> list[Any]:
     import scipy.linalg  # noqa: F401  (it and NumPy bring the libraries that pronk calls)
     from threadpoolctl import ThreadpoolController
 
-    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-    return [_pool(library) for library in libraries]
+    return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+
+def most_threads(libraries: Iterable[Any]) -> float:
+    """Return the largest number of threads that the libraries can be set to without a crash.
+
+    OpenBLAS before 0.3.29 has a buffer for as many workers as it has threads at the start, and
+    the calling thread works too. SciPy 1.14 to 1.16.0 bring such a version.
+    """
+    for library in libraries:
+        numbers = re.findall(r"\d+", str(library.version or ""))
+        old = library.internal_api == "openblas" and [int(one) for one in numbers[:3]] < [0, 3, 29]
+        if old and library.threading_layer == "pthreads":
+            return _threads_at_start() + 1
+    return float("inf")
+
+
+def _threads_at_start() -> int:
+    """Return the number of threads with which OpenBLAS starts: a variable, at most all cores."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    for name in ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS"):
+        text = os.environ.get(name, "")
+        if text.isdigit() and int(text):
+            return min(int(text), cores)
+    return cores
 
 
 def _pool(library: Any) -> Pool:
@@ -185,6 +213,12 @@ def set_threads(n: int | None) -> None:
         raise ValueError(
             "n must be a number of threads from 1 on, or None for what the environment says; "
             f"got {n!r}"
+        )
+    if n is not None and n > 1 and n > (most := most_threads(_blas_libraries())):
+        raise ValueError(
+            f"n must be at most {most} here, because OpenBLAS before 0.3.29 crashes if it started "
+            f"with fewer threads; got {n}. Set OPENBLAS_NUM_THREADS before Python starts, or "
+            "install a newer SciPy"
         )
     limited.choose(None if n is None else int(n))
 
