@@ -189,6 +189,12 @@ def test_the_last_of_many_labels_is_read_where_labels_depend_on_it():
     assert shuffled._model.experts.past.columns == 0
 
 
+def test_many_labels_in_sequence_are_read_after_a_few_rounds():
+    X, labels = np.random.default_rng(3).normal(size=(240, 2)), np.arange(240) % 24
+    wrong = pronk.OnlineKernelClassifier(random_state=0).predict_then_learn(X, labels) != labels
+    assert wrong[128:].mean() < 0.1
+
+
 def test_labels_without_order_rarely_seem_to_depend_on_the_last():
     rng = np.random.default_rng(4)
     found = 0

@@ -66,7 +66,7 @@ FEWEST, MOST_TARGETS, LONGEST = 32, 3, 400
 SHORTEST = 6
 #: Most classes of which the last label is read. A label depends on the one before if some pair of
 #: labels occurs at least so often, and by so many standard deviations more often than by chance.
-MOST_CLASSES, FEWEST_PAIRS, PAIR_DEVIATIONS = 32, 12, 6.0
+MOST_CLASSES, FEWEST_PAIRS, PAIR_DEVIATIONS = 32, 5, 6.0
 #: Rows of ``seen_labels``, an array (2, outputs) of 0 and 1.
 NEGATIVE, POSITIVE = 0, 1
 
