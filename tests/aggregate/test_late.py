@@ -10,7 +10,7 @@ import pronk
 from naive import late as naive_late
 from pronk.aggregate.baselines import MEAN_WINDOWS, Baselines, Past, find_lags
 from pronk.aggregate.calibration import Intervals
-from pronk.aggregate.far import is_anchor, next_anchor
+from pronk.aggregate.far import FarHead, is_anchor, next_anchor
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
 from pronk.newton.discounted import DiscountedNewton, InEpochs
@@ -317,10 +317,10 @@ def test_late_labels_cost_accuracy_and_keep_coverage():
 # -- the second head: rows far ahead ---------------------------------------------------------------
 
 
-def test_weights_are_copied_at_powers_of_two_and_then_every_8192_rows():
-    rows = [n for n in range(40_000) if is_anchor(n)]
-    assert rows == [256, 512, 1024, 2048, 4096, 8192, 16384, 24576, 32768]
-    for n in (0, 255, 256, 257, 4095, 4096, 8191, 8192, 8193, 24_576):
+def test_weights_are_copied_at_powers_of_two_and_then_every_2048_rows():
+    rows = [n for n in range(10_000) if is_anchor(n)]
+    assert rows == [256, 512, 1024, 2048, 4096, 6144, 8192]
+    for n in (0, 255, 256, 257, 2047, 2048, 2049, 4095, 6144, 7000):
         assert next_anchor(n) == min(row for row in rows if row > n)
 
 
@@ -397,6 +397,62 @@ def test_the_second_head_is_the_same_for_any_cut(cut):
         parts.partial_fit(X[start : start + cut], y[start : start + cut])
     np.testing.assert_allclose(parts.predict(X[:50]), whole.predict(X[:50]), rtol=1e-5, atol=1e-6)
     close(parts.predict_interval(X[:50]), whole.predict_interval(X[:50]), 1e-5)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_the_second_head_has_a_forest_of_all_rows_and_one_of_the_last_copy(signed):
+    rng = np.random.default_rng(4)
+    Z, Y = rng.normal(size=(700, 3)), rng.normal(size=(700, 2))
+    Y = np.sign(Y) if signed else Y
+    metrics, limits = rng.uniform(0.5, 2.0, (2, 3)), np.array([[-3.0, -3.0], [3.0, 3.0]])
+    head = FarHead([0], 1, 3, 0, limits, signed, 0, 10**7)
+    head.add_forest(metrics)
+    zeros, done, copied = np.zeros((50, 2)), 0, 0
+    for stop in (3, 8, 9, 40, 256, 257, 300, 512, 697):
+        head.add_rows(Z[done:stop], Y[done:stop], stop)
+        done, learned = stop, (stop - 1) // 8 * 8  # all rows but the last one to eight
+        if is_anchor(stop):
+            head.copy(stop, [np.zeros((4, 2))], np.zeros((3, 2)), np.zeros(0))
+            copied = learned = stop
+        for forest, rows in ((head.forest, learned), (head._copied_forest, copied)):
+            if forest is not None:
+                twin = Forest(metrics, limits, signed, 0, 10**7 // 8, small=True)
+                twin.learn(Z[:rows], Y[:rows], 0.0 * Y[:rows])
+                got, expected = forest.predict(Z[:50], zeros), twin.predict(Z[:50], zeros)
+                np.testing.assert_array_equal(got, expected, err_msg=f"{stop} {rows}")
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_the_forest_far_ahead_is_the_same_for_any_cut_saved_and_on_threads(labels, tmp_path):
+    X, y = stream(4300, labels)
+    whole, parts, threads = make(labels, 0), make(labels, 0), make(labels, 0, n_jobs=2)
+    whole.partial_fit(X, y)
+    threads.partial_fit(X, y)
+    for start, stop in pairwise((0, 5, 2040, 2049, 2050, 2051, 2300, 4090, 4097, 4300)):
+        parts.partial_fit(X[start:stop], y[start:stop])
+        if stop == 2300:
+            parts.save(tmp_path / "model.pronk")
+            parts = pronk.load(tmp_path / "model.pronk")
+    assert whole._model.incumbent.experts.far.forest is not None
+    for other in (parts, threads):
+        if labels:
+            close(other.predict_proba(X[:50]), whole.predict_proba(X[:50]), 1e-6)
+        else:
+            close(other.predict(X[:50]), whole.predict(X[:50]), 1e-6)
+            close(other.predict_interval(X[:50]), whole.predict_interval(X[:50]), 1e-5)
+
+
+def test_the_forest_far_ahead_learns_what_the_kernel_experts_do_not():
+    """A product of periodic columns, which few points do not represent."""
+    X, y = stream(6000)
+    more = np.random.default_rng(8).uniform(-1, 1, (6000, 2))
+    X, y = np.hstack((X, more)), y + 3 * np.sin(6 * more[:, 0]) * np.sin(6 * more[:, 1])
+    errors = []
+    for memory in (0, 10**7):
+        model = make(delay=0, budget=40, memory_limit=memory).fit(X[:5000], y[:5000])
+        assert model.reads_past_
+        errors.append(np.mean((model.predict(X[5000:]) - y[5000:]) ** 2))
+    assert errors[1] < 0.8 * errors[0]
 
 
 def test_a_stream_without_lags_has_one_head():

@@ -122,14 +122,38 @@ def test_one_row_that_splits_a_leaf_is_rolled_back():
     assert done._model.experts.local.forest.leaves > leaves
 
 
+def test_one_row_of_the_second_head_is_rolled_back():
+    """At every eighth row it learns, and its forest learns the eight rows before."""
+    rng = np.random.default_rng(6)
+    rows, hidden = rng.uniform(-1, 1, (2120, 2)), np.zeros(2120)
+    for t in range(1, 2120):
+        hidden[t] = 0.98 * hidden[t - 1] + 0.2 * rng.normal()
+    y = np.sin(3 * rows[:, 0]) + hidden
+    learner = pronk.OnlineKernelRegressor(random_state=0, budget=40)
+    learner.partial_fit(rows[:2064], y[:2064])
+    experts = learner._model.experts
+    assert experts.far.forest is not None
+    assert experts.next_row_is_far
+    assert experts.next_row_is_simple
+    learner.predict_then_learn(rows[2064:2065], y[2064:2065])
+    stopped_at_some_lines(learner, rows[2065:2069], y[2065:2069])
+    learner.partial_fit(rows[2065:2072], y[2065:2072])
+    assert experts.next_row_is_far
+    stopped_at_some_lines(learner, rows[2072:2076], y[2072:2076])
+
+
 def stopped_at_some_lines(learner, rows, y):
-    """Stop the call with the first row at some lines; return a learner of all rows."""
+    """Stop the call with the first row at some lines; return a learner of all rows.
+
+    Most changes are made by the last tenth of the lines.
+    """
     seen, done, before = learner.rows_seen_, copy.deepcopy(learner), state_of(learner)
     lines = Lines()
     lines.run(lambda: done.predict_then_learn(rows[:1], y[:1]))
     after = state_of(done)
     later = done.predict_then_learn(rows[1:], y[1:])
-    for at in np.random.default_rng(seen).integers(1, lines.count + 1, 12):
+    rng, late = np.random.default_rng(seen), 9 * lines.count // 10
+    for at in [*rng.integers(1, late, 8), *rng.integers(late, lines.count + 1, 6)]:
         stopped = copy.deepcopy(learner)
         Lines(int(at)).run(lambda stopped=stopped: stopped.predict_then_learn(rows[:1], y[:1]))
         learned = stopped.rows_seen_ == seen + 1

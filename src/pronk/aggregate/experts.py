@@ -26,6 +26,7 @@ from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
 from pronk.aggregate.mixture import Mixture
 from pronk.aggregate.one_row import OneRow, RowSnapshot
 from pronk.aggregate.points import GAMMA, Candidates, OpenRows, outside, proposes, without_open_rows
+from pronk.aggregate.relevance import in_half_medians
 from pronk.aggregate.settings import (
     FORGETFUL_POINTS,
     PAST,
@@ -100,22 +101,34 @@ class Experts(Stateful):
         self._rows = 0
         self.far: FarHead | None = None
         if past.columns or error_lags:
-            self.far = FarHead(self._active, len(settings), past.columns, limits, signed)
+            self.far = self._make_far(self._active, past.columns, limits)
         self._log: OpenRows | None = self._new_log()
         self._waiting = WaitingRows(columns + past.columns, outputs) if delay else None
         self._memory = Workspace()
         self.clear_caches()
 
-    def add_local(self, metrics: Array) -> None:
-        """Add local experts with the metrics (2, columns with lagged targets) (`local`)."""
+    def add_local(self, metrics: Array, Z: Array | None = None) -> None:
+        """Add local experts with the metrics (2, wide) for rows with lagged targets (`local`).
+
+        With first rows Z (n, wide) also those of the second head, if there is one.
+        """
+        if self.far is not None and Z is not None:
+            own = slice(0, self.columns)
+            self.far.add_forest(in_half_medians(metrics[:, own], Z[:, own]))
         self.local = LocalExperts(
             metrics, self.mixture.limits, self.signed, self.seed, self.memory, self.small,
             self.windows, self.mixture.lags, self.delay,
         )  # fmt: skip
 
+    def _make_far(self, active: list[int], past: int, limits: Array) -> FarHead:
+        return FarHead(
+            active, len(self.settings), self.columns, past, limits, self.signed, self.seed,
+            self.memory,
+        )  # fmt: skip
+
     def _new_far(self) -> FarHead:
         """Return a second head whose state is restored later."""
-        return FarHead([0], len(self.settings), 0, self.mixture.limits, self.signed)
+        return self._make_far([0], 0, self.mixture.limits)
 
     def _new_local(self) -> LocalExperts:
         """Return local experts whose state is restored later."""
@@ -333,14 +346,13 @@ class Experts(Stateful):
         """Whether the next row closes no block and ends no epoch."""
         learners = (learner for group in self._groups for learner in group.learners.values())
         last = (self._rows + 1) % EPOCH == 0 or any(m.open_room == 1 for m in learners)
-        last = last or self._next_row_is_far
         return not (
             last or (self.error_scale is not None and self.error_scale.shape.open_room == 1)
         )
 
     @property
-    def _next_row_is_far(self) -> bool:
-        """Whether the second head learns the next row."""
+    def next_row_is_far(self) -> bool:
+        """Whether the second head learns the next row, and its forest the rows before it."""
         return self.far is not None and self.far.begun and self._rows % STRIDE == 0
 
     @property
@@ -361,6 +373,9 @@ class Experts(Stateful):
             candidates = self.candidates
             others += [(self, "_rows"), (candidates.uniforms, "count"), (self.past, "_held")]
             others += [(self.baselines, "_latest")]
+            if self.far is not None:
+                parts += self.far.row_parts
+                others += [(self.far, "_waiting"), (self.far.errors, "_rows")]
             rows = [candidates.proposed]
             if self._log is not None:
                 rows += [self._log.Z, self._log.Y, self._log.calls]
@@ -554,18 +569,24 @@ class Experts(Stateful):
         before these that are not counted yet.
         """
         far = self.far
-        if far is None or not far.begun:
+        if far is None:
             return
-        chosen = slice(-(self._rows + skip) % STRIDE, None, STRIDE)
-        Z = np.ascontiguousarray(Z[chosen])
+        if far.begun:
+            chosen = slice(-(self._rows + skip) % STRIDE, None, STRIDE)
+            self._learn_far_rows(far, Z[chosen], Y[chosen], given[chosen], features)
+        far.add_rows(Z, Y, self._rows + skip + len(Z))
+
+    def _learn_far_rows(
+        self, far: FarHead, Z: Array, Y: Array, given: Array, features: Any
+    ) -> None:
         if len(Z):
-            P = far.new_predictions(len(Z))
+            P = far.new_predictions(Z)
             wide = np.hstack((Z, np.tile(far.past, (len(Z), 1))))
             for group, Phi in (features or self.features)(wide):
                 for number in group.learners:
                     weights = far.weights_of(number)
                     P[:, far.experts.index(number)] = Phi[:, : len(weights)] @ weights
-            far.learn(P, Y[chosen], given[chosen])
+            far.learn(P, Y, given)
 
     @property
     def looks_far(self) -> bool:
@@ -575,7 +596,7 @@ class Experts(Stateful):
     def predict_far(self, Z: Array) -> Array:
         """Predict rows Z (n, columns) far ahead with the second head; return (n, outputs)."""
         assert self.far is not None
-        P = self.far.new_predictions(len(Z), self.baselines.means)
+        P = self.far.new_predictions(Z, self.baselines.means)
         for group, Phi in self.features(self._with_last(Z)):
             for number, learner in group.learners.items():
                 P[:, self.far.experts.index(number)] = Phi[:, : learner.size] @ learner.weights

@@ -2,18 +2,19 @@
 
 Where past targets or errors are read, the prediction of the next row says little about rows that
 lie hundreds of rows ahead: the weights of the experts and the intervals are those of one row ahead.
-So a second mixture combines the kernel experts and the means of past targets for rows far ahead,
-with intervals or probabilities of its own. It reads no lagged errors, has no local experts, and its
-experts do not shrink their predictions (v'phi).
+So a second mixture combines the kernel experts, the means of past targets and, from the last stage
+on, a small forest of local experts for rows far ahead, with intervals or probabilities of its own.
+It reads no lagged errors, its forest reads no lagged targets, and its experts do not shrink their
+predictions (v'phi).
 
 All of it learns from predictions that were made far ahead. At the rows that `is_anchor` names (256,
-512, .., 8192, 16,384, 24,576, ..) the weights of experts and mixture, the means and the last known
-targets are copied. Of every eighth of the following rows, up to the next such row,
+512, .., 2048, 4096, 6144, ..) the weights of experts and mixture, the means, the last known
+targets and the forest are copied. Of every eighth of the following rows, up to the next such row,
 
     P       the experts predict, reading what was copied; the mixture learns P
     final   the copied mixture predicts from P; intervals and probabilities learn its errors
 
-so they judge rows up to 8192 rows ahead, by what was known then. Coordinates of features are
+so they judge rows up to 2048 rows ahead, by what was known then. Coordinates of features are
 nested: copied weights fit the first coordinates of a group's features later on.
 
 The half-width of an interval is the quantile of the last 2048 such errors, of 16,384 rows: errors
@@ -25,20 +26,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import MEAN_WINDOWS
 from pronk.aggregate.calibration import Temperature
+from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
+from pronk.aggregate.trees import LONG_FIT, WINDOW_LEAF
 from pronk.core.linalg import recombined
 from pronk.core.state import Count, Numbers, Part, Places, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
 
 #: First row at which weights are copied, and most rows until the next.
-FIRST, LONGEST = 256, 8192
+FIRST, LONGEST = 256, 2048
 #: Every so many rows one is predicted.
 STRIDE = 8
 #: Errors whose quantiles are the half-widths.
@@ -48,14 +52,19 @@ FEWEST = 8
 #: Windows of the stacks: there are none. Coefficients fitted to experts that tend to the mean where
 #: rows leave the range of earlier ones do not hold in the next season.
 WINDOWS: tuple[float, ...] = ()
-#: Number of the means among the experts (`baselines`), which come last.
+#: Number of the means among the experts (`baselines`), which follow the kernel experts.
 MEANS = len(MEAN_WINDOWS)
+#: Experts of the forest that are used, which come last: given no other prediction, the others are
+#: the same.
+LOCAL = (LONG_FIT, WINDOW_LEAF)
+#: The forest may use this share of the memory of the local experts.
+MEMORY_SHARE = 8
 
 
 def next_anchor(rows: int) -> int:
     """Return the first number of rows above this one after which weights are copied.
 
-    It is a power of two from 256 on, then a multiple of 8192.
+    It is a power of two from 256 on, then a multiple of 2048.
     """
     if rows >= LONGEST:
         return rows - rows % LONGEST + LONGEST
@@ -106,23 +115,84 @@ class FarErrors(Stateful):
 class FarHead(Stateful):
     """The mixture of the experts, what was copied, and the calibration of its predictions.
 
-    ``experts`` are the numbers of the experts' settings, of which there are ``settings``; ``past``
-    is the number of lagged targets that a row has.
+    ``experts`` are the numbers of the experts' settings, of which there are ``settings``; a row has
+    ``columns``, and ``past`` lagged targets. ``memory`` is that of the local experts in bytes.
     """
 
     def __init__(
-        self, experts: Sequence[int], settings: int, past: int, limits: Array, signed: bool
+        self, experts: Sequence[int], settings: int, columns: int, past: int, limits: Array,
+        signed: bool, seed: int, memory: int,
     ) -> None:  # fmt: skip
         self.signed, self.settings, outputs = signed, settings, limits.shape[1]
+        self.columns, self.seed, self.memory = columns, seed, memory // MEMORY_SHARE
         self.experts = list(experts)
-        self.mixture = Mixture(len(self.experts) + MEANS, limits, signed, WINDOWS)
+        self.forest: Forest | None = None
+        self.mixture = self._new_mixture(limits)
         self.errors, self.temperature = FarErrors(outputs), Temperature(outputs)
         self._anchor = 0  # row at which weights were copied; 0: not yet
         self._copied: Mixture | None = None
+        self._copied_forest: Forest | None = None
         self._spans = np.zeros(0, dtype=np.int64)  # coordinates of each expert
         self._weights = np.zeros((0, outputs))  # of one expert after the other
         self._means = np.zeros((MEANS, outputs))
         self._past = np.zeros(past)
+        self._waiting = np.zeros((0, columns + outputs))  # rows and targets for the forest
+
+    def _new_mixture(self, limits: Array | None = None) -> Mixture:
+        count = len(self.experts) + MEANS + (len(LOCAL) if self.forest is not None else 0)
+        limits = self.mixture.limits if limits is None else limits
+        return Mixture(count, limits, self.signed, WINDOWS)
+
+    def add_forest(self, metrics: Array) -> None:
+        """Add local experts with the metrics (2, columns), before any row is learned."""
+        self.forest = Forest(
+            metrics, self.mixture.limits, self.signed, self.seed, self.memory, small=True
+        )
+        self.mixture = self._new_mixture()
+
+    def _new_forest(self) -> Forest:
+        """Return a forest whose state is restored later."""
+        limits = self.mixture.limits
+        metrics = np.ones((2, self.columns))
+        return Forest(metrics, limits, self.signed, self.seed, self.memory, small=True)
+
+    def set_memory(self, memory: int) -> None:
+        """Set the bytes that local experts may use from now on, of which the forest has a share."""
+        self.memory = memory // MEMORY_SHARE
+        if self.forest is not None:
+            self.forest.set_memory(self.memory)
+
+    def add_rows(self, Z: Array, Y: Array, rows: int) -> None:
+        """Let the forest learn rows Z (n, columns) and targets Y, with which there are ``rows``.
+
+        It learns them eight at a time, after the last of them: see `Experts.next_row_is_simple`.
+        """
+        if self.forest is None:
+            return
+        held = np.vstack((self._waiting, np.hstack((Z, Y))))
+        whole = len(held) - (rows - 1) % STRIDE - 1
+        self._waiting = held[max(0, whole) :]
+        self._learn_waiting(held[: max(0, whole)])
+
+    def _learn_waiting(self, held: Array) -> None:
+        """Let the forest learn rows with their targets."""
+        if len(held) and self.forest is not None:
+            Y = held[:, self.columns :]
+            self.forest.learn(held[:, : self.columns], Y, np.zeros(Y.shape))
+
+    def save(self) -> Any:
+        """Return what `put_back` needs to undo what a row changes in the forest."""
+        return self, None if self.forest is None else self.forest.snapshot()
+
+    def put_back(self, saved: tuple[Any, Any]) -> None:
+        """Put back what `save` has returned."""
+        if self.forest is not None:
+            self.forest.roll_back(saved[1])
+
+    @property
+    def row_parts(self) -> list[Stateful]:
+        """The parts with small arrays that a row changes."""
+        return [self.mixture, self.mixture.combination, self.errors, self.temperature]
 
     @property
     def begun(self) -> bool:
@@ -132,6 +202,10 @@ class FarHead(Stateful):
     def copy(self, rows: int, weights: Sequence[Array], means: Array, past: Array) -> None:
         """Copy weights (r, outputs) of the experts, means and lagged targets after some rows."""
         self._anchor = rows
+        if self.forest is not None:
+            self._learn_waiting(self._waiting)
+            self._waiting = self._waiting[:0]
+            self._copied_forest = self.forest.copy()
         self._spans = np.array([len(own) for own in weights], dtype=np.int64)
         self._weights = np.concatenate(weights)
         self._means, self._past = means.copy(), past.copy()
@@ -148,10 +222,19 @@ class FarHead(Stateful):
         first = int(self._spans[:place].sum())
         return self._weights[first : first + self._spans[place]]
 
-    def new_predictions(self, rows: int, means: Array | None = None) -> Array:
-        """Allocate predictions (rows, experts, outputs), those of the means filled in."""
-        P = np.empty((rows, len(self.experts) + MEANS, self._means.shape[1]))
-        P[:, len(self.experts) :] = self._means if means is None else means
+    def new_predictions(self, Z: Array, means: Array | None = None) -> Array:
+        """Allocate predictions (n, experts, outputs) of rows Z (n, columns).
+
+        Those of means and forest are filled in: as they were copied or, with the present ``means``,
+        as they are.
+        """
+        count, outputs = len(self.experts), self._means.shape[1]
+        P = np.empty((len(Z), len(self.mixture.weights), outputs))
+        P[:, count : count + MEANS] = self._means if means is None else means
+        forest = self._copied_forest if means is None else self.forest
+        if forest is not None:
+            own = forest.predict(Z, np.zeros((len(Z), outputs)))
+            P[:, count + MEANS :] = own[:, LOCAL]
         return P
 
     def learn(self, P: Array, Y: Array, given: Array) -> None:
@@ -185,47 +268,54 @@ class FarHead(Stateful):
         kept = [self.weights_of(self.experts[i]) for i in places] if self.begun else []
         for mixture in (self.mixture, self._copied):
             if mixture is not None:
-                means = range(len(self.experts), len(self.experts) + MEANS)
-                mixture.keep([*places, *means])
+                others = range(len(self.experts), len(mixture.weights))
+                mixture.keep([*places, *others])
         self.experts = [self.experts[i] for i in places]
         self._spans = np.array([len(own) for own in kept], dtype=np.int64)
         self._weights = np.concatenate([self._weights[:0], *kept])
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
-        for mixture in (self.mixture, self._copied):
-            if mixture is not None:
-                mixture.remap(matrix)
+        for part in (self.mixture, self._copied, self.forest, self._copied_forest):
+            if part is not None:
+                part.remap(matrix)
         self.temperature.remap(matrix)
+        held, targets = np.hsplit(self._waiting, [self.columns])
+        self._waiting = np.hstack((held, recombined(targets, matrix)))
         self._weights = recombined(self._weights, matrix)
         self._means = recombined(self._means, matrix)
 
     STATE = (
         Places("experts", "experts", high="settings"),
         Count("anchor"),
+        Part("forest", "forest", make="_new_forest"),
         Part("mixture", "mixture", sizes={"experts": "far"}),
         Part("copied", sizes={"experts": "far"}, make="_new_mixture"),
+        Part("copied_forest", make="_new_forest"),
         Numbers("spans", ("spans",), whole=True, low=0, written="replaced"),
         Numbers("weights", ("weights", "outputs"), written="replaced"),
         Numbers("means", (MEANS, "outputs"), written="replaced"),
         Numbers("past", ("past",), written="replaced"),
+        Numbers("waiting", ("waiting", "wide"), written="replaced"),
         Part("errors", "errors", sizes={"outputs": "followed"}),
         Part("temperature", "temperature"),
     )
 
-    def _new_mixture(self) -> Mixture:
-        return Mixture(1 + MEANS, self.mixture.limits, self.signed, WINDOWS)
-
     def _sizes(self) -> dict[str, int]:
-        return {"settings": self.settings, "outputs": self._means.shape[1]}
+        outputs = self._means.shape[1]
+        return {"settings": self.settings, "outputs": outputs, "wide": self.columns + outputs}
 
     def _restored(self, sizes: Sizes) -> None:
         count, begun = len(self.experts), self._copied is not None
+        local = 0 if self.forest is None else len(LOCAL)
         require(count > 0, "experts are missing")
-        require(sizes["far"] == count + MEANS, "mixture has another number of experts")
+        require(sizes["far"] == count + MEANS + local, "mixture has another number of experts")
         # With labels the errors are never used.
         followed = sizes["followed"] == sizes["outputs"]
         require(self.signed or followed, "errors do not fit the outputs")
         require(begun == self.begun, "copied is not there as anchor says")
+        copied = begun and self.forest is not None
+        require(copied == (self._copied_forest is not None), "copied_forest is not as forest is")
+        require(sizes["waiting"] <= (STRIDE if local else 0), "waiting has too many rows")
         require(sizes["spans"] == count * begun, "spans are not those of the experts")
         require(self._spans.sum() == sizes["weights"], "weights are not those of the spans")

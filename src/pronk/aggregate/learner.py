@@ -287,7 +287,7 @@ class OnlineKernel(Stateful):
         self.experts = self._make_experts(settings, views, past, self._limits(targets), error_lags)
         Z = np.hstack((Z, past.columns_of(targets)))
         if n == STAGES[-1] and self.memory:
-            self.experts.add_local(local_metrics(Z, targets[:, sources], self.seed))
+            self.experts.add_local(local_metrics(Z, targets[:, sources], self.seed), Z)
         # Points among the rows so far, offered in random order.
         order = generator(self.seed, ORDER).permutation(n)
         uniforms = Uniforms(self.seed, KORS_COINS).draw(n)
@@ -348,6 +348,8 @@ class OnlineKernel(Stateful):
             self.experts.memory = self.memory
             if self.experts.local is not None:
                 self.experts.local.forest.set_memory(self.memory)
+            if self.experts.far is not None:
+                self.experts.far.set_memory(self.memory)
 
     # -- rolling back a call ----------------------------------------------------------------------
 
@@ -367,6 +369,8 @@ class OnlineKernel(Stateful):
         held = [self._own_row_snapshot().save(), self.experts.row_snapshot.save()]
         if simple.local is not None:
             held.append(simple.local.save())
+        if self.experts.far is not None and self.experts.next_row_is_far:
+            held.append(self.experts.far.save())
         snapshot.held = True, held
 
     def roll_back(self, snapshot: LazySnapshot) -> None:

@@ -123,6 +123,25 @@ class Forest(Stateful):
         self.memory = memory
         self._pool.sizes[MEMORY] = min(memory, MOST_BYTES)
 
+    def copy(self) -> Forest:
+        """Return a forest with the same leaves, without room for more."""
+        slots = int(self._slots().max(initial=-1)) + 1
+        pool, trees = self._pool, self._trees
+        nodes = int(trees.trees[:, NODES].max())
+        other = Forest.__new__(Forest)
+        other.__dict__.update(self.__dict__)
+        other._pool = new_pool(slots, pool.rows.shape[1], pool.Z.shape[2] // 2)
+        for new, values in zip(leaf_arrays(other._pool), leaf_arrays(pool), strict=True):
+            new[:] = values[:slots]
+        other._pool.sizes[:] = [0, 0, pool.sizes[ROWS], pool.sizes[MEMORY]]
+        losses, squares, limits, seen_labels = (array.copy() for array in small_arrays(trees))
+        other._trees = trees._replace(
+            nodes=trees.nodes[:, :nodes].copy(), cuts=trees.cuts[:, :nodes].copy(),
+            trees=trees.trees.copy(), losses=losses, squares=squares, limits=limits,
+            seen_labels=seen_labels,
+        )  # fmt: skip
+        return other
+
     @property
     def leaves(self) -> list[int]:
         """Number of leaves of each tree; 0 for a dropped one."""

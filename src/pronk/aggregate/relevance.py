@@ -148,15 +148,19 @@ def local_metrics(Z: Array, Y: Array, seed: int) -> Array:
     """Return the two metrics (2, columns) of the local experts: a mild form of the learned, and it.
 
     The mild form, its fourth root, leaves more weight to columns that the first rows do not show to
-    matter. Each metric is in units of half the median distance of the first rows Z (n, columns);
-    Y (n, outputs) are their informative targets.
+    matter. Z (n, columns) are first rows, Y (n, outputs) their informative targets.
     """
-    learned, metrics = gradient_metric(Z, Y, seed), []
-    Z = Z[:: max(1, len(Z) // METRIC_ROWS)][:METRIC_ROWS]
-    for factors in (learned**0.25, learned):
+    learned = gradient_metric(Z, Y, seed)
+    return in_half_medians(np.array([learned**0.25, learned]), Z)
+
+
+def in_half_medians(metrics: Array, Z: Array) -> Array:
+    """Return metrics (m, columns), each in units of half the median distance of first rows Z."""
+    Z, scaled = Z[:: max(1, len(Z) // METRIC_ROWS)][:METRIC_ROWS], []
+    for factors in metrics:
         Q = np.ascontiguousarray(Z * factors)
-        metrics.append(factors / max(half_median(Laplacian().distances(Q, Q)), 1e-12))
-    return np.array(metrics)
+        scaled.append(factors / max(half_median(Laplacian().distances(Q, Q)), 1e-12))
+    return np.array(scaled)
 
 
 # -- distances --------------------------------------------------------------------------------
