@@ -78,13 +78,17 @@ FULL = "full"
 # -- switching off ------------------------------------------------------------------------------
 
 
+#: Options of compiled functions that their copies keep.
+KEPT = ("nogil", "fastmath", "error_model")
+
+
 @cache
 def uncompiled(module: ModuleType, purpose: str) -> dict[str, Any]:
     """Compile the functions of a module again, without the cache on disk, and return them."""
     found = {}
     for name, f in vars(module).items():
         if isinstance(f, CPUDispatcher) and f.py_func.__module__ == module.__name__:
-            kept = {k: v for k, v in f.targetoptions.items() if k in ("nogil", "fastmath")}
+            kept = {k: v for k, v in f.targetoptions.items() if k in KEPT}
             found[name] = njit(**kept)(f.py_func)
     return found
 

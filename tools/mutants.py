@@ -89,7 +89,7 @@ def compiled_modules() -> list[str]:
             *PACKAGE.glob("parallel/*.py"),
         )
     )
-    found = [str(path.relative_to(PACKAGE)) for path in paths if "@njit" in path.read_text()]
+    found = [str(path.relative_to(PACKAGE)) for path in paths if "@compiled" in path.read_text()]
     return [file for file in found if file not in TESTS]
 
 

@@ -15,26 +15,25 @@ from pronk.core import runtime
 #: Compiled functions that are made of one in another module.
 PROBES = {
     "hinge": """
-from numba import njit
-
+from pronk.core.compiling import compiled
 from pronk.core.losses import HINGE, slope
 
 
-@njit(cache=True)
+@compiled
 def probe(z, y):
     return slope(HINGE, 0.0, z, y)
 """,
     "tuple": """
 from typing import NamedTuple
 
-from numba import njit
+from pronk.core.compiling import compiled
 
 
 class Before(NamedTuple):
     z: float
 
 
-@njit(cache=True)
+@compiled
 def inner(state, y):
     return state.z - y
 
@@ -46,9 +45,9 @@ def probe(z, y):
 probe.stats = inner.stats
 """,
     "small": """
-from numba import njit
+from pronk.core.compiling import compiled
 
-@njit(cache=True)
+@compiled
 def probe(z, y):
     return z - y
 """,
@@ -61,7 +60,7 @@ class Copy:
 
     def __init__(self, home: Path, probe: str) -> None:
         self.home, self.package = home, home / "pronk"
-        for name in ("__init__", "_version", "core/__init__", "core/runtime"):
+        for name in ("__init__", "_version", "core/__init__", "core/compiling", "core/runtime"):
             self.take(name)
         if probe == "hinge":
             self.take("core/losses")
@@ -106,7 +105,7 @@ def test_a_flipped_sign_in_an_imported_module_is_seen_with_a_warm_cache(tmp_path
     assert copy.run() == (-1.0, 1)  # the cache is warm
     files = copy.cached(copy.package)
     copy.change("core/losses.py", RIGHT, WRONG)
-    copy.change("core/probe.py", "@njit", "# a line more\n@njit")
+    copy.change("core/probe.py", "@compiled", "# a line more\n@compiled")
     assert copy.run() == (1.0, 0)
     # The new cache has taken the place of the old one.
     assert copy.cached(copy.package) == files and len(files) == 2

@@ -43,9 +43,9 @@ approximate maximal margin classification algorithm", JMLR 2001 (p = 2, alpha = 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined, signed_columns
 from pronk.core.state import Numbers, Sizes, Stateful, require
 
@@ -73,7 +73,7 @@ NEGATIVE, POSITIVE = 0, 1
 # -- linear experts ---------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def linear_scores(z: Array, w: Array, v: Array) -> tuple[float, float, float]:
     """Return (w'x, v'x, |x|) of one output: z is (columns,), w and v are (columns + 1,)."""
     d = z.size
@@ -87,13 +87,13 @@ def linear_scores(z: Array, w: Array, v: Array) -> tuple[float, float, float]:
     return f, h, np.sqrt(square)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def linear_values(f: float, h: float, size: float, updates: float) -> tuple[float, float]:
     """Return both predictions of one output: tanh(f / 2) and tanh(h / (|x| c)), k = ``updates``."""
     return np.tanh(0.5 * f), np.tanh(SHARE * np.sqrt(updates) * h / size)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def linear_predictions(z: Array, W: Array, V: Array, updates: Array, out: Array) -> None:
     """Predict a row z (columns,) with W and V (outputs, columns + 1) into ``out`` (2, outputs)."""
     for o in range(len(W)):
@@ -101,7 +101,7 @@ def linear_predictions(z: Array, W: Array, V: Array, updates: Array, out: Array)
         out[LOGISTIC, o], out[MARGIN, o] = linear_values(f, h, size, updates[o])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def learn_linear(
     Z: Array, Y: Array, W: Array, squares: Array, V: Array, updates: Array, out: Array
 ) -> None:
@@ -137,7 +137,7 @@ def learn_linear(
                 updates[o] += 1.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_late_linear(
     Z: Array, Y: Array, later: Array, W: Array, squares: Array, V: Array, updates: Array, out: Array
 ) -> None:
@@ -154,7 +154,7 @@ def learn_late_linear(
 # -- baselines --------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_means(Y: Array, windows: Array, counter: Array, means: Array, out: Array) -> None:
     """Write the means before each row of Y (n, outputs) to ``out`` (n, windows, outputs).
 
@@ -433,14 +433,14 @@ class Past(Stateful):
 # -- seen labels ------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def note_labels(y: Array, seen_labels: Array) -> None:
     """Record the signs of a row y (outputs,) in ``seen_labels`` (2, outputs)."""
     for o in range(y.size):
         seen_labels[NEGATIVE if y[o] < 0.0 else POSITIVE, o] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def live_outputs(seen_labels: Array, signed: bool, live: NDArray[np.bool_]) -> int:
     """Set which outputs count in ``live`` (outputs,) and return their number.
 

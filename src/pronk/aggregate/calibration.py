@@ -62,7 +62,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import (
@@ -73,6 +72,7 @@ from pronk.aggregate.baselines import (
     remapped_labels,
 )
 from pronk.aggregate.settings import Group, View
+from pronk.core.compiling import compiled
 from pronk.core.selection import nth_smallest
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
 from pronk.newton.discounted import DiscountedNewton, InEpochs
@@ -125,7 +125,7 @@ class IntervalState(NamedTuple):
     recent: Array
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def quintile_of(p: float, edges: Array) -> int:
     """Return the quintile of a prediction: the number of edges (QUINTILES - 1,) below it."""
     quintile = 0
@@ -134,7 +134,7 @@ def quintile_of(p: float, edges: Array) -> int:
     return quintile
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def track_prediction(p: float, row: int, edges: Array, recent: Array) -> None:
     """Store the prediction of one output and row 0, 1, ..; recompute the edges when due.
 
@@ -151,7 +151,7 @@ def track_prediction(p: float, row: int, edges: Array, recent: Array) -> None:
         edges[k] = edge + TIE * abs(edge)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def recent_size(squares: Array) -> float:
     """Return the larger root mean square of one output from its sums (windows, 2); 0 at first."""
     size = 0.0
@@ -165,7 +165,7 @@ def recent_size(squares: Array) -> float:
 LARGEST_ERROR = 1e100
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def track_errors(R: Array, P: Array, coverages: Array, state: IntervalState, used: Array) -> None:
     """Track errors R (n, outputs), in error scales, of predictions P (n, outputs).
 
@@ -199,7 +199,7 @@ def track_errors(R: Array, P: Array, coverages: Array, state: IntervalState, use
             track_prediction(P[t, o], row, state.edges[:, o], state.recent[:, o])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def track_late_errors(
     R: Array, P: Array, shown: Array, coverages: Array, state: IntervalState, used: Array
 ) -> None:
@@ -363,7 +363,7 @@ READ_OUTPUTS = 3
 ROWS, MEAN_SQUARE, LEVEL, QUICK = range(4)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def log_squares(E: Array, running: Array, levels: Array, out: Array) -> None:
     """Update ``running`` (4, outputs) by errors E (n, outputs).
 
@@ -393,7 +393,7 @@ def log_squares(E: Array, running: Array, levels: Array, out: Array) -> None:
                 running[LEVEL, o] = running[QUICK, o]
 
 
-@njit(cache=True)
+@compiled
 def read_prediction(p: Array, read: int, row: Array) -> None:
     """Write (1, p, min(p^2, 9)) of the first ``read`` predictions p (outputs,) to ``row``."""
     row[0] = 1.0
@@ -402,7 +402,7 @@ def read_prediction(p: Array, read: int, row: Array) -> None:
         row[1 + read + o] = min(p[o] * p[o], 9.0)
 
 
-@njit(cache=True)
+@compiled
 def error_scale_of(level: Array, shape: Array, out: Array) -> None:
     """Write exp((level + clip(shape, -4, 4)) / 2) to ``out``; all are (outputs,)."""
     for o in range(out.size):
@@ -516,7 +516,7 @@ SMALLEST_SLOPE, LARGEST_SLOPE = 0.01, 50.0
 STEEPEST_SLOPE = 0.9 * SUREST / (1.0 + SUREST)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def project_slopes(slopes: Array, H: Array) -> None:
     """Project slopes (a, b) in the norm of H (2, 2) on a >= SMALLEST_SLOPE, b >= -STEEPEST_SLOPE a.
 
@@ -542,7 +542,7 @@ def project_slopes(slopes: Array, H: Array) -> None:
     slopes[1] = max(b, -STEEPEST_SLOPE * slopes[0])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def newton_step(M: Array, label: int, slopes: Array, H: Array, weight: float = 1.0) -> None:
     """Learn a row: margins M (classes,), class ``label``; slopes (a, b) and H (2, 2) change.
 
@@ -584,7 +584,7 @@ def newton_step(M: Array, label: int, slopes: Array, H: Array, weight: float = 1
     project_slopes(slopes, H)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def track_margins(
     P: Array, Y: Array, seen_labels: Array, slopes: Array, H: Array, used: Array
 ) -> None:

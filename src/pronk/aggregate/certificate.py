@@ -47,10 +47,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.stacks import RIDGE_ALPHA
+from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined
 from pronk.core.state import Numbers, Sizes, Stateful, require
 from pronk.newton.certificate import Certificate
@@ -87,14 +87,14 @@ class CombinationSums(NamedTuple):
     tally: Array
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def beyond_range(y: Array, limits: Array, out: Array) -> None:
     """Write the distance of y (outputs,) from the range ``limits`` (2, outputs) to ``out``."""
     for o in range(y.size):
         out[o] = max(limits[LOW, o] - y[o], y[o] - limits[HIGH, o], 0.0)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def add_to_combination(
     y: Array, live: NDArray[np.bool_], count: int, limits: Array, worst: Array, beyond: Array,
     C: Array, average: Array, final: Array, sums: CombinationSums,

@@ -37,9 +37,9 @@ are followed.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.state import LARGEST, Numbers, Stateful
 
 Array = NDArray[np.float64]
@@ -56,7 +56,7 @@ FIRST_ERRORS = 32
 LEAF_REACH, LAGGED_REACH, WINDOW = 5.0, 3.0, 200.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clip_row(y: Array, centre: Array, size: Array, reach: float, step: float, out: Array) -> None:
     """Clip the targets y of a row around ``centre`` c into ``out`` and update ``size`` q.
 
@@ -76,7 +76,7 @@ def clip_row(y: Array, centre: Array, size: Array, reach: float, step: float, ou
 # -- targets ----------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clip_targets(Y: Array, centre: Array, size: Array, out: Array) -> None:
     """Clip targets Y (n, outputs) into ``out`` row by row; ``centre`` and ``size`` (outputs,)."""
     for t in range(len(Y)):
@@ -120,7 +120,7 @@ class TargetClipping(Stateful):
 # -- errors -----------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clip_errors(errors: Array, reach: float, rows: float, squares: Array) -> None:
     """Clip errors (n,) of one row in place and update their mean squares v (n,).
 
@@ -134,7 +134,7 @@ def clip_errors(errors: Array, reach: float, rows: float, squares: Array) -> Non
         squares[o] += (errors[o] * errors[o] - squares[o]) / min(rows, WINDOW)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clip_around(y: Array, p: Array, rows: float, size: Array, out: Array) -> None:
     """Clip the targets y of a row around predictions p into ``out`` and update ``size`` q.
 
@@ -148,7 +148,7 @@ def clip_around(y: Array, p: Array, rows: float, size: Array, out: Array) -> Non
         out[o] = y[o]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def clip_rows_around(Y: Array, P: Array, counter: Array, size: Array, out: Array) -> None:
     """Clip targets Y around predictions P (n, outputs) row by row; ``counter`` (1,) has rows."""
     for t in range(len(Y)):

@@ -32,7 +32,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import LONGEST, live_outputs, note_labels, remapped_labels
@@ -56,6 +55,7 @@ from pronk.aggregate.stacks import (
     solve_stacks,
     stacked,
 )
+from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined
 from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, require
 
@@ -69,7 +69,7 @@ FINAL, EXPERTS = 0, 1
 WINDOWS = (0.0, 1000.0, 100.0)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def share(log_weights: Array, losses: Array, rate: float) -> None:
     """Update weights (n,), held as logarithms, by losses (n,), and mix them with the uniform."""
     n = losses.size
@@ -87,7 +87,7 @@ def share(log_weights: Array, losses: Array, rate: float) -> None:
         log_weights[e] = np.log((1.0 - rate) * weight + rate / n)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def relative_square(error: float, worst: float) -> float:
     """Return error^2 / (2 worst^2), or 0 if all errors so far are 0."""
     return 0.5 * (error / worst) ** 2 if worst > 0.0 else 0.0
@@ -146,7 +146,7 @@ class Row(NamedTuple):
     lagged: Array
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def new_row(experts: int, stacks: int, outputs: int, lags: int) -> Row:
     """Allocate a row."""
     return Row(
@@ -157,7 +157,7 @@ def new_row(experts: int, stacks: int, outputs: int, lags: int) -> Row:
     )
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
     """Predict from expert predictions p (experts, outputs); the parts go to ``row``."""
     experts, outputs = p.shape
@@ -189,7 +189,7 @@ def predict_row(p: Array, signed: bool, state: Weights, row: Row) -> None:
             row.final[o] += shares[k] * Q[k, o]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, row: Row) -> None:
     """Update range, largest error, losses and both weights by the targets y (outputs,).
 
@@ -224,7 +224,7 @@ def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, ro
     share(state.log_v, loss_v, rate)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
     """Add a row with targets y (outputs,) to the sums of the ridge stacks."""
     C, average = row.clipped, row.candidates[AVERAGE]
@@ -252,7 +252,7 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
                     state.A[s, e, f] += z[e] * z[f] / count
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def store_errors(y: Array, signed: bool, state: Weights, row: Row) -> None:
     """Store the errors y - m of the average, clipped for numeric targets (`stacks`)."""
     rows = state.counter[0]
@@ -263,7 +263,7 @@ def store_errors(y: Array, signed: bool, state: Weights, row: Row) -> None:
         clip_errors(stored, LAGGED_REACH, rows, state.squares)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def learn_row(given: Array, signed: bool, state: Weights, sums: CombinationSums, row: Row) -> None:
     """Learn the targets ``given`` (outputs,) of a row that `predict_row` has filled.
 
@@ -296,7 +296,7 @@ def learn_row(given: Array, signed: bool, state: Weights, sums: CombinationSums,
     store_errors(y, signed, state, row)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def mix_rows(
     P: Array, Y: Array, signed: bool, state: Weights, sums: CombinationSums, out: Array
 ) -> None:
@@ -309,7 +309,7 @@ def mix_rows(
         learn_row(Y[t], signed, state, sums, row)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def mix_late_rows(
     P: Array, Y: Array, predicted: int, signed: bool, state: Weights, sums: CombinationSums,
     waiting: Row, out: Array,
@@ -341,7 +341,7 @@ def mix_late_rows(
         arrived += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
     """Predict rows that may come next: P (n, experts, outputs), ``out`` (n, outputs)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)

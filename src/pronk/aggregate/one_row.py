@@ -15,11 +15,11 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.local import OneLocalRow
 from pronk.aggregate.settings import Group, View
+from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 from pronk.core.linalg import GrowingRows, solve_one
 from pronk.core.state import Stateful
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def exponential_features(distances: Array, rate: float, factor: Array, phi: Array) -> None:
     """Write features L^-1 exp(-rate * distances) to ``phi`` (r,).
 

@@ -45,11 +45,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import NEGATIVE, POSITIVE, note_labels
 from pronk.aggregate.calibration import SUREST, Temperature, newton_step
+from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined, signed_columns
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
 from pronk.newton.recurrence import anticipated_margin
@@ -118,7 +118,7 @@ class Row(NamedTuple):
     final: Array
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def new_row(state: State) -> Row:
     """Allocate a row."""
     learners, outputs, _ = state.v.shape
@@ -135,7 +135,7 @@ def new_row(state: State) -> Row:
 # -- scales -----------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def scale_row(z: Array, scales: Array, x: Array) -> None:
     """Write the scaled columns of a row z (columns,) to x (columns,)."""
     for j in range(z.size):
@@ -147,7 +147,7 @@ def scale_row(z: Array, scales: Array, x: Array) -> None:
             x[j] = min(max((z[j] - scales[MEAN, j]) / unit, -FARTHEST), FARTHEST)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def learn_scales(z: Array, rows: float, scales: Array) -> None:
     """Update ``scales`` (4, columns) by a row z (columns,), the first after ``rows`` others."""
     rate = 1.0 / min(rows + 1.0, SCALE_WINDOW)
@@ -174,7 +174,7 @@ def learn_scales(z: Array, rows: float, scales: Array) -> None:
 # -- logistic learners ------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def logistic_margin(x: Array, r: float, A: Array, v: Array) -> float:
     """Return the margin p of one learner and output: x (columns,), A and v (columns + 1,)."""
     # f = v'x,  q = sum x^2 / A,  p + q tanh(p / 2) = f
@@ -186,7 +186,7 @@ def logistic_margin(x: Array, r: float, A: Array, v: Array) -> float:
     return anticipated_margin(f, q)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def learn_logistic(
     x: Array, r: float, p: float, y: float, weight: float, A: Array, v: Array
 ) -> None:
@@ -207,7 +207,7 @@ def learn_logistic(
 # -- candidates -------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_live(seen_labels: Array, live: NDArray[np.bool_]) -> int:
     """Set in ``live`` (outputs,) which outputs have had both signs; return their number."""
     for o in range(live.size):
@@ -215,7 +215,7 @@ def find_live(seen_labels: Array, live: NDArray[np.bool_]) -> int:
     return live.sum()
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def fill_classes(live: NDArray[np.bool_], values: Array, out: Array) -> int:
     """Write the values (outputs,) of the classes to ``out``; return their number.
 
@@ -232,7 +232,7 @@ def fill_classes(live: NDArray[np.bool_], values: Array, out: Array) -> int:
     return count
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def margin_shares(M: Array, slopes: Array, out: Array) -> None:
     """Write the probabilities of margins M (classes,) by two slopes to ``out`` (classes,)."""
     # P = softmax(a log p + b m),  p = (1 + 0.99 m) / 2
@@ -247,7 +247,7 @@ def margin_shares(M: Array, slopes: Array, out: Array) -> None:
         out[k] /= total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def last_shares(last: Array, repeated: float, pairs: float, rates: Array, out: Array) -> None:
     """Write Q of the last label to ``out`` (classes,).
 
@@ -264,7 +264,7 @@ def last_shares(last: Array, repeated: float, pairs: float, rates: Array, out: A
             out[k] = stay if last[k] > 0.0 else (1.0 - stay) * rates[k] / others
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def predict_row(z: Array, margins: Array, last: Array, state: State, row: Row) -> None:
     """Predict from columns z (columns,) and margins (outputs,) into ``row``.
 
@@ -314,7 +314,7 @@ def predict_row(z: Array, margins: Array, last: Array, state: State, row: Row) -
             place += 1
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def mix_candidates(Q: Array, log_w: Array, out: Array) -> None:
     """Write P of candidates Q (J, classes) with weights exp(log_w) (J,) to ``out`` (classes,)."""
     # P = sum_j w_j Q_j
@@ -329,7 +329,7 @@ def mix_candidates(Q: Array, log_w: Array, out: Array) -> None:
             out[k] = Q[MARGINS, k]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def learn_weights(y: Array, state: State, row: Row, weight: float) -> None:
     """Update the weights of the candidates by labels y (outputs,)."""
     place, label, single = 0, -1, row.live.sum() == 1
@@ -357,7 +357,7 @@ def learn_weights(y: Array, state: State, row: Row, weight: float) -> None:
         state.log_w[j] = np.log((1.0 - rate) * share + rate * prior)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def learn_row(
     z: Array, margins: Array, y: Array, last: Array, weight: float, state: State, row: Row
 ) -> None:
@@ -397,7 +397,7 @@ def learn_row(
     state.sums[WEIGHT] += weight
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_rows(
     X: Array, P: Array, Y: Array, weights: Array, state: State, row: Row, out: Array
 ) -> None:
@@ -413,7 +413,7 @@ def learn_rows(
         learn_row(X[t], P[t], Y[t], last.copy(), weights[t], state, row)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_late_rows(
     X: Array, P: Array, Y: Array, weights: Array, new: int, state: State, row: Row, out: Array
 ) -> None:
@@ -433,7 +433,7 @@ def learn_late_rows(
             learn_row(X[own], P[own], Y[own], last, weights[own], state, row)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predict_rows(X: Array, P: Array, state: State, row: Row, out: Array) -> None:
     """Predict rows X (n, columns), margins P (n, outputs), that may come next."""
     for t in range(len(X)):

@@ -17,9 +17,9 @@ networks and backpropagation-free machine learning models", Science 2024; Beagle
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.kernels import Gaussian, Kernel, Laplacian
 from pronk.core.linalg import cholesky, solve_lower
 from pronk.core.randomness import generator
@@ -86,7 +86,7 @@ METRIC_ROUNDS, METRIC_ROWS, METRIC_ALPHA, METRIC_OUTPUTS = 3, 1024, 0.03, 8
 COMBINATIONS = 6
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def add_squared_slopes(Q: NDArray[np.float32], W: NDArray[np.float32], squares: Array) -> None:
     """Add the sum over rows of (sum_i W_ti sign(Q_jt - Q_ji))^2 to ``squares`` (columns,).
 

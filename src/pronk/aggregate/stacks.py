@@ -26,8 +26,9 @@ means over the outputs, starting from (0, 3, 0) and alpha I. A step that would c
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from pronk.core.compiling import compiled
 
 Array = NDArray[np.float64]
 
@@ -37,7 +38,7 @@ RIDGE_ALPHA = 1.0
 LOGIT_ALPHA, LOGIT_START, LOGIT_STEP = 0.1, 3.0, 2.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
     """Write A^-1 b to x by Cholesky: A (n, n), lower triangle; b and x (n,).
 
@@ -66,7 +67,7 @@ def solve_positive(A: Array, b: Array, L: Array, x: Array) -> None:
         x[i] = total / L[i, i]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def solve_stacks(A: Array, b: Array, out: Array) -> None:
     """Write A^-1 b of each ridge stack to ``out``: A (stacks, terms, terms), b (stacks, terms)."""
     L = np.zeros(A.shape[1:])
@@ -74,7 +75,7 @@ def solve_stacks(A: Array, b: Array, out: Array) -> None:
         solve_positive(A[s], b[s], L, out[s])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def discount_sums(A: Array, discount: float, alpha: float) -> None:
     """Discount the sums A (n, n), lower triangle: A <- discount A + (1 - discount) alpha I."""
     for e in range(len(A)):
@@ -83,7 +84,7 @@ def discount_sums(A: Array, discount: float, alpha: float) -> None:
         A[e, e] += (1.0 - discount) * alpha
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def stacked(weights: Array, p: Array, m: float, lagged: Array, c: float) -> float:
     """Return c m + u'(p - m) + d'e of one output: p (experts,), ``lagged`` e (lags,).
 
@@ -97,13 +98,13 @@ def stacked(weights: Array, p: Array, m: float, lagged: Array, c: float) -> floa
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def logit(weights: Array, p: Array, m: float, lagged: Array) -> float:
     """Return f = c m + u'(p - m) + d'e of one output; ``weights`` = (u, c, d)."""
     return stacked(weights, p, m, lagged, weights[p.size])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def logistic_step(
     C: Array, average: Array, lagged: Array, y: Array, live: NDArray[np.bool_], discount: float,
     H: Array, weights: Array,

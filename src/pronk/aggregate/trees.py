@@ -56,11 +56,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import live_outputs, note_labels
 from pronk.aggregate.clipping import LEAF_REACH, clip_errors
+from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 from pronk.core.selection import nth_smallest
 
@@ -169,7 +169,7 @@ class LocalRow(NamedTuple):
     p: Array
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def new_local_row(metrics: int, columns: int, trees: int, outputs: int) -> LocalRow:
     """Allocate a row."""
     return LocalRow(
@@ -185,7 +185,7 @@ def new_local_row(metrics: int, columns: int, trees: int, outputs: int) -> Local
 # -- a leaf -----------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def solve_factor(factor: Single, n: int, v: Single) -> None:
     """Write L^-1 v to v for the first n rows: four columns at a time, then one.
 
@@ -223,7 +223,7 @@ def solve_factor(factor: Single, n: int, v: Single) -> None:
         j += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def solve_leaf(x: Single, rows: Single, factor: Single, n: int, v: Single) -> None:
     """Write v = L^-1 k (LEAF_ROWS,) of the row x (D,) for the n rows of a slot."""
     # k_i = 1 + exp(-sum_j |x_j - r_ij|)
@@ -237,7 +237,7 @@ def solve_leaf(x: Single, rows: Single, factor: Single, n: int, v: Single) -> No
     solve_factor(factor, n, v)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def fit_leaf(v: Single, Z: Array, n: int, p: Array) -> float:
     """Write p = Z'v (2 K,) of the n rows of a slot, Z (LEAF_ROWS, 2 K); return q."""
     # q = k(x, x) - v'v,  k(x, x) = 2
@@ -251,7 +251,7 @@ def fit_leaf(v: Single, Z: Array, n: int, p: Array) -> float:
     return max(q, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def append_to_factor(v: Single, q: float, n: int, factor: Single) -> float:
     """Append row number n, with v (LEAF_ROWS,) and q of its prediction, to L; return 1 / s."""
     # L <- (L, 0; v', s),  s = sqrt(q + lambda)
@@ -263,7 +263,7 @@ def append_to_factor(v: Single, q: float, n: int, factor: Single) -> float:
     return factor[place]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def append_to_leaf(
     x: Single, v: Single, q: float, p: Array, t: Array, slot: int, pool: Pool
 ) -> None:
@@ -278,7 +278,7 @@ def append_to_leaf(
     pool.counts[slot] = n + 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def leaf_targets(slot: int, pool: Pool) -> Array:
     """Return the targets and residuals (n, 2 K) of a slot: T = L Z."""
     n, factor, Z = pool.counts[slot], pool.factors[slot], pool.Z[slot]
@@ -294,7 +294,7 @@ def leaf_targets(slot: int, pool: Pool) -> Array:
     return T
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def take_again(source: int, chosen: Flags, T: Array, target: int, pool: Pool) -> None:
     """Append the chosen rows (n,) of a slot, with targets T (n, 2 K), to an empty slot in order."""
     x = np.empty(pool.rows.shape[1], dtype=np.float32)
@@ -311,7 +311,7 @@ def take_again(source: int, chosen: Flags, T: Array, target: int, pool: Pool) ->
             append_to_leaf(x, v, q, p, T[i], target, pool)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def factor_again(slot: int, pool: Pool) -> None:
     """Compute the factor of a slot from its rows, to the same bits."""
     x = np.empty(pool.rows.shape[1], dtype=np.float32)
@@ -329,7 +329,7 @@ def factor_again(slot: int, pool: Pool) -> None:
 # -- splits -----------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def median_cut(values: Single) -> tuple[float, int, float]:
     """Return cut, rows up to it, and the mean absolute deviation; 0 rows: no cut.
 
@@ -361,7 +361,7 @@ def median_cut(values: Single) -> tuple[float, int, float]:
     return cut, left, deviation / n
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def variance_reduction(values: Single, cut: float, left: int, T: Array, live: Flags) -> float:
     """Return by how much a cut reduces the variance of the live targets, summed over outputs.
 
@@ -383,7 +383,7 @@ def variance_reduction(values: Single, cut: float, left: int, T: Array, live: Fl
     return total
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def choose_split(
     rows: Single, n: int, T: Array, live: Flags, random: bool, uniforms: Single
 ) -> tuple[int, float]:
@@ -411,7 +411,7 @@ def choose_split(
     return chosen, where
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def free_slot(slot: int, pool: Pool) -> None:
     """Return a slot to the pool, at once or at the next snapshot."""
     if pool.protected[slot]:
@@ -422,14 +422,14 @@ def free_slot(slot: int, pool: Pool) -> None:
         pool.sizes[FREE] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def new_slot(pool: Pool) -> int:
     """Return a free slot."""
     pool.sizes[FREE] -= 1
     return pool.free[pool.sizes[FREE]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def drop_tree(tree: int, pool: Pool, trees: Trees) -> None:
     """Free all leaves of a tree."""
     for node in range(trees.trees[tree, NODES]):
@@ -439,14 +439,14 @@ def drop_tree(tree: int, pool: Pool, trees: Trees) -> None:
     trees.trees[tree, LEAVES] = 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def most_leaves(memory: int, columns: int, outputs: int, trees: int) -> int:
     """Return how many leaves of all trees fit into so many bytes, at least two per tree."""
     bytes_per_leaf = 4 * (LEAF_ROWS * columns + TRIANGLE) + 16 * LEAF_ROWS * outputs
     return max(memory // bytes_per_leaf, 2 * trees)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def make_room(tree: int, outputs: int, pool: Pool, trees: Trees) -> bool:
     """Drop long trees until one more leaf fits; return whether the given tree may grow."""
     most = trees.trees[tree, MOST]
@@ -468,7 +468,7 @@ def make_room(tree: int, outputs: int, pool: Pool, trees: Trees) -> bool:
         drop_tree(worst, pool, trees)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def split_leaf(
     tree: int, node: int, counted: Flags, signed: bool, pool: Pool, trees: Trees
 ) -> None:
@@ -513,7 +513,7 @@ def split_leaf(
     free_slot(slot, pool)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def split_leaves(signed: bool, pool: Pool, trees: Trees, row: LocalRow) -> None:
     """Split the leaves that the row has filled, in the order of the trees.
 
@@ -538,7 +538,7 @@ def split_leaves(signed: bool, pool: Pool, trees: Trees, row: LocalRow) -> None:
 # -- a row ------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def find_leaf(x: Single, nodes: NDArray[np.int32], cuts: Single) -> int:
     """Return the leaf of the row x (D,) in a tree: ``nodes`` (nodes, 4), ``cuts`` (nodes,)."""
     node = 0
@@ -548,7 +548,7 @@ def find_leaf(x: Single, nodes: NDArray[np.int32], cuts: Single) -> int:
     return node
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predict_local_row(
     z: Array, g: Array, pool: Pool, trees: Trees, row: LocalRow, out: Array
 ) -> None:
@@ -588,7 +588,7 @@ def predict_local_row(
             out[k, o] /= count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_local_row(
     y: Array, g: Array, signed: bool, pool: Pool, trees: Trees, row: LocalRow
 ) -> bool:
@@ -636,7 +636,7 @@ def learn_local_row(
     return full
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_local_rows(
     Z: Array, Y: Array, G: Array, signed: bool, pool: Pool, trees: Trees, row: LocalRow, out: Array
 ) -> int:
@@ -652,7 +652,7 @@ def learn_local_rows(
     return len(Z)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_late_local_rows(
     Z: Array, Y: Array, G: Array, later: Array, later_G: Array, signed: bool, pool: Pool,
     trees: Trees, row: LocalRow, out: Array,
@@ -677,7 +677,7 @@ def needs_memory(pool: Pool, trees: Trees) -> bool:
     return int(trees.trees[:, NODES].max()) + 2 > trees.nodes.shape[1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def predict_local_rows(Z: Array, G: Array, pool: Pool, trees: Trees, out: Array) -> None:
     """Predict rows Z (n, D) that may come next, given G (n, K), into ``out`` (n, 4, K)."""
     row = new_local_row(len(trees.metrics), Z.shape[1], len(trees.trees), G.shape[1])
@@ -688,7 +688,7 @@ def predict_local_rows(Z: Array, G: Array, pool: Pool, trees: Trees, out: Array)
 # -- slots ------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def protect_slots(pool: Pool) -> None:
     """Protect the slots in use, and free the retired ones."""
     for i in range(pool.sizes[RETIRED]):

@@ -22,11 +22,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import live_outputs, note_labels, remapped_labels
 from pronk.aggregate.learner import STAGES, OnlineKernel
+from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined
 from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, require
 
@@ -50,13 +50,13 @@ ON_TRIAL, SWAPPED, DROPPED, RESTARTED = range(4)
 SUM, SQUARES = 0, 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def absolute_error(p: float, y: float) -> float:
     """Return |y - p| less ROUNDING times the larger of |y| and |p|, at least 0."""
     return max(abs(p - y) - ROUNDING * max(abs(p), abs(y)), 0.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def absolute_errors(P: Array, Y: Array, out: Array) -> None:
     """Write the `absolute_error` of P and Y to ``out``, all (n, outputs)."""
     for t in range(P.shape[0]):
@@ -64,7 +64,7 @@ def absolute_errors(P: Array, Y: Array, out: Array) -> None:
             out[t, o] = absolute_error(P[t, o], Y[t, o])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def label_loss(p: Array, y: Array, live: NDArray[np.bool_], count: int) -> float:
     """Return half the Brier score of margins p for labels y = +-1, both (outputs,), at most 1.
 
@@ -78,7 +78,7 @@ def label_loss(p: Array, y: Array, live: NDArray[np.bool_], count: int) -> float
     return min(total / (2.0 if count > 1 else 1.0), 1.0)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def label_losses(P: Array, Y: Array, seen_labels: Array, out: Array) -> None:
     """Write the `label_loss` of rows P, Y (n, outputs) to ``out`` (n,); note their labels."""
     live = np.empty(Y.shape[1], dtype=np.bool_)
@@ -104,13 +104,13 @@ class TrialState(NamedTuple):
     sums: Array
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def weight_of(log_odds: float) -> float:
     """Return the challenger's weight w."""
     return 1.0 / (1.0 + np.exp(-log_odds))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_losses(
     p: Array, q: Array, y: Array, signed: bool, rows: float, bucket: int, state: TrialState
 ) -> None:
@@ -149,7 +149,7 @@ def learn_losses(
     state.sums[bucket, SQUARES] += d * d
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def mix_learners(
     P: Array, Q: Array, Y: Array, signed: bool, delay: int, check: int, state: TrialState, W: Array
 ) -> None:

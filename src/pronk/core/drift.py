@@ -25,9 +25,9 @@ import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.state import (
     LARGEST,
     LARGEST_TARGET,
@@ -159,7 +159,7 @@ def _merged(buckets: Array) -> Array:
         size *= 2
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def error_losses(errors: Array, totals: Array, scale: Array, out: Array) -> None:
     """Write the losses of ``errors`` (n, outputs) to ``out`` (n,); add to ``totals`` (outputs,).
 

@@ -28,9 +28,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from pronk.core.compiling import compiled
 
 Array = NDArray[np.float64]
 
@@ -86,7 +88,7 @@ def _from_bits(typingctx: Any, i: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@compiled(forceinline=True)
 def _exp_polynomial(r: float) -> float:
     """Return 1 + r + r^2 q(r) for |r| <= log(2)/2.
 
@@ -105,7 +107,7 @@ def _exp_polynomial(r: float) -> float:
     return 1.0 + _fma(z, _fma(r, odd, even), r)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@compiled(forceinline=True)
 def exp_scalar(x: float) -> float:
     """Return exp(x) to 2 ulp, for use inside compiled loops.
 
@@ -124,7 +126,7 @@ def exp_scalar(x: float) -> float:
     return _exp_polynomial(r) * scale_first * scale_second
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@compiled(forceinline=True)
 def sincos_scalar(x: float) -> tuple[float, float]:
     """Return (sin(x), cos(x)) to 2 ulp for |x| <= ``ANGLE_LIMIT``, inside compiled loops.
 
@@ -160,14 +162,14 @@ def sincos_scalar(x: float) -> tuple[float, float]:
     return sine, cosine
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def exp_inplace(a: Array) -> None:
     """Replace a_j by exp(a_j) in a contiguous float64 vector."""
     for j in range(a.shape[0]):
         a[j] = exp_scalar(a[j])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _cos_sin_row(angles: Array, scale: float, cosines: Array, sines: Array) -> int:
     """Compute scale cos(angles_j) and scale sin(angles_j); return how many angles are too large."""
     large = 0
@@ -180,7 +182,7 @@ def _cos_sin_row(angles: Array, scale: float, cosines: Array, sines: Array) -> i
     return large
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _cos_sin_large(angles: Array, scale: float, cosines: Array, sines: Array) -> None:
     """Redo the elements beyond ``ANGLE_LIMIT`` with the library functions.
 
@@ -193,7 +195,7 @@ def _cos_sin_large(angles: Array, scale: float, cosines: Array, sines: Array) ->
             sines[j] = math.sin(x) * scale
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cos_sin(angles: Array, scale: float, out: Array) -> None:
     """Compute out = scale [cos(angles) | sin(angles)]; angles (n, L), out (n, 2L), C-contiguous.
 

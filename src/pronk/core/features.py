@@ -8,9 +8,9 @@ from math import comb, factorial, prod
 from typing import Any, Protocol
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.elementary import cos_sin, exp_scalar
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, PanelledTriangle, Workspace
@@ -49,7 +49,7 @@ def chunks(n: int, rows: int) -> Iterator[slice]:
     return (slice(i, min(i + rows, n)) for i in range(0, n, rows))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _taylor(X: Array, scale: float, starts: NDArray[np.int64], weights: Array, out: Array) -> None:
     """Compute the Taylor features of rows X (n, d) into out (n, features).
 
@@ -156,7 +156,7 @@ class Fourier:
 
 
 # Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def enter_points(
     S: Array, diagonal: Array, uniforms: Array, gamma: float, most: int, limit: int,
     entered: NDArray[np.bool_], kept: NDArray[np.int64], columns: Array,

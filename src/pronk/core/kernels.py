@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 
 # -- distances of all pairs of rows, without cancellation -----------------------------------------
@@ -31,7 +31,7 @@ _TILE = 512
 _CANCELLED = 1e-3
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _square_distances(X: Array, Zt: Array, out: Array) -> None:
     """Compute out[i, j] = sum_k (X[i, k] - Zt[k, j])^2; X (n, d), Zt (d, m), out (n, m)."""
     n, d = X.shape
@@ -49,7 +49,7 @@ def _square_distances(X: Array, Zt: Array, out: Array) -> None:
                     row[j] += step * step
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _absolute_distances(X: Array, Zt: Array, out: Array) -> None:
     """Compute out[i, j] = sum_k |X[i, k] - Zt[k, j]|; shapes as above."""
     n, d = X.shape
@@ -66,7 +66,7 @@ def _absolute_distances(X: Array, Zt: Array, out: Array) -> None:
                     row[j] += abs(x - z[j])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _from_products(X: Array, Z: Array, products: Array, limit: float) -> None:
     """Replace products[i, j] = x_i'z_j by |x_i - z_j|^2; cancelled pairs are summed again."""
     n, d = X.shape
@@ -113,7 +113,7 @@ def absolute_distances(X: Array, Z: Array, out: Array | None = None) -> Array:
     return out
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _exponential(values: Array, rate: float) -> None:
     """Replace values by exp(-rate * values), in place."""
     flat = values.ravel()
@@ -121,7 +121,7 @@ def _exponential(values: Array, rate: float) -> None:
         flat[i] = exp_scalar(-rate * flat[i])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _matern(values: Array, rate: float, nu: float) -> None:
     """Replace squared distances r^2 by the Matern profile at s = rate * r, in place."""
     flat = values.ravel()

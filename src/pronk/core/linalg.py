@@ -9,11 +9,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numba.extending import get_cython_function_address
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf
 
+from pronk.core.compiling import compiled
 from pronk.core.state import (
     LowerTriangle,
     Real,
@@ -98,7 +98,7 @@ def lapack_factor(A: Array) -> int:
     return info.value
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _clear_upper(A: Array) -> None:
     """Set the lower triangle of a C-ordered matrix, the upper one of its transpose, to 0."""
     for i in range(A.shape[0]):
@@ -168,7 +168,7 @@ def solve_rows(L: Array, rows: Array) -> Array:
 
 
 # Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def solve_one(L: Array, z: Array) -> None:
     """Replace z by L^-1 z, L the first rows of a C-ordered lower triangle.
 
@@ -481,7 +481,7 @@ def _floored_cholesky(A: Array, floor: float) -> Array:
 # -- a triangle with inverted diagonal panels: many rows are solved by matrix products -----------
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def invert_panels(L: Array, out: Array) -> float:
     """Invert the diagonal panels of a lower triangle; return the largest max |panel| max |inverse|.
 

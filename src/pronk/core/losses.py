@@ -27,10 +27,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from pronk.core.checks import did_you_mean
+from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 
 Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ EPSILON_INSENSITIVE = 6
 HUBER = 7
 
 
-@njit(cache=True)
+@compiled
 def value(code: int, parameter: float, z: float, y: float) -> float:
     """Return l(z, y); NaN where an argument is NaN."""
     r = z - y
@@ -75,7 +75,7 @@ def value(code: int, parameter: float, z: float, y: float) -> float:
     return parameter * (abs(r) - 0.5 * parameter)
 
 
-@njit(cache=True)
+@compiled
 def slope(code: int, parameter: float, z: float, y: float) -> float:
     """Return dl/dz; at a kink the subgradient is exactly 0.
 
@@ -104,7 +104,7 @@ def slope(code: int, parameter: float, z: float, y: float) -> float:
     return size if r > 0.0 else -size
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def _squared_hinge_curvature(clip: float) -> float:
     """Return 1/(2 (1+C)^2) for C <= 1 and (3C-1)/(8 C^2 (1+C)) beyond.
 
@@ -115,7 +115,7 @@ def _squared_hinge_curvature(clip: float) -> float:
     return (3.0 - 1.0 / clip) / (8.0 * clip * (1.0 + clip))
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def curvature(code: int, parameter: float, clip: float) -> float:
     """Return sigma >= 0 with, for all |u|, |w|, |y| <= C (y = -1 or 1 for margin losses),
 
@@ -143,7 +143,7 @@ def curvature(code: int, parameter: float, clip: float) -> float:
     return 0.0
 
 
-@njit(cache=True)
+@compiled
 def lipschitz(code: int, parameter: float, clip: float) -> float:
     """Return L >= |l'(z)| for |z| <= C and |y| <= C (y = -1 or 1 for margin losses).
 
@@ -161,13 +161,13 @@ def lipschitz(code: int, parameter: float, clip: float) -> float:
     return 1.0
 
 
-@njit(cache=True)
+@compiled
 def _values(code: int, parameter: float, z: Array, y: Array, out: Array) -> None:
     for i in range(out.shape[0]):
         out[i] = value(code, parameter, z[i], y[i])
 
 
-@njit(cache=True)
+@compiled
 def _slopes(code: int, parameter: float, z: Array, y: Array, out: Array) -> None:
     for i in range(out.shape[0]):
         out[i] = slope(code, parameter, z[i], y[i])

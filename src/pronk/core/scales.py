@@ -26,9 +26,9 @@ unit can still be chosen when the column first changes: that first step counts a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.state import Numbers, Sizes, Stateful, require
 
 Array = NDArray[np.float64]
@@ -43,7 +43,7 @@ _LATE_REACH = 1.5
 _FARTHEST = 1e300
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _compressed(x: float, low: float, high: float, width: float) -> float:
     """Return g(x), the logarithmic compression of x beyond [low, high]."""
     half = 0.5 * width
@@ -54,7 +54,7 @@ def _compressed(x: float, low: float, high: float, width: float) -> float:
     return x
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _scale(
     X: Array, centre: Array, unit: Array, low: Array, high: Array, width: Array, out: Array
 ) -> None:
@@ -69,7 +69,7 @@ def _scale(
                 out[i, j] = np.sign(step) if moved else 0.0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _first_change(X: Array, centre: Array, unit: Array) -> tuple[int, int] | None:
     """Return row and column of the first change of a column without a unit, or None."""
     for j in range(X.shape[1]):
@@ -166,7 +166,7 @@ HELD = 512
 NORMAL = 0.7413011092528009
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _order(held: Array, x: float, place: int, i: int) -> float:
     """Return the i-th smallest of the sorted values and x, whose rank is ``place``.
 
@@ -177,7 +177,7 @@ def _order(held: Array, x: float, place: int, i: int) -> float:
     return x if i == place else held[i - 1]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _quantile(held: Array, size: int, x: float, place: int, share: float) -> float:
     """Return a quantile by linear interpolation between the sorted values."""
     last = size - 1 if place < 0 else size
@@ -189,7 +189,7 @@ def _quantile(held: Array, size: int, x: float, place: int, share: float) -> flo
     return low + (position - i) * (_order(held, x, place, i + 1) - low)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _standing(held: Array, size: int, x: float, joins: bool) -> float:
     """Return (x - median) / (0.7413 (upper - lower quartile)); x is included if it ``joins``.
 
@@ -207,7 +207,7 @@ def _standing(held: Array, size: int, x: float, joins: bool) -> float:
     return (x - _quantile(held, size, x, place, 0.5)) / (NORMAL * width)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def thin(values: Array, ordered: Array) -> None:
     """Drop every other of the HELD values of each column, in order of arrival."""
     half = HELD // 2
@@ -216,7 +216,7 @@ def thin(values: Array, ordered: Array) -> None:
         ordered[j, :half] = np.sort(values[j, :half])
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def learn_scaled(X: Array, values: Array, ordered: Array, rows: int, stride: int) -> Array:
     """Return the rows (n, columns) scaled by the held values, which every stride-th row joins.
 
@@ -243,7 +243,7 @@ def learn_scaled(X: Array, values: Array, ordered: Array, rows: int, stride: int
     return scaled
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def scaled_as_next(X: Array, ordered: Array, size: int, joins: bool) -> Array:
     """Return each row scaled as if it came next; changes nothing."""
     scaled = np.empty_like(X)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 
-@njit(cache=True, nogil=True)
+
+@compiled
 def nth_smallest(values: NDArray[Any], n: int) -> float:
     """Return what would stand at place n if ``values`` (m,) were sorted; they are reordered.
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 from pronk.core.features import DEPENDENT
 from pronk.first_order.support import (
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 _SHARE = 15.0 / 32.0
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def forget(
     rule: UpdateRule, support: Support, rows: RowBlock, i: int, y: float, values: Array
 ) -> None:
@@ -91,7 +91,7 @@ def forget(
 # -- merging (BSGD): two points of a Gaussian kernel become one point between them -----------------
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def merge_weight(ratio: float, distance: float) -> float:
     """Return the weight g >= 1/2 of the heavier point in z = g x_heavy + (1 - g) x_light.
 
@@ -118,7 +118,7 @@ def merge_weight(ratio: float, distance: float) -> float:
     return 1.0 / (1.0 + exp_scalar(-u))
 
 
-@njit(cache=True)
+@compiled
 def merge_pair(light: float, heavy: float, distance: float) -> tuple[float, float, float]:
     """Return the weight g, the coefficient a_z and the loss of merging two points.
 
@@ -133,7 +133,7 @@ def merge_pair(light: float, heavy: float, distance: float) -> tuple[float, floa
     return g, a, both - a * a
 
 
-@njit(cache=True)
+@compiled
 def best_partner(support: Support, rank: int, distances: Array) -> int:
     """Return the rank by age of the partner with the smallest merging loss, or -1.
 
@@ -166,7 +166,7 @@ def best_partner(support: Support, rank: int, distances: Array) -> int:
     return found
 
 
-@njit(cache=True)
+@compiled
 def merge(rule: UpdateRule, support: Support, scratch: Array) -> None:
     """Merge the smallest point into its best partner, which keeps its age; drop it without one."""
     rank = smallest(support)
@@ -200,7 +200,7 @@ def merge(rule: UpdateRule, support: Support, scratch: Array) -> None:
 # Points are never dropped, so slots are in order of age: slot r is the r-th point.
 
 
-@njit(cache=True)
+@compiled
 def coordinates(support: Support, values: Array, w: Array) -> float:
     """Compute w = L^-1 k with K = L L' and return |w|^2 = |P k|^2, the part inside the span.
 
@@ -214,7 +214,7 @@ def coordinates(support: Support, values: Array, w: Array) -> float:
     return inside
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def projection(support: Support, w: Array, d: Array) -> None:
     """Compute d = K^-1 k = L^-T w."""
     size = int(support.running[SIZE])
@@ -227,7 +227,7 @@ def projection(support: Support, w: Array, d: Array) -> None:
             d[j] += value * row[j]
 
 
-@njit(cache=True)
+@compiled
 def distance_to_span(norm: float, inside: float) -> float:
     """Return the distance |delta| to the span, or 0 where it is only rounding (a duplicate).
 
@@ -238,7 +238,7 @@ def distance_to_span(norm: float, inside: float) -> float:
     return math.sqrt(rest) if rest > DEPENDENT * norm else 0.0
 
 
-@njit(cache=True, fastmath={"contract"}, error_model="numpy")
+@compiled(fastmath={"contract"})
 def project(
     rule: UpdateRule,
     support: Support,
@@ -270,7 +270,7 @@ def project(
     support.square[slot, slot] = 1.0 / delta
 
 
-@njit(cache=True, fastmath={"contract"}, error_model="numpy")
+@compiled(fastmath={"contract"})
 def project_margin(
     rule: UpdateRule,
     support: Support,

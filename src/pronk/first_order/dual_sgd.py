@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.features import Embedding, chunks
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import Workspace, doubled, recombined
@@ -34,7 +34,7 @@ CHUNK = 64
 # -- the loss on one output or on classes ---------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled
 def slopes(code: int, parameter: float, scores: Array, y: float, out: Array) -> None:
     """Compute out_c = dl/ds_c: l'(s, y) for one output, l'(a) (e_y - e_z) for several classes.
 
@@ -92,7 +92,7 @@ class Terms(NamedTuple):
     moved: Array  # (outputs, features) weights m of the random features
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def move_smallest(terms: Terms, Phi: Array, count: int, columns: int) -> None:
     """Move the ``count`` kernel terms of smallest size, oldest first, into the random features.
 
@@ -114,7 +114,7 @@ def move_smallest(terms: Terms, Phi: Array, count: int, columns: int) -> None:
         sizes[least] = np.inf
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def dual_sgd_rows(
     rule: DualSGDRule, terms: Terms, K: Array, Phi: Array, y: Array, t: int, out: Array
 ) -> None:

@@ -31,9 +31,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.features import Embedding, chunks
 from pronk.core.kernels import Kernel, square_distances
 from pronk.core.linalg import GrowingRows, Workspace, recombined
@@ -77,7 +77,7 @@ class Memory(NamedTuple):
     terms: Array  # (slots, outputs) v_i
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def add_term(
     vectors: Array, c: int, phi: Array, place: int, in_h: float, step: float, scalars: Array
 ) -> None:
@@ -102,7 +102,7 @@ def add_term(
         b[j] += in_b * phi[j]
 
 
-@njit(cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def three_dots(a: Array, h: Array, u: Array, q: Array) -> tuple[float, float, float]:
     """Return a'q, h'q and u'q."""
     in_a, in_h, in_u = 0.0, 0.0, 0.0
@@ -113,7 +113,7 @@ def three_dots(a: Array, h: Array, u: Array, q: Array) -> tuple[float, float, fl
     return in_a, in_h, in_u
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def fold(vectors: Array, scalars: Array) -> None:
     """Write w into a and its running sum into b, and reset the scalars."""
     scale, pull, scales, pulls = scalars
@@ -127,7 +127,7 @@ def fold(vectors: Array, scalars: Array) -> None:
     scalars[SCALE] = 1.0
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def update_snapshot(vectors: Array, scalars: Array, period: int) -> None:
     """Set u and w to the average of w over the period."""
     fold(vectors, scalars)
@@ -141,7 +141,7 @@ def update_snapshot(vectors: Array, scalars: Array, period: int) -> None:
             b[j] = 0.0
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def refresh_memory(
     rule: DualSVRGRule, memory: Memory, vectors: Array, kernels: Array, count: int
 ) -> None:
@@ -173,7 +173,7 @@ def refresh_memory(
                 add_multiple(vectors[MEMORY, c], v, phi)
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def dual_svrg_rows(
     rule: DualSVRGRule, memory: Memory, vectors: Array, scalars: Array, Q: Array, arrivals: Indices,
     y: Array, start: int, t: int, out: Array,

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.kernels import DIRECT_COLUMNS, Kernel
 from pronk.core.randomness import REMOVALS, Uniforms
 from pronk.core.state import Numbers, Part, Stateful, Unsaved, require
@@ -61,7 +61,7 @@ Array = NDArray[np.float64]
 # (3, slots) is memory that is overwritten.
 
 
-@njit(cache=True)
+@compiled
 def mistake_row(
     rule: UpdateRule,
     support: Support,
@@ -82,7 +82,7 @@ def mistake_row(
         project(rule, support, rows, i, y, values, scratch)
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def step_row(
     rule: UpdateRule, support: Support, rows: RowBlock, i: int, f: float, scratch: Array
 ) -> None:
@@ -111,14 +111,14 @@ def step_row(
             remove(support, smallest(support))
 
 
-@njit(cache=True)
+@compiled
 def score(rule: UpdateRule, support: Support, values: Array) -> float:
     """Return f(x) = scale sum_j raw_j k(x_j, x)."""
     used = int(support.running[USED])
     return scale(rule, support) * dot_of_first(support.raw, values, used)
 
 
-@njit(cache=True)
+@compiled
 def learn_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -> None:
     """Predict, then learn, each row; the predictions are written to ``out`` (rows,)."""
     scratch = np.empty((3, support.raw.size))
@@ -133,7 +133,7 @@ def learn_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -
             step_row(rule, support, rows, i, f, scratch)
 
 
-@njit(cache=True)
+@compiled
 def score_rows(rule: UpdateRule, support: Support, rows: RowBlock, out: Array) -> None:
     """Write the score of each row to ``out`` (rows,); the support set is unchanged."""
     values = np.empty(support.raw.size)

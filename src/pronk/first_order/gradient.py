@@ -15,10 +15,10 @@ growing set of points and continues in their span when the set is full (NOGD).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
+from pronk.core.compiling import compiled
 from pronk.core.features import Embedding, chunks
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingRows, recombined
@@ -34,7 +34,7 @@ CHUNK = 64
 SMALLEST_EIGENVALUE = 1e-10
 
 
-@njit(cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def dot(a: Array, b: Array) -> float:
     """Return a'b over the length of b."""
     total = 0.0
@@ -43,14 +43,14 @@ def dot(a: Array, b: Array) -> float:
     return total
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def add_multiple(a: Array, factor: float, b: Array) -> None:
     """Compute a = a + factor b over the length of b."""
     for j in range(b.size):
         a[j] += factor * b[j]
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def gradient_rows(
     Z: Array, Y: Array, steps: Array, code: int, parameter: float, W: Array, out: Array
 ) -> None:
@@ -71,7 +71,7 @@ def gradient_rows(
                 add_multiple(w, -steps[t] * g, z)
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def expansion_rows(
     F: Array, G: Array, y: Array, steps: Array, code: int, parameter: float, most: int, a: Array
 ) -> int:

@@ -33,10 +33,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.core import losses
+from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 from pronk.core.losses import HINGE, Loss
 
@@ -102,7 +102,7 @@ class RowBlock(NamedTuple):
 # -- kernel values and the model ------------------------------------------------------------------
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def distance_row(x: Array, points: Array, used: int, out: Array) -> None:
     """Compute out[j] = sum_k (x_k - points[k, j])^2 for j < used, four columns at a time.
 
@@ -129,7 +129,7 @@ def distance_row(x: Array, points: Array, used: int, out: Array) -> None:
                 row[j] += s0 * s0
 
 
-@njit(cache=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def kernel_row(rule: UpdateRule, support: Support, rows: RowBlock, i: int, out: Array) -> Array:
     """Return k(x_i, .) for all slots in use: a row of ``rows.K``, or evaluated into ``out``."""
     if rows.K.shape[0] > 0:
@@ -143,7 +143,7 @@ def kernel_row(rule: UpdateRule, support: Support, rows: RowBlock, i: int, out: 
 
 
 # "reassoc" lets the compiler reorder the sum, without which it would not vectorise.
-@njit(cache=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def dot_of_first(a: Array, b: Array, n: int) -> float:
     """Return sum_j a_j b_j over j < n."""
     total = 0.0
@@ -152,7 +152,7 @@ def dot_of_first(a: Array, b: Array, n: int) -> float:
     return total
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def scale(rule: UpdateRule, support: Support) -> float:
     """Return the factor of the raw coefficients; with pegasos it has 1 / (alpha t) after t rows."""
     running = support.running
@@ -161,7 +161,7 @@ def scale(rule: UpdateRule, support: Support) -> float:
     return running[SHRINK]
 
 
-@njit(cache=True)
+@compiled
 def shrink(support: Support, factor: float) -> None:
     """Multiply f by a factor; a scale far from 1 is multiplied into the coefficients."""
     running = support.running
@@ -178,7 +178,7 @@ def shrink(support: Support, factor: float) -> None:
 # -- adding and removing --------------------------------------------------------------------------
 
 
-@njit(cache=True)
+@compiled
 def add(support: Support, rows: RowBlock, i: int, coefficient: float) -> int:
     """Add row i as the youngest point, fill its column of ``rows.K``, and return its slot."""
     running = support.running
@@ -196,7 +196,7 @@ def add(support: Support, rows: RowBlock, i: int, coefficient: float) -> int:
     return slot
 
 
-@njit(cache=True)
+@compiled
 def remove(support: Support, rank: int) -> None:
     """Drop the point number ``rank`` by age; the next point added gets its slot."""
     size = int(support.running[SIZE])
@@ -209,14 +209,14 @@ def remove(support: Support, rank: int) -> None:
     support.running[SIZE] = size - 1
 
 
-@njit(cache=True)
+@compiled
 def remove_random(support: Support, u: float) -> None:
     """Drop the point number floor(u size)."""
     size = int(support.running[SIZE])
     remove(support, min(int(u * size), size - 1))
 
 
-@njit(cache=True)
+@compiled
 def smallest(support: Support) -> int:
     """Return the rank by age of the point with the smallest a^2 k(x, x), the oldest of equals.
 
@@ -287,7 +287,7 @@ class Passive:
 Update = Mistakes | Descent | Passive
 
 
-@njit(cache=True, error_model="numpy")
+@compiled
 def step(rule: UpdateRule, f: float, y: float, norm: float, weight: float) -> float:
     """Return the coefficient of k(x, .), 0 where nothing is learned; ``norm`` is k(x, x).
 

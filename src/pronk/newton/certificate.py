@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.linalg import add_products, bordered, cholesky, solve_lower
 from pronk.core.losses import SQUARED, Loss
 from pronk.core.state import Field, Numbers, Sizes, Stateful, require
@@ -101,7 +101,7 @@ def squared_certificate(
     return Certificate(int(rows), loss, best, penalty, loss - best - penalty, bound)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def account(P: Array, Y: Array, ledger: Array) -> None:
     """Add rows with predictions P and targets Y (n, outputs) to a ledger (5, outputs)."""
     for i in range(P.shape[0]):

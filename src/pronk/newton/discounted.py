@@ -48,9 +48,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from pronk.core.compiling import compiled
 from pronk.core.kernels import Kernel
 from pronk.core.linalg import GrowingCholesky, GrowingRows, solve_one
 from pronk.core.state import Count, Numbers, Real, Sizes, require
@@ -255,7 +255,7 @@ class PuttingBack(Squared):
         return put_back_rows(r, self.discount)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def account_discounted(
     P: Array, Y: Array, terms: Array, discounts: Array, anticipate: bool, ledger: Array
 ) -> None:
@@ -302,7 +302,7 @@ def discounted_certificate(
     return Certificate(int(ledger[ROWS]), loss, best, penalty, loss - best - penalty, bound)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def factor_rows(A: Array, least: float, L: Array) -> None:
     """Compute L L' = A (r, r), both in C order and lower triangles; squared pivots >= ``least``.
 
@@ -316,7 +316,7 @@ def factor_rows(A: Array, least: float, L: Array) -> None:
             L[i, j] = math.sqrt(max(total, least)) if i == j else total / L[j, j]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def discounted_rows(
     Phi: Array, Y: Array, alpha: float, discounts: Array, anticipate: bool, A: Array, b: Array,
     out: Array, kappa: Array,

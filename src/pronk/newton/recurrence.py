@@ -25,10 +25,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pronk.core import losses
+from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
 from pronk.core.linalg import solve_one
 from pronk.newton.certificate import account
@@ -71,7 +71,7 @@ class Batch(NamedTuple):
 # -- steps of one row --------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def solve_row(upper: Array, z: Array) -> None:
     """Replace z (r,) by L^-1 z; ``upper`` (r, r) is L', whose rows are the columns of L.
 
@@ -101,7 +101,7 @@ def solve_row(upper: Array, z: Array) -> None:
 
 
 # Sums of products may be taken in any order ("reassoc"), or they would not vectorise.
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"})
 def border_row(z: Array, Z: Array, t: int, beta: Array, g: Array, f: Array) -> None:
     """Compute row t of G into g (at least t + 1,) and f0_t into f (outputs,).
 
@@ -126,7 +126,7 @@ def border_row(z: Array, Z: Array, t: int, beta: Array, g: Array, f: Array) -> N
         f[o] = total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def eliminate(g: Array, t: int, upper: Array, kappa: Array, step: Array, f: Array) -> float:
     """Turn row t of G (in g) into row t of R, and f0_t (in f) into f_t; return q_t >= 0.
 
@@ -157,7 +157,7 @@ def eliminate(g: Array, t: int, upper: Array, kappa: Array, step: Array, f: Arra
     return max(q, 0.0)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def squared_row(
     q: float, f: Array, y: Array, t: int, anticipate: bool, kappa: Array, step: Array, out: Array
 ) -> None:
@@ -172,7 +172,7 @@ def squared_row(
         out[o] = f[o] * kappa[t] if anticipate else f[o]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def squared_rows_from_features(
     Phi: Array, batch: Batch, t: int, anticipate: bool, factor: Array, beta: Array, Z: Array,
     block: Open,
@@ -194,7 +194,7 @@ def squared_rows_from_features(
         squared_row(q, f, batch.Y[i], t + i, anticipate, block.kappa, block.step, batch.out[i])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def choose_eta(
     mode: int, given: float, code: int, parameter: float, clip: float, t: float
 ) -> float:
@@ -208,7 +208,7 @@ def choose_eta(
     return 1.0 / (losses.lipschitz(code, parameter, clip) * clip * np.sqrt(t))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def newton_row(
     q: float, f: float, y: float, weight: float, t: int, rule: Array, running: Array, block: Open
 ) -> float:
@@ -249,7 +249,7 @@ def newton_row(
     return p
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def anticipated_margin(f: float, q: float) -> float:
     """Return the root p of p + q tanh(p / 2) = f, for q >= 0.
 
@@ -269,7 +269,7 @@ def anticipated_margin(f: float, q: float) -> float:
     return math.copysign(p, f)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def anticipated_margins(F: Array, q: Array, out: Array) -> None:
     """Write `anticipated_margin` of F (n, outputs) and leverages q (n,) into out."""
     for i in range(F.shape[0]):
@@ -277,7 +277,7 @@ def anticipated_margins(F: Array, q: Array, out: Array) -> None:
             out[i, o] = anticipated_margin(F[i, o], q[i])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def aioli_row(
     q: float, f: float, y: float, weight: float, t: int, rule: Array, running: Array, block: Open
 ) -> float:
@@ -315,7 +315,7 @@ def aioli_row(
     return p
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def curved_row(
     q: float, f: float, y: float, weight: float, t: int, rule: Array, running: Array, block: Open
 ) -> float:
@@ -325,7 +325,7 @@ def curved_row(
     return newton_row(q, f, y, weight, t, rule, running, block)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def newton_rows(
     G: Array, F: Array, batch: Batch, t: int, rule: Array, running: Array, block: Open
 ) -> None:
@@ -340,7 +340,7 @@ def newton_rows(
         )
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def newton_rows_from_features(
     Phi: Array, batch: Batch, t: int, rule: Array, running: Array, factor: Array, beta: Array,
     Z: Array, block: Open,
@@ -365,7 +365,7 @@ def newton_rows_from_features(
         )
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def sketched_rows(
     G: Array, F: Array, batch: Batch, start: int, rule: Array, running: Array, coins: Array,
     rho: Array, uniforms: Array, block: Open,
@@ -417,7 +417,7 @@ class State(NamedTuple):
     block: Open
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def peek(phi: Array, root: float, t: int, anticipate: bool, state: State, out: Array) -> None:
     """Predict row t of the block, with features phi (r,) and weight root^2, into out (outputs,).
 
@@ -437,7 +437,7 @@ def peek(phi: Array, root: float, t: int, anticipate: bool, state: State, out: A
         out[o] = (f[o] * block.kappa[t] if anticipate else f[o]) / root
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def commit(
     y: Array, root: float, t: int, kappa: Array, step: Array, target: Array, ledger: Array, p: Array
 ) -> None:

@@ -1,0 +1,157 @@
+"""Compile functions with Numba, in as little time as a first call allows.
+
+Numba optimises every function and makes machine code of it, then copies it into each function that
+calls it and does both again: a function under four callers is compiled five times. `compiled` makes
+two versions instead, each when it is first needed. Calls from Python use one that is optimised, has
+machine code and is kept on disk. Calls from compiled code use a *part*: what Numba translated,
+without machine code or functions that convert Python's objects. A part is optimised once, together
+with the function that Python calls.
+
+What a function computes therefore depends on the sources alone, not on what was compiled before
+it. Options that Numba would inherit from the caller are always given for the same reason.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite.binding import Linkage
+from numba.core import config
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
+
+
+class PartLibrary(JITCodeLibrary):
+    """The code of one part; it does not hold that of the parts it calls."""
+
+    _final_module: Any
+    _shared_module: Any
+    _linking_libraries: list[Any]
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def finalize(self) -> None:
+        """Let the code be linked into that of several callers."""
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"
+        self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """Return this code and all that it calls, for a function that others compile."""
+        if self._shared_module is None:
+            self._ensure_finalized()
+            self._shared_module = self._final_module.clone()
+            for library in link_parts(self._shared_module, self._linking_libraries):
+                self._shared_module.link_in(library._get_module_for_linking(), preserve=True)
+        return self._shared_module
+
+
+class WholeLibrary(JITCodeLibrary):
+    """The code of a function for Python and of all parts that it calls."""
+
+    _final_module: Any
+    _shared_module: Any
+    _linking_libraries: list[Any]
+
+    def finalize(self) -> None:
+        self._linking_libraries = link_parts(self._final_module, self._linking_libraries)
+        super().finalize()
+
+
+def link_parts(module: Any, libraries: list[Any]) -> list[Any]:
+    """Link these parts, and those that they call, each once; return the other libraries."""
+    found = list(libraries)
+    for library in found:  # callers before what they call; the list grows meanwhile
+        if isinstance(library, PartLibrary):
+            module.link_in(library._final_module, preserve=True)
+            found += [own for own in library._linking_libraries if own not in found]
+    return [library for library in found if not isinstance(library, PartLibrary)]
+
+
+class PartCompiler(Compiler):
+    """Numba's compiler up to the code that callers link."""
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        state = self.state
+        state.flags.no_compile = True
+        state.library = PartLibrary(state.targetctx.codegen(), func.__qualname__)
+        result = super().compile_extra(func)
+        key = object()  # callers find the code by it; there is no function for Python
+        state.targetctx.insert_user_function(key, result.fndesc, [result.library])
+        return result._replace(entry_point=key)
+
+
+class WholeCompiler(Compiler):
+    """Numba's compiler, which links parts."""
+
+    def compile_extra(self, func: Callable[..., Any]) -> Any:
+        state = self.state
+        state.library = WholeLibrary(state.targetctx.codegen(), func.__qualname__)
+        state.library.enable_object_caching()
+        return super().compile_extra(func)
+
+
+class Part(CPUDispatcher):
+    """The part of a function for each kind of arguments; Python never calls it."""
+
+    def add_overload(self, cres: Any) -> None:
+        self.overloads[tuple(cres.signature.args)] = cres
+
+
+class Function(CPUDispatcher):
+    """A compiled function: itself for Python, its part for compiled code."""
+
+    _part: Part | None = None
+
+    def __init__(self, py_func: Any, locals: Any = None, targetoptions: Any = None) -> None:
+        super().__init__(py_func, locals or {}, targetoptions, WholeCompiler)
+
+    @property
+    def _numba_type_(self) -> Any:
+        if self._part is None:
+            options = {**self.targetoptions, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+            self._part = Part(self.py_func, {}, options, pipeline_class=PartCompiler)
+        return self._part._numba_type_
+
+    def compile(self, sig: Any) -> Any:
+        """Compile for arguments of these types, or load what is on disk.
+
+        Numba makes millions of objects that are all kept for a while; looking for garbage among
+        them would take a sixth of the time.
+        """
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile(sig)
+        finally:
+            if collecting:
+                gc.enable()
+
+
+def compiled(
+    function: Callable[..., Any] | None = None,
+    *,
+    fastmath: set[str] | bool = False,
+    forceinline: bool = False,
+) -> Any:
+    """Compile a function when it is first called: ``@compiled`` or ``@compiled(fastmath=...)``.
+
+    ``fastmath`` are names of LLVM's licences to round differently, such as "contract" (use fused
+    multiply-add). Division by 0 gives infinity or NaN, as in NumPy. Other threads run meanwhile.
+    """
+    if function is None:
+        return lambda given: compiled(given, fastmath=fastmath, forceinline=forceinline)
+    options = {
+        "nopython": True, "boundscheck": None, "nogil": True, "error_model": "numpy",
+        "fastmath": fastmath, "forceinline": forceinline,
+    }  # fmt: skip
+    if config.DISABLE_JIT:
+        return function
+    made = Function(function, {}, options)
+    made.enable_caching()
+    return made
