@@ -207,6 +207,7 @@ def test_standard_input_and_libsvm(capsys, monkeypatch, folder, tmp_path):
 
 
 def test_a_query(capsys, tmp_path, folder, table):
+    pytest.importorskip("adbc_driver_sqlite")
     with sqlite3.connect(tmp_path / "data.sqlite") as connection:
         connection.execute("CREATE TABLE t (i INTEGER, a REAL, y REAL)")
         rows = zip(range(ROWS), table["a"].to_pylist(), table["y"].to_pylist(), strict=True)

@@ -116,7 +116,7 @@ def test_results_go_to_a_directory_of_the_name(capsys, monkeypatch, tmp_path, fi
 
 
 def test_a_report_with_the_run_and_again_from_kept_runs(capsys, tmp_path, file):
-    pytest.importorskip("vl_convert")
+    pytest.importorskip("matplotlib")
     first, second, figures = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "figures"
     assert pronk_run(capsys, *arguments(file, tmp_path / "out", "--report", first))[0] == 0
     records = (tmp_path / "out" / "records.jsonl").read_bytes()
@@ -258,6 +258,8 @@ def test_a_query_and_a_file_without_names_are_compared(capsys, tmp_path, monkeyp
     ],
 )
 def test_a_wrong_option_is_named(capsys, monkeypatch, tmp_path, file, change, words):
+    if "--figures" in change:
+        pytest.importorskip("matplotlib")
     monkeypatch.chdir(tmp_path)
     code, out, err = pronk_run(capsys, *arguments(file, "out", *change))
     assert (code, out) == (2, "")

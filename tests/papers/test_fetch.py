@@ -173,6 +173,7 @@ def test_a_set_without_a_source(place):
 
 
 def test_the_commands(server, place, monkeypatch, capsys):
+    pytest.importorskip("pooch")
     server.files["/toy"] = LIBSVM
     monkeypatch.setattr(datasets, "DATASETS", {"toy": made_up([f"{server.url}/toy"])})
 
