@@ -207,7 +207,8 @@ class FarHead(Stateful):
             self._waiting = self._waiting[:0]
             self._copied_forest = self.forest.copy()
         self._spans = np.array([len(own) for own in weights], dtype=np.int64)
-        self._weights = np.concatenate(weights)
+        # In Fortran order, also after loading: products with another layout round differently.
+        self._weights = np.asfortranarray(np.concatenate(weights))
         self._means, self._past = means.copy(), past.copy()
         self._copied = copy.deepcopy(self.mixture)
 
@@ -272,7 +273,7 @@ class FarHead(Stateful):
                 mixture.keep([*places, *others])
         self.experts = [self.experts[i] for i in places]
         self._spans = np.array([len(own) for own in kept], dtype=np.int64)
-        self._weights = np.concatenate([self._weights[:0], *kept])
+        self._weights = np.asfortranarray(np.concatenate([self._weights[:0], *kept]))
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
@@ -282,7 +283,7 @@ class FarHead(Stateful):
         self.temperature.remap(matrix)
         held, targets = np.hsplit(self._waiting, [self.columns])
         self._waiting = np.hstack((held, recombined(targets, matrix)))
-        self._weights = recombined(self._weights, matrix)
+        self._weights = np.asfortranarray(recombined(self._weights, matrix))
         self._means = recombined(self._means, matrix)
 
     STATE = (
@@ -293,7 +294,7 @@ class FarHead(Stateful):
         Part("copied", sizes={"experts": "far"}, make="_new_mixture"),
         Part("copied_forest", make="_new_forest"),
         Numbers("spans", ("spans",), whole=True, low=0, written="replaced"),
-        Numbers("weights", ("weights", "outputs"), written="replaced"),
+        Numbers("weights", ("weights", "outputs"), order="F", written="replaced"),
         Numbers("means", (MEANS, "outputs"), written="replaced"),
         Numbers("past", ("past",), written="replaced"),
         Numbers("waiting", ("waiting", "wide"), written="replaced"),
