@@ -201,8 +201,8 @@ def recorder(recording: Recording) -> type[local.LocalExperts]:
             super().__init__(*made)
             recording.made, recording.calls = deepcopy(made), []  # the limits are changed later
 
-        def learn(self, Z: Array, Y: Array, G: Array) -> Array:
-            P = super().learn(Z, Y, G)
+        def learn(self, Z: Array, Y: Array, G: Array, gaps: Array | None = None) -> Array:
+            P = super().learn(Z, Y, G, gaps)
             recording.calls.append((Z.copy(), Y.copy(), G.copy(), P.copy()))
             return P
 

@@ -207,15 +207,15 @@ class Recorder:
         self.begin_local(*args)
         self.place = "inner"
 
-    def _learn(self, mixture, P, y):
+    def _learn(self, mixture, P, y, *gaps):
         if not self.restoring:  # a model that is loaded is tried out, which is then rolled back
             self.records[mixture.place].add(P, y)
-        return self.learn(mixture, P, y)
+        return self.learn(mixture, P, y, *gaps)
 
-    def _commit(self, mixture, row, y):
+    def _commit(self, mixture, row, y, *gap):
         if not self.restoring:
             self.records[mixture.place].add(row.clipped[None], y[None])
-        self.commit(mixture, row, y)
+        self.commit(mixture, row, y, *gap)
 
     def _keep(self, mixture, chosen):
         self.records[mixture.place].keep(chosen)

@@ -19,9 +19,21 @@ def logistic_step(p, m, lagged, y, counted, keep, H, weights, alpha=0.1, longest
     return H, weights + step * min(1.0, longest / moved if moved else 1.0)
 
 
-def mixture(P, Y, limits, windows, signed=False, alpha=1.0, lags=()):
+def clock_gaps(times, longest=300.0, window=10_000):
+    """Return the gaps before rows in units of the mean gap so far, by the definition."""
+    gaps, mean = [1.0], 0.0
+    for t in range(1, len(times)):
+        gap = times[t] - times[t - 1]
+        counted = gap if mean == 0 else min(gap, longest * mean)
+        n = min(t, window)
+        mean = (1 - 1 / n) * mean + counted / n
+        gaps.append(min(gap / mean, longest) if gap else 0.0)
+    return np.array(gaps)
+
+
+def mixture(P, Y, limits, windows, signed=False, alpha=1.0, lags=(), gaps=None):
     """Return predictions, the experts' losses, and those of (final, experts) in units of 2 D^2."""
-    rows = list(mixture_rows(P, Y, limits, windows, signed, alpha, lags=lags))
+    rows = list(mixture_rows(P, Y, limits, windows, signed, alpha, lags=lags, gaps=gaps))
     losses, ledger = (sum(row[name] for row in rows) for name in ("losses", "ledger"))
     return np.array([row["final"] for row in rows]), losses, ledger
 
@@ -40,12 +52,12 @@ def clipped_around(y, p, size, rows):
     return clipped_by_size(y, p, size, reach=1.5, step=0.5)
 
 
-def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=()):
+def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=(), gaps=None):
     """Yield what each row meets, by name.
 
     ``keeps`` are pairs of a row and the experts that are kept from there on, ``lags`` the lags of
-    errors that the stacks read. P (n, experts, outputs) has all experts at every row; dropped ones
-    are not read.
+    errors that the stacks read, ``gaps`` those before the rows, 1 if not given. P (n, experts,
+    outputs) has all experts at every row; dropped ones are not read.
     """
     n, experts, outputs = P.shape
     keeps, active = dict(keeps), np.arange(experts)
@@ -88,7 +100,7 @@ def mixture_rows(P, Y, limits, windows, signed=False, alpha=1.0, keeps=(), lags=
         counted = [o for o in counted if half[o] > 0]
         loss_w, loss_v = np.zeros(experts), np.zeros(len(v))
         for s, window in enumerate(windows):
-            keep = 1 - 1 / window if window else 1.0
+            keep = (1 - 1 / window if window else 1.0) ** (1.0 if gaps is None else gaps[t])
             A[s] = keep * A[s] + (1 - keep) * alpha * np.eye(experts + error_lags)
             b[s] = keep * b[s]
             if signed:

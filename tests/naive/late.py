@@ -19,11 +19,16 @@ def late_pass(Z, Y, delay, predict, learn):
 
 
 class LateAWV:
-    """The AWV forecaster with discount, by the definition: all rows, one linear system each."""
+    """The AWV forecaster with discount, by the definition: all rows, one linear system each.
 
-    def __init__(self, alpha, size, outputs, keep=1.0, block=None):
+    ``gaps`` are the gaps before the rows that are learned, 1 if not given; of the sums at the start
+    of a block no less than ``least`` is left.
+    """
+
+    def __init__(self, alpha, size, outputs, keep=1.0, block=None, gaps=None, least=0.01):
         self.A, self.b = alpha * np.eye(size), np.zeros((size, outputs))
         self.alpha, self.keep, self.block, self.rows = alpha, keep, block, 0
+        self.gaps, self.least, self.left = gaps, least, 1.0
 
     def predict(self, phi):
         # The row itself counts as if its target were 0.
@@ -31,11 +36,15 @@ class LateAWV:
         return phi @ np.linalg.solve(A, self.keep * self.b), None
 
     def learn(self, phi, _, y):
-        self.A = self.keep * self.A + np.outer(phi, phi)
-        self.b = self.keep * self.b + np.outer(phi, y)
-        self.rows += 1
+        keep = self.keep if self.gaps is None else self.keep ** self.gaps[self.rows]
+        if self.block:
+            keep = max(keep, self.least / self.left)
+        self.A = keep * self.A + np.outer(phi, phi)
+        self.b = keep * self.b + np.outer(phi, y)
+        self.rows, self.left = self.rows + 1, self.left * keep
         if self.block and self.rows % self.block == 0:  # what was forgotten of the regulariser
-            self.A += (1 - self.keep**self.block) * self.alpha * np.eye(len(phi))
+            self.A += (1 - self.left) * self.alpha * np.eye(len(phi))
+            self.left = 1.0
 
 
 class LateMixture:

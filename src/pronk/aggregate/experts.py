@@ -51,7 +51,7 @@ from pronk.core.state import (
     Unsaved,
     require,
 )
-from pronk.newton.discounted import EPOCH, DiscountedNewton, InEpochs
+from pronk.newton.discounted import EPOCH, DiscountedNewton, InEpochs, TimedNewton
 
 Array = NDArray[np.float64]
 
@@ -68,8 +68,9 @@ class Experts(Stateful):
         self, settings: list[Setting], views: list[View], past: Past, outputs: int, budget: int,
         seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
         error_lags: Sequence[int] = (), memory: int = 0, small: bool = False, delay: int = 0,
+        timed: bool = False,
     ) -> None:  # fmt: skip
-        self.delay = delay
+        self.delay, self.timed = delay, timed
         self.settings, self.views, self.past = settings, views, past
         self.seed, self.signed = seed, signed
         self.memory, self.small = memory, small
@@ -78,11 +79,12 @@ class Experts(Stateful):
         self._active = list(range(len(settings)))
         self._groups: list[Group] = []
         by_number = {view.number: view for view in views}
+        engine = TimedNewton if timed else DiscountedNewton
         for number, factor in sorted({(s.view, -s.factor) for s in settings}):
             group = Group(by_number[number], -factor)
             for i, setting in enumerate(settings):
                 if (setting.view, setting.factor) == (number, -factor):
-                    group.learners[i] = DiscountedNewton(
+                    group.learners[i] = engine(
                         InEpochs(True), setting.alpha, 0, outputs, setting.window
                     )
             self._groups.append(group)
@@ -174,23 +176,25 @@ class Experts(Stateful):
     # -- learning ---------------------------------------------------------------------------
 
     def learn(
-        self, Z: Array, Y: Array, given: Array, *, fixed: bool = False
+        self, Z: Array, Y: Array, given: Array, gaps: Array | None = None, *, fixed: bool = False
     ) -> tuple[Array, Array]:
         """Predict then learn rows Z (n, columns); return predictions and error scales (n, outputs).
 
         Y (n, outputs) are clipped targets for the experts, ``given`` targets as given for the error
-        scale (1 for labels); with a delay the targets that arrive (`late`). ``fixed``: no points
-        are added and no experts dropped.
+        scale (1 for labels); with a delay the targets that arrive (`late`). ``gaps`` (n,) are the
+        gaps before the rows (`clock`), where there are times. ``fixed``: no points are added and no
+        experts dropped.
         """
         self._one = None  # the next rows overwrite the memory of its row
         if self._waiting is not None:
-            return self._learn_late(self._waiting, Z, Y, given, fixed)
+            return self._learn_late(self._waiting, Z, Y, given, gaps, fixed)
         out, scales = np.empty(Y.shape), np.ones(Y.shape)
         start = 0
         while start < len(Z):
             stop = min(len(Z), start + EPOCH - self._rows % EPOCH)
             rows = slice(start, stop)
-            self._learn_rows(Z[rows], Y[rows], given[rows], fixed, out[rows], scales[rows])
+            own = None if gaps is None else gaps[rows]
+            self._learn_rows(Z[rows], Y[rows], given[rows], own, fixed, out[rows], scales[rows])
             self._rows += stop - start
             if self._rows % EPOCH == 0:
                 self.begin_epoch()
@@ -201,8 +205,9 @@ class Experts(Stateful):
         return out, scales
 
     def _learn_rows(
-        self, Z: Array, Y: Array, given: Array, fixed: bool, out: Array, scales: Array
-    ) -> None:
+        self, Z: Array, Y: Array, given: Array, gaps: Array | None, fixed: bool, out: Array,
+        scales: Array,
+    ) -> None:  # fmt: skip
         self.learn_far(Z, Y, given)
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.learn(Z, Y)
@@ -210,40 +215,45 @@ class Experts(Stateful):
             Z = np.hstack((Z, self.past.learn(Y)))
         uniforms = self.candidates.uniforms.draw(len(Z))
         open_to_points = not fixed and self._open_to_points
-        self.log_rows(Z, Y)
+        self.log_rows(Z, Y, gaps)
         place = {number: i for i, number in enumerate(self._active)}
         for group, Phi in self.features(Z):
             for number, learner in group.learners.items():
-                P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y)
+                P[:, place[number]] = learner.learn(Phi[:, : learner.size], Y, gaps)
             if open_to_points and group is self.reference:
                 chosen = proposes(outside(group.diagonal(Z), Phi), uniforms)
                 self.candidates.propose(Z[chosen], uniforms[chosen])
-        out[:] = self.mix(P, Z, Y)
+        out[:] = self.mix(P, Z, Y, gaps)
         if self.error_scale is not None:
             scales[:] = self.error_scale.learn(Phi, out, given)  # its group is the last
 
-    def mix(self, P: Array, Z: Array, Y: Array) -> Array:
+    def mix(self, P: Array, Z: Array, Y: Array, gaps: Array | None = None) -> Array:
         """Combine the predictions P (n, experts, outputs) of rows Z, with lagged targets; learn Y.
 
         Return the final predictions (n, outputs).
         """
-        G = self.mixture.learn(P, Y)
-        return G if self.local is None else self.local.learn(Z, Y, G)
+        G = self.mixture.learn(P, Y, gaps)
+        return G if self.local is None else self.local.learn(Z, Y, G, gaps)
 
     # -- targets that arrive late (`late`) ---------------------------------------------------------
 
     def _learn_late(
-        self, waiting: WaitingRows, Z: Array, Y: Array, given: Array, fixed: bool
-    ) -> tuple[Array, Array]:
-        """Predict rows Z; after each learn the row whose target in Y arrives, if one does."""
+        self, waiting: WaitingRows, Z: Array, Y: Array, given: Array, gaps: Array | None,
+        fixed: bool,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Predict rows Z; after each learn the row whose target in Y arrives, if one does.
+
+        Rows fade by the gaps between the arrivals of targets.
+        """
         out, scales = np.empty((len(Z), self.outputs)), np.ones((len(Z), self.outputs))
         start = first = 0
         while start < len(Z):
             early = self.delay - waiting.rows  # rows after which no target arrives
             stop = min(len(Z), start + early + EPOCH - self._rows % EPOCH)
             rows, new = slice(start, stop), slice(first, first + max(0, stop - start - early))
+            own = None if gaps is None else gaps[stop - (new.stop - first) : stop]
             out[rows], scales[rows] = self._learn_arriving(
-                waiting, Z[rows], Y[new], given[new], fixed
+                waiting, Z[rows], Y[new], given[new], own, fixed
             )
             self._rows += new.stop - first
             if new.stop > first and self._rows % EPOCH == 0:
@@ -255,8 +265,9 @@ class Experts(Stateful):
         return out, scales
 
     def _learn_arriving(
-        self, waiting: WaitingRows, Z: Array, Y: Array, given: Array, fixed: bool
-    ) -> tuple[Array, Array]:
+        self, waiting: WaitingRows, Z: Array, Y: Array, given: Array, gaps: Array | None,
+        fixed: bool,
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Predict rows of one epoch, and learn the rows whose targets arrive as they were read."""
         count, columns = len(Y), self.columns
         wide = np.hstack((Z, self.past.learn_late(len(Z), Y)))
@@ -264,13 +275,14 @@ class Experts(Stateful):
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.learn_late(old[:, :columns], Y, Z)
         self.learn_far(old[:, :columns], Y, given)
-        Phi, later_Phi = self._learn_late_experts(old, Y, wide, fixed, P)
-        inner = self.mixture.learn(P, Y)
+        Phi, later_Phi = self._learn_late_experts(old, Y, wide, gaps, fixed, P)
+        inner = self.mixture.learn(P, Y, gaps)
         old_inner = waiting.add_inner(inner)[:count]
         final, scales = inner, np.ones(inner.shape)
         if self.local is not None:
             own = self.local.forest.learn_late(old, Y, old_inner, wide, inner)
-            final = self.local.mixture.learn(np.concatenate((inner[:, None], own), axis=1), Y)
+            whole = np.concatenate((inner[:, None], own), axis=1)
+            final = self.local.mixture.learn(whole, Y, gaps)
         old_final = waiting.add_final(final)[:count]
         if self.error_scale is not None:
             scales = self.error_scale.learn_late(Phi, old_final, given, later_Phi, final)
@@ -278,7 +290,7 @@ class Experts(Stateful):
         return final, scales
 
     def _learn_late_experts(
-        self, Z: Array, Y: Array, later: Array, fixed: bool, P: Array
+        self, Z: Array, Y: Array, later: Array, gaps: Array | None, fixed: bool, P: Array
     ) -> tuple[Array, Array]:
         """Learn rows Z; predictions of the ``later`` rows go to P.
 
@@ -287,7 +299,7 @@ class Experts(Stateful):
         uniforms = self.candidates.uniforms.draw(len(Z))
         open_to_points = not fixed and self._open_to_points
         if len(Z):
-            self.log_rows(Z, Y)
+            self.log_rows(Z, Y, gaps)
         place = {number: i for i, number in enumerate(self._active)}
         learned = [Phi.copy() for _, Phi in self.features(Z)]
         for (group, later_Phi), Phi in zip(self.features(later), learned, strict=True):
@@ -295,7 +307,7 @@ class Experts(Stateful):
                 size = learner.size
                 P[:, place[number]] = learner.learn_late(
                     np.ascontiguousarray(Phi[:, :size]), Y,
-                    np.ascontiguousarray(later_Phi[:, :size]),
+                    np.ascontiguousarray(later_Phi[:, :size]), *(() if gaps is None else (gaps,)),
                 )  # fmt: skip
             if open_to_points and group is self.reference:
                 chosen = proposes(outside(group.diagonal(Z), Phi), uniforms)
@@ -379,6 +391,7 @@ class Experts(Stateful):
             rows = [candidates.proposed]
             if self._log is not None:
                 rows += [self._log.Z, self._log.Y, self._log.calls]
+                rows += [] if self._log.gaps is None else [self._log.gaps]
             self._row_snapshot = RowSnapshot((*parts, *learners), others, rows)
         return self._row_snapshot
 
@@ -390,17 +403,18 @@ class Experts(Stateful):
         self.candidates.uniforms._update_derived()
         self.clear_caches()
 
-    def commit(self, one: OneRow, y: Array, given: Array) -> None:
+    def commit(self, one: OneRow, y: Array, given: Array, gap: float | None = None) -> None:
         """Learn the row of the last `peek`; the error scale learns the target ``given``."""
         uniform = self.candidates.uniforms.draw(1)
         if self._open_to_points and proposes(one.rho, uniform)[0]:
             self.candidates.propose(one.z[None, :], uniform)
         if self._log is not None:
-            self._log.add(one.z[None, :], y[None, :], one=True)
+            own = None if gap is None else np.full(1, gap)
+            self._log.add(one.z[None, :], y[None, :], own, one=True)
         self.learn_far(one.z[None, : self.columns], y[None, :], given[None, :])
         self.baselines.learn(one.z[None, : self.columns], y[None, :])
         self.past.learn(y[None, :])
-        one.commit(y, given)
+        one.commit(y, given, gap)
         self._rows += 1
         if self._rows % EPOCH == 0:
             self.begin_epoch()
@@ -457,16 +471,16 @@ class Experts(Stateful):
     # -- the open epoch -----------------------------------------------------------------------
 
     def _new_log(self) -> OpenRows:
-        return OpenRows(self.columns + self.past.columns, self.outputs)
+        return OpenRows(self.columns + self.past.columns, self.outputs, self.timed)
 
     def begin_epoch(self) -> None:
         """Clear the log of open rows."""
         self._log, self._row_snapshot = self._new_log(), None
 
-    def log_rows(self, Z: Array, Y: Array) -> None:
-        """Log the rows of a call, with lagged targets, and their targets."""
+    def log_rows(self, Z: Array, Y: Array, gaps: Array | None = None) -> None:
+        """Log the rows of a call, with lagged targets, their targets and the gaps before them."""
         if self._log is not None:
-            self._log.add(Z, Y)
+            self._log.add(Z, Y, gaps)
 
     def _replay_open_rows(self) -> None:
         """Learn the logged rows with all experts, which are at the start of their open blocks."""
@@ -474,16 +488,20 @@ class Experts(Stateful):
         learners = [learner for group in self._groups for learner in group.learners.values()]
         ledgers = [learner.ledger.copy() for learner in learners]
         closed = {id(m): self._log.rows - self._log.rows % m.block_length for m in learners}
-        one = OneRow(self)
+        one, gaps = OneRow(self), None
         for start, stop, single in self._log.pieces():
             Z, Y = self._log.Z.values[start:stop], self._log.Y.values[start:stop]
+            if self._log.gaps is not None:
+                gaps = self._log.gaps.values[start:stop, 0].copy()
             if single:
-                one.replay(Z[0], Y[0], [m for m in learners if closed[id(m)] <= start])
+                fresh = [m for m in learners if closed[id(m)] <= start]
+                one.replay(Z[0], Y[0], fresh, None if gaps is None else float(gaps[0]))
                 continue
             for group, Phi in self.features(Z):
                 for learner in group.learners.values():
                     rows = slice(max(0, closed[id(learner)] - start), stop - start)
-                    learner.learn(Phi[rows, : learner.size], Y[rows])
+                    own = None if gaps is None else gaps[rows]
+                    learner.learn(Phi[rows, : learner.size], Y[rows], own)
         for learner, ledger in zip(learners, ledgers, strict=True):
             learner.ledger[:] = ledger
 

@@ -7,7 +7,8 @@ their prediction. The default learner combines seven ideas, one or two files eac
    without outliers, so that no unit matters. Targets and errors are clipped to limit the effect of
    outliers.
 2. **Experts** (`settings`, `experts`, `one_row`, `baselines`). AWV learners that differ in columns,
-   kernel, bandwidth, alpha and window; baselines; linear experts for labels.
+   kernel, bandwidth, alpha and window, which counts rows or time (`clock`); baselines; linear
+   experts for labels.
 3. **Points** (`points`). One dictionary of Nystrom points for all experts, chosen by leverage,
    growing with the stream up to ``budget``.
 4. **Local experts** (`local`, `relevance`). Partition trees with small exact kernel learners
@@ -47,6 +48,7 @@ from numpy.typing import NDArray
 from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative_outputs
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.clipping import ErrorClipping, TargetClipping
+from pronk.aggregate.clock import LONGEST_GAP
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.far import FarHead
 from pronk.aggregate.one_row import LazySnapshot, OneRow, RowSnapshot
@@ -103,8 +105,9 @@ class OnlineKernel(Stateful):
     def __init__(
         self, kernel: Kernel, columns: int, outputs: int, budget: int, seed: int, signed: bool,
         forgetting: bool = True, few: bool = False, memory: int = 0, delay: int = 0,
+        timed: bool = False,
     ) -> None:  # fmt: skip
-        self.delay = delay
+        self.delay, self.timed = delay, timed
         self.kernel, self.columns, self.outputs = kernel, columns, outputs
         self.few = few  # a small set of experts
         self.memory = memory if RELEVANCE in views_of(kernel) else 0  # bytes of local experts
@@ -115,6 +118,7 @@ class OnlineKernel(Stateful):
         self.clipping = TargetClipping(outputs)
         self.error_clipping = ErrorClipping(outputs)
         self._first_X, self._first_Y = GrowingRows(columns), GrowingRows(outputs)
+        self._first_gaps = GrowingRows(1) if timed else None
         # Predictions of the first rows, and their targets with clipped errors.
         self._first_P, self._first_clipped = GrowingRows(outputs), GrowingRows(outputs)
         self._scale: FixedScale | None = None
@@ -137,15 +141,16 @@ class OnlineKernel(Stateful):
     # -- learning ---------------------------------------------------------------------------
 
     def learn(
-        self, X: Array, Y: Array, learn_experts: LearnExperts | None = None
-    ) -> tuple[Array, Array]:
+        self, X: Array, Y: Array, learn_experts: LearnExperts | None = None,
+        gaps: Array | None = None,
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Predict then learn each row; return predictions and error scales, (n, outputs).
 
         With a delay a target is learned when it arrives (`late`). ``learn_experts`` replaces
-        `Experts.learn`.
+        `Experts.learn`. ``gaps`` (n,) are the gaps before the rows (`clock`), if it is timed.
         """
         if len(X) == 1 and self.experts is not None and not self.delay:
-            return self._learn_one(X, Y)
+            return self._learn_one(X, Y, None if gaps is None else float(gaps[0]))
         self._fill_snapshot()
         out, scales = np.empty((len(X), self.outputs)), np.ones((len(X), self.outputs))
         start = 0
@@ -160,9 +165,12 @@ class OnlineKernel(Stateful):
             if self._rows < STAGES[-1]:
                 self._first_X.append(X[rows])
                 self._first_Y.append(given)
+                if self._first_gaps is not None and gaps is not None:
+                    self._first_gaps.append(gaps[rows, None])
             targets = given if self.signed else self.clipping.learn(given)
             done = start
-            for P, own in self._learn_rows(X[rows], targets, given, waiting, learn_experts):
+            after = None if gaps is None else gaps[rows]
+            for P, own in self._learn_rows(X[rows], targets, given, after, waiting, learn_experts):
                 out[done : done + len(P)], scales[done : done + len(P)] = P, own
                 done += len(P)
             self._store_clipped(out[rows])
@@ -174,7 +182,7 @@ class OnlineKernel(Stateful):
             self.experts.clear_caches()
         return out, scales
 
-    def _learn_one(self, X: Array, Y: Array) -> tuple[Array, Array]:
+    def _learn_one(self, X: Array, Y: Array, gap: float | None) -> tuple[Array, Array]:
         """Predict then learn one row; reuse what `predict` has computed for it."""
         assert self.experts is not None
         one = self._simple_row(X)
@@ -182,11 +190,13 @@ class OnlineKernel(Stateful):
         if self._rows < STAGES[-1]:
             self._first_X.append(X)
             self._first_Y.append(Y)
+            if self._first_gaps is not None:
+                self._first_gaps.append(np.full((1, 1), gap))
         targets = Y if self.signed else self.clipping.learn(Y)
         if one is None:
             one = self.experts.peek(self._scaled(X, learn=True)[0])
         P, scales = one.final * self._size + self._level, one.error_scale * self._size
-        self.experts.commit(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0])
+        self.experts.commit(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0], gap)
         self._store_clipped(P[None, :])
         self._rows += 1
         if self._rows in STAGES:
@@ -223,8 +233,9 @@ class OnlineKernel(Stateful):
         return np.asarray((Y - self._level) / self._size)
 
     def _learn_rows(
-        self, X: Array, Y: Array, given: Array, waiting: int, learn_experts: LearnExperts | None
-    ) -> Iterator[tuple[Array, Array]]:
+        self, X: Array, Y: Array, given: Array, gaps: Array | None, waiting: int,
+        learn_experts: LearnExperts | None,
+    ) -> Iterator[tuple[Array, Array]]:  # fmt: skip
         """Predict then learn rows; yield predictions and error scales of parts of them in order.
 
         Y and ``given`` are the targets that arrive, clipped and as given; so many rows before these
@@ -239,7 +250,7 @@ class OnlineKernel(Stateful):
         given = targets if self.signed else self._scaled_targets(given)
         parts: Iterable[tuple[Array, Array]]
         if learn_experts is None:
-            parts = [self.experts.learn(Z, targets, given)]
+            parts = [self.experts.learn(Z, targets, given, gaps)]
         else:
             parts = learn_experts(self.experts, Z, targets, given)
         for P, scales in parts:
@@ -295,13 +306,15 @@ class OnlineKernel(Stateful):
             np.ascontiguousarray(Z[order]), uniforms[order], most_points(n, self.budget)
         )
         # The rows so far again.
+        gaps = None if self._first_gaps is None else self._first_gaps.values[:, 0].copy()
         self.experts.learn(
-            np.ascontiguousarray(whole), targets, self._scaled_targets(given), fixed=True
+            np.ascontiguousarray(whole), targets, self._scaled_targets(given), gaps, fixed=True
         )
         self.experts.mixture.losses[:] = 0.0  # rows learned again do not count
         if n == STAGES[-1]:
             self._first_X, self._first_Y = GrowingRows(self.columns), GrowingRows(self.outputs)
             self._first_P, self._first_clipped = (GrowingRows(self.outputs) for _ in range(2))
+            self._first_gaps = GrowingRows(1) if self.timed else None
 
     def _set_target_scale(self, Y: Array) -> None:
         """Set level and size (outputs,) to mean and deviation of Y (n, outputs); size 1 for 0."""
@@ -339,6 +352,7 @@ class OnlineKernel(Stateful):
         return Experts(
             settings, views, past, self.outputs, self.budget, self.seed, limits, self.signed,
             self.columns, self.forgetting, error_lags, self.memory, self.few, self.delay,
+            self.timed,
         )  # fmt: skip
 
     def set_memory(self, memory: int) -> None:
@@ -398,7 +412,8 @@ class OnlineKernel(Stateful):
 
     def _own_row_snapshot(self) -> RowSnapshot:
         """What a simple row changes outside the experts."""
-        rows = self._first_X, self._first_Y, self._first_P, self._first_clipped
+        rows = [self._first_X, self._first_Y, self._first_P, self._first_clipped]
+        rows += [] if self._first_gaps is None else [self._first_gaps]
         if self._row_snapshot is None or not self._row_snapshot.holds(rows):
             parts = self.clipping, self.error_clipping
             self._row_snapshot = RowSnapshot(parts, [(self, "_rows")], rows)
@@ -489,6 +504,7 @@ class OnlineKernel(Stateful):
         Numbers("late_Y", ("late", "outputs"), written="replaced"),
         Rows("first_P", ("predicted", "outputs")),
         Rows("first_clipped", ("clipped", "outputs")),
+        Rows("first_gaps", ("first_rows", 1), low=0.0, high=LONGEST_GAP),
         Part("error_clipping", "error_clipping", sizes={"outputs": "clipping"}),
         Numbers("level", ("outputs",), written="replaced"),
         Numbers("size", ("outputs",), low=SMALLEST, written="replaced"),

@@ -467,10 +467,10 @@ class LocalExperts(Stateful):
         self.forest = Forest(metrics, limits, signed, seed, memory, small)
         self.mixture = Mixture(1 + len(NAMES), limits, signed, windows, lags, delay)
 
-    def learn(self, Z: Array, Y: Array, G: Array) -> Array:
+    def learn(self, Z: Array, Y: Array, G: Array, gaps: Array | None = None) -> Array:
         """Predict then learn rows Z (n, D), given G; return the final predictions (n, K)."""
         P = np.concatenate((G[:, None], self.forest.learn(Z, Y, G)), axis=1)
-        return self.mixture.learn(P, Y)
+        return self.mixture.learn(P, Y, gaps)
 
     def predict(self, Z: Array, G: Array) -> Array:
         """Predict rows that may come next; return (n, K)."""
@@ -512,10 +512,10 @@ class OneLocalRow:
         self._local.forest.peek(z, g, self._row, self._P[1:])
         self._local.mixture.peek(self._P, self._mixed)
 
-    def commit(self, y: Array) -> None:
-        """Learn the targets y (K,) of the row of the last `peek`."""
+    def commit(self, y: Array, gap: float = 1.0) -> None:
+        """Learn the targets y (K,) of the row of the last `peek`, after a gap."""
         self._local.forest.commit(y, self._P[0], self._row)
-        self._local.mixture.commit(self._mixed, y)
+        self._local.mixture.commit(self._mixed, y, gap)
 
     def save(self) -> Any:
         """Return what `put_back` needs to undo the forest's part of a `commit`."""

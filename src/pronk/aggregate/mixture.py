@@ -97,6 +97,7 @@ class Weights(NamedTuple):
     """Arrays that rows change.
 
     counter      (1,) rows so far
+    gap          (1,) gap before the row that is learned (`clock`); 1 without times
     discounts    (stacks,) discount per row, 1 for none
     limits       (2, outputs) LOW and HIGH, the range of the targets
     seen_labels  (2, outputs) NEGATIVE and POSITIVE (`baselines`)
@@ -114,6 +115,7 @@ class Weights(NamedTuple):
     """
 
     counter: Array
+    gap: Array
     discounts: Array
     limits: Array
     seen_labels: Array
@@ -224,6 +226,13 @@ def add_losses(y: Array, live: NDArray[np.bool_], count: int, state: Weights, ro
     share(state.log_v, loss_v, rate)
 
 
+@compiled
+def row_discount(stack: int, state: Weights) -> float:
+    """Return the discount of a stack's sums before the row that is learned."""
+    discount, gap = state.discounts[stack], state.gap[0]
+    return discount if gap == 1.0 else discount**gap
+
+
 @compiled(fastmath={"contract"})
 def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
     """Add a row with targets y (outputs,) to the sums of the ridge stacks."""
@@ -231,10 +240,11 @@ def add_to_ridges(y: Array, count: int, state: Weights, row: Row) -> None:
     z = np.empty(state.b.shape[1])
     # A <- lambda A + (1 - lambda) alpha I,  b <- lambda b
     for s in range(state.discounts.size):
-        if state.discounts[s] < 1.0:
+        discount = row_discount(s, state)
+        if discount < 1.0:
             for e in range(z.size):
-                state.b[s, e] *= state.discounts[s]
-            discount_sums(state.A[s], state.discounts[s], RIDGE_ALPHA)
+                state.b[s, e] *= discount
+            discount_sums(state.A[s], discount, RIDGE_ALPHA)
     for o in range(y.size):
         half = 0.5 * (state.limits[HIGH, o] - state.limits[LOW, o])
         if half == 0.0:
@@ -287,7 +297,7 @@ def learn_row(given: Array, signed: bool, state: Weights, sums: CombinationSums,
     if signed:
         for s in range(state.discounts.size):
             logistic_step(
-                row.clipped, row.candidates[AVERAGE], row.lagged, y, live, state.discounts[s],
+                row.clipped, row.candidates[AVERAGE], row.lagged, y, live, row_discount(s, state),
                 state.A[s], state.b[s],
             )  # fmt: skip
     else:
@@ -298,25 +308,27 @@ def learn_row(given: Array, signed: bool, state: Weights, sums: CombinationSums,
 
 @compiled
 def mix_rows(
-    P: Array, Y: Array, signed: bool, state: Weights, sums: CombinationSums, out: Array
+    P: Array, Y: Array, gaps: Array, signed: bool, state: Weights, sums: CombinationSums, out: Array
 ) -> None:
-    """Predict then learn rows: P (n, experts, outputs), Y and ``out`` (n, outputs)."""
+    """Predict then learn rows: P (n, experts, outputs), Y and ``out`` (n, outputs), gaps (n,)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
     for t in range(len(P)):
         predict_row(P[t], signed, state, row)
         for o in range(row.final.size):
             out[t, o] = row.final[o]
+        state.gap[0] = gaps[t]
         learn_row(Y[t], signed, state, sums, row)
 
 
 @compiled
 def mix_late_rows(
-    P: Array, Y: Array, predicted: int, signed: bool, state: Weights, sums: CombinationSums,
-    waiting: Row, out: Array,
+    P: Array, Y: Array, gaps: Array, predicted: int, signed: bool, state: Weights,
+    sums: CombinationSums, waiting: Row, out: Array,
 ) -> None:  # fmt: skip
     """Predict rows; after each, learn the row whose target arrives.
 
-    P is (n, experts, outputs), ``out`` (n, outputs), Y (arriving, outputs). ``waiting`` has the
+    P is (n, experts, outputs), ``out`` (n, outputs), Y (arriving, outputs) and the gaps before
+    these rows (arriving,). ``waiting`` has the
     rows that wait (`LateRows`), row t at t modulo their number; ``predicted`` counts rows before.
     """
     places, arrived = len(waiting.final), 0
@@ -337,6 +349,7 @@ def mix_late_rows(
             waiting.clipped[place], waiting.candidates[place], waiting.final[place],
             waiting.lagged[place],
         )  # fmt: skip
+        state.gap[0] = gaps[arrived]
         learn_row(Y[arrived], signed, state, sums, row)
         arrived += 1
 
@@ -425,7 +438,7 @@ class Mixture(Stateful):
         self._ledger = np.zeros(1 + experts)
         self.combination = Combination(experts, outputs)
         self._cost = np.array([np.log(experts) + np.log(1 + stacks)])
-        self._counter = np.zeros(1)
+        self._counter, self._gap = np.zeros(1), np.ones(1)
         self._log_w = np.full(experts, -np.log(experts))
         self._log_v = np.full(1 + stacks, -np.log(1 + stacks))
         self._lags = np.array(lags, dtype=np.int64)
@@ -454,23 +467,26 @@ class Mixture(Stateful):
     @property
     def _state(self) -> Weights:
         return Weights(
-            self._counter, self._discounts, self.limits, self._seen_labels, self._worst,
+            self._counter, self._gap, self._discounts, self.limits, self._seen_labels, self._worst,
             self._log_w, self._log_v, self._A, self._b, self._stacked, self.losses, self._ledger,
             self._lags, self._error_sizes, self._squares, self._errors,
         )  # fmt: skip
 
-    def learn(self, P: Array, Y: Array) -> Array:
+    def learn(self, P: Array, Y: Array, gaps: Array | None = None) -> Array:
         """Predict then learn rows P (n, experts, outputs); return the predictions (n, outputs).
 
-        Y (n, outputs) are their targets; with a delay those that arrive.
+        Y (n, outputs) are their targets; with a delay those that arrive. ``gaps`` (n,) are the gaps
+        before the rows that are learned; None: 1.
         """
         out = np.empty((len(P), Y.shape[1]))
-        Y = np.ascontiguousarray(Y)
+        Y, gaps = np.ascontiguousarray(Y), np.ones(len(Y)) if gaps is None else gaps
         state, sums = self._state, self.combination.sums
         if self.late is None:
-            mix_rows(P, Y, self.signed, state, sums, out)
+            mix_rows(P, Y, gaps, self.signed, state, sums, out)
         else:
-            mix_late_rows(P, Y, self.late.predicted, self.signed, state, sums, self.late.rows, out)
+            mix_late_rows(
+                P, Y, gaps, self.late.predicted, self.signed, state, sums, self.late.rows, out
+            )
             self.late.count(len(P))
         return out
 
@@ -489,8 +505,9 @@ class Mixture(Stateful):
         """Predict a row of expert predictions p (experts, outputs) into ``row``."""
         predict_row(p, self.signed, self._state, row)
 
-    def commit(self, row: Row, y: Array) -> None:
-        """Learn the targets y (outputs,) of a row that `peek` has filled."""
+    def commit(self, row: Row, y: Array, gap: float = 1.0) -> None:
+        """Learn the targets y (outputs,) of a row that `peek` has filled, after a gap."""
+        self._gap[0] = gap
         learn_row(y, self.signed, self._state, self.combination.sums, row)
 
     def certificate(self) -> MixtureCertificate:

@@ -131,7 +131,9 @@ class OneRow:
                 self._features(group_row, seen, points, distances)
                 yield group_row
 
-    def replay(self, z: Array, y: Array, learners: list[DiscountedNewton]) -> None:
+    def replay(
+        self, z: Array, y: Array, learners: list[DiscountedNewton], gap: float | None = None
+    ) -> None:
         """Learn a logged row (`points.OpenRows`), z with lagged targets, with some learners."""
         self._key = 0, b""
         self.z[:] = z
@@ -140,7 +142,7 @@ class OneRow:
             for learner, phi, out in group_row.learners:
                 if id(learner) in wanted:
                     learner.peek(phi, out)
-                    learner.commit(y, out)
+                    learner.commit(y, out, *(() if gap is None else (gap,)))
 
     @staticmethod
     def _features(group_row: GroupRow, seen: Array, points: Array, distances: Array) -> None:
@@ -159,14 +161,17 @@ class OneRow:
         phi = self._reference.phi
         return float(self._reference.group.diagonal(self.z[None, :])[0] - phi @ phi)
 
-    def commit(self, y: Array, given: Array) -> None:
-        """Learn the row of the last `peek`; the error scale learns the target ``given``."""
-        self._key = 0, b""
+    def commit(self, y: Array, given: Array, gap: float | None = None) -> None:
+        """Learn the row of the last `peek`; the error scale learns the target ``given``.
+
+        ``gap`` is the gap before the row (`clock`), where there are times.
+        """
+        self._key, after = (0, b""), () if gap is None else (gap,)
         for learner, _, p in self._learners:
-            learner.commit(y, p)
-        self._experts.mixture.commit(self._row, y)
+            learner.commit(y, p, *after)
+        self._experts.mixture.commit(self._row, y, *after)
         if self.local is not None:
-            self.local.commit(y)
+            self.local.commit(y, *after)
         if self._experts.error_scale is not None:
             self._experts.error_scale.commit(self.final, given)
 

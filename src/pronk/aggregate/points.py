@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pronk.aggregate.clock import LONGEST_GAP
 from pronk.core.linalg import GrowingRows
 from pronk.core.randomness import KORS_COINS, Uniforms
 from pronk.core.state import Part, Rows, Sizes, Stateful, Unsaved, require
@@ -97,10 +98,14 @@ ONE_ROW = 0
 
 
 class OpenRows(Stateful):
-    """Rows with lagged targets (n, wide), scaled targets (n, outputs), lengths of the calls."""
+    """Rows with lagged targets (n, wide), scaled targets (n, outputs), lengths of the calls.
 
-    def __init__(self, wide: int, outputs: int) -> None:
+    With times (``timed``) also the gaps (n, 1) before the rows.
+    """
+
+    def __init__(self, wide: int, outputs: int, timed: bool = False) -> None:
         self.Z, self.Y = GrowingRows(wide), GrowingRows(outputs)
+        self.gaps = GrowingRows(1) if timed else None
         self.calls = GrowingRows(1)
 
     @property
@@ -108,10 +113,12 @@ class OpenRows(Stateful):
         """Number of rows."""
         return self.Z.size
 
-    def add(self, Z: Array, Y: Array, *, one: bool = False) -> None:
+    def add(self, Z: Array, Y: Array, gaps: Array | None = None, *, one: bool = False) -> None:
         """Add the rows of a call; ``one``: of a call of `one_row.OneRow`."""
         self.Z.append(Z)
         self.Y.append(Y)
+        if self.gaps is not None and gaps is not None:
+            self.gaps.append(gaps[:, None])
         self.calls.append(np.array([[ONE_ROW if one else len(Z)]], dtype=np.float64))
 
     def pieces(self) -> Iterator[tuple[int, int, bool]]:
@@ -125,6 +132,7 @@ class OpenRows(Stateful):
     STATE = (
         Rows("Z", ("rows", "wide"), "Z"),
         Rows("Y", ("rows", "outputs"), "Y"),
+        Rows("gaps", ("rows", 1), "gaps", low=0.0, high=LONGEST_GAP),
         Rows("calls", ("calls", 1), "calls", low=0.0, high=float(EPOCH), whole="float"),
     )
 
@@ -136,4 +144,5 @@ class OpenRows(Stateful):
 def without_open_rows(state: dict[str, Any]) -> dict[str, Any]:
     """Return the saved state of a learner at the start of its open block, with its ledger."""
     names = ("Phi", "Z", "upper", "kappa", "step", "curvature", "target")
-    return {**state, **{name: state[name][:0] for name in names}, "open": 0}
+    kept = {"kept": np.ones(1)} if "kept" in state else {}
+    return {**state, **{name: state[name][:0] for name in names}, **kept, "open": 0}

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from pronk.aggregate.baselines import remapped_labels
 from pronk.aggregate.calibration import SUREST, Intervals
 from pronk.aggregate.certificate import MixtureCertificate
+from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
 from pronk.aggregate.learner import STAGES, LearnExperts, OnlineKernel
 from pronk.aggregate.probabilities import Probabilities
@@ -95,13 +96,18 @@ class _Call:
     targets have not arrived.
     """
 
-    def __init__(self, X: Array, Y: Array, late: Array, delay: int) -> None:
+    def __init__(self, X: Array, Y: Array, gaps: Array | None, late: Array, delay: int) -> None:
         self.X, self.Y, self._waiting, self._delay = X, Y, late.shape[1], delay
+        self._gaps = gaps
         self._all_P, self._all_Y = np.empty((self._waiting + len(Y), Y.shape[1])), Y
         if self._waiting:
             self._all_P[: self._waiting] = late[0]
             self._all_Y = np.concatenate((late[2], Y))
         self.P, self.scales = self._all_P[self._waiting :], np.empty(Y.shape)
+
+    def gaps(self, rows: slice) -> Array | None:
+        """Return the gaps before rows (`clock`), where there are times."""
+        return None if self._gaps is None else self._gaps[rows]
 
     def arriving(self, rows: slice) -> tuple[Array, Array]:
         """Return predictions and targets that arrive once these rows are predicted."""
@@ -125,6 +131,7 @@ class RecoveringKernel(Stateful):
             OnlineKernel, kernel, columns, budget=budget, seed=seed, signed=signed,
             forgetting=forgetting, few=few, delay=delay,
         )  # fmt: skip
+        self.clock: Clock | None = None  # with times
         self.incumbent = self._make(outputs=outputs, memory=memory)
         self.trial: Trial | None = None
         self._dropped = 0  # challengers since the last swap
@@ -148,6 +155,11 @@ class RecoveringKernel(Stateful):
         return self.incumbent.points
 
     @property
+    def predicted(self) -> int:
+        """Number of rows predicted so far, those that wait for their targets included."""
+        return self._rows + int(self._late.shape[1])
+
+    @property
     def late_targets(self) -> Array:
         """Targets (rows, outputs) that have not arrived."""
         return np.asarray(self._late[2])
@@ -159,12 +171,25 @@ class RecoveringKernel(Stateful):
 
     # -- learning ---------------------------------------------------------------------------
 
-    def learn(self, X: Array, Y: Array, learn_experts: LearnExperts | None = None) -> Array:
-        """Predict then learn each row; ``learn_experts`` replaces `Experts.learn`."""
-        call = _Call(X, Y, self._late, self.delay)
-        first, start = self._rows + self._late.shape[1], 0
+    def start_clock(self) -> None:
+        """Let the windows count time, before the first row is learned."""
+        self.clock = Clock()
+        self.incumbent = self._make(outputs=self.outputs, memory=self.memory, timed=True)
+
+    def learn(
+        self, X: Array, Y: Array, learn_experts: LearnExperts | None = None,
+        times: Array | None = None,
+    ) -> Array:  # fmt: skip
+        """Predict then learn each row; ``learn_experts`` replaces `Experts.learn`.
+
+        ``times`` (n,) are the times of the rows in seconds, if there is a clock.
+        """
+        gaps = None if self.clock is None or times is None else self.clock.count(times)
+        call = _Call(X, Y, gaps, self._late, self.delay)
+        first, start = self.predicted, 0
         while start < len(X):
-            own = self.incumbent.learn(X[start:], Y[start:], learn_experts)
+            rows = slice(start, len(X))
+            own = self.incumbent.learn(X[rows], Y[rows], learn_experts, call.gaps(rows))
             start = self._try(call, *own, start, first)
         self._calibrate(call.P, call.scales, Y)
         return call.P if self.probabilities is None else self.probabilities.learn(X, call.P, Y)
@@ -184,7 +209,7 @@ class RecoveringKernel(Stateful):
             here = slice(rows.start - start, rows.stop - start)
             P, scales = own[here], own_scales[here]
             if trial is not None:
-                P, scales = trial.learn(call.X[rows], call.Y[rows], P, scales)
+                P, scales = trial.learn(call.X[rows], call.Y[rows], P, scales, call.gaps(rows))
             call.P[rows], call.scales[rows] = P, scales
             done, rise = self._first_rise(call, rows, first)
             if rise is not None:
@@ -244,7 +269,9 @@ class RecoveringKernel(Stateful):
         self.trial = None
 
     def _new_trial(self, row: int = 0) -> Trial:
-        challenger = self._make(outputs=self.outputs, memory=(self.memory + 1) // 2)
+        challenger = self._make(
+            outputs=self.outputs, memory=(self.memory + 1) // 2, timed=self.clock is not None
+        )
         seen = self.detector.seen_labels if isinstance(self.detector, LabelWindow) else None
         seen = np.zeros((2, self.outputs)) if seen is None else seen
         return Trial(challenger, row, seen, self.delay)
@@ -409,6 +436,7 @@ class RecoveringKernel(Stateful):
         Count("rows"),
         Count("started"),
         Count("dropped", high=MOST_DROPPED),
+        Part("clock", "clock", make="_new_clock"),
         Part("incumbent", "incumbent"),
         Numbers("late", (3, "late", "outputs"), written="replaced"),
         Part("detector", "detector"),
@@ -421,12 +449,20 @@ class RecoveringKernel(Stateful):
         Unsaved("last_widths"),
     )
 
+    def _load(self, state: Any) -> Sizes:
+        if isinstance(state, dict) and state.get("clock") is not None:
+            self.start_clock()
+        return super()._load(state)
+
+    def _new_clock(self) -> Clock:
+        return Clock()
+
     def _restored(self, sizes: Sizes) -> None:
         # With labels the intervals are never used.
         require(
             self.signed or sizes["followed"] == self.outputs, "intervals do not fit the outputs"
         )
-        predicted = self._rows + sizes["late"]
+        predicted = self.predicted
         rows = predicted - self._started
         require(max(0, rows - self.delay) == self.incumbent.rows, "started is not as rows says")
         require(rows >= 0, "started is not as rows says")

@@ -211,12 +211,14 @@ class Trial(Stateful):
         first = STAGES[0] + self.delay
         return 0.0 if self.rows < first else float(weight_of(self._log_odds[0]))
 
-    def learn(self, X: Array, Y: Array, P: Array, scales: Array) -> tuple[Array, Array]:
+    def learn(
+        self, X: Array, Y: Array, P: Array, scales: Array, gaps: Array | None = None
+    ) -> tuple[Array, Array]:
         """Let the challenger learn rows; return the weighted predictions and error scales.
 
         P and ``scales`` are those of the incumbent, all (n, outputs).
         """
-        Q, own = self.challenger.learn(X, Y)
+        Q, own = self.challenger.learn(X, Y, gaps=gaps)
         W = np.empty(len(X))
         state = TrialState(
             self._counter, self._log_odds, self._noise, self._seen_labels, self._sums

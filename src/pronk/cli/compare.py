@@ -40,7 +40,14 @@ from pronk.evaluate.comparison import (
     Summary,
     results,
 )
-from pronk.evaluate.comparison_run import RunError, check_room, inspect, labelled, prepare
+from pronk.evaluate.comparison_run import (
+    RunError,
+    check_room,
+    inspect,
+    labelled,
+    prepare,
+    weights_for,
+)
 from pronk.evaluate.formatting import mean_and_deviation, microseconds, size
 from pronk.evaluate.metrics import TITLES
 from pronk.evaluate.models import supports_weights
@@ -75,6 +82,8 @@ def compare_learners(options: CompareOptions, *, as_json: bool) -> None:
     stream = _open(reading)
     comparison = _comparison(options, stream, names)
     _check_weight(comparison)
+    if reading.time is not None and options.order == "random":
+        raise CommandError("--time needs --order given: rows must be in the order of time")
     with screen.warnings_as_notes(console):
         _try_learners(comparison, stream, console)
         with console.status("reading the file"):
@@ -244,7 +253,6 @@ def _check_weight(comparison: Comparison) -> None:
 def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> None:
     """Learn some rows with each learner, to find invalid parameters and to compile."""
     X, y, weights = labelled(*stream.head(64)[:3])
-    more = {} if weights is None else {"sample_weight": weights}
     if not len(y):
         return
     with console.status("") as status:
@@ -252,6 +260,8 @@ def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> N
             status.update(f"compiling {one.label} (only the first time)")
             learner = one.build(stream.task, 0)
             model = prepare(learner, one.scale or comparison.scale, stream, comparison.view)
+            used = weights_for(model, weights)
+            more = {} if used is None else {"sample_weight": used}
             try:
                 model.predict_then_learn(X, y, **more)
             except (InvalidParameterError, ValueError) as error:
@@ -373,11 +383,12 @@ def as_dict(
 ) -> dict[str, Any]:
     """Return the results for JSON, without the curves, which are in the results folder."""
     comparison = found.comparison
-    weight = comparison.reading.weight
+    reading = comparison.reading
     return {
         "file": comparison.file,
         "target": comparison.target,
-        **({} if weight is None else {"weight": weight}),
+        **({} if reading.weight is None else {"weight": reading.weight}),
+        **({} if reading.time is None else {"time": reading.time}),
         "columns": comparison.columns,
         "task": comparison.task,
         "rows": comparison.rows,

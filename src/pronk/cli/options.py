@@ -196,6 +196,15 @@ WEIGHT = {
         "COLUMN",
     )
 }
+TIMES = {
+    "time": option(
+        INPUT,
+        str,
+        "Column of the rows' times: windows and half-lives count time instead of rows. It stays a "
+        "feature unless it is in --drop.",
+        "COLUMN",
+    )
+}
 #: Further field of `Reading` for commands that write predictions.
 KEEP = {"keep": option(OUTPUT, list, "Copy these columns to the predictions.", "COLUMN,..")}
 

@@ -47,7 +47,7 @@ from pronk.estimators import files
 from pronk.estimators.inputs import InvalidParameterError
 from pronk.estimators.registry import DEFAULT_ALGORITHM, defaults_of, find
 from pronk.evaluate.comparison_run import warm_up
-from pronk.evaluate.models import supports_weights
+from pronk.evaluate.models import supports_times, supports_weights
 from pronk.evaluate.progressive import long_piece
 from pronk.keyed import Keyed
 
@@ -109,6 +109,7 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
         use_workers(model, job.workers)
     check_interval(job.interval, stream.task, model)
     _check_weight(stream, model, job.algorithm)
+    _check_times(job, stream, model)
     run = RunLoop(job, stream, model, console, as_json)
     if job.save is not None:
         _check_input(run, model.__dict__.get("training_record_") or {}, console)
@@ -234,7 +235,7 @@ def options_for_model(job: RunOptions, model: Any) -> RunOptions:
     target = job.reading.target if job.reading.target is not None else training_record.get("target")
     if target is None:
         raise CommandError("--target is missing: name the column to predict")
-    known = training_record.get("weight")
+    known, known_time = training_record.get("weight"), training_record.get("time")
     *_, interval = training_record.get("scored_as", [None])
     here = not keyed and (job.cluster is None or reads_rows_here(model))
     return replace(
@@ -243,7 +244,12 @@ def options_for_model(job: RunOptions, model: Any) -> RunOptions:
         interval=interval if job.interval is None and here else job.interval,
         algorithm=algorithm,
         save=job.model if job.save is None else job.save,
-        reading=replace(job.reading, target=target, weight=job.reading.weight or known),
+        reading=replace(
+            job.reading,
+            target=target,
+            weight=job.reading.weight or known,
+            time=job.reading.time or known_time,
+        ),
         preparing=model.preparing
         if keyed
         else Preparing(model.scaling_, model.encoding, model.slots, model.scale_target),
@@ -290,6 +296,22 @@ def _check_weight(stream: FileStream, model: Any, name: str) -> None:
             f"--weight: {name} does not support sample weights; choose another learner, such as "
             "--algorithm pkawv-nystrom"
         )
+
+
+def _check_times(job: RunOptions, stream: FileStream, model: Any) -> None:
+    """Raise if times are missing, or given to a learner that does not use them."""
+    learner, name = model.learner, job.algorithm
+    if stream.time is None and isinstance(getattr(learner, "half_life", None), str):
+        raise CommandError(f"--time is missing: half_life={learner.half_life!r} is a time")
+    if stream.time is None:
+        return
+    if not supports_times(learner):
+        raise CommandError(
+            f"--time: {name} does not forget by time; use the default learner, or one with a "
+            "half-life in time, such as --algorithm kernel-awv --param half_life=1h"
+        )
+    if job.delay and not hasattr(learner, "delay"):
+        raise CommandError(f"--time excludes --delay with {name}; the default learner has both")
 
 
 def _with_bandwidth(chosen: dict[str, Any], model: Any) -> dict[str, Any]:

@@ -345,6 +345,7 @@ class RunLoop:
             "target": self.stream.target,
             **({"targets": self.several} if self.several else {}),
             "weight": self.stream.weight,
+            "time": self.stream.time,
             "algorithm": self.job.algorithm,
             "scored_as": self.scored_as,
             "learned": [one.to_dict() for one in learned],

@@ -49,6 +49,8 @@ def check_parallel(job: RunOptions) -> None:
         )
     if job.reading.weight is not None and (job.by is not None or job.cluster is not None):
         raise CommandError(f"--weight: sample weights are not supported with {chosen[-1]}")
+    if job.reading.time is not None and chosen:
+        raise CommandError(f"--time excludes {chosen[0]}: a pass with times is not split")
     if job.by is not None and job.interval is not None:
         raise CommandError("--interval: the models of --by have no intervals")
     elsewhere = job.cluster is not None and not job.cluster.startswith("local:")

@@ -31,6 +31,7 @@ from pronk.data.stream import FileStream
 from pronk.data.values import KINDS, NUMBER
 from pronk.estimators import files
 from pronk.estimators.estimator import as_html, own_lock
+from pronk.estimators.families import TimedLearner
 from pronk.estimators.inputs import (
     Parameters,
     check_finite,
@@ -396,10 +397,10 @@ class Prepared(Parameters):
 
     def _with_times(self, options: dict[str, Any]) -> dict[str, Any]:
         """Return options with times beside the weights."""
-        if not hasattr(self.learner, "half_life"):
+        if not isinstance(self.learner, TimedLearner):
             raise ValueError(
-                f"times has no meaning for {self.learner!r}; leave it out, or use a learner with a "
-                "half_life, such as PKAWVRegressor(half_life='1h')"
+                f"times has no meaning for {self.learner!r}; leave it out, or use the default "
+                "learner or one with a half_life, such as PKAWVRegressor(half_life='1h')"
             )
         others = {name: value for name, value in options.items() if name != "times"}
         weights = with_times(options.get("sample_weight"), options["times"])

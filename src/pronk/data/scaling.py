@@ -35,7 +35,7 @@ from pronk.core.state import (
     Unsaved,
     require,
 )
-from pronk.estimators.inputs import check_targets, check_weights
+from pronk.estimators.inputs import TimedWeights, check_targets, check_weights
 
 Array = NDArray[np.float64]
 
@@ -294,6 +294,13 @@ def scales_targets(learner: Any, target: str) -> bool:
     return not labels and (target == "standard" or (target == "auto" and not itself))
 
 
+def _weighted(weights: Array | None) -> dict[str, Array]:
+    """Return weights, with times (n, 2), as an argument of a learner."""
+    if weights is None:
+        return {}
+    return {"sample_weight": weights.view(TimedWeights) if weights.ndim == 2 else weights}
+
+
 class ScaledTargets(FirstRows):
     """A learner, ``inner``, behind the scaling of its targets.
 
@@ -338,8 +345,7 @@ class ScaledTargets(FirstRows):
         return joined(self._learn(X, check_targets(y, len(X)), weights, others))
 
     def _learn_block(self, block: Block, options: dict[str, Any]) -> Any:
-        if block.weights is not None:
-            options = {**options, "sample_weight": block.weights}
+        options = {**options, **_weighted(block.weights)}
         answer = self.inner.predict_then_learn(block.X, self.scaled(block.Y), **options)
         return self.answer_in_unit_of_y(answer)
 
@@ -358,8 +364,7 @@ class ScaledTargets(FirstRows):
             )
         self._events = (Block(X, Y, weights),)
         self.inner = clone(self.blank)
-        options = {} if weights is None else {"sample_weight": weights}
-        self.inner.partial_fit(X, self.scaled(Y), **options)
+        self.inner.partial_fit(X, self.scaled(Y), **_weighted(weights))
 
     # -- files -----------------------------------------------------------------------------------
 

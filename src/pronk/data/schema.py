@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import pyarrow as pa
 
 from pronk.core.checks import did_you_mean
-from pronk.data.dates import DATES, DAY_FIRST, ISO, MONTH_FIRST, decide
+from pronk.data.dates import CLOCK, DATE, DATES, DAY_FIRST, ISO, MONTH_FIRST, TIME, decide
 from pronk.data.errors import (
     Argument,
     Message,
@@ -84,6 +84,9 @@ class Reading:
     weight : str, optional
         The column of sample weights, which is then not a feature; a row of weight 0 is predicted
         and not learned. See ``sample_weight`` of the learners.
+    time : str, optional
+        The column of the rows' times, by which learners forget; dates, or numbers of seconds. It
+        stays a feature unless it is dropped. See ``times`` of the learners.
     limit : int, optional
         Stop after this many rows.
     delimiter : str, optional
@@ -114,6 +117,7 @@ class Reading:
     dates: str = "auto"
     task: str = "auto"
     weight: str | None = None
+    time: str | None = None
     limit: int | None = None
     delimiter: str | None = None
     decimal: str = "."
@@ -283,6 +287,7 @@ class Chooser:
         requested = {
             "target": self.targets,
             "weight": [reading.weight] if reading.weight is not None else [],
+            "time": [reading.time] if reading.time is not None else [],
             "columns": self._split(reading.columns),
             "drop": self._split(reading.drop),
             "keep": self._split(reading.keep),
@@ -307,7 +312,7 @@ class Chooser:
             )  # fmt: skip
         if name in self.targets and argument != "target":
             raise StreamError(f"{name!r} is the target", argument=argument, column=name)
-        if name == weight and argument in ("columns", "categorical"):
+        if name == weight and argument in ("columns", "categorical", "time"):
             raise StreamError(
                 f"{name!r} is the weight, which is not a feature", argument=argument, column=name
             )
@@ -438,6 +443,20 @@ class Chooser:
             argument="weight",
             column=name,
             row=None if value is None else row,
+        )
+
+    def time_kind(self, name: str, start: pa.RecordBatch, dates: str) -> tuple[str, str]:
+        """Return kind and order of the column of times; raise if it has no times."""
+        column = ChosenColumns([name], [], False, [])
+        (kind,), (order,), _ = self.kinds(column, start, dates)
+        type_ = self._schema.field(name).type
+        if kind in (TIME, DATE) or (kind == NUMBER and is_number(type_)):
+            return kind, order
+        what = "times of day without a date" if kind == CLOCK else in_words(type_)
+        raise StreamError(
+            f"column {name!r} of {self._name} is {what}; it must hold dates or numbers of seconds",
+            argument="time",
+            column=name,
         )
 
     def _explained(

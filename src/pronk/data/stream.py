@@ -45,7 +45,7 @@ from pronk.data.values import (
     reads_as_number,
     unread,
 )
-from pronk.estimators.inputs import LARGEST_INPUT, LARGEST_WEIGHT
+from pronk.estimators.inputs import LARGEST_INPUT, LARGEST_WEIGHT, timed_weights
 
 #: Rows of a block, unless it would be larger than `_BLOCK_BYTES`.
 BLOCK_ROWS = 4096
@@ -66,7 +66,8 @@ class BadRow(NamedTuple):
 class Block(NamedTuple):
     """Some rows of a file, in order.
 
-    ``weights`` are the sample weights, if the file has them. ``kept`` is an Arrow batch of the
+    ``weights`` are the sample weights, if the file has them; with times (n, 2), weights and times
+    in seconds. ``kept`` is an Arrow batch of the
     columns to copy to the predictions. ``position`` is the number of rows of the file up to the end
     of the block, and ``bad`` lists the rows of the file that were left out of it.
     """
@@ -85,6 +86,7 @@ class Problem(NamedTuple):
     message: Message
     column: str | None = None
     fills: bool = False
+    hint: Message = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class RowChecks:
     Parameters
     ----------
     columns, targets : names, for messages
-    weight : name of the column of weights, if there is one
+    weight, time : names of the columns of weights and of times, if there are such
     task : "regression" or "classification"
     gaps : whether a column may have missing values
     unlabelled : whether a row may lack its label
@@ -104,6 +106,7 @@ class RowChecks:
     columns: list[str]
     targets: list[str]
     weight: str | None
+    time: str | None
     task: str
     gaps: bool
     unlabelled: bool
@@ -120,11 +123,18 @@ class RowChecks:
             problems += [(row, Problem((why,))) for row, why in enumerate(reasons) if why]
         problems += self._features(X, batch)[:last]
         problems += self._targets(y)[:last]
-        if weights is not None:
-            wrong = np.flatnonzero(~((weights >= 0.0) & (weights <= LARGEST_WEIGHT)))[:last]
+        own = weights if weights is None or weights.ndim == 1 else weights[:, 0]
+        if own is not None:
+            wrong = np.flatnonzero(~((own >= 0.0) & (own <= LARGEST_WEIGHT)))[:last]
             problems += [
-                (row, Problem((f"the weight {self.weight!r} {_wrong_weight(weights[row])}",)))
+                (row, Problem((f"the weight {self.weight!r} {_wrong_weight(own[row])}",)))
                 for row in wrong.tolist()
+            ]
+        if weights is not None and weights.ndim == 2:
+            unknown = np.flatnonzero(~(np.abs(weights[:, 1]) <= LARGEST_INPUT))[:last]
+            problems += [
+                (row, Problem((f"the time {self.time!r} is missing or cannot be read",)))
+                for row in unknown.tolist()
             ]
         if not self.unlabelled and (without := without_label(y)) is not None:
             what = Problem((f"the target {','.join(self.targets)!r} is missing",))
@@ -256,7 +266,7 @@ class FileStream:
         self.targets = chooser.targets
         chosen = chooser.columns(reading)
         self.columns, self.categorical, self.keep = chosen.used, chosen.categorical, chosen.kept
-        self.weight = reading.weight
+        self.weight, self.time = reading.weight, reading.time
         if not self.columns:
             raise StreamError(f"{self._name} has no column left beside the target {target!r}")
         self._head = self._start()
@@ -270,10 +280,12 @@ class FileStream:
         )  # fmt: skip
         if self.weight is not None:
             chooser.check_weight(self.weight, self._head)
+        if self.time is not None:
+            self._time_as = chooser.time_kind(self.time, self._head, reading.dates)
         self._notes = notes + chooser.notes(held, self._head)
         self.task, self.reason = chooser.task(reading.task, self._head)
         self._checks = RowChecks(
-            self.columns, self.targets, self.weight, self.task,
+            self.columns, self.targets, self.weight, self.time, self.task,
             gaps=self.missing == "mean", unlabelled=self.unlabelled, every=reading.skip_bad,
         )  # fmt: skip
         self.unread: dict[str, dict[str, Any]] = {}
@@ -317,7 +329,8 @@ class FileStream:
         raise StreamError(f"{self._name} has no rows of data")
 
     def _needed(self) -> list[str]:
-        used = [*self.columns, *self.targets, *([] if self.weight is None else [self.weight])]
+        used = [*self.columns, *self.targets]
+        used += [name for name in (self.weight, self.time) if name is not None and name not in used]
         return [*used, *(name for name in self.keep if name not in used)]
 
     def _with_reasons(self, types: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
@@ -342,9 +355,10 @@ class FileStream:
         They end where they would without ``skip``; the first one is shorter if ``skip`` is inside
         a block. A block has no rows if all its rows are bad and left out.
         """
-        start = skip
+        start, last = skip, -np.inf
         for batch in self._batches(skip):
             block, problems = self._block(batch, start)
+            last = self._check_order(block, problems, last)
             if problems and not self.reading.skip_bad:
                 row = min(problems)
                 if row:
@@ -369,6 +383,22 @@ class FileStream:
         block = Block(X, y, weights, batch.select(self.keep), start + batch.num_rows)
         return block, self._checks.problems(X, y, weights, batch)
 
+    def _check_order(self, block: Block, problems: dict[int, Problem], last: float) -> float:
+        """Add a problem for rows whose time is before that of an earlier row; return the last time.
+
+        ``last`` is the last time of the rows before the block.
+        """
+        if self.time is None or block.weights is None:
+            return last
+        times = block.weights[:, 1].copy()
+        times[list(problems)] = -np.inf
+        before = np.maximum.accumulate(np.concatenate(([last], times)))
+        early = np.flatnonzero((times < before[:-1]) & (times > -np.inf))
+        for row in early[: None if self.reading.skip_bad else 1].tolist():
+            what = f"the time {self.time!r} is before that of an earlier row"
+            problems[row] = Problem((what,), hint=("sort the rows by time",))
+        return float(before[-1])
+
     def _count_values(self, X: Array, batch: pa.RecordBatch, start: int) -> None:
         """Count text that does not read as a time, and times of day in columns of dates."""
         for j, name in enumerate(self.columns):
@@ -382,7 +412,7 @@ class FileStream:
     def columns_became(self) -> list[dict[str, Any]]:
         """Describe each column of the file: those of X, then those that are left out."""
         used = [column(*each) for each in zip(self.columns, self.kinds, self.orders, strict=True)]
-        others = {*self.columns, *self.targets, self.weight}
+        others = {*self.columns, *self.targets, self.weight, self.time}
         left = [name for name in self._schema.names if name not in others]
         for one in used:
             for key, counted in (("unread", self.unread), ("hours", self.hours)):
@@ -410,6 +440,7 @@ class FileStream:
         skips = self.reading.skip_bad  # then later rows replace bad ones
         batch = as_types(self._head if skips else self._head.slice(0, rows), self._types())
         block, problems = self._block(batch, 0)
+        self._check_order(block, problems, -np.inf)
         end = len(block.y) if skips else min(problems, default=len(block.y))
         good = np.array([row for row in range(end) if row not in problems][:rows], dtype=np.intp)
         return Block(
@@ -545,16 +576,26 @@ class FileStream:
         several[np.isnan(several).any(axis=1)] = np.nan
         return several
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether blocks have weights or times."""
+        return self.weight is not None or self.time is not None
+
     def _weights(self, batch: pa.RecordBatch) -> Array | None:
-        if self.weight is None:
-            return None
-        with self._turning(self.weight):
-            return numbers(batch.column(self.weight))
+        weights: Array | None = None
+        if self.weight is not None:
+            with self._turning(self.weight):
+                weights = numbers(batch.column(self.weight))
+        if self.time is None:
+            return weights
+        with self._turning(self.time):
+            times = as_numbers(batch.column(self.time), *self._time_as)
+        return timed_weights(np.ones(len(times)) if weights is None else weights, times)
 
     def _error(self, problem: Problem, row: int) -> StreamError:
         return StreamError(
             f"{self._name}: ", *problem.message, f" at row {row} (counting from 0)",
-            column=problem.column, row=row, hint=FILL_IN if problem.fills else (),
+            column=problem.column, row=row, hint=FILL_IN if problem.fills else problem.hint,
         )  # fmt: skip
 
     @contextmanager
@@ -570,6 +611,8 @@ class FileStream:
                 hint = ("give ", Argument("task"))
             elif error.column == self.weight:
                 hint = ("leave ", Argument("weight"), " out")
+            elif error.column == self.time and self.time not in self.columns:
+                hint = ("leave ", Argument("time"), " out")
             raise error.changed(hint=("correct it, or ", *hint)) from None
         except (pa.ArrowException, OSError) as error:
             text = str(error).strip().splitlines()[0]

@@ -303,8 +303,8 @@ class OnlineLearner(SavedState):
         weights = check_weights(sample_weight, rows)
         if weights is not None and weights.ndim == 2:
             raise ValueError(
-                f"times has no meaning for {self!r}; leave it out, or use a learner with a "
-                "half_life in time, such as half_life='1h'"
+                f"times has no meaning for {self!r}; leave it out, or use the default learner or "
+                "one with a half_life in time, such as half_life='1h'"
             )
         return weights
 

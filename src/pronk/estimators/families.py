@@ -253,32 +253,16 @@ def discount_of(learner: Any) -> float:
     return discount
 
 
-class ForgettingLearner(OnlineLearner):
-    """A learner with a half-life, in rows or in time; in time, each row has a time.
+class TimedLearner(OnlineLearner):
+    """A learner whose rows may have times.
 
     ``times`` are numbers, in seconds, or datetimes, one per row, which must not decrease: a file in
     reverse order would otherwise never be forgotten. Rows of the same time are allowed.
     """
 
-    half_life: Any
-
-    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
-        if half_life_seconds(self) is None:
-            return super()._check_weights(sample_weight, rows)
-        weights = check_weights(sample_weight, rows)
-        if weights is None or weights.ndim == 1:
-            raise ValueError(
-                f"half_life={self.half_life!r} is a time; give times=, one per row, or a half_life "
-                "in rows"
-            )
-        if self.__sklearn_is_fitted__():
-            check_ordered(weights[:, 1], last_time(self._model))
-        return weights
-
-    def _trial_options(self, rows: int) -> dict[str, Any]:
-        if half_life_seconds(self) is None:
-            return {}
-        return {"times": np.full(rows, last_time(self._model) or 0.0)}
+    def _accepts_times(self) -> bool:
+        """Return whether the times of rows have a meaning for the learner."""
+        return True
 
     def predict_then_learn(
         self, X: Any, y: Any, *more: Any, sample_weight: Any = None, times: Any = None,
@@ -286,7 +270,7 @@ class ForgettingLearner(OnlineLearner):
     ) -> Any:  # fmt: skip
         """Predict each row, then learn it, in order; return the predictions.
 
-        ``times`` are the times of the rows, where half_life is one.
+        ``times`` are the times of the rows, where older rows fade by time.
         """
         weights = with_times(sample_weight, times)
         return super().predict_then_learn(X, y, *more, sample_weight=weights, **options)
@@ -302,6 +286,34 @@ class ForgettingLearner(OnlineLearner):
     def fit(self, X: Any, y: Any, sample_weight: Any = None, times: Any = None) -> Self:
         """Forget everything, then learn the rows in order: one pass."""
         return super().fit(X, y, sample_weight=with_times(sample_weight, times))
+
+
+class ForgettingLearner(TimedLearner):
+    """A learner with a half-life, in rows or in time; in time, each row has a time."""
+
+    half_life: Any
+
+    def _accepts_times(self) -> bool:
+        return half_life_seconds(self) is not None
+
+    def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
+        if not self._accepts_times():
+            return super()._check_weights(sample_weight, rows)
+        weights = check_weights(sample_weight, rows)
+        weights = None if weights is None else np.asarray(weights)
+        if weights is None or weights.ndim == 1:
+            raise ValueError(
+                f"half_life={self.half_life!r} is a time; give times=, one per row, or a half_life "
+                "in rows"
+            )
+        last = last_time(self._model) if self.__sklearn_is_fitted__() else None
+        check_ordered(weights[:, 1], last)
+        return weights
+
+    def _trial_options(self, rows: int) -> dict[str, Any]:
+        if not self._accepts_times():
+            return {}
+        return {"times": np.full(rows, last_time(self._model) or 0.0)}
 
 
 def last_time(model: Any) -> float | None:

@@ -108,23 +108,27 @@ def check_finite(
     raise ValueError(f"{name} has {what} at {where} (counting from 0); {advice}")
 
 
+class TimedWeights(np.ndarray):
+    """Weights and times in seconds, (n, 2), as `with_times` makes them of two arguments."""
+
+
 def check_weights(weights: Any, n: int) -> Array | None:
     """Return one finite number >= 0 for each row; None stands for 1 everywhere.
 
-    Weights with times (`with_times`) have a second column.
+    `TimedWeights` stay such.
     """
     if weights is None:
         return None
+    if isinstance(weights, TimedWeights) and weights.ndim == 2:
+        if len(weights) != n:
+            raise ValueError(f"times has {len(weights)} entries, X has {n} rows")
+        check_finite(weights[:, 1], "times")
+        check_weights(weights[:, 0], n)
+        return weights
     try:
         values = np.ascontiguousarray(weights, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must hold numbers ({error})") from None
-    if values.ndim == 2 and values.shape[1] == 2:
-        if len(values) != n:
-            raise ValueError(f"times has {len(values)} entries, X has {n} rows")
-        check_finite(values[:, 1], "times")
-        check_weights(values[:, 0], n)
-        return values
     if values.ndim != 1:
         raise ValueError(f"sample_weight must have one dimension, got shape {values.shape}")
     if len(values) != n:
@@ -140,7 +144,7 @@ def check_weights(weights: Any, n: int) -> Array | None:
 
 
 def with_times(weights: Any, times: Any) -> Any:
-    """Return weights and times in seconds, (n, 2); the weights as given if times is None.
+    """Return weights and times in seconds as `TimedWeights`; the weights if times is None.
 
     Times are numbers, in seconds, or datetimes; they must not decrease.
     """
@@ -149,8 +153,12 @@ def with_times(weights: Any, times: Any) -> Any:
     seconds = seconds_of(times)
     check_ordered(seconds)
     own = check_weights(weights, len(seconds))
-    own = np.ones(len(seconds)) if own is None else own
-    return np.column_stack((own, seconds))
+    return timed_weights(np.ones(len(seconds)) if own is None else own, seconds)
+
+
+def timed_weights(weights: Array, seconds: Array) -> TimedWeights:
+    """Return weights (n,) and times (n,) in seconds as one array."""
+    return np.column_stack((weights, seconds)).view(TimedWeights)
 
 
 def seconds_of(times: Any) -> Array:

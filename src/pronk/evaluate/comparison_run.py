@@ -18,10 +18,11 @@ from pronk.core.checks import without_gaps, without_label
 from pronk.data import FileStream, Preparing, Reading, StreamError
 from pronk.data.errors import Argument
 from pronk.data.prepared import prepared
+from pronk.estimators.inputs import timed_weights
 from pronk.evaluate.comparison import ComparedLearner
 from pronk.evaluate.evaluation import Evaluation, Record, part
 from pronk.evaluate.formatting import setting
-from pronk.evaluate.models import Weights, adapt
+from pronk.evaluate.models import Weights, adapt, supports_times, supports_weights
 from pronk.evaluate.study import Job
 
 Array = NDArray[np.float64]
@@ -117,14 +118,13 @@ def one_run(job: Job) -> dict[str, Any]:
 def _run(job: Job) -> dict[str, Any]:
     settings, stream = job.settings, open_stream(job.view)
     model, learner = _model(job, stream)
-    warm_up(_model(job, stream)[0], stream, WARM, weighted=bool(settings["algorithm"]))
+    warm_up(_model(job, stream)[0], stream, WARM)
     evaluation = Evaluation(model, window=settings["window"], memory=True, trace=False)
     recorded = record_rows(settings["rows"], settings["window"])
     curve, rows = Curve(), 0
     for X, y in cut(_blocks(job, stream), recorded):
         X, weights = _split_weights(X, stream)
-        # Baselines do not support sample weights.
-        evaluation.feed(X, y, weights if settings["algorithm"] else None)
+        evaluation.feed(X, y, weights_for(model, weights))
         rows += len(y)
         if rows in recorded:
             curve.add(rows, evaluation.record(), _certificate(learner))
@@ -189,18 +189,27 @@ def _model(job: Job, stream: FileStream) -> tuple[Any, Any]:
     return model, model.learner_
 
 
-def warm_up(twin: Any, stream: FileStream, rows: int = 64, weighted: bool = True) -> None:
+def weights_for(model: Any, weights: Weights) -> Weights:
+    """Return the weights and times of rows that a model uses; the baseline uses none."""
+    if weights is not None and weights.ndim == 2 and not supports_times(model):
+        weights = None if (weights[:, 0] == 1.0).all() else np.ascontiguousarray(weights[:, 0])
+    timed = weights is not None and weights.ndim == 2
+    return weights if timed or supports_weights(model) else None
+
+
+def warm_up(twin: Any, stream: FileStream, rows: int = 64) -> None:
     """Learn the first rows with a copy of a model.
 
     This compiles the code, so that times are clean, and finds invalid parameters.
     """
     X, y, weights = labelled(*stream.head(rows + SINGLE)[:3])
+    weights = weights_for(twin, weights)
     if not len(y):
         return
     adapter = adapt(twin, stream.task == "classification")
     for i in (0, *range(rows, len(y))):
         some = slice(i, i + 1 if i else rows)
-        adapter.predict_then_learn(X[some], y[some], part(weights, some) if weighted else None)
+        adapter.predict_then_learn(X[some], y[some], part(weights, some))
 
 
 def labelled(
@@ -256,16 +265,20 @@ def _blocks(job: Job, stream: FileStream) -> Iterator[Block]:
 
 
 def _with_weights(stream: FileStream) -> Iterator[Block]:
-    """Yield the rows with their weights as last column, so that shuffling keeps both together."""
+    """Yield the rows with their weights, and times, as last columns: shuffling keeps them."""
     for X, y, weights, *_ in stream.blocks():
         yield (X if weights is None else np.column_stack([X, weights])), y
 
 
 def _split_weights(X: Array, stream: FileStream) -> tuple[Array, Weights]:
     """Split rows and weights again."""
-    if stream.weight is None:
+    columns = len(stream.columns)
+    if not stream.has_weights:
         return X, None
-    return np.ascontiguousarray(X[:, :-1]), np.ascontiguousarray(X[:, -1])
+    weights = np.ascontiguousarray(X[:, columns])
+    if stream.time is not None:
+        weights = timed_weights(weights, X[:, columns + 1])
+    return np.ascontiguousarray(X[:, :columns]), weights
 
 
 # -- random orders -------------------------------------------------------------------------------

@@ -291,6 +291,12 @@ def supports_weights(model: Any) -> bool:
     return bool(getattr(learner, "_accepts_weights", lambda: False)())
 
 
+def supports_times(model: Any) -> bool:
+    """Return whether a model forgets by the times of rows."""
+    learner = getattr(model, "learner", model)
+    return bool(getattr(learner, "_accepts_times", lambda: False)())
+
+
 def predicts_labels(model: Any, y: NDArray[Any]) -> bool:
     """Return whether a model is a classifier; if it does not say so, whether y has labels."""
     if hasattr(model, "__sklearn_tags__"):

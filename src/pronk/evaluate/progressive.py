@@ -122,10 +122,10 @@ def progressive(
     if client is not None and pool is None:
         if probabilities or interval is not None:
             raise ValueError("client: a pass on a cluster has no probabilities or intervals")
-        if getattr(stream, "weight", None) is not None:
-            raise ValueError("client: a pass on a cluster does not support sample weights")
+        if getattr(stream, "has_weights", False):
+            raise ValueError("client: a pass on a cluster does not support sample weights or times")
         return _from_cluster(evaluation, Arrays(*stream) if pair else stream, client, bar)
-    if parallel and getattr(stream, "weight", None) is None:
+    if parallel and not getattr(stream, "has_weights", False):
         blocks = gather(blocks, piece)
     return _records(evaluation, blocks, bar, n_jobs, pool)
 
@@ -164,7 +164,7 @@ def _from_cluster(
 
 def _with_weights(blocks: Any) -> Iterator[tuple[Any, Any, Weights]]:
     """Yield (X, y, weights) of the blocks of a file, or of pairs (X, y)."""
-    if getattr(blocks, "weight", None) is None:
+    if not getattr(blocks, "has_weights", False):
         yield from ((X, y, None) for X, y in blocks)
     else:
         yield from ((block.X, block.y, block.weights) for block in blocks.blocks())

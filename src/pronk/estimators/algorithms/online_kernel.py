@@ -9,7 +9,8 @@ The experts differ in the columns they read (`pronk.aggregate.settings`: the col
 the Gaussian kernel; each times its relevance, with the Laplacian kernel; the same with lagged
 targets, where targets are correlated in time) and in bandwidth (4 to 1/4 of the median distance of
 the first rows), and some are discounted with a window of 1000 or 100 rows, as `PKAWVRegressor` is
-with a ``half_life``, so that no discount has to be chosen.
+with a ``half_life``, so that no discount has to be chosen. With ``times`` windows count mean gaps
+between rows (`pronk.aggregate.clock`).
 The last target, the mean of ten and the mean of all are experts too, where targets have a season
 the last target plus its change one season ago, and for labels two linear learners. Where errors are
 correlated in time, their recurring part is corrected.
@@ -57,9 +58,14 @@ from pronk.aggregate.recovery import RecoveringKernel
 from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
 from pronk.estimators.classifier import OnlineClassifier
-from pronk.estimators.estimator import OnlineLearner
-from pronk.estimators.families import PosteriorRegressor
-from pronk.estimators.inputs import Interval, StrOptions, dense_blocks
+from pronk.estimators.families import PosteriorRegressor, TimedLearner
+from pronk.estimators.inputs import (
+    Interval,
+    StrOptions,
+    check_ordered,
+    check_weights,
+    dense_blocks,
+)
 from pronk.estimators.labels import Labels
 
 Array = NDArray[np.float64]
@@ -86,7 +92,7 @@ ENTRY = {
 MEMORY = {"all": 200_000_000, "few": 8_000_000}
 
 
-class _OnlineKernel(OnlineLearner):
+class _OnlineKernel(TimedLearner):
     """Parameters and engine of the regressor and the classifier."""
 
     _signed: ClassVar[bool]
@@ -96,7 +102,7 @@ class _OnlineKernel(OnlineLearner):
     _model: RecoveringKernel
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **OnlineLearner._parameter_constraints,
+        **TimedLearner._parameter_constraints,
         "budget": [Interval(Integral, 1, None, closed="left")],
         "experts": [StrOptions({"all", "few"})],
         "memory_limit": [Interval(Integral, 0, None, closed="left"), None],
@@ -133,10 +139,15 @@ class _OnlineKernel(OnlineLearner):
         )  # fmt: skip
 
     def _check_weights(self, sample_weight: Any, rows: int) -> Array | None:
-        """Return checked weights, which are 0 or 1; None where all are 1."""
-        weights = self._weights_without_times(sample_weight, rows)
+        """Return checked weights, which are 0 or 1, and times; None where all are 1."""
+        weights = checked = check_weights(sample_weight, rows)
+        times = None
+        if checked is not None and checked.ndim == 2:
+            checked = np.asarray(checked)
+            weights, times = checked[:, 0], checked[:, 1]
+        self._check_times(times)
         if weights is None or (weights == 1.0).all():
-            return None
+            return None if times is None else checked
         other = np.flatnonzero((weights != 0.0) & (weights != 1.0))
         if len(other):
             raise ValueError(
@@ -145,18 +156,54 @@ class _OnlineKernel(OnlineLearner):
                 "earlier labels and its leaves hold rows, which count once; use a learner that "
                 "accepts weights (docs: rows that count more)"
             )
-        return weights
+        return checked
+
+    def _check_times(self, times: Array | None) -> None:
+        """Raise if times (n,) are missing or new, or before the last one."""
+        model = self.__dict__.get("_model")
+        if times is not None and self.n_jobs is not None:
+            raise ValueError(
+                f"n_jobs={self.n_jobs}: a pass with times is not split; leave n_jobs or times out"
+            )
+        if model is None or not model.predicted:
+            check_ordered(np.empty(0) if times is None else times)
+            return
+        if (times is None) != (model.clock is None):
+            now, before = ("none", "with") if times is None else ("given", "without")
+            raise ValueError(
+                f"times: {now} in this call, but {model.predicted:,} rows were learned {before} "
+                "times; give times= in every call or in none"
+            )
+        if times is not None:
+            check_ordered(times, model.clock.time)
+
+    def _trial_options(self, rows: int) -> dict[str, Any]:
+        clock = self._model.clock
+        return {} if clock is None else {"times": np.full(rows, clock.time or 0.0)}
+
+    @property
+    def time_unit_(self) -> float | None:
+        """Seconds that count as one row of a window, the mean gap; None without times."""
+        check_is_fitted(self)
+        clock = self._model.clock
+        return None if clock is None else clock.mean_gap
 
     def _pass_weighted(self, X: Any, Y: Array, weights: Array) -> Array:
         """Predict then learn rows of weight 1, predict the others, in order."""
-        model, passed = self._model, []
+        model, passed, times = self._model, [], None
+        if weights.ndim == 2:
+            weights, times = weights[:, 0], np.ascontiguousarray(weights[:, 1])
         for rows, block in dense_blocks(X):
             values, own = block(), weights[rows]
             ends = np.flatnonzero(np.diff(own)) + 1
             for start, stop in pairwise([0, *ends.tolist(), len(own)]):
                 part = np.ascontiguousarray(values[start:stop])
+                whole = slice(rows.start + start, rows.start + stop)
                 if own[start]:
-                    P = model.learn(part, Y[rows.start + start : rows.start + stop])
+                    if times is not None and model.clock is None:
+                        model.start_clock()
+                    after = None if times is None else times[whole]
+                    P = model.learn(part, Y[whole], times=after)
                     passed.append((P, model.last_widths))
                 else:
                     passed.append((model.predict(part, False), model.current_widths(part)))
@@ -312,20 +359,25 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
 
     _signed = False
 
-    def predict_then_learn(
-        self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None
-    ) -> Any:
+    def predict_then_learn(  # type: ignore[override]
+        self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None,
+        times: Any = None,
+    ) -> Any:  # fmt: skip
         """Process the rows in order; return the predictions made before each row's y was used.
+
+        With ``times``, one per row in seconds or as datetimes, windows count time instead of rows
+        (`pronk.aggregate.clock`).
 
         With ``interval=0.9`` the pair of predictions and intervals that were to hold y with that
         probability, (n, 2) or (n, outputs, 2); NaN for the first two rows, before which no error
         is known.
         """
+        options = {"sample_weight": sample_weight, "times": times}
         if interval is None:
-            return super().predict_then_learn(X, y, sample_weight=sample_weight)
+            return super().predict_then_learn(X, y, **options)
         check_coverage(interval)
         with self._own_lock():  # last_widths belong to this call
-            P = super().predict_then_learn(X, y, sample_weight=sample_weight)
+            P = super().predict_then_learn(X, y, **options)
             if not len(P):
                 return P, around(P, P)
             half = at_coverage(self._model.last_widths, interval)
