@@ -57,7 +57,7 @@ def bars(console: Console, *columns: Any) -> Iterator[Any]:
 
     shown = console.is_terminal
     progress = Progress(*columns, console=console, transient=True, disable=not shown)
-    with progress if shown else nullcontext():  # rich 14.1 prints a line after disabled bars
+    with progress if shown else nullcontext():  # Rich before 14.3 prints a line after disabled bars
         yield progress
 
 
