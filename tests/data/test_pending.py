@@ -41,7 +41,10 @@ def labels_of(case):
 
 @every
 def test_it_is_the_model_that_learns_the_rows_as_their_labels_come(case):
-    """The same as predict and partial_fit by hand, in batches of any size and order of labels."""
+    """The same as predict and partial_fit by hand, in batches of any size and order of labels.
+
+    The default learner was not fitted when the rows were predicted: it has read nothing.
+    """
     rows, labels = rows_of(case), labels_of(case)
     pending, twin = Pending(LEARNERS[case]()), LEARNERS[case]()
     order = np.random.default_rng(1).permutation(100)
@@ -152,6 +155,33 @@ def test_a_file_that_does_not_fit_is_refused(tmp_path, entry, value):
     pending.learn(IDS[:5], Y[:5])
     state = pending._fitted_state()
     pending._fitted_state = lambda: {**state, entry: value}
+    pending.save(tmp_path / "edited.pronk")
+    with pytest.raises(pronk.ModelFileError):
+        pronk.load(tmp_path / "edited.pronk")
+
+
+@pytest.mark.parametrize(
+    "entry, change",
+    [
+        ("places", lambda old: old[:-1]),
+        ("places", lambda old: [7, *old[1:]]),
+        ("places", lambda old: [-1, *old[1:]]),
+        ("records", lambda old: []),
+        ("records", lambda old: [old[0][:, :-1]]),
+        ("records", lambda old: [np.full_like(old[0], np.nan)]),
+        ("records", lambda old: [old[0].astype(np.float32)]),
+        ("meanings", lambda old: [[old[0][0], [["a", "b", "c"], False]]]),
+        ("meanings", lambda old: [[[2, *old[0][0][1:]], None]]),
+        ("meanings", lambda old: [None]),
+    ],
+)
+def test_a_file_with_damaged_records_is_refused(tmp_path, entry, change):
+    pending = Pending(LEARNERS["default"]())
+    pending.model.partial_fit(FRAME[:60], Y[:60])
+    pending.predict(FRAME[60:80], IDS[60:80])
+    state = pending._fitted_state()
+    assert [len(values) for values in state["records"]] == [20] and set(state["places"]) == {0}
+    pending._fitted_state = lambda: {**state, entry: change(state[entry])}
     pending.save(tmp_path / "edited.pronk")
     with pytest.raises(pronk.ModelFileError):
         pronk.load(tmp_path / "edited.pronk")

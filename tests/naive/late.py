@@ -1,6 +1,11 @@
 """The rule of late labels, row by row: what was read and predicted waits for its label."""
 
+import copy
+
 import numpy as np
+
+#: Windows of the means of past targets.
+MEAN_WINDOWS = np.array([1.0, 10.0, np.inf])
 
 
 def late_pass(Z, Y, delay, predict, learn):
@@ -81,3 +86,58 @@ def late_means(y, delay, windows):
             means += (value - means) / np.minimum(s + 1, windows)
         out[t] = means
     return out
+
+
+class WaitingExperts:
+    """Experts whose labels arrive in any order, by the definition.
+
+    Of a row that waits the prediction is kept and how many labels had arrived; the lagged targets
+    that it read are found again in the list of all arrivals. ``experts`` (new, with points) has the
+    settings and computes features.
+    """
+
+    def __init__(self, experts):
+        self.experts, self.arrived, self.waiting = experts, [], {}
+        self.mixture = LateMixture(copy.deepcopy(experts.mixture))
+        self.learners = {
+            number: LateAWV(
+                experts.settings[number].alpha, learner.size, experts.outputs,
+                1.0 if (window := experts.settings[number].window) is None else 1 - 1 / window,
+                learner.block_length if window else None,
+            )
+            for group in experts.all_groups() for number, learner in group.learners.items()
+        }  # fmt: skip
+
+    def features(self, z, known):
+        """Yield the number and the features of each expert for a row that knew so many labels."""
+        past = [
+            self.arrived[known - lag] if lag <= known else np.zeros(self.experts.outputs)
+            for lag in self.experts.past._lags
+        ]
+        for group, Phi in self.experts.features(np.concatenate((z, *past))[None, :]):
+            for number, learner in group.learners.items():
+                yield number, Phi[0, : learner.size].copy()
+
+    def predict(self, name, z):
+        known = len(self.arrived)
+        P = dict(self.features(z, known))
+        P = np.array([self.learners[number].predict(P[number])[0] for number in sorted(P)])
+        means = np.zeros((len(MEAN_WINDOWS), self.experts.outputs))
+        for s, y in enumerate(self.arrived):
+            means += (y - means) / np.minimum(s + 1, MEAN_WINDOWS)[:, None]
+        season = self.experts.past.season
+        ago = [
+            self.arrived[i] if (i := known - k) >= 0 else 0 * means[0]
+            for k in (1, season, season + 1)
+        ]
+        parts = [P, means, *([[ago[0] + ago[1] - ago[2]]] if season else [])]
+        final, row = self.mixture.predict(np.concatenate(parts))
+        self.waiting[name] = z, known, row
+        return final
+
+    def learn(self, name, y):
+        z, known, row = self.waiting.pop(name)
+        for number, phi in self.features(z, known):
+            self.learners[number].learn(phi, None, y)
+        self.mixture.learn(None, row, y)
+        self.arrived.append(y)

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from driving import created, infer, label, learn, opened
+from driving import bits, crashed, created, infer, label, learn, opened
+
+from pronk.serve.rows import Answer, pack_kept, unpack_kept
 
 LATE = 5
 
@@ -72,4 +74,97 @@ def test_a_note_says_that_the_last_label_is_better(tmp_path: Path) -> None:
         service.writer.group([learn(service, str(i), row, value)])
     first, *more = service.model("m").scores.notes()
     assert "worse than the last value: mean squared error" in "; ".join([first, *more])
+    service.close()
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_a_replay_learns_rows_as_they_were_predicted_to_the_same_bits(
+    tmp_path: Path, task: str
+) -> None:
+    """Labels come late and out of order, in groups with others; the process is killed twice."""
+    rng = np.random.default_rng(2)
+    X, level = rng.uniform(-1, 1, (420, 2)), np.cumsum(0.3 * rng.normal(size=420))
+    y: list[Any] = level.tolist()
+    if task == "classification":
+        y = np.where(level > 1, "high", np.where(level > -1, "mid", "low")).tolist()
+    default: dict[str, Any] = {"algorithm": "online-kernel", "parameters": {"budget": 20}}
+
+    def drive_rows(service: Any, rows: range) -> None:
+        for i in rows:
+            if i % 5 == 4:
+                service.writer.group([learn(service, f"now {i}", X[i].tolist(), y[i])])
+            else:
+                service.writer.group([infer(service, str(i), X[i].tolist())])
+            if i % 20 == 19 and i >= 40:  # a group of labels, the latest first, and a row
+                late = [j for j in range(i - 21, i - 41, -1) if j % 5 != 4]
+                works = [label(service, str(j), y[j]) for j in late]
+                works.insert(3, learn(service, f"too {i}", X[i].tolist(), y[i]))
+                service.writer.group(works)
+                assert all(isinstance(work.outcome, Answer) for work in works)
+
+    whole = opened(tmp_path / "whole")
+    created(whole, task=task, **default)
+    drive_rows(whole, range(420))
+    stopped = opened(tmp_path / "stopped")
+    created(stopped, task=task, **default)
+    drive_rows(stopped, range(170))
+    crashed(stopped)
+    again = opened(tmp_path / "stopped")
+    drive_rows(again, range(170, 300))
+    crashed(again)
+    last = opened(tmp_path / "stopped")
+    drive_rows(last, range(300, 420))
+    assert bits(last) == bits(whole)
+    found, expected = (one.model("m").scores.metrics() for one in (last, whole))
+    assert found == expected
+    learner = whole.model("m").inner
+    assert learner._model.incumbent.lateness >= 15
+    assert learner.reads_past_ or task == "classification"
+    for one in (whole, last):
+        one.close()
+
+
+def test_intervals_of_predictions_that_wait_hold_at_the_lateness_of_their_labels(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(3)
+    n, late = 1500, 24
+    X, level = rng.uniform(-1, 1, (n, 2)), np.zeros(n)
+    for t in range(1, n):
+        level[t] = 0.98 * level[t - 1] + 0.2 * rng.normal()
+    y = (np.sin(3 * X[:, 0]) + level).tolist()
+    service = opened(tmp_path)
+    created(service, algorithm="online-kernel", parameters={"budget": 20})
+    for i in range(n):
+        works = [infer(service, str(i), X[i].tolist())]
+        if i >= late:
+            works.append(label(service, str(i - late), y[i - late]))
+        for work in works:
+            service.writer.group([work])
+    assert 0.87 < service.model("m").scores.metrics()["coverage"] < 0.93
+    service.close()
+
+
+def test_what_is_kept_of_several_rows_is_read_back(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    X, y = rng.uniform(-1, 1, (60, 2)), rng.normal(size=60)
+    service = opened(tmp_path)
+    created(service, algorithm="online-kernel", parameters={"budget": 20})
+    model = service.model("m")
+    for i in range(40):
+        service.writer.group([learn(service, None, X[i].tolist(), float(y[i]))])
+    rows = model.columns.pack(X[40:])
+    answer = model.predict_to_wait(rows)
+    assert answer.kept is not None and answer.baselines == [pytest.approx(y[:40].mean()), y[39]]
+    lines = unpack_kept(answer.kept)
+    assert len(lines) == 20
+    singles = [model.predict_to_wait(model.columns.pack(X[i : i + 1])) for i in range(40, 60)]
+    for line, single, prediction in zip(lines, singles, answer.prediction, strict=True):
+        assert line is not None and single.kept is not None
+        (own,) = unpack_kept(single.kept)
+        assert own is not None and own[0].header == line[0].header
+        np.testing.assert_allclose(own[1], line[1], rtol=1e-7, atol=1e-9)
+        assert single.prediction[0] == pytest.approx(prediction)
+    with pytest.raises(ValueError, match="a record has another form"):
+        unpack_kept(pack_kept(None) or b"\x92\x01\xc4\x00")
     service.close()

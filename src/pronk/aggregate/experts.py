@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from pronk.aggregate.baselines import Baselines, Past
 from pronk.aggregate.calibration import ErrorScale
 from pronk.aggregate.far import STRIDE, FarHead, is_anchor
-from pronk.aggregate.late import WaitingRows
+from pronk.aggregate.late import ReadRows, WaitingRows
 from pronk.aggregate.local import LocalExperts
 from pronk.aggregate.mixture import WINDOWS as STACK_WINDOWS
-from pronk.aggregate.mixture import Mixture
+from pronk.aggregate.mixture import Mixture, Row
 from pronk.aggregate.one_row import OneRow, RowSnapshot
 from pronk.aggregate.points import GAMMA, Candidates, OpenRows, outside, proposes, without_open_rows
 from pronk.aggregate.relevance import in_half_medians
@@ -40,7 +40,7 @@ from pronk.aggregate.settings import (
     expert_table,
     views_of,
 )
-from pronk.core.linalg import Workspace
+from pronk.core.linalg import Workspace, recombined
 from pronk.core.state import (
     Count,
     Part,
@@ -61,6 +61,29 @@ ACTIVE_EXPERTS = {4096: 5, 8192: 4, 16384: 3}
 LATE_SHARE = 2 / 3
 
 
+class Recorded(NamedTuple):
+    """Rows as they were predicted (`late`), where ``known`` (n,).
+
+    past    (n, lagged targets)
+    inner   the parts of the mixture's prediction, for n rows
+    own     those of the local experts' mixture, if there is one
+    scales  (n, outputs) error scales
+    """
+
+    known: NDArray[np.bool_]
+    past: Array
+    inner: Row
+    own: Row | None
+    scales: Array
+
+    def cut(self, rows: slice) -> Recorded:
+        """Return some of the rows."""
+        inner, own = Row(*(part[rows] for part in self.inner)), None
+        if self.own is not None:
+            own = Row(*(part[rows] for part in self.own))
+        return Recorded(self.known[rows], self.past[rows], inner, own, self.scales[rows])
+
+
 class Experts(Stateful):
     """All active experts on one dictionary; rows and targets are scaled."""
 
@@ -68,7 +91,7 @@ class Experts(Stateful):
         self, settings: list[Setting], views: list[View], past: Past, outputs: int, budget: int,
         seed: int, limits: Array, signed: bool, columns: int, forgetting: bool,
         error_lags: Sequence[int] = (), memory: int = 0, small: bool = False, delay: int = 0,
-        timed: bool = False,
+        timed: bool = False, lateness: int = 0,
     ) -> None:  # fmt: skip
         self.delay, self.timed = delay, timed
         self.settings, self.views, self.past = settings, views, past
@@ -91,7 +114,8 @@ class Experts(Stateful):
         self.error_scale = None if signed else ErrorScale(by_number[PLAIN], outputs, budget)
         straight = signed and RELEVANCE in views_of(by_number[PLAIN].kernel)
         season = 0 if signed else past.season
-        self.baselines = Baselines(outputs, columns if straight else None, season, delay)
+        linear = columns if straight else None
+        self.baselines = Baselines(outputs, linear, season, delay or lateness)
         self._set_limits()
         self.windows = STACK_WINDOWS if forgetting else (0.0,)
         self.mixture = Mixture(
@@ -176,25 +200,66 @@ class Experts(Stateful):
     # -- learning ---------------------------------------------------------------------------
 
     def learn(
-        self, Z: Array, Y: Array, given: Array, gaps: Array | None = None, *, fixed: bool = False
-    ) -> tuple[Array, Array]:
+        self, Z: Array, Y: Array, given: Array, gaps: Array | None = None, *, fixed: bool = False,
+        read: ReadRows | None = None,
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Predict then learn rows Z (n, columns); return predictions and error scales (n, outputs).
 
         Y (n, outputs) are clipped targets for the experts, ``given`` targets as given for the error
         scale (1 for labels); with a delay the targets that arrive (`late`). ``gaps`` (n,) are the
         gaps before the rows (`clock`), where there are times. ``fixed``: no points are added and no
-        experts dropped.
+        experts dropped. ``read``: rows as they were predicted earlier.
         """
         self._one = None  # the next rows overwrite the memory of its row
         if self._waiting is not None:
             return self._learn_late(self._waiting, Z, Y, given, gaps, fixed)
+        return self._learn_epochs(Z, Y, given, gaps, fixed, read)
+
+    def learn_again(
+        self, Z: Array, Y: Array, given: Array, gaps: Array | None, lateness: int
+    ) -> None:
+        """Learn first rows without new points, as if their targets had come so many rows late.
+
+        With a delay that is what `learn` does, with the targets that have arrived. Otherwise the
+        targets of all rows are known: those of the last rows come at the end, without new rows.
+        """
+        if self.delay or not lateness:
+            self.learn(Z, Y, given, gaps, fixed=True)
+            return
+        mixtures = [self.mixture] if self.local is None else [self.mixture, self.local.mixture]
+        self.delay, known = lateness, max(0, len(Z) - lateness)
+        self._waiting = waiting = WaitingRows(self.columns + self.past.columns, self.outputs)
+        for mixture in mixtures:
+            mixture.hold_back(lateness)
+        self.learn(Z, Y[:known], given[:known], None if gaps is None else gaps[:known], fixed=True)
+        self.delay, self._waiting = 0, None
+        parts = [mixture.release() for mixture in mixtures]
+        past, scales = waiting.Z[:, self.columns :], np.ones(Y[known:].shape)
+        all_known = np.ones(len(past), dtype=np.bool_)
+        own = parts[1] if self.local is not None else None
+        rest = Recorded(all_known, past, parts[0], own, scales)
+        after = None if gaps is None else gaps[known:]
+        self._learn_epochs(Z[known:], Y[known:], given[known:], after, True, rest)
+
+    def _learn_epochs(
+        self, Z: Array, Y: Array, given: Array, gaps: Array | None, fixed: bool,
+        read: ReadRows | Recorded | None,
+    ) -> tuple[Array, Array]:  # fmt: skip
+        """Predict then learn rows, cut where epochs end."""
         out, scales = np.empty(Y.shape), np.ones(Y.shape)
         start = 0
         while start < len(Z):
             stop = min(len(Z), start + EPOCH - self._rows % EPOCH)
             rows = slice(start, stop)
+            recorded = None
+            if isinstance(read, Recorded):
+                recorded = read.cut(rows)
+            elif read is not None:
+                recorded = self.recorded(read[rows], stop - start)
             own = None if gaps is None else gaps[rows]
-            self._learn_rows(Z[rows], Y[rows], given[rows], own, fixed, out[rows], scales[rows])
+            self._learn_rows(
+                Z[rows], Y[rows], given[rows], own, fixed, out[rows], scales[rows], recorded
+            )
             self._rows += stop - start
             if self._rows % EPOCH == 0:
                 self.begin_epoch()
@@ -206,13 +271,16 @@ class Experts(Stateful):
 
     def _learn_rows(
         self, Z: Array, Y: Array, given: Array, gaps: Array | None, fixed: bool, out: Array,
-        scales: Array,
+        scales: Array, recorded: Recorded | None = None,
     ) -> None:  # fmt: skip
         self.learn_far(Z, Y, given)
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.learn(Z, Y)
         if self.past.columns:
-            Z = np.hstack((Z, self.past.learn(Y)))
+            past = self.past.learn(Y)
+            if recorded is not None:
+                past[recorded.known] = recorded.past[recorded.known]
+            Z = np.hstack((Z, past))
         uniforms = self.candidates.uniforms.draw(len(Z))
         open_to_points = not fixed and self._open_to_points
         self.log_rows(Z, Y, gaps)
@@ -223,17 +291,96 @@ class Experts(Stateful):
             if open_to_points and group is self.reference:
                 chosen = proposes(outside(group.diagonal(Z), Phi), uniforms)
                 self.candidates.propose(Z[chosen], uniforms[chosen])
-        out[:] = self.mix(P, Z, Y, gaps)
+        out[:] = self.mix(P, Z, Y, gaps, recorded)
         if self.error_scale is not None:
             scales[:] = self.error_scale.learn(Phi, out, given)  # its group is the last
+            if recorded is not None:
+                scales[recorded.known] = recorded.scales[recorded.known]
 
-    def mix(self, P: Array, Z: Array, Y: Array, gaps: Array | None = None) -> Array:
+    def mix(
+        self, P: Array, Z: Array, Y: Array, gaps: Array | None = None,
+        recorded: Recorded | None = None,
+    ) -> Array:  # fmt: skip
         """Combine the predictions P (n, experts, outputs) of rows Z, with lagged targets; learn Y.
 
-        Return the final predictions (n, outputs).
+        Return the final predictions (n, outputs); where they are ``recorded``, those.
         """
-        G = self.mixture.learn(P, Y, gaps)
-        return G if self.local is None else self.local.learn(Z, Y, G, gaps)
+        if recorded is None:
+            G = self.mixture.learn(P, Y, gaps)
+            return G if self.local is None else self.local.learn(Z, Y, G, gaps)
+        G = self.mixture.learn_recorded(P, Y, recorded.known, recorded.inner, gaps)
+        if self.local is None or recorded.own is None:
+            return G
+        return self.local.learn_recorded(Z, Y, G, recorded.known, recorded.own, gaps)
+
+    # -- rows that wait outside (`late`) -----------------------------------------------------------
+
+    def read(self, Z: Array) -> tuple[Array, Array, Array]:
+        """Predict rows Z that may come next; return predictions, error scales and the record.
+
+        The record (n, width) has what `recorded` unpacks when the rows are learned.
+        """
+        if len(Z) == 1:
+            one = self.peek(Z[0])
+            final, scales = one.final[None, :].copy(), one.error_scale[None, :].copy()
+            parts = [part[None] for part in one.parts]
+        else:
+            P, Z, Phi = self._predict_all(Z)
+            rows = self.mixture.read(P)
+            parts = [Z[:, self.columns :], *rows]
+            if self.local is not None:
+                rows = self.local.read(Z, rows.final)
+                parts += rows
+            final, scales = rows.final, np.ones(rows.final.shape)
+            if self.error_scale is not None:
+                scales = self.error_scale.predict(Phi, final)
+            parts.append(scales)
+        return final, scales, np.hstack([part.reshape(len(final), -1) for part in parts])
+
+    def _shapes(self, active: int, outputs: int) -> list[tuple[int, ...]]:
+        """Return the shapes of the parts of a record, with so many active experts and outputs."""
+        inner = self.mixture.row_shapes(active + self.baselines.count, outputs)
+        own = []
+        if self.local is not None:
+            own = self.local.mixture.row_shapes(len(self.local.mixture.weights), outputs)
+        return [(self.past.columns,), *inner, *own, (outputs,)]
+
+    def record_width(self) -> int:
+        """Return the numbers of a record per row."""
+        return sum(map(math.prod, self._shapes(len(self._active), self.outputs)))
+
+    def recorded(self, read: ReadRows, rows: int) -> Recorded | None:
+        """Return so many rows as they were predicted; None if no record fits.
+
+        The record of `read` comes after the number of rows that were learned then.
+        """
+        parts = [
+            np.zeros((rows, *shape)) for shape in self._shapes(len(self._active), self.outputs)
+        ]
+        for own, reader, values, outputs, matrix in read.groups:
+            count = len(reader.active)
+            kept = [i for i, number in enumerate(reader.active) if number in self._active]
+            shapes = self._shapes(count, outputs)
+            ends = 1 + np.cumsum([math.prod(shape) for shape in shapes])
+            mapped = self.outputs if matrix is None else matrix.shape[1]
+            if len(kept) < len(self._active) or ends[-1] != reader.width or mapped != self.outputs:
+                continue
+            kept += range(count, count + self.baselines.count)
+            for place, piece in enumerate(np.split(values, [1, *ends[:-1]], axis=1)[1:]):
+                piece = piece.reshape(len(own), *shapes[place])
+                if place == 1:
+                    piece = piece[:, kept]
+                if matrix is not None and place > 0:
+                    # Of a `Row`'s four parts the last, lagged errors, has its outputs first.
+                    last = place % 4 == 0 and place < len(shapes) - 1
+                    piece = recombined(piece, matrix, axis=-2 if last else -1)
+                parts[place][own] = piece
+            read.used[own] = True
+        if not read.used.any():
+            return None
+        past, *mixed, scales = parts
+        second = Row(*mixed[4:]) if self.local is not None else None
+        return Recorded(read.used.copy(), past, Row(*mixed[:4]), second, scales)
 
     # -- targets that arrive late (`late`) ---------------------------------------------------------
 
@@ -346,11 +493,14 @@ class Experts(Stateful):
 
     # -- one row ----------------------------------------------------------------------------
 
-    def peek(self, z: Array) -> OneRow:
-        """Predict a row z (columns,) that may come next; `commit` learns it."""
+    def peek(self, z: Array, recorded: Recorded | None = None) -> OneRow:
+        """Predict a row z (columns,) that may come next; `commit` learns it.
+
+        With ``recorded`` as it was predicted earlier.
+        """
         if self._one is None:
             self._one = OneRow(self)
-        self._one.peek(z)
+        self._one.peek(z, recorded)
         return self._one
 
     @property
@@ -554,6 +704,19 @@ class Experts(Stateful):
 
     def predict(self, Z: Array) -> tuple[Array, Array]:
         """Predict rows Z that may come next; return predictions and error scales (1 for labels)."""
+        P, Z, Phi = self._predict_all(Z)
+        out = self.mixture.predict(P)
+        if self.local is not None:
+            out = self.local.predict(Z, out)
+        if self.error_scale is None:
+            return out, np.ones(out.shape)
+        return out, self.error_scale.predict(Phi, out)
+
+    def _predict_all(self, Z: Array) -> tuple[Array, Array, Array]:
+        """Predict rows that may come next with all experts, P (n, experts, outputs).
+
+        Return P, the rows with lagged targets, and the features of the error scale.
+        """
         P = np.empty((len(Z), len(self._active) + self.baselines.count, self.outputs))
         P[:, len(self._active) :] = self.baselines.predict(Z)
         Z = self._with_last(Z)
@@ -562,12 +725,7 @@ class Experts(Stateful):
                 P[:, self._active.index(number)] = learner.predict(
                     np.ascontiguousarray(Phi[:, : learner.size])
                 )
-        out = self.mixture.predict(P)
-        if self.local is not None:
-            out = self.local.predict(Z, out)
-        if self.error_scale is None:
-            return out, np.ones(out.shape)
-        return out, self.error_scale.predict(Phi, out)
+        return P, Z, Phi
 
     def copy_far_weights(self) -> None:
         """Copy the weights of the second head's experts, if it is due (`far`)."""

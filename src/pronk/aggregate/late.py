@@ -17,17 +17,38 @@ t and learns row t - d. A row costs about two, one that is predicted and one tha
 
 Where experts are made again from the first rows (`learner`), the rows that wait are predicted again
 by the new ones, in the same order: as if these had been there from the start.
+
+**Labels in any order** (`pronk.Pending`, the service). Without a ``delay`` a row may be predicted,
+wait outside, and be learned when its label arrives, after any other rows. The same rule then needs
+a record of what was read and predicted (`RecoveringKernel.read`): one line of numbers per row,
+
+    final                  prediction, its error scale, the last label known
+    of each inner learner  lagged targets; predictions of the experts, the average, the stacks and
+                           the lagged errors of both mixtures; the error scale
+
+Learning the row with its record (`Arrived`) replaces what would be read and predicted now, as above
+where the target of row t - d arrives. A record of an inner learner fits the experts that made it,
+also after some were dropped or classes came. When experts were made again, at a stage or by a
+challenger that took over, the row is read as the next one; its final prediction is scored as made.
+New experts learn the first rows again as if all labels had been as late as the median of the last
+ones, and lags are found as with that ``delay``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
 import numpy as np
 from numpy.typing import NDArray
 
-from pronk.core.linalg import GrowingRows
-from pronk.core.state import Rows, Stateful
+from pronk.core.linalg import GrowingRows, recombined
+from pronk.core.state import Rows, Stateful, checked_count, require
 
 Array = NDArray[np.float64]
+
+#: Most numbers that an inner learner leaves in the record of a row; beyond, it leaves none.
+MOST_NUMBERS = 2048
 
 
 class WaitingRows(Stateful):
@@ -46,6 +67,11 @@ class WaitingRows(Stateful):
     def rows(self) -> int:
         """Number of rows."""
         return self._Z.size
+
+    @property
+    def Z(self) -> Array:
+        """The rows with the lagged targets that were read, (rows, wide)."""
+        return self._Z.values
 
     def add_Z(self, Z: Array) -> Array:
         """Add new rows; return all."""
@@ -79,3 +105,160 @@ class WaitingRows(Stateful):
         Rows("inner", ("rows", "outputs")),
         Rows("final", ("rows", "outputs")),
     )
+
+
+# -- rows that wait outside ------------------------------------------------------------------------
+
+
+class Reader(NamedTuple):
+    """An inner learner when it predicted rows: what a record must fit.
+
+    started  row of the stream at which it started
+    stage    number of stages that had set its experts
+    mark     digest of the scales that the last of them found
+    active   numbers of the experts' settings
+    width    numbers that it left per row, the first of them the number of rows it had learned
+    """
+
+    started: int
+    stage: int
+    mark: int
+    active: tuple[int, ...]
+    width: int
+
+
+class Header(NamedTuple):
+    """What the numbers of a record are: of so many outputs, with error scales, by which learners.
+
+    The first 3 * outputs numbers are the final prediction, its error scale (1 before there are
+    experts: not ``scaled``) and the last label known; those of each reader follow.
+    """
+
+    outputs: int
+    scaled: bool
+    readers: tuple[Reader, ...]
+
+    @property
+    def width(self) -> int:
+        """Numbers per row."""
+        return 3 * self.outputs + sum(reader.width for reader in self.readers)
+
+    def to_list(self) -> list[Any]:
+        """Return lists of whole numbers, for a file."""
+        readers = [[*r[:3], list(r.active), r.width] for r in self.readers]
+        return [self.outputs, self.scaled, readers]
+
+    @classmethod
+    def from_list(cls, value: Any) -> Self:
+        """Read what `to_list` returned from a file; raise a StateError if it is damaged."""
+        require(isinstance(value, list) and len(value) == 3, "a record has another header")
+        outputs, scaled, readers = value
+        require(type(scaled) is bool and isinstance(readers, list), "a record has another header")
+        found = []
+        for one in readers:
+            require(isinstance(one, list) and len(one) == 5, "a record has another reader")
+            require(isinstance(one[3], list), "a record has other experts")
+            first, stage, mark = (checked_count(number, "a record") for number in one[:3])
+            width = checked_count(one[4], "a record", 1)
+            active = tuple(checked_count(number, "a record") for number in one[3])
+            found.append(Reader(first, stage, mark, active, width))
+        return cls(checked_count(outputs, "a record", 1), scaled, tuple(found))
+
+
+class Record(NamedTuple):
+    """What was read and predicted when rows were predicted: ``values`` (rows, header.width)."""
+
+    header: Header
+    values: Array
+
+
+class RecordedRows(NamedTuple):
+    """Some rows of a call and the record of their predictions.
+
+    ``rows`` (m,) are their places in the call. ``matrix`` maps the outputs of the record to those
+    of today (None: the same).
+    """
+
+    rows: NDArray[np.int64]
+    record: Record
+    matrix: Array | None = None
+
+
+class Arrived:
+    """The rows of a call whose labels arrive, of which some have a record; others are read now.
+
+    known          (n,) whether a row has a record
+    P, scales      (n, outputs) final predictions and their error scales
+    last           (n, outputs) the last label that was known
+    """
+
+    def __init__(self, rows: int, outputs: int, groups: Sequence[RecordedRows]) -> None:
+        self._rows, self._groups = rows, groups
+        self.known, self.scaled = np.zeros((2, rows), dtype=np.bool_)
+        self.P, self.scales, self.last = np.zeros((3, rows, outputs))
+        for own, (header, values), matrix in groups:
+            if (header.outputs if matrix is None else matrix.shape[1]) != outputs:
+                continue
+            parts = values[:, : 3 * header.outputs].reshape(len(own), 3, header.outputs)
+            mapped = parts if matrix is None else recombined(parts, matrix)
+            self.P[own], self.last[own] = mapped[:, 0], mapped[:, 2]
+            self.scales[own] = np.abs(mapped[:, 1])
+            self.known[own], self.scaled[own] = (self.scales[own] > 0.0).all(axis=1), header.scaled
+
+    def of(self, started: int) -> ReadRows:
+        """Return what an inner learner has left, which started at a row."""
+        found = []
+        for own, (header, values), matrix in self._groups:
+            first = 3 * header.outputs
+            for reader in header.readers:
+                if reader.started == started:
+                    part = values[:, first : first + reader.width]
+                    found.append(ReadGroup(own, reader, part, header.outputs, matrix))
+                first += reader.width
+        return ReadRows(found, np.zeros(self._rows, dtype=np.bool_))
+
+
+class ReadGroup(NamedTuple):
+    """Some rows of a call as one reader has read them: ``values`` (m, reader.width)."""
+
+    rows: NDArray[np.int64]
+    reader: Reader
+    values: Array
+    outputs: int
+    matrix: Array | None
+
+
+class ReadRows:
+    """The rows of a call as one inner learner has read them.
+
+    ``used`` (n,) is set where a record fits and is used.
+    """
+
+    def __init__(self, groups: Sequence[ReadGroup], used: NDArray[np.bool_]) -> None:
+        self.groups, self.used = groups, used
+
+    def __getitem__(self, rows: slice) -> ReadRows:
+        """Return some rows; their ``used`` is a view of this one."""
+        found = []
+        for group in self.groups:
+            inside = (group.rows >= rows.start) & (group.rows < rows.stop)
+            if inside.any():
+                own = group.rows[inside] - rows.start
+                found.append(group._replace(rows=own, values=group.values[inside]))
+        return ReadRows(found, self.used[rows])
+
+    def lateness(self, rows: int) -> Array:
+        """Return how many rows (n,) were learned since each row was predicted, 0 if it was not.
+
+        The learner has learned ``rows`` before the first of them.
+        """
+        out = np.zeros(len(self.used))
+        for group in self.groups:
+            before = np.floor(np.clip(group.values[:, 0], 0.0, None))
+            out[group.rows] = np.maximum(0.0, rows + group.rows - before)
+        return out
+
+    def fitting(self, stage: int, mark: int) -> ReadRows:
+        """Return the rows that were read by experts of a stage."""
+        fits = [group for group in self.groups if group.reader[1:3] == (stage, mark)]
+        return ReadRows(fits, self.used)

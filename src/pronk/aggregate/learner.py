@@ -41,6 +41,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 from weakref import ReferenceType, ref
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,8 +50,9 @@ from pronk.aggregate.baselines import MOST_TARGETS, Past, find_lags, informative
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.clipping import ErrorClipping, TargetClipping
 from pronk.aggregate.clock import LONGEST_GAP
-from pronk.aggregate.experts import Experts
+from pronk.aggregate.experts import Experts, Recorded
 from pronk.aggregate.far import FarHead
+from pronk.aggregate.late import MOST_NUMBERS, Reader, ReadRows
 from pronk.aggregate.one_row import LazySnapshot, OneRow, RowSnapshot
 from pronk.aggregate.points import most_points
 from pronk.aggregate.relevance import local_metrics
@@ -79,6 +81,7 @@ from pronk.core.state import (
     Sizes,
     Stateful,
     Unsaved,
+    checked_count,
     require,
 )
 from pronk.newton.discounted import EPOCH
@@ -89,6 +92,8 @@ Array = NDArray[np.float64]
 STAGES = (8, 32, 128, 256, 512, 2048)
 #: Number of experts without window that are kept at the last stage.
 SURVIVORS = 6
+#: Last rows whose median lateness is that of the next ones.
+LATE_ROWS = 64
 #: Smaller differences between targets count as 0.
 SMALLEST = 1e-300
 #: Random stream for the order in which first rows are offered as points.
@@ -115,6 +120,9 @@ class OnlineKernel(Stateful):
         self.forgetting = forgetting
         self._rows = 0
         self._late_Y = np.empty((0, outputs))  # targets that have not arrived
+        # How late the labels of the last rows were (`late`), row t at t modulo LATE_ROWS, and the
+        # lateness that the experts were made for.
+        self._late_rows, self.lateness = np.zeros(LATE_ROWS), 0
         self.clipping = TargetClipping(outputs)
         self.error_clipping = ErrorClipping(outputs)
         self._first_X, self._first_Y = GrowingRows(columns), GrowingRows(outputs)
@@ -142,15 +150,16 @@ class OnlineKernel(Stateful):
 
     def learn(
         self, X: Array, Y: Array, learn_experts: LearnExperts | None = None,
-        gaps: Array | None = None,
+        gaps: Array | None = None, read: ReadRows | None = None,
     ) -> tuple[Array, Array]:  # fmt: skip
         """Predict then learn each row; return predictions and error scales, (n, outputs).
 
         With a delay a target is learned when it arrives (`late`). ``learn_experts`` replaces
         `Experts.learn`. ``gaps`` (n,) are the gaps before the rows (`clock`), if it is timed.
+        ``read``: rows as they were predicted earlier.
         """
         if len(X) == 1 and self.experts is not None and not self.delay:
-            return self._learn_one(X, Y, None if gaps is None else float(gaps[0]))
+            return self._learn_one(X, Y, None if gaps is None else float(gaps[0]), read)
         self._fill_snapshot()
         out, scales = np.empty((len(X), self.outputs)), np.ones((len(X), self.outputs))
         start = 0
@@ -170,10 +179,14 @@ class OnlineKernel(Stateful):
             targets = given if self.signed else self.clipping.learn(given)
             done = start
             after = None if gaps is None else gaps[rows]
-            for P, own in self._learn_rows(X[rows], targets, given, after, waiting, learn_experts):
+            earlier = None if read is None else read[rows].fitting(self._stage, self._mark)
+            for P, own in self._learn_rows(
+                X[rows], targets, given, after, waiting, learn_experts, earlier
+            ):
                 out[done : done + len(P)], scales[done : done + len(P)] = P, own
                 done += len(P)
             self._store_clipped(out[rows])
+            self._note_lateness(len(given), None if read is None else read[rows])
             self._rows += len(given)
             if len(given) and self._rows in STAGES:
                 self._set_stage()
@@ -182,10 +195,15 @@ class OnlineKernel(Stateful):
             self.experts.clear_caches()
         return out, scales
 
-    def _learn_one(self, X: Array, Y: Array, gap: float | None) -> tuple[Array, Array]:
+    def _learn_one(
+        self, X: Array, Y: Array, gap: float | None, read: ReadRows | None
+    ) -> tuple[Array, Array]:
         """Predict then learn one row; reuse what `predict` has computed for it."""
         assert self.experts is not None
-        one = self._simple_row(X)
+        recorded = None
+        if read is not None:
+            recorded = self.experts.recorded(read.fitting(self._stage, self._mark), 1)
+        one = self._simple_row(X, recorded)
         self._fill_snapshot(one)
         if self._rows < STAGES[-1]:
             self._first_X.append(X)
@@ -194,14 +212,25 @@ class OnlineKernel(Stateful):
                 self._first_gaps.append(np.full((1, 1), gap))
         targets = Y if self.signed else self.clipping.learn(Y)
         if one is None:
-            one = self.experts.peek(self._scaled(X, learn=True)[0])
+            one = self.experts.peek(self._scaled(X, learn=True)[0], recorded)
         P, scales = one.final * self._size + self._level, one.error_scale * self._size
         self.experts.commit(one, self._scaled_targets(targets)[0], self._scaled_targets(Y)[0], gap)
         self._store_clipped(P[None, :])
+        self._note_lateness(1, read)
         self._rows += 1
         if self._rows in STAGES:
             self._set_stage()
         return P[None, :], scales[None, :]
+
+    def _note_lateness(self, rows: int, read: ReadRows | None = None) -> None:
+        """Store how late the labels of the next rows are, up to the last stage."""
+        if self._rows >= STAGES[-1]:
+            return
+        late = np.zeros(rows) if read is None else read.lateness(self._rows)
+        if late.any() or self._late_rows.any():
+            self._late_rows = self._late_rows.copy()
+            last = np.arange(max(0, rows - LATE_ROWS), rows)
+            self._late_rows[(self._rows + last) % LATE_ROWS] = late[last]
 
     def _arriving(self, Y: Array) -> Array:
         """Add the targets of new rows; return those that arrive by the last of these rows."""
@@ -234,7 +263,7 @@ class OnlineKernel(Stateful):
 
     def _learn_rows(
         self, X: Array, Y: Array, given: Array, gaps: Array | None, waiting: int,
-        learn_experts: LearnExperts | None,
+        learn_experts: LearnExperts | None, read: ReadRows | None = None,
     ) -> Iterator[tuple[Array, Array]]:  # fmt: skip
         """Predict then learn rows; yield predictions and error scales of parts of them in order.
 
@@ -250,7 +279,7 @@ class OnlineKernel(Stateful):
         given = targets if self.signed else self._scaled_targets(given)
         parts: Iterable[tuple[Array, Array]]
         if learn_experts is None:
-            parts = [self.experts.learn(Z, targets, given, gaps)]
+            parts = [self.experts.learn(Z, targets, given, gaps, read=read)]
         else:
             parts = learn_experts(self.experts, Z, targets, given)
         for P, scales in parts:
@@ -273,6 +302,8 @@ class OnlineKernel(Stateful):
         """Set scales, bandwidths, points and experts from the rows so far; learn them again."""
         X, Y = self._first_X.values, self._first_Y.values
         n, given = len(Y), Y
+        self.lateness = min(int(np.median(self._late_rows[:n])), n - 1)
+        delay = self.delay or self.lateness
         # Scales of columns and targets.
         if not self.kernel.foreign:
             self._scale = FixedScale(X)
@@ -283,7 +314,7 @@ class OnlineKernel(Stateful):
         targets = self._scaled_targets(Y)
         # Settings, lags and views of new experts.
         sources = informative_outputs(targets, self.signed)
-        lags, error_lags = self._find_lags(targets, sources)
+        lags, error_lags = self._find_lags(targets, sources, delay)
         settings = grid(self.kernel, self.forgetting, bool(lags), self.few)
         if n == STAGES[-1] and self.experts is not None:
             settings = [self.experts.settings[i] for i in sorted(self.experts.best(SURVIVORS))]
@@ -292,7 +323,7 @@ class OnlineKernel(Stateful):
             lags = []
         elif not lags:  # experts that read lagged targets were kept, but no lag is significant now
             sources, lags = sources[:MOST_TARGETS], [1, 2]
-        past = Past(self.outputs, sources, lags, self.delay)
+        past = Past(self.outputs, sources, lags, delay)
         whole, Z = Z, Z[:n]  # with the rows that wait for their targets, and without
         views = make_views(self.kernel, numbers, Z, targets, past)
         self.experts = self._make_experts(settings, views, past, self._limits(targets), error_lags)
@@ -307,8 +338,8 @@ class OnlineKernel(Stateful):
         )
         # The rows so far again.
         gaps = None if self._first_gaps is None else self._first_gaps.values[:, 0].copy()
-        self.experts.learn(
-            np.ascontiguousarray(whole), targets, self._scaled_targets(given), gaps, fixed=True
+        self.experts.learn_again(
+            np.ascontiguousarray(whole), targets, self._scaled_targets(given), gaps, self.lateness
         )
         self.experts.mixture.losses[:] = 0.0  # rows learned again do not count
         if n == STAGES[-1]:
@@ -324,19 +355,21 @@ class OnlineKernel(Stateful):
         varies = (deviation > 1e-12 * np.abs(self._level)) & (deviation > SMALLEST)
         self._size = np.where(varies, deviation, 1.0)
 
-    def _find_lags(self, targets: Array, sources: list[int]) -> tuple[list[int], list[int]]:
+    def _find_lags(
+        self, targets: Array, sources: list[int], delay: int
+    ) -> tuple[list[int], list[int]]:
         """Return the lags at which targets are read and those at which errors are read.
 
         The former are significant for the targets, the latter for targets or recent errors.
         """
         if PAST not in views_of(self.kernel):
             return [], []
-        found = find_lags(targets, sources, self.signed, self.delay)
+        found = find_lags(targets, sources, self.signed, delay)
         if len(sources) > MOST_TARGETS:  # of many classes only labels are read
             return found, []
         again = []
         if self.experts is not None:
-            again = find_lags(self.experts.mixture.errors, sources, delay=self.delay)
+            again = find_lags(self.experts.mixture.errors, sources, delay=delay)
         return found, sorted({*found, *again})
 
     def _limits(self, targets: Array) -> Array:
@@ -352,7 +385,7 @@ class OnlineKernel(Stateful):
         return Experts(
             settings, views, past, self.outputs, self.budget, self.seed, limits, self.signed,
             self.columns, self.forgetting, error_lags, self.memory, self.few, self.delay,
-            self.timed,
+            self.timed, self.lateness,
         )  # fmt: skip
 
     def set_memory(self, memory: int) -> None:
@@ -399,7 +432,7 @@ class OnlineKernel(Stateful):
                 saved[0].put_back(saved)
             self.experts.update_after_row()
 
-    def _simple_row(self, X: Array) -> OneRow | None:
+    def _simple_row(self, X: Array, recorded: Recorded | None = None) -> OneRow | None:
         """Predict a row that leaves experts, points, scales and closed blocks as they are.
 
         None for other rows.
@@ -408,7 +441,7 @@ class OnlineKernel(Stateful):
             return None
         if self.experts is None or not self.experts.next_row_is_simple:
             return None
-        return self.experts.peek(self._scaled(X)[0])
+        return self.experts.peek(self._scaled(X)[0], recorded)
 
     def _own_row_snapshot(self) -> RowSnapshot:
         """What a simple row changes outside the experts."""
@@ -416,7 +449,8 @@ class OnlineKernel(Stateful):
         rows += [] if self._first_gaps is None else [self._first_gaps]
         if self._row_snapshot is None or not self._row_snapshot.holds(rows):
             parts = self.clipping, self.error_clipping
-            self._row_snapshot = RowSnapshot(parts, [(self, "_rows")], rows)
+            others = [(self, "_rows"), (self, "_late_rows")]
+            self._row_snapshot = RowSnapshot(parts, others, rows)
         return self._row_snapshot
 
     def __getstate__(self) -> dict[str, Any]:
@@ -439,6 +473,34 @@ class OnlineKernel(Stateful):
         parts = [self.experts.predict(self._scaled(block)) for block in blocks]
         P, scales = (np.concatenate(part) for part in zip(*parts, strict=True))
         return P * self._size + self._level, scales * self._size
+
+    @property
+    def _stage(self) -> int:
+        """Number of stages that have set the experts."""
+        return sum(stage <= self._rows for stage in STAGES)
+
+    @property
+    def _mark(self) -> int:
+        """Digest of the units of the views: of those that the last stage found."""
+        units = [] if self.experts is None else [float(view.unit) for view in self.experts.views]
+        return crc32(np.array(units).tobytes())
+
+    def read(self, X: Array, started: int) -> tuple[Array, Array, Reader | None, Array]:
+        """Predict rows that may come next; return predictions, error scales, reader and record.
+
+        ``started`` is the row at which the learner started. There is no reader, and the record is
+        empty, before there are experts and where a record would be too long (`late`).
+        """
+        nothing = np.empty((len(X), 0))
+        if self.experts is None or self.experts.record_width() > MOST_NUMBERS:
+            return *self.predict(X), None, nothing
+        blocks = [X[i : i + EPOCH] for i in range(0, len(X), EPOCH)]
+        parts = [self.experts.read(self._scaled(block)) for block in blocks]
+        P, scales, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        active, rows = tuple(self.experts.active), np.full((len(X), 1), float(self._rows))
+        values = np.hstack((rows, values))
+        reader = Reader(started, self._stage, self._mark, active, values.shape[1])
+        return P * self._size + self._level, scales * self._size, reader, values
 
     @property
     def far(self) -> FarHead | None:
@@ -502,6 +564,7 @@ class OnlineKernel(Stateful):
         Rows("first_X", ("first_rows", "columns")),
         Rows("first_Y", ("first", "outputs")),
         Numbers("late_Y", ("late", "outputs"), written="replaced"),
+        Numbers("late_rows", (LATE_ROWS,), low=0.0, whole="float", written="replaced"),
         Rows("first_P", ("predicted", "outputs")),
         Rows("first_clipped", ("clipped", "outputs")),
         Rows("first_gaps", ("first_rows", 1), low=0.0, high=LONGEST_GAP),
@@ -511,6 +574,7 @@ class OnlineKernel(Stateful):
         Part("scale", make="_new_scale"),
         Part("experts", "experts", make="_new_experts"),
         Unsaved("outputs"),
+        Unsaved("lateness"),
     )
 
     def _sizes(self) -> dict[str, int]:
@@ -522,13 +586,15 @@ class OnlineKernel(Stateful):
         if self.experts is not None:
             state["settings"] = [asdict(setting) for setting in self.experts.settings]
             state["units"] = [float(view.unit) for view in self.experts.views]
+            state["lateness"] = self.lateness
         return state
 
     def _load(self, state: Any) -> Sizes:
         require(isinstance(state, dict), "the state is not a table")
-        made = {name: state[name] for name in ("settings", "units") if name in state}
+        names = "settings", "units", "lateness"
+        made = {name: state[name] for name in names if name in state}
         held = "experts" in state
-        require(len(made) == 2 * held, "settings and units are not there as experts are")
+        require(len(made) == len(names) * held, "settings and units are not there as experts are")
         if held:
             units, possible = made["units"], grid(self.kernel, self.forgetting, True, self.few)
             listed = made["settings"] if isinstance(made["settings"], list) else []
@@ -538,11 +604,12 @@ class OnlineKernel(Stateful):
             good = isinstance(units, list) and len(units) == len(numbers)
             good = good and all(type(u) in (int, float) and 0.0 < u < LARGEST for u in units)
             require(good, "units are not positive numbers, one per view")
+            self.lateness = checked_count(made["lateness"], "lateness", 0, STAGES[-1])
             self._made = settings, empty_views(self.kernel, numbers, units)
         return super()._load({name: v for name, v in state.items() if name not in made})
 
     def _new_experts(self) -> Experts:
-        past = Past(self.outputs, [], [], self.delay)
+        past = Past(self.outputs, [], [], self.delay or self.lateness)
         return self._make_experts(*self._made, past, np.zeros((2, self.outputs)))
 
     def _new_scale(self) -> FixedScale:

@@ -16,9 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import remapped_labels
-from pronk.aggregate.mixture import WINDOWS, Mixture
+from pronk.aggregate.mixture import WINDOWS, Mixture, Row, fill_row
 from pronk.aggregate.relevance import local_metrics
 from pronk.aggregate.trees import (
     COLUMN,
@@ -469,12 +470,28 @@ class LocalExperts(Stateful):
 
     def learn(self, Z: Array, Y: Array, G: Array, gaps: Array | None = None) -> Array:
         """Predict then learn rows Z (n, D), given G; return the final predictions (n, K)."""
-        P = np.concatenate((G[:, None], self.forest.learn(Z, Y, G)), axis=1)
-        return self.mixture.learn(P, Y, gaps)
+        return self.mixture.learn(self._all(G, self.forest.learn(Z, Y, G)), Y, gaps)
+
+    def learn_recorded(
+        self, Z: Array, Y: Array, G: Array, known: NDArray[np.bool_], rows: Row,
+        gaps: Array | None = None,
+    ) -> Array:  # fmt: skip
+        """Do the same with the predictions that were made, ``rows``, where ``known``."""
+        P = self._all(G, self.forest.learn(Z, Y, G))
+        return self.mixture.learn_recorded(P, Y, known, rows, gaps)
 
     def predict(self, Z: Array, G: Array) -> Array:
         """Predict rows that may come next; return (n, K)."""
-        return self.mixture.predict(np.concatenate((G[:, None], self.forest.predict(Z, G)), axis=1))
+        return self.mixture.predict(self._all(G, self.forest.predict(Z, G)))
+
+    def read(self, Z: Array, G: Array) -> Row:
+        """Predict rows that may come next; return all parts (`Mixture.read`)."""
+        return self.mixture.read(self._all(G, self.forest.predict(Z, G)))
+
+    @staticmethod
+    def _all(G: Array, P: Array) -> Array:
+        """Return the predictions (n, 1 + experts, K) of the mixture's experts, G the first."""
+        return np.concatenate((G[:, None], P), axis=1)
 
     def remap(self, matrix: Array) -> None:
         """Replace the outputs by new ones, each plus or minus one old one."""
@@ -503,19 +520,22 @@ class OneLocalRow:
     def __init__(self, local: LocalExperts, outputs: int) -> None:
         self._local, self._row = local, local.forest.new_row()
         self._P = np.empty((1 + len(NAMES), outputs))
-        self._mixed = local.mixture.new_row()
-        self.final = self._mixed.final
+        self.mixed = local.mixture.new_row()
+        self.final = self.mixed.final
 
-    def peek(self, z: Array, g: Array) -> None:
-        """Predict a row z (D,), given g (K,)."""
+    def peek(self, z: Array, g: Array, rows: Row | None = None) -> None:
+        """Predict a row z (D,), given g (K,); or take its prediction from ``rows``, the first."""
         self._P[0] = g
         self._local.forest.peek(z, g, self._row, self._P[1:])
-        self._local.mixture.peek(self._P, self._mixed)
+        if rows is None:
+            self._local.mixture.peek(self._P, self.mixed)
+        else:
+            fill_row(self.mixed, rows)
 
     def commit(self, y: Array, gap: float = 1.0) -> None:
         """Learn the targets y (K,) of the row of the last `peek`, after a gap."""
         self._local.forest.commit(y, self._P[0], self._row)
-        self._local.mixture.commit(self._mixed, y, gap)
+        self._local.mixture.commit(self.mixed, y, gap)
 
     def save(self) -> Any:
         """Return what `put_back` needs to undo the forest's part of a `commit`."""

@@ -148,6 +148,12 @@ class Row(NamedTuple):
     lagged: Array
 
 
+def fill_row(row: Row, rows: Row) -> None:
+    """Copy the first of some rows to ``row``."""
+    for own, part in zip(row, rows, strict=True):
+        own[...] = part[0]
+
+
 @compiled
 def new_row(experts: int, stacks: int, outputs: int, lags: int) -> Row:
     """Allocate a row."""
@@ -355,6 +361,27 @@ def mix_late_rows(
 
 
 @compiled
+def mix_recorded_rows(
+    P: Array, Y: Array, gaps: Array, known: NDArray[np.bool_], signed: bool, state: Weights,
+    sums: CombinationSums, recorded: Row, learns: bool,
+) -> None:  # fmt: skip
+    """Learn rows as ``recorded`` where ``known`` (n,); predict the others there, then learn them.
+
+    P is (n, experts, outputs), Y (n, outputs), gaps (n,); the fields of ``recorded`` are those of
+    `Row` for n rows. Without ``learns`` rows are only predicted, as ones that may come next.
+    """
+    for t in range(len(P)):
+        row = Row(
+            recorded.clipped[t], recorded.candidates[t], recorded.final[t], recorded.lagged[t]
+        )
+        if not known[t]:
+            predict_row(P[t], signed, state, row)
+        if learns:
+            state.gap[0] = gaps[t]
+            learn_row(Y[t], signed, state, sums, row)
+
+
+@compiled
 def predict_rows(P: Array, signed: bool, state: Weights, out: Array) -> None:
     """Predict rows that may come next: P (n, experts, outputs), ``out`` (n, outputs)."""
     row = new_row(P.shape[1], state.discounts.size, P.shape[2], state.lags.size)
@@ -427,9 +454,6 @@ class Mixture(Stateful):
     ) -> None:  # fmt: skip
         self.signed = signed
         outputs = limits.shape[1]
-        self.late: LateRows | None = None
-        if delay:
-            self.late = LateRows(delay, experts, len(windows), outputs, len(lags))
         stacks = len(windows)
         self._discounts = np.array([1.0 - 1.0 / w if w else 1.0 for w in windows])
         self.limits = limits.copy()
@@ -450,7 +474,25 @@ class Mixture(Stateful):
         self._b = np.zeros((stacks, terms))
         self._b[:, experts : experts + signed] = LOGIT_START
         self.losses = np.zeros(experts)
+        self.late: LateRows | None = None
+        self.hold_back(delay)
         self.solve()
+
+    def hold_back(self, delay: int) -> None:
+        """Let targets arrive so many rows late from now on."""
+        shape = len(self._log_w), len(self._discounts), self.limits.shape[1], len(self._lags)
+        self.late = LateRows(delay, *shape) if delay else None
+
+    def release(self) -> Row:
+        """Let targets arrive at once from now on; return the rows that wait, the oldest first."""
+        assert self.late is not None
+        last, places = self.late.predicted, len(self.late.rows.final)
+        waiting = np.arange(max(0, last - places + 1), last) % places
+        rows, self.late = (
+            Row(*(np.ascontiguousarray(part[waiting]) for part in self.late.rows)),
+            None,
+        )
+        return rows
 
     @property
     def lags(self) -> tuple[int, ...]:
@@ -495,6 +537,38 @@ class Mixture(Stateful):
         out = np.empty((len(P), P.shape[2]))
         predict_rows(P, self.signed, self._state, out)
         return out
+
+    def read(self, P: Array) -> Row:
+        """Predict rows P that may come next; return all parts, fields of `Row` for n rows."""
+        n, experts, outputs = P.shape
+        rows = Row(*(np.empty((n, *shape)) for shape in self.row_shapes(experts, outputs)))
+        none = np.zeros(n, dtype=np.bool_)
+        self._mix_recorded(P, np.empty((n, outputs)), none, rows, None, False)
+        return rows
+
+    def learn_recorded(
+        self, P: Array, Y: Array, known: NDArray[np.bool_], rows: Row, gaps: Array | None = None
+    ) -> Array:
+        """Learn rows with targets Y as they were predicted, ``rows``, where ``known``.
+
+        The others are predicted from P and then learned, as `learn` does. Return the predictions.
+        """
+        self._mix_recorded(P, np.ascontiguousarray(Y), known, rows, gaps, True)
+        return rows.final
+
+    def _mix_recorded(
+        self, P: Array, Y: Array, known: NDArray[np.bool_], rows: Row, gaps: Array | None,
+        learns: bool,
+    ) -> None:  # fmt: skip
+        gaps, sums = np.ones(len(P)) if gaps is None else gaps, self.combination.sums
+        mix_recorded_rows(P, Y, gaps, known, self.signed, self._state, sums, rows, learns)
+
+    def row_shapes(self, experts: int, outputs: int) -> list[tuple[int, ...]]:
+        """Return the shapes of the fields of a `Row` of so many experts and outputs."""
+        candidates = 1 + len(self._discounts)
+        return [
+            (experts, outputs), (candidates, outputs), (outputs,), (outputs, len(self._lags)),
+        ]  # fmt: skip
 
     def new_row(self) -> Row:
         """Allocate the row that `peek` fills."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.local import OneLocalRow
+from pronk.aggregate.mixture import fill_row
 from pronk.aggregate.settings import Group, View
 from pronk.core.compiling import compiled
 from pronk.core.elementary import exp_scalar
@@ -26,7 +27,7 @@ from pronk.core.state import Stateful
 from pronk.newton.discounted import DiscountedNewton
 
 if TYPE_CHECKING:
-    from pronk.aggregate.experts import Experts
+    from pronk.aggregate.experts import Experts, Recorded
 
 Array = NDArray[np.float64]
 
@@ -99,26 +100,36 @@ class OneRow:
         ]
         return GroupRow(group, rate, phi, learners)
 
-    def peek(self, z: Array) -> None:
-        """Predict a row z (columns,), unless it is that of the last call."""
+    def peek(self, z: Array, recorded: Recorded | None = None) -> None:
+        """Predict a row z (columns,), unless it is that of the last call.
+
+        With ``recorded``, its only row, the predictions are those that were made earlier.
+        """
         experts = self._experts
         key = experts.rows, z.tobytes()
-        if key == self._key:
+        if recorded is None and key == self._key:
             return
         self._key = 0, b""
         self.z[: len(z)] = z
         if self._past:
-            self.z[len(z) :] = experts.past.predict(1)[0]
+            past = experts.past.predict(1) if recorded is None else recorded.past
+            self.z[len(z) :] = past[0]
         self._baselines[:] = experts.baselines.predict(z[None, :])[0]
         for group_row in self._group_rows():
             for learner, phi, out in group_row.learners:
                 learner.peek(phi, out)
-        experts.mixture.peek(self.P, self._row)
+        if recorded is None:
+            experts.mixture.peek(self.P, self._row)
+        else:
+            fill_row(self._row, recorded.inner)
         if self.local is not None:
-            self.local.peek(self.z, self._row.final)
+            self.local.peek(self.z, self._row.final, None if recorded is None else recorded.own)
         if experts.error_scale is not None:
             self.error_scale = experts.error_scale.peek(self.final)
-        self._key = key
+        if recorded is None:
+            self._key = key
+        else:
+            self.error_scale = recorded.scales[0]
 
     def _group_rows(self) -> Iterator[GroupRow]:
         """Compute the features of the row group by group."""
@@ -160,6 +171,12 @@ class OneRow:
         """Squared distance of the row to the span of the group that chooses the points."""
         phi = self._reference.phi
         return float(self._reference.group.diagonal(self.z[None, :])[0] - phi @ phi)
+
+    @property
+    def parts(self) -> list[Array]:
+        """Lagged targets, the parts of both mixtures, the error scale (`Experts.read`)."""
+        mixed = () if self.local is None else self.local.mixed
+        return [self.z[len(self.z) - self._past :], *self._row, *mixed, self.error_scale]
 
     def commit(self, y: Array, given: Array, gap: float | None = None) -> None:
         """Learn the row of the last `peek`; the error scale learns the target ``given``.

@@ -49,6 +49,7 @@ from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import NEGATIVE, POSITIVE, note_labels
 from pronk.aggregate.calibration import SUREST, Temperature, newton_step
+from pronk.aggregate.late import Arrived
 from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined, signed_columns
 from pronk.core.state import Numbers, Part, Sizes, Stateful, require
@@ -381,7 +382,7 @@ def learn_row(
                 p = row.roots[e, o] if before[o] else logistic_margin(row.x, r, A, v)
                 learn_logistic(row.x, r, p, y[o], weight, A, v)
     # rates, and how often the last label was repeated
-    if rows >= len(state.held):
+    if last[0] != 0.0:  # a label was known
         same = True
         for o in range(outputs):
             same = same and last[o] == y[o]
@@ -411,6 +412,23 @@ def learn_rows(
         for o in range(row.final.size):
             out[t, o] = row.final[o]
         learn_row(X[t], P[t], Y[t], last.copy(), weights[t], state, row)
+
+
+@compiled
+def learn_recorded_rows(
+    X: Array, P: Array, Y: Array, weights: Array, known: NDArray[np.bool_], recorded: Array,
+    state: State, row: Row, out: Array,
+) -> None:  # fmt: skip
+    """Do what `learn_rows` does; where ``known`` (n,) the last label was ``recorded`` (n, outputs).
+
+    Such a row was predicted earlier; its margins P are those that were predicted then.
+    """
+    for t in range(len(X)):
+        last = recorded[t] if known[t] else state.held[0].copy()
+        predict_row(X[t], P[t], last, state, row)
+        for o in range(row.final.size):
+            out[t, o] = row.final[o]
+        learn_row(X[t], P[t], Y[t], last, weights[t], state, row)
 
 
 @compiled
@@ -473,14 +491,27 @@ class Probabilities(Stateful):
             self._A, self._v,
         )  # fmt: skip
 
-    def learn(self, X: Array, P: Array, Y: Array, weights: Array | None = None) -> Array:
+    @property
+    def last(self) -> Array:
+        """The last label known, (outputs,); 0 before the first."""
+        return self._held[-1]
+
+    def learn(
+        self, X: Array, P: Array, Y: Array, weights: Array | None = None,
+        arrived: Arrived | None = None,
+    ) -> Array:  # fmt: skip
         """Predict then learn rows X (n, columns), margins P, labels Y; return 2 P(1) - 1.
 
-        P, Y and the result are (n, outputs).
+        P, Y and the result are (n, outputs). Rows that have ``arrived`` read the last label that
+        was known when they were predicted.
         """
         X, P, Y = (np.ascontiguousarray(part, dtype=np.float64) for part in (X, P, Y))
         out, state = np.empty(P.shape), self._state
         given = np.ones(len(X)) if weights is None else weights
+        if not self.delay and arrived is not None:
+            known, last = arrived.known, arrived.last
+            learn_recorded_rows(X, P, Y, given, known, last, state, new_row(state), out)
+            return out
         if not self.delay:
             learn_rows(X, P, Y, given, state, new_row(state), out)
             return out

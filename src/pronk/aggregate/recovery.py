@@ -33,6 +33,7 @@ from pronk.aggregate.calibration import SUREST, Intervals
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
+from pronk.aggregate.late import Arrived, Header, ReadRows, Record
 from pronk.aggregate.learner import STAGES, LearnExperts, OnlineKernel
 from pronk.aggregate.probabilities import Probabilities
 from pronk.aggregate.trial import (
@@ -93,12 +94,15 @@ class _Call:
     """Rows of a call, and the final predictions and error scales (n, outputs) to be filled.
 
     ``late`` (3, waiting, outputs) are predictions, scales and targets of rows before the call whose
-    targets have not arrived.
+    targets have not arrived. ``arrived`` are rows that were predicted before the call.
     """
 
-    def __init__(self, X: Array, Y: Array, gaps: Array | None, late: Array, delay: int) -> None:
+    def __init__(
+        self, X: Array, Y: Array, gaps: Array | None, late: Array, delay: int,
+        arrived: Arrived | None,
+    ) -> None:  # fmt: skip
         self.X, self.Y, self._waiting, self._delay = X, Y, late.shape[1], delay
-        self._gaps = gaps
+        self._gaps, self.arrived = gaps, arrived
         self._all_P, self._all_Y = np.empty((self._waiting + len(Y), Y.shape[1])), Y
         if self._waiting:
             self._all_P[: self._waiting] = late[0]
@@ -108,6 +112,17 @@ class _Call:
     def gaps(self, rows: slice) -> Array | None:
         """Return the gaps before rows (`clock`), where there are times."""
         return None if self._gaps is None else self._gaps[rows]
+
+    def read(self, started: int, rows: slice) -> ReadRows | None:
+        """Return some rows as the learner read them that started at a row of the stream."""
+        return None if self.arrived is None else self.arrived.of(started)[rows]
+
+    def fill(self, rows: slice, P: Array, scales: Array) -> None:
+        """Store predictions and error scales of some rows; those of arrived rows as made."""
+        self.P[rows], self.scales[rows] = P, scales
+        if self.arrived is not None:
+            made = np.flatnonzero(self.arrived.known[rows]) + rows.start
+            self.P[made], self.scales[made] = self.arrived.P[made], self.arrived.scales[made]
 
     def arriving(self, rows: slice) -> tuple[Array, Array]:
         """Return predictions and targets that arrive once these rows are predicted."""
@@ -178,28 +193,38 @@ class RecoveringKernel(Stateful):
 
     def learn(
         self, X: Array, Y: Array, learn_experts: LearnExperts | None = None,
-        times: Array | None = None,
+        times: Array | None = None, arrived: Arrived | None = None,
     ) -> Array:  # fmt: skip
         """Predict then learn each row; ``learn_experts`` replaces `Experts.learn`.
 
-        ``times`` (n,) are the times of the rows in seconds, if there is a clock.
+        ``times`` (n,) are the times of the rows in seconds, if there is a clock. Rows that have
+        ``arrived`` are learned as they were predicted (`late`).
         """
         gaps = None if self.clock is None or times is None else self.clock.count(times)
-        call = _Call(X, Y, gaps, self._late, self.delay)
+        if arrived is not None and not self.signed and self._rows + len(X) > STAGES[0]:
+            arrived.known &= arrived.scaled  # errors are in units of the error scale
+        call = _Call(X, Y, gaps, self._late, self.delay, arrived)
         first, start = self.predicted, 0
         while start < len(X):
             rows = slice(start, len(X))
-            own = self.incumbent.learn(X[rows], Y[rows], learn_experts, call.gaps(rows))
-            start = self._try(call, *own, start, first)
+            read = call.read(self._started, rows)
+            own = self.incumbent.learn(X[rows], Y[rows], learn_experts, call.gaps(rows), read)
+            start = self._try(call, *own, start, first, read)
         self._calibrate(call.P, call.scales, Y)
-        return call.P if self.probabilities is None else self.probabilities.learn(X, call.P, Y)
+        if self.probabilities is None:
+            return call.P
+        return self.probabilities.learn(X, call.P, Y, arrived=arrived)
 
-    def _try(self, call: _Call, own: Array, own_scales: Array, start: int, first: int) -> int:
+    def _try(
+        self, call: _Call, own: Array, own_scales: Array, start: int, first: int,
+        read: ReadRows | None,
+    ) -> int:  # fmt: skip
         """Watch rows of a call from ``start`` on, which the incumbent has learned.
 
-        ``own`` and ``own_scales`` are the incumbent's predictions and error scales; the final ones
-        go to the call, whose row 0 is row ``first`` of the stream. Return the row behind a swap,
-        from which on the new incumbent has to learn, or the number of rows.
+        ``own`` and ``own_scales`` are the incumbent's predictions and error scales, ``read`` the
+        rows as it read them earlier; the final ones go to the call, whose row 0 is row ``first`` of
+        the stream. Return the row behind a swap, from which on the new incumbent has to learn, or
+        the number of rows.
         """
         done, stop = start, len(call.P)
         while done < stop:
@@ -209,8 +234,11 @@ class RecoveringKernel(Stateful):
             here = slice(rows.start - start, rows.stop - start)
             P, scales = own[here], own_scales[here]
             if trial is not None:
-                P, scales = trial.learn(call.X[rows], call.Y[rows], P, scales, call.gaps(rows))
-            call.P[rows], call.scales[rows] = P, scales
+                P, scales = trial.learn(
+                    call.X[rows], call.Y[rows], P, scales, call.gaps(rows),
+                    call.read(trial.started, rows), None if read is None else read.used[here],
+                )  # fmt: skip
+            call.fill(rows, P, scales)
             done, rise = self._first_rise(call, rows, first)
             if rise is not None:
                 self._start_trial(first + done, rise)
@@ -371,6 +399,26 @@ class RecoveringKernel(Stateful):
         """Predict rows that may come next; return predictions and error scales, (n, outputs)."""
         P, scales = self.incumbent.predict(X)
         return (P, scales) if self.trial is None else self.trial.predict(X, P, scales)
+
+    def read(self, X: Array) -> tuple[Array, Record]:
+        """Predict rows that may come next; return predictions, and the record to learn them with.
+
+        The rows may be learned later, in any order (`Arrived`).
+        """
+        P, scales, reader, own = self.incumbent.read(X, self._started)
+        readers, parts, scaled = [reader], [own], self.incumbent.experts is not None
+        if self.trial is not None:
+            Q, theirs, reader, own = self.trial.challenger.read(X, self.trial.started)
+            readers.append(reader)
+            parts.append(own)
+            P, scales = self.trial.mixed(P, Q, scales, theirs)
+        last = np.zeros((len(X), self.outputs))
+        out = P
+        if self.probabilities is not None:
+            last[:] = self.probabilities.last
+            out = self.probabilities.predict(X, P)
+        header = Header(self.outputs, scaled, tuple(one for one in readers if one is not None))
+        return out, Record(header, np.hstack([P, scales, last, *parts]))
 
     def half_widths(
         self, X: Array, coverage: float, ahead: bool | None = None

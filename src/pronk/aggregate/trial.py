@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import live_outputs, note_labels, remapped_labels
+from pronk.aggregate.late import ReadRows
 from pronk.aggregate.learner import STAGES, OnlineKernel
 from pronk.core.compiling import compiled
 from pronk.core.linalg import recombined
@@ -212,13 +213,18 @@ class Trial(Stateful):
         return 0.0 if self.rows < first else float(weight_of(self._log_odds[0]))
 
     def learn(
-        self, X: Array, Y: Array, P: Array, scales: Array, gaps: Array | None = None
-    ) -> tuple[Array, Array]:
+        self, X: Array, Y: Array, P: Array, scales: Array, gaps: Array | None = None,
+        read: ReadRows | None = None, recorded: NDArray[np.bool_] | None = None,
+    ) -> tuple[Array, Array]:  # fmt: skip
         """Let the challenger learn rows; return the weighted predictions and error scales.
 
-        P and ``scales`` are those of the incumbent, all (n, outputs).
+        P and ``scales`` are those of the incumbent, all (n, outputs). ``read`` has rows as the
+        challenger predicted them earlier, ``recorded`` (n,) where P are earlier predictions. A row
+        of which only one of the two was made earlier does not compare them.
         """
-        Q, own = self.challenger.learn(X, Y, gaps=gaps)
+        Q, own = self.challenger.learn(X, Y, gaps=gaps, read=read)
+        if read is not None and recorded is not None:
+            Q = np.where((read.used == recorded)[:, None], Q, P)
         W = np.empty(len(X))
         state = TrialState(
             self._counter, self._log_odds, self._noise, self._seen_labels, self._sums
@@ -233,7 +239,11 @@ class Trial(Stateful):
         if not self.weight:
             return P, scales
         Q, own = self.challenger.predict(X)
-        W = np.full(len(X), self.weight)
+        return self.mixed(P, Q, scales, own)
+
+    def mixed(self, P: Array, Q: Array, scales: Array, own: Array) -> tuple[Array, Array]:
+        """Weigh predictions and error scales of both learners for rows that may come next."""
+        W = np.full(len(P), self.weight)
         return _between(P, Q, W), _between(scales, own, W)
 
     def outcome(self) -> int:

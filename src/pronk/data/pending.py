@@ -4,8 +4,10 @@ A forecast is needed today, and its label is known next week. Until then the row
 id, as the numbers that were predicted. When its label arrives it is learned as the next row of the
 stream, in the order in which labels arrive.
 
-The default learner also uses past labels as inputs, where they help. When it learns a row, these
-are the labels learned just before, some of which arrived after the row was predicted.
+The default learner also uses past labels as inputs, where they help. What it reads of them when it
+learns a row is what it could read when it predicted that row, and its weights, intervals and
+probabilities learn from the predictions that were made then: a record of them is stored with the
+row (`pronk.aggregate.late`). So the intervals hold at the lateness that labels really have.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from pronk.data.frames import Layout, layout_of
 from pronk.data.prepared import Prepared, count_rows, missing_labels
 from pronk.estimators import files
 from pronk.estimators.inputs import check_rows, keep_keys, one_row
+from pronk.estimators.waiting import Kept, Line, Meaning, by_meaning
 
 Array = NDArray[np.float64]
 
@@ -67,7 +70,8 @@ class Pending:
         self.limit = limit
         #: Rows that were dropped before their label arrived, because of the limit.
         self.expired = 0
-        self._rows: OrderedDict[Hashable, Array] = OrderedDict()  # the oldest first
+        #: The rows, and what the learner keeps of their predictions, the oldest first.
+        self._rows: OrderedDict[Hashable, tuple[Array, Line]] = OrderedDict()
         self._blank: Any = None  # checks the rows of a learner that is not fitted yet
         self._lock = threading.RLock()
 
@@ -92,8 +96,9 @@ class Pending:
     def predict(self, X: Any, ids: Iterable[Any]) -> NDArray[Any]:
         """Predict the rows and store them under their ids, text or whole numbers, until `learn`.
 
-        Before the first label a prediction is 0, or None for a classifier. A call that raises
-        stores nothing.
+        Before the first label a prediction is 0, or None for a classifier. Each row is predicted as
+        the next one, with the labels known now, whether it comes alone or with others. A call that
+        raises stores nothing.
         """
         with self._lock:
             names = _checked_ids(ids, count_rows(X))
@@ -101,12 +106,13 @@ class Pending:
                 if name in self._rows:
                     raise ValueError(f"id {name!r} is already pending; an id is used only once")
             if not names:
-                return self._predicted(np.empty((0, 0)))
+                return self._predicted(np.empty((0, 0)))[0]
             rows = self._numbers(X)
-            found = self._predicted(rows)
-            kept = list(map(np.array, rows))  # copies: a view would keep the whole batch
+            found, kept = self._predicted(rows)
+            lines = [None] * len(names) if kept is None else kept.lines
+            copies = map(np.array, rows)  # a view would keep the whole batch
             with deferred_interrupts():
-                self._rows.update(zip(names, kept, strict=True))
+                self._rows.update(zip(names, zip(copies, lines, strict=True), strict=True))
                 while len(self._rows) > self.limit:
                     self._rows.popitem(last=False)
                     self.expired += 1
@@ -134,12 +140,14 @@ class Pending:
         rows = check_rows(self.model if begun else self._blank, X, first=first)
         return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
 
-    def _predicted(self, rows: Array) -> NDArray[Any]:
+    def _predicted(self, rows: Array) -> tuple[NDArray[Any], Kept | None]:
+        """Return predictions, and what the learner keeps of them."""
         if self.model.__sklearn_is_fitted__() and len(rows):
-            found: NDArray[Any] = self.model.predict(rows)
-            return found
+            if hasattr(self.model, "_predict_to_wait"):
+                return self.model._predict_to_wait(rows)
+            return self.model.predict(rows), None
         labels = self.model.__sklearn_tags__().estimator_type == "classifier"
-        return np.full(len(rows), None) if labels else np.zeros(len(rows))
+        return np.full(len(rows), None) if labels else np.zeros(len(rows)), None
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -171,9 +179,14 @@ class Pending:
             return len(learned)
 
     def _learn(self, names: list[Any], y: NDArray[Any]) -> None:
-        rows, seen = np.stack([self._rows[name] for name in names]), self._learned
+        waited = [self._rows[name] for name in names]
+        rows, lines = np.stack([row for row, _ in waited]), [own for _, own in waited]
+        seen = self._learned
         try:
-            self.model.partial_fit(rows, y)
+            if any(line is not None for line in lines):
+                self.model._learn_waiting(rows, y, lines)
+            else:
+                self.model.partial_fit(rows, y)
         finally:  # also if the rows were learned and the call was then interrupted
             with deferred_interrupts():
                 for name in names if self._learned != seen else ():
@@ -213,7 +226,11 @@ class Pending:
 
     def _fitted_state(self) -> dict[str, Any]:
         with self._lock:
-            rows = list(self._rows.values())
+            rows = [row for row, _ in self._rows.values()]
+            kept = by_meaning([line for _, line in self._rows.values()])
+            places = np.full(len(rows), -1)
+            for number, (own, _) in enumerate(kept):
+                places[own] = number
             begun = self.model.__sklearn_is_fitted__()
             layout = self.model.__dict__.get("_layout")
             return {
@@ -223,6 +240,9 @@ class Pending:
                 "ids": list(self._rows),
                 "rows": np.stack(rows) if rows else None,
                 "expired": self.expired,
+                "records": [group.values for _, group in kept],
+                "meanings": [group.meaning.to_list() for _, group in kept],
+                "places": places.tolist(),
             }
 
     @classmethod
@@ -233,6 +253,7 @@ class Pending:
     def _restore(self, state: Any) -> None:
         """Restore a state from an untrusted file; raise StateError if it does not fit."""
         entries = {"model", "blank", "layout", "ids", "rows", "expired"}
+        entries |= {"records", "meanings", "places"}
         require(isinstance(state, dict) and set(state) == entries, "the state is not a table")
         if state["model"] is not None:
             self.model = files.learner_from_tree(state["model"], "the file", tried=False)
@@ -257,14 +278,35 @@ class Pending:
         if state["model"] is None and not isinstance(self.model, Prepared):
             self._blank = clone(self.model)
             check_rows(self._blank, rows, first=True)
-        self._rows = OrderedDict(zip(ids, map(np.array, rows), strict=True))
+        lines = _restored_lines(state, len(ids))
+        self._rows = OrderedDict(
+            zip(ids, zip(map(np.array, rows), lines, strict=True), strict=True)
+        )
 
     def _try_out(self) -> None:
         """Test the model and predict the pending rows; raise if a prediction is not a number."""
         if self.model.__sklearn_is_fitted__():
             self.model._try_out()
         if self._rows:
-            self._predicted(self._numbers(np.stack(list(self._rows.values()))))
+            self._predicted(self._numbers(np.stack([row for row, _ in self._rows.values()])))
+
+
+def _restored_lines(state: dict[str, Any], rows: int) -> list[Line]:
+    """Return what is kept of each row from the state of an untrusted file."""
+    records, meanings, places = state["records"], state["meanings"], state["places"]
+    listed = all(isinstance(value, list) for value in (records, meanings, places))
+    require(listed and len(places) == rows, "places are not as many as ids")
+    require(len(records) == len(meanings), "records are not as many as their meanings")
+    found: list[Line] = [None] * rows
+    held = np.array([checked_count(place, "places", -1, len(records) - 1) for place in places])
+    for number, (values, meaning) in enumerate(zip(records, meanings, strict=True)):
+        kept = Kept(Meaning.from_list(meaning), values)
+        kept.check()
+        own = np.flatnonzero(held == number)
+        require(len(own) == len(values), "records are not as many as places say")
+        for place, line in zip(own.tolist(), kept.lines, strict=True):
+            found[place] = line
+    return found
 
 
 def _layout(fields: Any) -> Layout:

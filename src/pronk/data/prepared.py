@@ -41,6 +41,7 @@ from pronk.estimators.inputs import (
     check_weights,
     with_times,
 )
+from pronk.estimators.waiting import Kept, Line
 
 Array = NDArray[np.float64]
 
@@ -372,8 +373,11 @@ class Prepared(Parameters):
             return self.scale
         return "none" if getattr(self.learner, "_scales_itself", False) else "minmax"
 
-    def _learn(self, X: Any, y: Any, options: dict[str, Any], *, predicts: bool) -> Any:
-        """Prepare and learn the rows; a call that raises changes nothing.
+    def _learn(
+        self, X: Any, y: Any, options: dict[str, Any], *, predicts: bool,
+        lines: Sequence[Line] | None = None,
+    ) -> Any:  # fmt: skip
+        """Prepare and learn the rows, perhaps with what was kept of them; if it raises, roll back.
 
         The learner's number of rows shows whether it was rolled back; the preparation then is too.
         """
@@ -389,7 +393,7 @@ class Prepared(Parameters):
                 if "_layout" not in before:
                     self._begin(layout_of(X, self.categorical, self.dates))
                 with self.learner_._all_or_nothing():
-                    return self._pass(X, y, options, predicts)
+                    return self._pass(X, y, options, predicts, lines)
             except BaseException:
                 if self._learned == seen:
                     self.__dict__ = {**before, "_lock": own_lock(self)}
@@ -422,7 +426,10 @@ class Prepared(Parameters):
             call.learner, width = self.learner_, self.learner_.n_features_in_
         return call.predicted(np.empty((0, width)), np.shape(y)[1:], options)
 
-    def _pass(self, X: Any, y: Any, options: dict[str, Any], predicts: bool) -> Any:
+    def _pass(
+        self, X: Any, y: Any, options: dict[str, Any], predicts: bool,
+        lines: Sequence[Line] | None = None,
+    ) -> Any:  # fmt: skip
         rows = self._rows(X)
         weights = check_weights(options.get("sample_weight"), len(rows))
         missing = missing_labels(y, len(rows))
@@ -437,7 +444,9 @@ class Prepared(Parameters):
             preparation = copy.copy(self._preparation)
             prepared = prepare(preparation, rows, counted)
         call = LearnerCall(self.learner, self.learner_, targets)
-        if missing is None:
+        if lines is not None:
+            result = call.learner._learn_waiting(prepared, y, lines, **options)
+        elif missing is None:
             result = call.learn(prepared, y, options, predicts)
         else:
             result = call.learn_labelled(prepared, np.asarray(y), missing, options, predicts)
@@ -465,6 +474,18 @@ class Prepared(Parameters):
         with own_lock(self):
             ends = self.learner_.predict_interval(self._transformed(X), *more, **options)
             return ends if self._targets is None else self._targets.intervals_in_unit_of_y(ends)
+
+    def _predict_to_wait(self, X: Any) -> tuple[NDArray[Any], Kept | None]:
+        """Predict rows that are learned later; return predictions and what is kept of them."""
+        with own_lock(self):
+            # With scaled targets the learner may be replaced in the first rows.
+            if self._targets is not None or not hasattr(self.learner_, "_predict_to_wait"):
+                return self.predict(X), None
+            return self.learner_._predict_to_wait(self._transformed(X))
+
+    def _learn_waiting(self, X: Any, y: Any, lines: Sequence[Line], **options: Any) -> Any:
+        """Learn rows in order, with what was kept of their predictions; return the predictions."""
+        return self._learn(X, y, options, predicts=True, lines=lines)
 
     def predict_one(self, x: Any) -> Any:
         """Predict one row, a dict or a vector; before the first label 0, or None for a label."""

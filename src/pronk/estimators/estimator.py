@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from html import escape
 from itertools import pairwise
@@ -32,6 +33,7 @@ from pronk.estimators.inputs import (
     keep_keys,
     one_row,
 )
+from pronk.estimators.waiting import Kept, Line
 from pronk.newton.certificate import Certificate
 
 Array = NDArray[np.float64]
@@ -219,6 +221,19 @@ class OnlineLearner(SavedState):
         self.partial_fit(one_row(self, x), [y])
         keep_keys(self, x)
         return self
+
+    # -- rows that wait for their labels (`waiting`) -----------------------------------------------
+
+    def _predict_to_wait(self, X: Any) -> tuple[NDArray[Any], Kept | None]:
+        """Predict rows that are learned later; return predictions and what is kept of them."""
+        return self.predict(X), None
+
+    def _learn_waiting(self, X: Any, y: Any, lines: Sequence[Line], **options: Any) -> Any:
+        """Learn rows in order, with what was kept of their predictions; return the predictions.
+
+        ``options`` are those of `predict_then_learn`.
+        """
+        return self.predict_then_learn(X, y, **options)
 
     # -- a pass ------------------------------------------------------------------------------
 

@@ -269,8 +269,8 @@ def _steps(learner: Any) -> dict[str, float]:
 def warmup() -> None:
     """Compile every compiled function, or load it from the cache, so that later calls are fast.
 
-    Every algorithm learns a few rows, in a long and in a short call; so do the local experts and
-    the trials of the default learner, which begin later.
+    Every algorithm learns a few rows, in a long and in a short call, and rows that have waited for
+    their labels; so do the local experts and the trials of the default learner, which begin later.
     """
     import numpy as np
 
@@ -288,3 +288,6 @@ def warmup() -> None:
             learner.predict_then_learn(X[:60], y[:60])
             learner.predict_then_learn(X[60:61], y[60:61])
             learner.predict(X)
+            _, kept = learner._predict_to_wait(X[61:])
+            if kept is not None:
+                learner._learn_waiting(X[61:], y[61:], kept.lines)

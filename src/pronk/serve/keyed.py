@@ -53,7 +53,7 @@ class KeyedOnlineModel(OnlineModel):
         """Count the keys that have a model."""
         return len(self.learner)
 
-    def predict(self, packed: bytes) -> Answer:
+    def predict(self, packed: bytes, waits: bool = False) -> Answer:
         X, keys = self.columns.matrix(packed), self.columns.keys(packed)
         with self.lock:
             missing = {key for key in set(keys) if key not in self.learner}

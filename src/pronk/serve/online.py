@@ -10,6 +10,7 @@ import copy
 import math
 import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from pronk.core.state import Count, Numbers, Part, Sizes, Stateful, checked_count, require
 from pronk.estimators import files
+from pronk.estimators.waiting import Line
 from pronk.evaluate.baselines import BASELINES, describe_repeating, leads, make_baselines
 from pronk.evaluate.drift import DriftAlarm, ErrorAlarm
 from pronk.evaluate.fields import Items
@@ -24,7 +26,15 @@ from pronk.evaluate.metrics import DEFAULTS, METRICS, describe_leads
 from pronk.evaluate.trace import SegmentSums
 from pronk.serve import spec
 from pronk.serve.journal import LABEL, Entry, ModelRow
-from pronk.serve.rows import Answer, Columns, label_kind, targets, unpack_answer
+from pronk.serve.rows import (
+    Answer,
+    Columns,
+    label_kind,
+    pack_kept,
+    targets,
+    unpack_answer,
+    unpack_kept,
+)
 
 Array = NDArray[np.float64]
 
@@ -258,25 +268,35 @@ class OnlineModel:
     # -- predicting ------------------------------------------------------------------------------
 
     def predict_to_wait(self, packed: bytes) -> Answer:
-        """Return predictions for rows that wait for their labels, with what they are judged by."""
-        answer = self.predict(packed)
+        """Return predictions for rows that wait for their labels, with what is kept of them.
+
+        Each row is predicted as the next one: weights and intervals are learned at the lateness
+        that labels have.
+        """
+        answer = self.predict(packed, waits=True)
         answer.baselines = self.scores.predict_baselines()
         return answer
 
-    def predict(self, packed: bytes) -> Answer:
+    def predict(self, packed: bytes, waits: bool = False) -> Answer:
         """Return predictions for packed rows, None before the first label; change nothing."""
         X = self.columns.matrix(packed)
         with self.lock:
             version = self.version
             if not self.fitted:
                 return Answer(version, [None] * len(X), untrained=True)
-            P = self.learner.predict(X)
-            answer = Answer(version, finite_or_none(P))
+            answer, following = Answer(version, []), {}
+            if waits and hasattr(self.learner, "_predict_to_wait"):
+                P, kept = self.learner._predict_to_wait(X)
+                answer.kept = pack_kept(kept)
+                following = {"ahead": False} if getattr(self.inner, "_looks_ahead", False) else {}
+            else:
+                P = self.learner.predict(X)
+            answer.prediction = finite_or_none(P)
             if hasattr(self.learner, "predict_interval"):
-                ends = self.learner.predict_interval(X, self.spec.coverage)
+                ends = self.learner.predict_interval(X, self.spec.coverage, **following)
                 answer.lower, answer.upper = _ends(ends)
             if hasattr(self.inner, "predict_proba"):
-                answer.probability = self.learner.predict_proba(X).tolist()
+                answer.probability = self.learner.predict_proba(X, **following).tolist()
                 answer.classes = self.learner.classes_.tolist()
         return answer
 
@@ -333,12 +353,12 @@ class OnlineModel:
     ) -> tuple[NDArray[Any], Array | None]:
         """Predict then learn all rows, piece by piece; release the lock between pieces."""
         before = copy.deepcopy(self.learner) if len(X) > PIECE else None
-        pieces = []
+        lines, pieces = _lines(entries), []
         try:
             for start in range(0, len(X), PIECE):
                 rows = slice(start, start + PIECE)
                 with self.lock:
-                    pieces.append(self._predict_then_learn(X[rows], y[rows]))
+                    pieces.append(self._predict_then_learn(X[rows], y[rows], lines[rows]))
         except BaseException:
             if before is not None:
                 with self.lock:
@@ -348,11 +368,16 @@ class OnlineModel:
         ends = None if pieces[0][1] is None else np.concatenate([piece[1] for piece in pieces])
         return P, ends
 
-    def _predict_then_learn(self, X: Array, y: NDArray[Any]) -> tuple[NDArray[Any], Any]:
+    def _predict_then_learn(
+        self, X: Array, y: NDArray[Any], lines: Sequence[Line]
+    ) -> tuple[NDArray[Any], Any]:
         """Return predictions, and intervals (rows, 2) or None if the learner has no intervals."""
+        learn = self.learner.predict_then_learn
+        if any(line is not None for line in lines):
+            learn = partial(self.learner._learn_waiting, lines=lines)
         if not hasattr(self.learner, "predict_interval"):
-            return np.asarray(self.learner.predict_then_learn(X, y)), None
-        P, ends = self.learner.predict_then_learn(X, y, interval=self.spec.coverage)
+            return np.asarray(learn(X, y)), None
+        P, ends = learn(X, y, interval=self.spec.coverage)
         return np.asarray(P), ends
 
     def _answers(
@@ -370,7 +395,7 @@ class OnlineModel:
             start += entry.size
             if entry.kind == LABEL and entry.answer is not None:
                 earlier = unpack_answer(entry.answer)
-                earlier.version, earlier.baselines = entry.sequence, None
+                earlier.version, earlier.baselines, earlier.kept = entry.sequence, None, None
                 given[rows] = self._scored(earlier.prediction)
                 if lower is not None and upper is not None:
                     lower[rows] = np.nan if earlier.lower is None else earlier.lower
@@ -447,6 +472,18 @@ class OnlineModel:
         classifies = hasattr(getattr(learner, "learner_", learner), "classes_")
         task = classifies == (self.spec.task == "classification")
         return bool(same and task and learner.n_features_in_ == width)
+
+
+def _lines(entries: Sequence[Entry]) -> list[Line]:
+    """Return what was kept of the prediction of each row whose label came later."""
+    found: list[Line] = []
+    for entry in entries:
+        own: list[Line] = []
+        if entry.kind == LABEL and entry.answer is not None:
+            kept = unpack_answer(entry.answer).kept
+            own = [] if kept is None else unpack_kept(kept)
+        found += own if len(own) == entry.size else [None] * entry.size
+    return found
 
 
 def finite_or_none(predictions: NDArray[Any]) -> list[Any]:

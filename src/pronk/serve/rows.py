@@ -24,6 +24,7 @@ from pronk.data.values import (
     has_hours,
     is_missing_word,
 )
+from pronk.estimators.waiting import Kept, Line, Meaning
 from pronk.serve.spec import HTTPError, Spec
 
 # -- lists of floats as msgpack --------------------------------------------------------------------
@@ -414,6 +415,7 @@ class Answer(msgspec.Struct, array_like=True, omit_defaults=True):
     error: str | None = None
     untrained: bool = False  # the model has learned nothing yet
     baselines: list[Any] | None = None  # their predictions then, of rows that wait for labels
+    kept: bytes | None = None  # what the learner keeps of such rows
 
 
 _one = msgspec.msgpack.Decoder(Answer)
@@ -426,6 +428,20 @@ def pack_answers(answer: Answer | list[Answer]) -> bytes:
 
 def unpack_answer(data: bytes) -> Answer:
     return _one.decode(data)
+
+
+def pack_kept(kept: Kept | None) -> bytes | None:
+    """Return what a learner keeps of predictions in packed form."""
+    return None if kept is None else encode([kept.meaning.to_list(), kept.values.tobytes()])
+
+
+def unpack_kept(data: bytes) -> list[Line]:
+    """Return what was kept of each row; raise a ValueError if it is not readable."""
+    meaning, values = _unpack(data)
+    found = Meaning.from_list(meaning)
+    kept = Kept(found, np.frombuffer(values).reshape(-1, found.header.width))
+    kept.check()
+    return kept.lines
 
 
 def unpack_answers(data: bytes) -> list[Answer]:

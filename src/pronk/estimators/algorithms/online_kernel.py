@@ -44,6 +44,7 @@ advice); Kivinen, Warmuth, "Averaging expert predictions", 1999 (the rate); Herb
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, ClassVar
@@ -54,6 +55,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pronk.aggregate.calibration import around, at_coverage, check_coverage
 from pronk.aggregate.certificate import MixtureCertificate
+from pronk.aggregate.late import Arrived
 from pronk.aggregate.recovery import RecoveringKernel
 from pronk.core.kernels import get_kernel
 from pronk.core.runtime import limited
@@ -67,6 +69,7 @@ from pronk.estimators.inputs import (
     dense_blocks,
 )
 from pronk.estimators.labels import Labels
+from pronk.estimators.waiting import Kept, Line, Meaning, recorded_rows
 
 Array = NDArray[np.float64]
 
@@ -235,6 +238,47 @@ class _OnlineKernel(TimedLearner):
         self._check_result(P)
         return P
 
+    # -- rows that wait for their labels ---------------------------------------------------------
+
+    def _predict_to_wait(self, X: Any) -> tuple[NDArray[Any], Kept | None]:
+        check_is_fitted(self)
+        if self.delay:  # the learner itself holds rows back
+            return self.predict(X, ahead=False), None
+        rows = self._rows(X)
+        if not rows.shape[0]:
+            return self._named(np.empty((0, self._outputs))), None
+        with self._own_lock(), limited:
+            parts = [self._model.read(block()) for _, block in dense_blocks(rows)]
+            P = np.concatenate([own for own, _ in parts])
+            self._check_result(P)
+            values = np.concatenate([record.values for _, record in parts])
+            labels = self.__dict__.get("_labels")
+            return self._named(P), Kept(Meaning(parts[0][1].header, labels), values)
+
+    def _learn_waiting(self, X: Any, y: Any, lines: Sequence[Line], **options: Any) -> Any:
+        with self._own_lock():
+            self._lines = lines
+            try:
+                return self.predict_then_learn(X, y, **options)
+            finally:
+                self.__dict__.pop("_lines", None)
+
+    def _learn(self, X: Array, Y: Array) -> Array:
+        """Run the pass; rows that have waited are learned as they were predicted."""
+        lines = self.__dict__.pop("_lines", None)
+        groups = [] if lines is None else recorded_rows(lines, self._labels_after())
+        if not groups:
+            return super()._learn(X, Y)
+        return self._model.learn(X, Y, arrived=Arrived(len(X), Y.shape[1], groups))
+
+    def _named(self, P: Array) -> NDArray[Any]:
+        """Return predictions as `predict` does."""
+        raise NotImplementedError
+
+    def _labels_after(self) -> Labels | None:
+        """Return the labels that are known with the rows of the call; None of a regressor."""
+        return None
+
     @property
     def reads_past_(self) -> bool:
         """Whether past labels are read, so that `predict` has a second head for rows far ahead."""
@@ -359,6 +403,9 @@ class OnlineKernelRegressor(_OnlineKernel, PosteriorRegressor):
 
     _signed = False
 
+    def _named(self, P: Array) -> NDArray[Any]:
+        return P[:, 0] if self._flat else P
+
     def predict_then_learn(  # type: ignore[override]
         self, X: Any, y: Any, interval: float | None = None, *, sample_weight: Any = None,
         times: Any = None,
@@ -455,6 +502,21 @@ class OnlineKernelClassifier(_OnlineKernel, OnlineClassifier):
     """
 
     _signed = True
+
+    def _named(self, P: Array) -> NDArray[Any]:
+        return self._labels.predicted(P)
+
+    def _learn_labels(
+        self, rows: Any, values: NDArray[Any], labels: Labels, after: Labels, *weights: Array
+    ) -> Array:
+        self._after = after
+        try:
+            return super()._learn_labels(rows, values, labels, after, *weights)
+        finally:
+            del self._after
+
+    def _labels_after(self) -> Labels | None:
+        return self._after
 
     def predict(self, X: Any, *, ahead: bool | None = None) -> NDArray[Any]:
         """Predict labels with the current model; changes nothing.
