@@ -119,7 +119,6 @@ class Row(NamedTuple):
     final: Array
 
 
-@compiled
 def new_row(state: State) -> Row:
     """Allocate a row."""
     learners, outputs, _ = state.v.shape
@@ -325,7 +324,11 @@ def mix_candidates(Q: Array, log_w: Array, out: Array) -> None:
         for k in range(out.size):
             out[k] += weight * Q[j, k]
     # the margins' label, unless they have nearly no weight
-    if np.exp(log_w[MARGINS]) >= LEADING and out.argmax() != Q[MARGINS].argmax():
+    label, own = 0, 0
+    for k in range(out.size):
+        label = k if out[k] > out[label] else label
+        own = k if Q[MARGINS, k] > Q[MARGINS, own] else own
+    if np.exp(log_w[MARGINS]) >= LEADING and label != own:
         for k in range(out.size):
             out[k] = Q[MARGINS, k]
 

@@ -434,7 +434,7 @@ def drop_tree(tree: int, pool: Pool, trees: Trees) -> None:
     """Free all leaves of a tree."""
     for node in range(trees.trees[tree, NODES]):
         if trees.nodes[tree, node, COLUMN] < 0:
-            free_slot(trees.nodes[tree, node, SLOT], pool)
+            free_slot(np.int64(trees.nodes[tree, node, SLOT]), pool)
     trees.trees[tree, NODES] = 0
     trees.trees[tree, LEAVES] = 0
 
@@ -629,7 +629,7 @@ def learn_local_row(
                 learned[o] = t[o]
             if not signed:
                 learned -= p
-                clip_errors(learned, LEAF_REACH, pool.sizes[ROWS], trees.squares[tree])
+                clip_errors(learned, LEAF_REACH, float(pool.sizes[ROWS]), trees.squares[tree])
                 learned += p
             append_to_leaf(x, row.v[tree], row.q[tree], p, learned, slot, pool)
             full = full or pool.counts[slot] == LEAF_ROWS

@@ -257,7 +257,7 @@ def _try_learners(comparison: Comparison, stream: FileStream, console: Any) -> N
         return
     with console.status("") as status:
         for one in comparison.learners:
-            status.update(f"compiling {one.label} (only the first time)")
+            status.update(f"compiling {one.label}, once per environment")
             learner = one.build(stream.task, 0)
             model = prepare(learner, one.scale or comparison.scale, stream, comparison.view)
             used = weights_for(model, weights)

@@ -118,7 +118,8 @@ def _run(job: RunOptions, as_json: bool, stack: ExitStack) -> None:
     with screen.warnings_as_notes(console):
         _warm(run.model, stream, console)
         _note_unbounded(job.algorithm, model.learner, console)
-        last = run.run()
+        with screen.compiling(console, spinner=False):  # what later rows use
+            last = run.run()
     run.chosen = _with_bandwidth(chosen, run.model)
     if stream.task == "classification" and len(run.model.classes_) < 2:
         label = run.model.classes_[0]
@@ -324,9 +325,9 @@ def _with_bandwidth(chosen: dict[str, Any], model: Any) -> dict[str, Any]:
 def _warm(model: Any, stream: FileStream, console: Console) -> None:
     """Learn the first rows with a copy, to find invalid parameters and to compile before timing."""
     twin: Any = model.model_of_new_key() if isinstance(model, KeyedRun) else copy.deepcopy(model)
-    with console.status("compiling (only the first time)"):
+    with screen.compiling(console):
         try:
-            warm_up(twin, stream)
+            warm_up(twin, stream, single=0)
         except InvalidParameterError as error:
             raise CommandError(f"--param: {error}") from None
 

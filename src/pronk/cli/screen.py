@@ -62,6 +62,37 @@ def bars(console: Console, *columns: Any) -> Iterator[Any]:
 
 
 @contextmanager
+def compiling(console: Console, spinner: bool = True) -> Iterator[None]:
+    """Show on a terminal that functions are compiled: a count that vanishes, or else one note."""
+    if not console.is_terminal:
+        yield
+        return
+    from numba.core import event
+
+    status, text = console.status(""), "compiling, once per environment"
+
+    class Count(event.Listener):
+        count = 0
+
+        def on_start(self, found: Any) -> None:
+            self.count += 1
+            if spinner:
+                status.update(f"{text}: {self.count} functions")
+                status.start()
+            elif self.count == 1:
+                note(text, console)
+
+        def on_end(self, found: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", Count()):
+        try:
+            yield
+        finally:
+            status.stop()
+
+
+@contextmanager
 def warnings_as_notes(console: Console) -> Iterator[None]:
     """Print Python warnings as notes, above a progress bar if there is one."""
     with warnings.catch_warnings():

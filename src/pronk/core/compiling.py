@@ -22,6 +22,7 @@ from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
+from numba.core.types.misc import unliteral
 
 
 class PartLibrary(JITCodeLibrary):
@@ -99,6 +100,11 @@ class WholeCompiler(Compiler):
 class Part(CPUDispatcher):
     """The part of a function for each kind of arguments; Python never calls it."""
 
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return what a call has as types; constants are no types of their own."""
+        plain = {name: unliteral(kind) for name, kind in kws.items()}
+        return super().get_call_template([unliteral(kind) for kind in args], plain)
+
     def add_overload(self, cres: Any) -> None:
         self.overloads[tuple(cres.signature.args)] = cres
 
@@ -114,7 +120,7 @@ class Function(CPUDispatcher):
     @property
     def _numba_type_(self) -> Any:
         if self._part is None:
-            options = {**self.targetoptions, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+            options = {**self.targetoptions, "no_cpython_wrapper": True}
             self._part = Part(self.py_func, {}, options, pipeline_class=PartCompiler)
         return self._part._numba_type_
 
@@ -148,7 +154,7 @@ def compiled(
         return lambda given: compiled(given, fastmath=fastmath, forceinline=forceinline)
     options = {
         "nopython": True, "boundscheck": None, "nogil": True, "error_model": "numpy",
-        "fastmath": fastmath, "forceinline": forceinline,
+        "fastmath": fastmath, "forceinline": forceinline, "no_cfunc_wrapper": True,
     }  # fmt: skip
     if config.DISABLE_JIT:
         return function

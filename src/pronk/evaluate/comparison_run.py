@@ -197,12 +197,12 @@ def weights_for(model: Any, weights: Weights) -> Weights:
     return weights if timed or supports_weights(model) else None
 
 
-def warm_up(twin: Any, stream: FileStream, rows: int = 64) -> None:
-    """Learn the first rows with a copy of a model.
+def warm_up(twin: Any, stream: FileStream, rows: int = 64, single: int = SINGLE) -> None:
+    """Learn the first rows with a copy of a model, the last ``single`` of them one at a time.
 
     This compiles the code, so that times are clean, and finds invalid parameters.
     """
-    X, y, weights = labelled(*stream.head(rows + SINGLE)[:3])
+    X, y, weights = labelled(*stream.head(rows + single)[:3])
     weights = weights_for(twin, weights)
     if not len(y):
         return
