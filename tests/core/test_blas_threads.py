@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 import threading
+import traceback
 from types import SimpleNamespace
 
 import numpy as np
@@ -29,11 +31,17 @@ def threads() -> set[int]:
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
+def stacks() -> list[str]:
+    """Where each thread of Python is."""
+    return ["".join(traceback.format_stack(frame)[-8:]) for frame in sys._current_frames().values()]
+
+
 @pytest.fixture(autouse=True)
 def two_threads():
     """Two threads before the call; the default setting before and after."""
     with threadpool_limits(2, user_api="blas"):
         assert threads() == {2}, "the libraries do not take two threads"
+        assert not limited._inside, f"a call of an earlier test has not ended: {stacks()}"
         pronk.set_threads(1)
         yield
         pronk.set_threads(1)
