@@ -9,7 +9,7 @@ import pytest
 import pronk
 from naive import late as naive_late
 from pronk.aggregate.baselines import MEAN_WINDOWS, Baselines, Past, find_lags
-from pronk.aggregate.calibration import Intervals
+from pronk.aggregate.calibration import COVERAGES, NORMAL, Intervals
 from pronk.aggregate.far import FarHead, is_anchor, next_anchor
 from pronk.aggregate.local import Forest
 from pronk.aggregate.mixture import Mixture
@@ -152,23 +152,34 @@ def test_local_experts_learn_rows_as_they_were_predicted(signed):
     np.testing.assert_array_equal(np.concatenate(got), expected)
 
 
-def test_half_widths_are_those_before_the_errors_that_arrive_later():
+@pytest.mark.parametrize("delay", [1, 9, 70])
+def test_half_widths_learn_from_the_misses_that_were_shown(delay):
     rng = np.random.default_rng(7)
-    P, Y, scales = rng.normal(size=(3, 300, 1))
-    scales = np.exp(scales)
+    P, Y, scales = rng.normal(size=(3, 400, 1))
+    Y[200:] *= 3
+    scales = np.exp(0.3 * scales)
+    twin = naive_late.LateIntervals(COVERAGES, NORMAL, delay)
+    R = np.abs(Y - P) / scales
+    expected = naive_late.late_pass(P[:, 0], R[:, 0], delay, twin.predict, twin.learn)
+    late, shown = Intervals(1), np.full((400, len(COVERAGES), 1), -1.0)
+    late.start()
+    shown[:delay] = late.current(P[:delay], np.ones((delay, 1)))
+    for start, stop in pairwise((0, 1, 3, 50, 51, 400 - delay)):
+        old, new = slice(start, stop), slice(start + delay, stop + delay)
+        late.learn_late(P[old], scales[old], Y[old], P[new], delay, shown[start : stop + delay])
+    close(shown[:, :, 0], expected)
+
+
+def test_a_late_interval_that_was_not_known_counts_as_the_present_one():
     late, twin = Intervals(1), Intervals(1)
-    for intervals in (late, twin):
-        intervals.start()
-    delay, expected = 9, []
-    for t in range(300):
-        expected.append(twin.current(P[t : t + 1], scales[t : t + 1])[0])
-        if t >= delay:
-            old = slice(t - delay, t - delay + 1)
-            twin.learn(P[old], scales[old], Y[old])
-    got = [late.current(P[:delay], scales[:delay])]
-    old, new = slice(0, 300 - delay), slice(delay, 300)
-    got.append(late.learn_late(P[old], scales[old], Y[old], P[new], scales[new]))
-    close(np.concatenate(got), np.array(expected))
+    shown = np.full((2, len(COVERAGES), 1), -1.0)
+    late.start()
+    twin.start()
+    one = np.ones((1, 1))
+    late.learn_late(0 * one, one, 1.5 * one, 0 * one, 1, shown)
+    present = np.concatenate((twin.current(0 * one, one), np.full((1, len(COVERAGES), 1), -1.0)))
+    twin.learn_late(0 * one, one, 1.5 * one, 0 * one, 1, present)
+    close(late.current(0 * one, one), twin.current(0 * one, one))
 
 
 @pytest.mark.parametrize(("delay", "expected"), [(0, [1, 2, 12]), (5, [1, 2, 7]), (11, [1, 2, 13])])

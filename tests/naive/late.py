@@ -141,3 +141,42 @@ class WaitingExperts:
             self.learners[number].learn(phi, None, y)
         self.mixture.learn(None, row, y)
         self.arrived.append(y)
+
+
+class LateIntervals:
+    """Half-widths of one output in error scales whose errors arrive late, by the definition."""
+
+    def __init__(self, coverages, normal, delay):
+        self.coverages, self.normal, self.delay = coverages, normal, delay
+        self.a, self.b = normal.copy(), np.zeros((5, len(normal)))
+        self.edges, self.predictions, self.errors = np.zeros(4), [], []
+
+    def size(self):
+        """The larger root mean square of the errors over windows of 1000 and 20 rows."""
+        if not self.errors:
+            return 0.0
+        squares, ages = np.square(self.errors), np.arange(len(self.errors))[::-1]
+        weights = [(1 - 1 / window) ** ages for window in (1000, 20)]
+        return max(np.sqrt(w @ squares / w.sum()) for w in weights)
+
+    def predict(self, p):
+        """Return the half-widths at a prediction, twice: they are kept until its error arrives."""
+        own = self.a + self.b[np.sum(p > self.edges)]
+        widths = np.maximum.accumulate(np.maximum(own, 0.0))
+        return widths, widths
+
+    def learn(self, p, shown, r):
+        before, rows = self.size(), len(self.errors) + 1
+        self.errors.append(min(r, 5 * before) if before else r)
+        size = self.size()
+        rate = max(0.03, min(1 / np.sqrt(rows + 1), 2 / self.delay))
+        normal = np.where(self.normal > 0, self.normal, 1e-300)  # coverage 0: the size
+        unit = np.where(self.normal > 0, np.clip(shown / normal, 0.1 * size, size), size)
+        step = rate * unit * ((r > shown) - (1 - self.coverages))
+        self.a += step
+        self.b[np.sum(p > self.edges)] += 1.5 * step
+        self.predictions.append(p)
+        if rows <= 64 or rows % 64 == 0:
+            recent = np.sort(self.predictions[-1000:])
+            edges = recent[[(k + 1) * len(recent) // 5 for k in range(4)]]
+            self.edges = edges + 1e-9 * np.abs(edges)

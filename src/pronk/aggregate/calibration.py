@@ -28,6 +28,9 @@ O(1 / (rate T)), for any stream. The maximum nests the intervals of all coverage
 long-run share: while c has the half-width of a smaller c', both have the same misses, and a_c gains
 rate * size * (c - c') on a_c' per row until it is the larger again.
 
+With a delay (`late`) a miss is that of the half-width that the prediction had, and the size is
+replaced by that half-width in units of a normal error's, between a tenth of the size and the size.
+
 The size of recent r is the larger of the root mean squares over windows of 1000 and 20 rows: after
 a change, steps are as large as current errors. An r counts there as at most five times the size
 before it, so one outlier makes the steps half as large again for about twenty rows, and a change by
@@ -163,60 +166,96 @@ def recent_size(squares: Array) -> float:
 
 #: Largest r: sums of squares stay finite after constant targets.
 LARGEST_ERROR = 1e100
+#: In place of the half-width of a prediction that had none in error scales.
+UNKNOWN = -1.0
+#: Of late errors: largest rate of the first rows, times the delay; smallest unit of a step, as a
+#: share of the size of recent errors.
+LATE_RATE, SMALLEST_UNIT = 2.0, 0.1
 
 
 @compiled(fastmath={"contract"})
+def widths_at(p: Array, coverages: Array, state: IntervalState, used: Array) -> None:
+    """Write the half-widths at a prediction p (outputs,), in error scales, to ``used``.
+
+    ``used`` is (coverages, outputs).
+    """
+    for o in range(p.size):
+        # h_c = max(0, a_c' + b_gc' for c' <= c)
+        own, width = state.quintiles[quintile_of(p[o], state.edges[:, o])], 0.0
+        for c in range(coverages.size):
+            width = max(width, state.widths[c, o] + own[c, o])
+            used[c, o] = width
+
+
+@compiled(fastmath={"contract"})
+def track_error(
+    r: Array, p: Array, shown: Array, delay: int, coverages: Array, state: IntervalState
+) -> None:
+    """Track the error r (outputs,), in error scales, of a prediction p (outputs,).
+
+    ``shown`` (coverages, outputs) are the half-widths that the prediction had, in error scales. A
+    step shows in the errors ``delay`` rows later: the first steps are then shorter, or half-widths
+    would overshoot, and all are relative to the half-width, or the misses of a burst, in which
+    errors are large, would count more than the rows between bursts.
+    """
+    state.counter[0] += 1.0
+    fastest = LATE_RATE / delay if delay else 1.0
+    rate = max(RATE, min(1.0 / np.sqrt(state.counter[0]), fastest))
+    for o in range(r.size):
+        error = min(r[o], LARGEST_ERROR)
+        # r <= 5 size;  squares <- (1 - 1/w) squares + r^2,  ones <- (1 - 1/w) ones + 1
+        bound = REACH * recent_size(state.squares[:, :, o])
+        counted = min(error, bound) if bound > 0.0 else error
+        for w in range(len(ERROR_WINDOWS)):
+            keep = 1.0 - 1.0 / ERROR_WINDOWS[w]
+            sums = state.squares[w, :, o]
+            sums[SQUARES] = keep * sums[SQUARES] + counted * counted
+            sums[ONES] = keep * sums[ONES] + 1.0
+        size = recent_size(state.squares[:, :, o])
+        # d = rate * unit * (1{r > h_c} - (1 - c)),  a_c <- a_c + d,  b_gc <- b_gc + 3/2 d
+        own = state.quintiles[quintile_of(p[o], state.edges[:, o])]
+        for c in range(coverages.size):
+            missed = 1.0 if error > shown[c, o] else 0.0
+            unit = size
+            if delay and NORMAL[c] > 0.0:
+                unit = min(max(shown[c, o] / NORMAL[c], SMALLEST_UNIT * size), size)
+            step = rate * unit * (missed - (1.0 - coverages[c]))
+            state.widths[c, o] += step
+            own[c, o] += QUINTILE_STEP * step
+        row = int(state.counter[0]) - 2  # counted from the first stage
+        track_prediction(p[o], row, state.edges[:, o], state.recent[:, o])
+
+
+@compiled()
 def track_errors(R: Array, P: Array, coverages: Array, state: IntervalState, used: Array) -> None:
     """Track errors R (n, outputs), in error scales, of predictions P (n, outputs).
 
     The half-widths before each row go to ``used`` (n, coverages, outputs), in error scales.
     """
     for t in range(R.shape[0]):
-        state.counter[0] += 1.0
-        rate = max(RATE, 1.0 / np.sqrt(state.counter[0]))
-        for o in range(R.shape[1]):
-            r = min(R[t, o], LARGEST_ERROR)
-            # r <= 5 size;  squares <- (1 - 1/w) squares + r^2,  ones <- (1 - 1/w) ones + 1
-            bound = REACH * recent_size(state.squares[:, :, o])
-            counted = min(r, bound) if bound > 0.0 else r
-            for w in range(len(ERROR_WINDOWS)):
-                keep = 1.0 - 1.0 / ERROR_WINDOWS[w]
-                sums = state.squares[w, :, o]
-                sums[SQUARES] = keep * sums[SQUARES] + counted * counted
-                sums[ONES] = keep * sums[ONES] + 1.0
-            size, width = recent_size(state.squares[:, :, o]), 0.0
-            # h_c = max(0, a_c' + b_gc' for c' <= c),  d = rate * size * (1{r > h_c} - (1 - c)),
-            # a_c <- a_c + d,  b_gc <- b_gc + 3/2 d
-            own = state.quintiles[quintile_of(P[t, o], state.edges[:, o])]
-            for c in range(coverages.size):
-                width = max(width, state.widths[c, o] + own[c, o])
-                used[t, c, o] = width
-                missed = 1.0 if r > width else 0.0
-                step = rate * size * (missed - (1.0 - coverages[c]))
-                state.widths[c, o] += step
-                own[c, o] += QUINTILE_STEP * step
-            row = int(state.counter[0]) - 2  # counted from the first stage
-            track_prediction(P[t, o], row, state.edges[:, o], state.recent[:, o])
+        widths_at(P[t], coverages, state, used[t])
+        track_error(R[t], P[t], used[t], 0, coverages, state)
 
 
-@compiled
+@compiled()
 def track_late_errors(
-    R: Array, P: Array, shown: Array, coverages: Array, state: IntervalState, used: Array
-) -> None:
-    """Track errors R of earlier predictions P, each arriving after a prediction ``shown``.
+    R: Array, P: Array, later: Array, delay: int, coverages: Array, state: IntervalState,
+    widths: Array,
+) -> None:  # fmt: skip
+    """Track errors R of earlier predictions P, each arriving after a ``later`` prediction.
 
-    R, P and ``shown`` are (n, outputs). The half-widths of ``shown`` before each error arrives go
-    to ``used`` (n, coverages, outputs), in error scales.
+    R, P and ``later`` are (n, outputs). ``widths`` (delay + n, coverages, outputs), in error
+    scales, has the half-widths that the earlier predictions had, from row 0 on; those of the later
+    ones are written from row ``delay`` on. UNKNOWN stands for the present half-widths.
     """
-    own = np.empty((1, *used.shape[1:]))
-    for t in range(len(R)):
-        for o in range(R.shape[1]):
-            # h_c = max(0, a_c' + b_gc' for c' <= c)
-            place, width = quintile_of(shown[t, o], state.edges[:, o]), 0.0
-            for c in range(coverages.size):
-                width = max(width, state.widths[c, o] + state.quintiles[place, c, o])
-                used[t, c, o] = width
-        track_errors(R[t : t + 1], P[t : t + 1], coverages, state, own)
+    now = np.empty(widths.shape[1:])
+    for t in range(R.shape[0]):
+        widths_at(later[t], coverages, state, widths[delay + t])
+        shown = widths[t]
+        if shown[0, 0] == UNKNOWN:
+            widths_at(P[t], coverages, state, now)
+            shown = now
+        track_error(R[t], P[t], shown, delay, coverages, state)
 
 
 class Intervals(Stateful):
@@ -262,25 +301,27 @@ class Intervals(Stateful):
         )
 
     def learn_late(
-        self, P: Array, scales: Array, Y: Array, shown: Array, shown_scales: Array
-    ) -> Array:
+        self, P: Array, scales: Array, Y: Array, later: Array, delay: int, widths: Array
+    ) -> None:
         """Track the errors of targets Y, each of which arrives after a later row is predicted.
 
-        P and ``scales`` are of the rows whose targets arrive, ``shown`` and ``shown_scales`` of the
-        later rows, all (n, outputs). Return the half-widths (n, coverages, outputs) of the latter.
+        P and ``scales`` are of the rows whose targets arrive, all (n, outputs). ``widths`` (delay +
+        n, coverages, outputs), in error scales, has the half-widths that these rows had, and from
+        row ``delay`` on gets those of the ``later`` rows (n, outputs).
         """
-        if self._counter[0] == 0.0:
-            return self.learn(P, scales, Y)
-        used = np.empty((len(P), *self._widths.shape))
         R = np.abs(Y - P) / scales
-        track_late_errors(
-            R, np.ascontiguousarray(P), np.ascontiguousarray(shown), COVERAGES, self._state, used
-        )
-        return np.asarray(used * shown_scales[:, None])
+        P, later = np.ascontiguousarray(P), np.ascontiguousarray(later)
+        track_late_errors(R, P, later, delay, COVERAGES, self._state, widths)
 
-    def unknown(self, rows: int) -> Array:
-        """Return the half-widths of rows before any error is known: NaN."""
-        return np.full((rows, *self._widths.shape), np.nan)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of coverages and outputs."""
+        return len(COVERAGES), self._widths.shape[1]
+
+    @property
+    def tracked(self) -> bool:
+        """Whether half-widths are in error scales."""
+        return self._counter[0] > 0.0
 
     def current(self, P: Array, scales: Array) -> Array:
         """Return current half-widths (n, coverages, outputs) at predictions P (n, outputs)."""

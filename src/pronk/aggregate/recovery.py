@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pronk.aggregate.baselines import remapped_labels
-from pronk.aggregate.calibration import SUREST, Intervals
+from pronk.aggregate.calibration import COVERAGES, SUREST, UNKNOWN, Intervals
 from pronk.aggregate.certificate import MixtureCertificate
 from pronk.aggregate.clock import Clock
 from pronk.aggregate.experts import Experts
@@ -140,6 +140,7 @@ class RecoveringKernel(Stateful):
     ) -> None:  # fmt: skip
         self.delay = delay
         self._late = np.empty((3, 0, outputs))  # P, scales, Y of rows that wait for their targets
+        self._late_widths = np.empty((0, len(COVERAGES), outputs))  # theirs, in error scales
         self.columns, self.outputs, self.signed = columns, outputs, signed
         self.memory = memory
         self._make = partial(
@@ -343,40 +344,50 @@ class RecoveringKernel(Stateful):
 
         With a delay the errors are those of the predictions whose targets arrive.
         """
-        old_P, old_scales, old_Y = P, scales, Y  # of the rows whose targets arrive
-        if self.delay:
+        delay, count = self.delay, len(P)  # of the rows whose targets arrive
+        old_P, old_scales, old_Y = P, scales, Y
+        if delay:
             held = np.concatenate((self._late, (P, scales, Y)), axis=1)
-            count = max(0, held.shape[1] - self.delay)
+            count = max(0, held.shape[1] - delay)
             self._late = held[:, count:].copy()
-            old_P, old_scales, old_Y = held[:, :count]
-        count, early = len(old_P), len(P) - len(old_P)
+            old_P, old_scales, old_Y = held
         if self.signed:
             self._rows += count
             return
-        widths = [self.intervals.current(P[:early], scales[:early])] if early else []
+        # Half-widths of all rows in error scales: errors are compared with those of their rows.
+        early, tracked = len(P) - count, self.intervals.tracked
+        shape = len(P), *self.intervals.shape
+        shown = np.concatenate((self._late_widths, np.full(shape, UNKNOWN))) if delay else None
+        widths = np.empty(shape)
+        if early:
+            widths[:early] = self.intervals.current(P[:early], scales[:early])
+            if tracked and shown is not None:
+                shown[delay - early : delay] = widths[:early] / scales[:early, None]
         start = 0
         # Errors of predictions made before any target are not counted; after eight more rows
         # errors are in units of the error scale.
-        first = self.delay + 1
+        first = delay + 1
         while start < count:
             cuts = [first, first + STAGES[0] - 1, self._rows + count - start]
             stop = start + next(cut for cut in cuts if cut > self._rows) - self._rows
             rows = slice(start, min(stop, count))
-            shown = slice(early + rows.start, early + rows.stop)
-            if self._rows >= first:
-                own = old_P[rows], old_scales[rows], old_Y[rows]
-                widths.append(
-                    self.intervals.learn_late(*own, P[shown], scales[shown])
-                    if self.delay
-                    else self.intervals.learn(*own)
-                )
+            later = slice(early + rows.start, early + rows.stop)
+            own = old_P[rows], old_scales[rows], old_Y[rows]
+            if self._rows < first:
+                widths[later] = np.nan
+            elif shown is None or not self.intervals.tracked:
+                widths[later] = self.intervals.learn(*own)
             else:
-                widths.append(self.intervals.unknown(shown.stop - shown.start))
+                part = shown[rows.start : rows.stop + delay]
+                self.intervals.learn_late(*own, P[later], delay, part)
+                widths[later] = part[delay:] * scales[later, None]
             self._rows += rows.stop - start
             if self._rows == first + STAGES[0] - 1:
                 self.intervals.start()  # from now on in units of the error scale
             start = rows.stop
-        self.last_widths = widths[0] if len(widths) == 1 else np.concatenate(widths)
+        self.last_widths = widths
+        if shown is not None:
+            self._late_widths = shown[count:].copy()
 
     # -- the current model --------------------------------------------------------------------
 
@@ -475,6 +486,7 @@ class RecoveringKernel(Stateful):
         assert isinstance(self.detector, LabelWindow)
         self.detector.seen_labels = remapped_labels(self.detector.seen_labels, matrix)
         self._late = recombined(self._late, matrix)
+        self._late_widths = recombined(self._late_widths, matrix)
         if self.probabilities is not None:
             self.probabilities.remap(matrix)
 
@@ -487,6 +499,9 @@ class RecoveringKernel(Stateful):
         Part("clock", "clock", make="_new_clock"),
         Part("incumbent", "incumbent"),
         Numbers("late", (3, "late", "outputs"), written="replaced"),
+        Numbers(
+            "late_widths", ("widths", len(COVERAGES), "outputs"), low=UNKNOWN, written="replaced"
+        ),
         Part("detector", "detector"),
         Part("trial", "trial", make="_new_trial"),
         Numbers("log", ("entries", 6), low=0.0, written="replaced"),
@@ -510,6 +525,8 @@ class RecoveringKernel(Stateful):
         require(
             self.signed or sizes["followed"] == self.outputs, "intervals do not fit the outputs"
         )
+        waiting = 0 if self.signed else sizes["late"]
+        require(sizes["widths"] == waiting, "late_widths has other rows than late")
         predicted = self.predicted
         rows = predicted - self._started
         require(max(0, rows - self.delay) == self.incumbent.rows, "started is not as rows says")
