@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from laws.cases import Case
+from pronk.core.runtime import limited
 
 
 class Lines:
@@ -38,7 +39,7 @@ class Lines:
 
     def run(self, call: Callable[[], Any]) -> bool:
         """Return whether the call was stopped."""
-        before = sys.gettrace()
+        before, inside = sys.gettrace(), limited._inside
         sys.settrace(self)
         try:
             call()
@@ -46,6 +47,8 @@ class Lines:
             return True
         finally:
             sys.settrace(before)
+            if limited._inside > inside == 0:  # stopped at the start of `LearningCall.__exit__`
+                limited.forget()  # or BLAS would keep one thread in all later tests
         return False
 
 
