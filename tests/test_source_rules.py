@@ -24,7 +24,7 @@ def test_no_compiled_function_takes_more_than_ten_arguments():
 def test_every_function_is_compiled_by_one_decorator():
     """Numba's own would compile what a function calls once more (`core/compiling.py`)."""
     texts = {file.name: file.read_text(encoding="utf-8") for file in SOURCES}
-    assert [name for name, text in texts.items() if "njit" in text] == []
+    assert [name for name, text in texts.items() if "njit" in text] == ["compiling.py"]
 
 
 def test_kinds_of_parts_are_read_from_attributes():

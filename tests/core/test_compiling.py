@@ -1,10 +1,12 @@
 """Compiled functions: one version for Python, parts for compiled callers."""
 
+import numba
 import numpy as np
 import pytest
 from numba import njit
 from numba.core.caching import NullCache
 
+from pronk.core import compiling
 from pronk.core.compiling import PartLibrary, compiled
 
 
@@ -91,3 +93,14 @@ def test_garbage_is_collected_again_after_compiling():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_another_version_of_numba_compiles_by_itself(monkeypatch):
+    assert compiling.is_tested(numba.__version__)
+    assert compiling.is_tested("0.61.0") and not compiling.is_tested("0.60.2")
+    assert not compiling.is_tested("1.0") and not compiling.is_tested("next")
+    monkeypatch.setattr(numba, "__version__", "99.0.1")
+    plain = compiled(fastmath={"contract"})(both.py_func)
+    assert type(plain) is type(of_others)
+    plain._cache = NullCache()
+    assert plain(4.0, 2) == both(4.0, 2)

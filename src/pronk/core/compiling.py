@@ -9,20 +9,41 @@ with the function that Python calls.
 
 What a function computes therefore depends on the sources alone, not on what was compiled before
 it. Options that Numba would inherit from the caller are always given for the same reason.
+
+This uses what Numba does not document, so only versions with which it was tested are extended; with
+another one Numba compiles by itself, which takes longer and gives the same results up to rounding.
 """
 
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite.binding import Linkage
+import numba
 from numba.core import config
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
-from numba.core.registry import CPUDispatcher
-from numba.core.types.misc import unliteral
+
+#: First and last version of Numba with which the extension was tested.
+TESTED = (0, 61), (0, 68)
+
+
+def is_tested(version: str) -> bool:
+    """Return whether a version of Numba, such as "0.68.1", is one of those."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return found is not None and TESTED[0] <= (int(found[1]), int(found[2])) <= TESTED[1]
+
+
+try:
+    from llvmlite.binding import Linkage
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
+    from numba.core.registry import CPUDispatcher
+    from numba.core.types.misc import unliteral
+except ImportError:
+    if is_tested(numba.__version__):
+        raise
+    JITCodeLibrary = Compiler = CPUDispatcher = object  # not used
 
 
 class PartLibrary(JITCodeLibrary):
@@ -158,6 +179,9 @@ def compiled(
     }  # fmt: skip
     if config.DISABLE_JIT:
         return function
+    if not is_tested(numba.__version__):
+        del options["nopython"]
+        return numba.njit(cache=True, **options)(function)
     made = Function(function, {}, options)
     made.enable_caching()
     return made
